@@ -16,7 +16,7 @@ def make_app(path: str) -> FastAPI:
     app, connections = FastAPI(), threading.local()
     with sqlite3.connect(path) as first:
         first.execute("PRAGMA journal_mode = WAL")
-        first.execute("CREATE TABLE rows (number INTEGER PRIMARY KEY, question TEXT)")
+        first.execute("CREATE TABLE rows (number INTEGER PRIMARY KEY, query TEXT)")
 
     def connection() -> sqlite3.Connection:
         if not hasattr(connections, "own"):
@@ -26,8 +26,8 @@ def make_app(path: str) -> FastAPI:
         return own
 
     @app.post("/ask")
-    def ask(question: Annotated[str, Body(embed=True)]) -> dict[str, Any]:
-        return {"number": connection().execute("INSERT INTO rows (question) VALUES (?)", [question]).lastrowid}
+    def ask(query: Annotated[str, Body(embed=True)]) -> dict[str, Any]:
+        return {"number": connection().execute("INSERT INTO rows (query) VALUES (?)", [query]).lastrowid}
 
     return app
 

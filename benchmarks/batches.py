@@ -1,4 +1,4 @@
-"""``answer_many`` of 10,000 questions beside the loop over ``answer``; ``ask_many`` beside the loop over ``ask``."""
+"""``answer_many`` of 10,000 queries beside the loop over ``answer``; ``ask_many`` beside the loop over ``ask``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from everhold.mechanisms import Mechanism
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise
 
-ROWS, QUESTIONS, LOOPED = 20_000, 10_000, 500
+ROWS, QUERIES, LOOPED = 20_000, 10_000, 500
 
 
 def measure() -> list[dict[str, object]]:
     """One line for each mechanism and one for the whole way to the ledger; target ratio 50."""
-    request = {"rows": ROWS, "queries": QUESTIONS}
+    request = {"rows": ROWS, "queries": QUERIES}
     mechanisms = [GaussianMechanism.tuned(**request), GuessAndCheck.tuned(**request), Thresholdout.tuned(**request)]
     return [*map(_pure, mechanisms), _durable()]
 
@@ -34,10 +34,10 @@ def _line(what: str, batch: float, loop: float) -> dict[str, object]:
 
 def _pure(mechanism: Mechanism) -> dict[str, object]:
     rng = np.random.default_rng(3)
-    totals = rng.binomial(ROWS, 0.5, (QUESTIONS, 1)) * mechanism.unit
-    guesses = np.full(QUESTIONS, mechanism.steps // 2)
+    totals = rng.binomial(ROWS, 0.5, (QUERIES, 1)) * mechanism.unit
+    guesses = np.full(QUERIES, mechanism.steps // 2)
     evaluations = Evaluations(totals, guesses, ROWS, mechanism.unit)
-    singles = [Evaluations(totals[i : i + 1], guesses[i : i + 1], ROWS, mechanism.unit) for i in range(QUESTIONS)]
+    singles = [Evaluations(totals[i : i + 1], guesses[i : i + 1], ROWS, mechanism.unit) for i in range(QUERIES)]
 
     def loop() -> None:
         noise = SeededNoise(4)
@@ -50,7 +50,7 @@ def _pure(mechanism: Mechanism) -> dict[str, object]:
         mechanism.answer_many(mechanism.start(noise), evaluations, noise)
 
     times = compare(batch, loop, rounds=3)
-    return _line(f"{mechanism.name}: {QUESTIONS:,} questions, the pure step", times["ours"], times["peer"])
+    return _line(f"{mechanism.name}: {QUERIES:,} queries, the pure step", times["ours"], times["peer"])
 
 
 def _durable() -> dict[str, object]:
@@ -61,12 +61,12 @@ def _durable() -> dict[str, object]:
 
         def holdout(name: str) -> Holdout:
             return Holdout.create(
-                f"{folder}/b.db", name, holdout=halves[0], training=halves[1], queries=QUESTIONS, allow_resealing=True
+                f"{folder}/b.db", name, holdout=halves[0], training=halves[1], queries=QUERIES, allow_resealing=True
             )
 
-        texts = [f"x > {level}" for level in np.linspace(-3, 3, QUESTIONS)]
+        texts = [f"x > {level}" for level in np.linspace(-3, 3, QUERIES)]
         with holdout("batch") as first, holdout("loop") as second:
             batch = seconds(lambda: first.ask_many(texts))
-            loop = seconds(lambda: [second.ask(text) for text in texts[:LOOPED]]) * QUESTIONS / LOOPED
-    line = _line(f"ask_many of {QUESTIONS:,} text questions, to the ledger (loop: from {LOOPED} asks)", batch, loop)
+            loop = seconds(lambda: [second.ask(text) for text in texts[:LOOPED]]) * QUERIES / LOOPED
+    line = _line(f"ask_many of {QUERIES:,} text queries, to the ledger (loop: from {LOOPED} asks)", batch, loop)
     return line | {"target": None}

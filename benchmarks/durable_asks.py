@@ -74,8 +74,8 @@ def _everhold(folder: str, stack: ExitStack) -> Callable[[], object]:
             mechanism="guess_and_check", planning=Planning(allow_vacuous=True),
         )
     )  # fmt: skip
-    questions = _changed(rng.integers(0, 2, ROWS))
-    return lambda: holdout.ask(accuracy(next(questions)), guess=0.5)
+    queries = _changed(rng.integers(0, 2, ROWS))
+    return lambda: holdout.ask(accuracy(next(queries)), guess=0.5)
 
 
 def _changed(predictions: np.ndarray) -> Iterator[np.ndarray]:

@@ -1,13 +1,13 @@
-"""A question in each engine, beside the aggregate that its user would write by hand, on 10,000,000 rows or more.
+"""A query in each engine, beside the aggregate that its user would write by hand, on 10,000,000 rows or more.
 
 ``EVERHOLD_BENCH_ROWS`` says how many rows, ``EVERHOLD_BENCH_FOLDER`` where they are made once, as a Parquet file
 (PostgreSQL makes its own), and ``EVERHOLD_BENCH_ENGINES`` which engines. Each engine is measured in a process of its
-own, both statements in turn on the same table: one question about one column, about two, a mean, and 100 questions in
+own, both statements in turn on the same table: one query about one column, about two, a mean, and 100 queries in
 one call, beside one statement with 100 aggregates. What stands here is the evaluation of sealed rows alone; noise and
 ledger come on top, some milliseconds however many rows there are. Memory is the most that the process of everhold ever
 held, which includes the engine where that is in it (DuckDB, chdb).
 
-Embedded rows are evaluated by NumPy on columns that were read before, by a question that is not measured; everything is
+Embedded rows are evaluated by NumPy on columns that were read before, by a query that is not measured; everything is
 computed for all rows, so that the time tells nothing about values. DuckDB by hand reads its file again.
 """
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 __all__ = ["ENGINES", "made_rows", "measure"]
 
 ENGINES = ("duckdb", "chdb", "postgresql", "spark")
-_TARGETS = {"duckdb": (1.5, 1.0)}  # of one question, of many; 1.3 elsewhere
+_TARGETS = {"duckdb": (1.5, 1.0)}  # of one query, of many; 1.3 elsewhere
 _MANY = 100
 _COLUMNS = {"late": "boolean", "delay": "number", "distance": "number"}
-_QUESTIONS = {
+_QUERIES = {
     "one column": ("delay > 60", "delay > 60"),
     "two columns": ("late and distance < 1000", "late AND distance < 1000"),
 }
@@ -101,8 +101,8 @@ def measure() -> list[dict[str, Any]]:
     return lines
 
 
-def _rounds(rows: int, questions: int) -> int:
-    return 5 if questions == 1 or rows < 50_000_000 else 2
+def _rounds(rows: int, queries: int) -> int:
+    return 5 if queries == 1 or rows < 50_000_000 else 2
 
 
 def _lines(name: str, rows: int) -> list[dict[str, Any]]:
@@ -113,25 +113,25 @@ def _lines(name: str, rows: int) -> list[dict[str, Any]]:
         stored = StoredRows(table.engine, schema, rows=table.rows, sealed=True)
         clipped = "avg(least(greatest(delay, -60), 180))"
         asked: dict[str, tuple[list[Any], str]] = {
-            **{what: ([mean(text)], table.share.format(sql)) for what, (text, sql) in _QUESTIONS.items()},
+            **{what: ([mean(text)], table.share.format(sql)) for what, (text, sql) in _QUERIES.items()},
             "a mean": ([mean("delay", low=-60, high=180)], clipped),
         }
         levels = [180 * place / _MANY for place in range(_MANY)]
-        asked[f"{_MANY} questions"] = (
+        asked[f"{_MANY} queries"] = (
             [mean(f"delay > {level}") for level in levels],
             ", ".join(table.share.format(f"delay > {level}") for level in levels),
         )
         lines = []
-        for what, (questions, sql) in asked.items():
-            bound = [question.bind(schema) for question in questions]
+        for what, (queries, sql) in asked.items():
+            bound = [query.bind(schema) for query in queries]
             one, many = _TARGETS.get(name, (1.3, 1.3))
             statement = f"SELECT {sql} FROM {table.source}"
             rounds = _rounds(rows, len(bound))
             times = compare(lambda: stored.totals(bound), lambda: table.run(statement), rounds=rounds)  # noqa: B023
             lines.append({
-                "engine": name, "rows": f"{table.rows:.0e}", "question": what,
+                "engine": name, "rows": f"{table.rows:.0e}", "query": what,
                 "everhold ms": round(1e3 * times["ours"]), "by hand ms": round(1e3 * times["peer"]),
-                "ratio": times["ratio"], "target": one if len(questions) == 1 else many,
+                "ratio": times["ratio"], "target": one if len(queries) == 1 else many,
                 "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
             })  # fmt: skip
         stored.close()

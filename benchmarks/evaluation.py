@@ -1,4 +1,4 @@
-"""Evaluating a prepared accuracy question on 1,000,000 sealed rows, beside NumPy's ``mean(predictions == labels)``."""
+"""Evaluating a prepared accuracy query on 1,000,000 sealed rows, beside NumPy's ``mean(predictions == labels)``."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def _line(kind: type[np.generic]) -> dict[str, object]:
         )  # fmt: skip
         engine = Embedded(Path(folder) / HOLDOUT_FILE)
         rows = StoredRows(engine, schema, rows=ROWS, sealed=True)
-        question = accuracy(predictions).bind(schema)
-        times = compare(lambda: rows.totals([question]), lambda: np.mean(predictions == labels), rounds=50)
+        query = accuracy(predictions).bind(schema)
+        times = compare(lambda: rows.totals([query]), lambda: np.mean(predictions == labels), rounds=50)
         rows.close()
     return {
         "labels": kind.__name__,

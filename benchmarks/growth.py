@@ -1,7 +1,7 @@
 """Cost of one query of embedded rows as rows and queries grow, in seconds of the processors.
 
 The time is the processors' (of all threads), so it says what has to be bought, and other work on the machine matters
-little. Peak is what the process held while that question was looked at. ``EVERHOLD_BENCH_ROWS`` is the largest table;
+little. Peak is what the process held while that query was looked at. ``EVERHOLD_BENCH_ROWS`` is the largest table;
 it and the smaller ones are made once (`benchmarks.engines`). `docs/growth_picture.py` draws ``benchmarks/growth.json``,
 which this writes.
 """
@@ -27,12 +27,12 @@ __all__ = ["measure"]
 
 _KINDS = {"late": ColumnKind.BOOLEAN, "delay": ColumnKind.NUMBER, "distance": ColumnKind.NUMBER}
 _MANY = (1, 8, 64)
-_FEWER_FROM = 100_000_000  # rows; from there on one question, once
+_FEWER_FROM = 100_000_000  # rows; from there on one query, once
 _PICTURE = Path(__file__).with_suffix(".json")
 
 
 def measure() -> list[dict[str, Any]]:
-    """One line for each size of the table and number of questions."""
+    """One line for each size of the table and number of queries."""
     largest = int(float(os.environ.get("EVERHOLD_BENCH_ROWS", "1e7")))
     sizes = [rows for rows in (10**place for place in range(5, 11)) if rows <= largest]
     lines = [_line(rows, many) for rows in sizes for many in (_MANY if rows < _FEWER_FROM else _MANY[:1])]
@@ -55,8 +55,8 @@ def _line(rows: int, many: int) -> dict[str, Any]:
     engine.close()
     spent = statistics.median(used)
     return {
-        "rows": rows, "questions": many, "processor s": spent, "elapsed s": statistics.median(elapsed),
-        "ns a row and question": 1e9 * spent / rows / many, "peak MB": _peak(),
+        "rows": rows, "queries": many, "processor s": spent, "elapsed s": statistics.median(elapsed),
+        "ns a row and query": 1e9 * spent / rows / many, "peak MB": _peak(),
     }  # fmt: skip
 
 

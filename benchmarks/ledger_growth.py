@@ -1,7 +1,7 @@
 """What a ledger costs as it grows to 1,000,000 entries: an ask, opening it, verifying all of it, a certificate.
 
 Asks are made in turn of all ledgers, so that their ratio to the shortest is of the same minutes: "ask / shortest" is
-its median over rounds, and promised is at most 1.2. "First ask" is that of a process, which reads which questions there
+its median over rounds, and promised is at most 1.2. "First ask" is that of a process, which reads which queries there
 are: 64 bytes of each entry; it remembers 32. A certificate goes on from the checkpoint that the verification left, and
 promised are 5 s; for the verification 20,000 entries a second. ``python -m benchmarks.ledger_growth FOLDER`` keeps the
 ledgers there, draws docs/images/ledger-growth.svg, and prints the table.
@@ -62,7 +62,7 @@ def _storage(folder: str, size: int) -> str:
 def _prepare(folder: str, size: int) -> None:
     storage = _storage(folder, size)
     if not Path(storage).exists():
-        short_ledger(storage, questions=SIZES[-1] * 11 // 10)
+        short_ledger(storage, queries=SIZES[-1] * 11 // 10)
     with Holdout.open(storage, "long") as holdout:
         lengthen(holdout, size)
 
@@ -89,8 +89,8 @@ def _asking(holdouts: list[Holdout]) -> list[dict[str, float]]:
     for _ in range(ROUNDS):
         taken = []
         for holdout in holdouts:
-            questions = [_new(rng) for _ in range(ASKS)]
-            taken.append(seconds(lambda holdout=holdout, questions=questions: _ask_all(holdout, questions)) / ASKS)
+            queries = [_new(rng) for _ in range(ASKS)]
+            taken.append(seconds(lambda holdout=holdout, queries=queries: _ask_all(holdout, queries)) / ASKS)
         rounds.append(taken)
     kept = rounds[1:]
     return [
@@ -102,9 +102,9 @@ def _asking(holdouts: list[Holdout]) -> list[dict[str, float]]:
     ]
 
 
-def _ask_all(holdout: Holdout, questions: list[Any]) -> None:
-    for question in questions:
-        holdout.ask(question, guess=0.5)
+def _ask_all(holdout: Holdout, queries: list[Any]) -> None:
+    for query in queries:
+        holdout.ask(query, guess=0.5)
 
 
 def _checking(holdout: Holdout) -> dict[str, float]:
@@ -154,7 +154,7 @@ def draw(lines: list[dict[str, object]]) -> None:
     )
     said = (
         "What a ledger costs as it grows: an ask stays flat, verifying everything grows with its length, and a "
-        "certificate and the first ask of a process read no more than which questions there are"
+        "certificate and the first ask of a process read no more than which queries there are"
     )
     save_chart(styled(chart), PICTURE, title=said, caption=said)
 

@@ -11,7 +11,7 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.sealed_values import SEALED_VALUE
 from everhold.progress import progress
-from everhold.queries.question import digest
+from everhold.queries.query import digest
 from everhold.sealing.configuration import bound_state
 from everhold.sealing.settings import Planning
 
@@ -21,12 +21,12 @@ ROWS = 2_000
 _AT_ONCE = 10_000  # entries of one transaction
 
 
-def short_ledger(storage: str, *, questions: int) -> None:
-    """A holdout in which one question was asked, and so many may be."""
+def short_ledger(storage: str, *, queries: int) -> None:
+    """A holdout in which one query was asked, and so many may be."""
     rng = np.random.default_rng(7)
     rows, training = ({"x": rng.uniform(size=ROWS), "y": rng.integers(0, 2, ROWS)} for _ in range(2))
     with Holdout.create(
-        storage, "long", holdout=rows, training=training, label="y", queries=questions, surprises=20,
+        storage, "long", holdout=rows, training=training, label="y", queries=queries, surprises=20,
         mechanism="guess_and_check", planning=Planning(allow_vacuous=True),
     ) as holdout:  # fmt: skip
         holdout.ask("x > 0.5")
@@ -39,14 +39,14 @@ def lengthen(holdout: Holdout, entries: int) -> None:
     """
     executor = holdout._executor
     first = next(executor.ledger.entries(limit=1))
-    numbers = executor.ledger.sealed_of(first.question, first.answer)
+    numbers = executor.ledger.sealed_of(first.query, first.answer)
     answer = {name: value for name, value in first.answer.items() if name != SEALED_VALUE}
     with progress("writing entries", entries) as line:
         while (at := executor.ledger.head().sequence) < entries:
             made = range(at + 1, min(at + _AT_ONCE, entries) + 1)
             described = [first.description | {"shown": f"mean of x > 0.{number:07d}"} for number in made]
-            questions = [EntryDraft(digest(description), description) for description in described]
-            with executor.ledger.transaction(questions) as transaction:
+            queries = [EntryDraft(digest(description), description) for description in described]
+            with executor.ledger.transaction(queries) as transaction:
                 state = executor.state_from(transaction.state)
                 after = bound_state(replace(state, asked=state.asked + len(made)), executor.record.configuration)
                 outcomes = [Outcome(answer, 0, numbers)] * len(made)

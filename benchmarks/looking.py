@@ -1,6 +1,6 @@
-"""What the time of an answered question tells about the sealed rows, and what repeats and refusals cost.
+"""What the time of an answered query tells about the sealed rows, and what repeats and refusals cost.
 
-Six holdouts differ in the share of rows that meet a secret condition only. Each question is asked of all of them in
+Six holdouts differ in the share of rows that meet a secret condition only. Each query is asked of all of them in
 turn, always in a new spelling, so that each is answered from the sealed rows; its median processor time is fitted by a
 line in the share. The slope is what the time tells; a slope of few of its standard errors is noise. "Before" is the
 form that everhold once had: a branch where a value may be null, and null carried along.
@@ -32,7 +32,7 @@ _ROWS, _ROUNDS = 100_000, 12
 _SHARES = (0.02, 0.25, 0.4, 0.6, 0.75, 0.98)
 _TERMS = 60
 _SECRET = "case when secret then null else x end"
-_QUESTIONS: dict[str, Callable[[int], str]] = {
+_QUERIES: dict[str, Callable[[int], str]] = {
     "least": lambda turn: f"least({_SECRET}, " + ", ".join(f"x + {turn}.{k}1" for k in range(_TERMS)) + ") > 0",
     "divisions": lambda turn: " / ".join([f"({_SECRET} + {turn})", *(f"(x + {k}.5)" for k in range(_TERMS))]) + " > 0",
     "branches": lambda turn: (
@@ -45,7 +45,7 @@ _QUESTIONS: dict[str, Callable[[int], str]] = {
 
 
 def measure() -> list[dict[str, Any]]:
-    """One line for each question: times at both ends, and the slope with its standard error."""
+    """One line for each query: times at both ends, and the slope with its standard error."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tables = {share: _rows(share) for share in _SHARES}
@@ -53,15 +53,15 @@ def measure() -> list[dict[str, Any]]:
             share: Holdout.create(f"{folder}/s.db", f"h{share}", holdout=rows, mechanism="gaussian", queries=99)
             for share, rows in tables.items()
         }
-        lines = [_line(name, _asking(holdouts, text)) for name, text in _QUESTIONS.items()]
+        lines = [_line(name, _asking(holdouts, text)) for name, text in _QUERIES.items()]
         with duckdb.connect() as engine:
             for share, rows in tables.items():
                 _load(engine, _name(share), rows)
             lines.insert(1, _line("least, before", _running(engine)))
-        lines.append(_line("a repeat", _asking(holdouts, lambda _: _QUESTIONS["least"](1))))
+        lines.append(_line("a repeat", _asking(holdouts, lambda _: _QUERIES["least"](1))))
         for holdout in holdouts.values():
             holdout.ask_many([f"x > {k}" for k in range(99)])
-        lines.append(_line("a refusal", _asking(holdouts, lambda turn: _QUESTIONS["least"](100 + turn))))
+        lines.append(_line("a refusal", _asking(holdouts, lambda turn: _QUERIES["least"](100 + turn))))
         for holdout in holdouts.values():
             holdout.close()
     return lines
@@ -91,7 +91,7 @@ def _load(engine: duckdb.DuckDBPyConnection, name: str, rows: dict[str, np.ndarr
 
 
 def _before(table: str, turn: int) -> str:
-    """The question "least" with the branches that everhold once had."""
+    """The query "least" with the branches that everhold once had."""
     names = ["s", *(f"s{k}" for k in range(_TERMS))]
     inputs = ", ".join(f"x + {turn}.{k}1 AS s{k}" for k in range(_TERMS))
     missing = " OR ".join(f"{name} IS NULL" for name in names)
@@ -111,7 +111,7 @@ def _line(name: str, ask: Asking) -> dict[str, Any]:
     medians = np.array([statistics.median(found[1:]) for found in times.values()])
     slope, error = _slope(np.array(list(times)), medians)
     return {
-        "question": name,
+        "query": name,
         "ms at share .02": float(f"{medians[0]:.3g}"),
         "ms at share .98": float(f"{medians[-1]:.3g}"),
         "slope (ms)": float(f"{slope:.2g}"),

@@ -20,7 +20,7 @@ __all__ = ["BareHoldout", "FoldedRows", "SplitRows"]
 
 
 class BareHoldout(Peer):
-    """The plain average over all sealed rows, with Hoeffding's width for so many questions fixed in advance (P9)."""
+    """The plain average over all sealed rows, with Hoeffding's width for so many queries fixed in advance (P9)."""
 
     def __init__(self, sample: Sample, *, claimed: int) -> None:
         super().__init__(sample, width=hoeffding_radius(len(sample.sealed), queries=claimed, confidence=CONFIDENCE))
@@ -49,11 +49,11 @@ class FoldedRows(Peer):
 
 
 class SplitRows(Peer):
-    """A fresh part of the sealed rows for every question, with Hoeffding's width for all parts (P9)."""
+    """A fresh part of the sealed rows for every query, with Hoeffding's width for all parts (P9)."""
 
     def __init__(self, sample: Sample, *, queries: int) -> None:
         rows = len(sample.sealed)
-        bound = hoeffding_splitting(rows, queries=queries, overfits=1, confidence=CONFIDENCE, slack=0.0)
+        bound = hoeffding_splitting(rows, queries=queries, surprises=1, confidence=CONFIDENCE, slack=0.0)
         self._part, self._left, self._asked = rows // queries, queries, 0
         super().__init__(sample, width=bound.radius, setting=f"{self._part} rows a part")
 

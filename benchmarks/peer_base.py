@@ -1,4 +1,4 @@
-"""What the peers share: the sample, the questions, and the clock."""
+"""What the peers share: the sample, the queries, and the clock."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["CONFIDENCE", "OVERFITS", "REFUSED", "Peer", "Questions", "Sample", "around"]
+__all__ = ["CONFIDENCE", "REFUSED", "SURPRISES", "Peer", "Queries", "Sample", "around"]
 
 CONFIDENCE = 0.95
-OVERFITS = 10
+SURPRISES = 10
 """Releases that peers with a training set plan for."""
 
 REFUSED = (math.nan, math.nan, math.nan)
@@ -37,8 +37,8 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
-    """Predictions whose accuracy is asked, for both sets of rows, shape (questions, rows) each."""
+class Queries:
+    """Predictions whose accuracy is asked, for both sets of rows, shape (queries, rows) each."""
 
     sealed: NDArray[np.bool_]
     training: NDArray[np.bool_]
@@ -46,8 +46,8 @@ class Questions:
     def __len__(self) -> int:
         return len(self.sealed)
 
-    def __getitem__(self, number: int) -> Questions:
-        return Questions(self.sealed[number : number + 1], self.training[number : number + 1])
+    def __getitem__(self, number: int) -> Queries:
+        return Queries(self.sealed[number : number + 1], self.training[number : number + 1])
 
 
 class Peer(ABC):
@@ -63,20 +63,20 @@ class Peer(ABC):
     def __init__(self, sample: Sample, *, width: float, setting: str = "") -> None:
         self.sample, self.width, self.setting, self.seconds = sample, width, setting, 0.0
 
-    def ask(self, questions: Questions) -> NDArray[np.float64]:
-        """Value, low and high end of each answer, shape (questions, 3); nan where refused."""
+    def ask(self, queries: Queries) -> NDArray[np.float64]:
+        """Value, low and high end of each answer, shape (queries, 3); nan where refused."""
         start = time.perf_counter()
-        replies = self._answer_all(questions)
+        replies = self._answer_all(queries)
         self.seconds += time.perf_counter() - start
         return np.array(replies)
 
-    def _answer_all(self, questions: Questions) -> list[tuple[float, float, float]]:
-        pairs = zip(questions.sealed, questions.training, strict=True)
+    def _answer_all(self, queries: Queries) -> list[tuple[float, float, float]]:
+        pairs = zip(queries.sealed, queries.training, strict=True)
         return [self._answer(sealed, training) for sealed, training in pairs]
 
     @abstractmethod
     def _answer(self, sealed: NDArray[np.bool_], training: NDArray[np.bool_]) -> tuple[float, float, float]:
-        """Value, low and high end for one question."""
+        """Value, low and high end for one query."""
 
     def close(self) -> None:  # noqa: B027 - most have nothing to close
         """Give back what the peer holds."""

@@ -18,7 +18,7 @@ from everhold_lab.theory.curves import ApproximateCurve
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from benchmarks.peer_base import Questions, Sample
+    from benchmarks.peer_base import Queries, Sample
 
 __all__ = ["AccountedMeans", "is_installed"]
 
@@ -76,7 +76,7 @@ def _best_settings(rows: int, queries: int) -> _Settings:
 
 
 class AccountedMeans(Peer):
-    """``tools.mean`` for every question, until the accountant refuses; the seconds are those inside its process."""
+    """``tools.mean`` for every query, until the accountant refuses; the seconds are those inside its process."""
 
     def __init__(self, sample: Sample, *, queries: int) -> None:
         rows = len(sample.sealed)
@@ -88,9 +88,9 @@ class AccountedMeans(Peer):
             total=best.total * (1.0 + 1e-12), slack=best.slack,
         )  # fmt: skip
 
-    def ask(self, questions: Questions) -> NDArray[np.float64]:
+    def ask(self, queries: Queries) -> NDArray[np.float64]:
         """As for every peer, without the time of the pipe."""
-        return np.array([self._answer(*pair) for pair in zip(questions.sealed, questions.training, strict=True)])
+        return np.array([self._answer(*pair) for pair in zip(queries.sealed, queries.training, strict=True)])
 
     def _answer(self, sealed: NDArray[np.bool_], training: NDArray[np.bool_]) -> tuple[float, float, float]:
         reply = self._session("ask", predicted=_packed(sealed))

@@ -14,33 +14,33 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from benchmarks.peer_base import Questions, Sample
+    from benchmarks.peer_base import Queries, Sample
     from everhold import Answer
 
 __all__ = ["SealedHoldout"]
 
 
 class SealedHoldout(Peer):
-    """`Holdout.ask` for a single question, `Holdout.ask_many` for several; one durable transaction for each call."""
+    """`Holdout.ask` for a single query, `Holdout.ask_many` for several; one durable transaction for each call."""
 
-    def __init__(self, sample: Sample, *, queries: int, mechanism: str, overfits: int | None = None) -> None:
+    def __init__(self, sample: Sample, *, queries: int, mechanism: str, surprises: int | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about widths that are too large to be useful: the table shows them
             self._holdout = Holdout.create(
                 f"{self._folder.name}/peers.db", "peers",
                 holdout={"label": sample.sealed}, training={"label": sample.training}, label="label",
-                queries=queries, surprises=overfits, planning=Planning(allow_vacuous=True),
+                queries=queries, surprises=surprises, planning=Planning(allow_vacuous=True),
                 mechanism=mechanism, confidence=CONFIDENCE, dependence=Independent(),
             )  # fmt: skip
         scale = getattr(self._holdout.mechanism, "scale", None)
-        setting = f"sd {scale:.2g}" if overfits is None else f"{overfits} overfits"
+        setting = f"sd {scale:.2g}" if surprises is None else f"{surprises} surprises"
         super().__init__(sample, width=self._holdout.promise.radius, setting=setting)
 
-    def _answer_all(self, questions: Questions) -> list[tuple[float, float, float]]:
-        if len(questions) == 1:
-            return [self._answer(questions.sealed[0], questions.training[0])]
-        pairs = zip(questions.sealed, questions.training, strict=True)
+    def _answer_all(self, queries: Queries) -> list[tuple[float, float, float]]:
+        if len(queries) == 1:
+            return [self._answer(queries.sealed[0], queries.training[0])]
+        pairs = zip(queries.sealed, queries.training, strict=True)
         answers = self._holdout.ask_many([accuracy(sealed, training=training) for sealed, training in pairs])
         return [_reply(answer) for answer in answers]
 

@@ -1,8 +1,8 @@
 """OpenDP's building blocks, assembled as a user would who wants adaptive answers from them.
 
 OpenDP guards the privacy of rows; the width for the population comes from a published theorem about private answers.
-The predictions are Python arrays, so a question is a user-defined count over an opaque data set: that spares OpenDP the
-copying of all rows at each question and is its fastest way here.
+The predictions are Python arrays, so a query is a user-defined count over an opaque data set: that spares OpenDP the
+copying of all rows at each query and is its fastest way here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import opendp.prelude as dp
 from scipy.optimize import minimize_scalar
 
-from benchmarks.peer_base import CONFIDENCE, OVERFITS, REFUSED, Peer, around
+from benchmarks.peer_base import CONFIDENCE, REFUSED, SURPRISES, Peer, around
 from everhold.privacy.curves import PrivacyCurve, ZeroConcentratedCurve
 from everhold_lab.published import gaussian_sample_failure, jung_pure_radius, jung_radius, rogers_width
 from everhold_lab.published.rogers2020 import rogers_2020_monitor
@@ -41,11 +41,11 @@ def _count() -> tuple[Any, Any]:
 
 
 class GaussianComposition(Peer):
-    """A Gaussian count for every question, inside OpenDP's adaptive composition, which ends the session.
+    """A Gaussian count for every query, inside OpenDP's adaptive composition, which ends the session.
 
     Args:
         sample: The rows.
-        queries: Questions the composition is made for.
+        queries: Queries the composition is made for.
         theorem: Where the width comes from: "P7" (Jung et al. 2020), with the (eps, delta) profile OpenDP states, or
             "Rogers" (Rogers et al. 2020). The noise scale is the best one for it.
     """
@@ -96,7 +96,7 @@ class _Profile:
 def _best_scale(rows: int, queries: int, theorem: str) -> float:
     """Standard deviation of a mean's noise that makes the theorem's width least."""
     if theorem == "Rogers":
-        bound = rogers_2020_monitor(rows, queries=queries, overfits=1, confidence=CONFIDENCE, slack=0.0)
+        bound = rogers_2020_monitor(rows, queries=queries, surprises=1, confidence=CONFIDENCE, slack=0.0)
         return bound.parameters["scale"]
 
     def width(log_scale: float) -> float:
@@ -122,8 +122,8 @@ def threshold_failure(alpha: float, *, queries: int, scale: float, threshold: fl
     A guess that far off passes only if Lap(2 sigma) covers a third of the excess or Lap(4 sigma) two thirds of it.
     """
     excess = max(alpha - threshold, 0.0)
-    passed = 0.5 * (queries + OVERFITS) * math.exp(-excess / (6.0 * scale))
-    return min(1.0, passed + OVERFITS * math.exp(-alpha / scale))
+    passed = 0.5 * (queries + SURPRISES) * math.exp(-excess / (6.0 * scale))
+    return min(1.0, passed + SURPRISES * math.exp(-alpha / scale))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +146,12 @@ def threshold_settings(rows: int, training_rows: int, queries: int) -> Threshold
 
     def settings(log_scale: float) -> ThresholdSettings:
         scale = math.exp(log_scale)
-        threshold = honest + 6.0 * scale * math.log((queries + OVERFITS) / beta)
+        threshold = honest + 6.0 * scale * math.log((queries + SURPRISES) / beta)
 
         def failure(alpha: float) -> float:
             return threshold_failure(alpha, queries=queries, scale=scale, threshold=threshold)
 
-        epsilon = dwork_lemma_23_pure(rows, overfits=OVERFITS, scale=scale)
+        epsilon = dwork_lemma_23_pure(rows, surprises=SURPRISES, scale=scale)
         width = jung_pure_radius(failure, epsilon=epsilon, rows=rows, confidence=CONFIDENCE).radius
         return ThresholdSettings(scale, threshold, min(width, 1.0))
 
@@ -171,12 +171,12 @@ class LaplaceThresholdout(Peer):
         )
         self._threshold = chosen.threshold * self._rows
         self._noisy_threshold = self._threshold + self._raise(0)
-        self._questions, self._releases = queries, OVERFITS
+        self._queries, self._releases = queries, SURPRISES
 
     def _answer(self, sealed: NDArray[np.bool_], training: NDArray[np.bool_]) -> tuple[float, float, float]:
-        if not self._questions or not self._releases:
+        if not self._queries or not self._releases:
             return REFUSED
-        self._questions -= 1
+        self._queries -= 1
         guess = float(np.mean(training == self.sample.training))
         count = int(np.count_nonzero(sealed == self.sample.sealed))
         if self._compare(round(abs(count - guess * self._rows))) <= self._noisy_threshold:

@@ -1,33 +1,33 @@
-"""Every peer in one run: the same labels, the same questions, the same attack.
+"""Every peer in one run: the same labels, the same queries, the same attack.
 
 The sealed rows have fair-coin labels, so the true accuracy of whatever is asked is exactly 1/2. Two analysts play
-against each peer: an honest one asks 500 questions that were fixed beforehand, one at a time; an attacking one scores
+against each peer: an honest one asks 500 queries that were fixed beforehand, one at a time; an attacking one scores
 random rules in rounds of 36, lets them vote with the log-odds of their scores, scores the vote, and repeats
-(`HillClimbingAnalyst`). It asks 2,036 questions of peers that are prepared for 2,000.
+(`HillClimbingAnalyst`). It asks 2,036 queries of peers that are prepared for 2,000.
 
 - ``width``: half-width that a user could claim at 95 %, for the reason that the peer's name gives, at the free
   ``setting`` that makes it least. Everhold promises its own; sample splitting has P9; the private peers have a
   published theorem, P7 of Jung et al. 2020 or Rogers et al. 2020. The bare holdout claims Hoeffding's width, for one
-  question or for 2,000 that were fixed beforehand; cross-validation on sealed and training rows together claims
+  query or for 2,000 that were fixed beforehand; cross-validation on sealed and training rows together claims
   Student's interval over the folds, of which the widest is shown.
 - ``honest`` and ``attack``: the largest error of any answer to that analyst.
 - ``reported``: the score that the attacker reports in the end, the best one of all its votes, minus the truth.
-- ``answered``: questions of the attacker that were answered before the first refusal.
+- ``answered``: queries of the attacker that were answered before the first refusal.
 - ``held``: with which analysts every interval contained the truth. A width far above the attack's error was not needed
   against this analyst; it is the price of a promise against all of them.
-- ``us alone`` and ``us rounds``: microseconds for a question, asked one at a time and in the attacker's rounds;
-  ``x bare`` compares the latter with the bare holdout on the same questions, taken in turns. Evaluating the predictions
+- ``us alone`` and ``us rounds``: microseconds for a query, asked one at a time and in the attacker's rounds;
+  ``x bare`` compares the latter with the bare holdout on the same queries, taken in turns. Evaluating the predictions
   is counted; making them, refusals and the pipe to diffprivlib's process are not. Everhold's times include a durable
   transaction on disk for each call and the score of the training rows; the peers keep nothing.
 
 The same Gaussian noise stands in four lines: the width differs by theorem. OpenDP's and diffprivlib's own promise, the
 privacy of each row, is not in the table. Peers that confirm a training score hand the attacker the training rows: its
-votes overfit those, and the error of a confirmed score stays within the width. ``guess_and_check`` has the narrowest
-width and the shortest session against this attack, since every overfitted vote spends one of its overfits.
+votes surprise those, and the error of a confirmed score stays within the width. ``guess_and_check`` has the narrowest
+width and the shortest session against this attack, since every overfitted vote spends one of its surprises.
 
 OpenDP has no above-threshold mechanism, so Thresholdout is assembled from its Laplace draws and keeps its own state;
 its threshold leaves room for honest differences between sealed and training rows. diffprivlib runs in an environment
-of its own, made by ``make peers``; its accountant adds up the whole history at each question, and its ``mean`` adds
+of its own, made by ``make peers``; its accountant adds up the whole history at each query, and its ``mean`` adds
 Laplace noise. All noise is fresh, so the errors of the noisy peers differ a little from run to run.
 """
 
@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from benchmarks.peer_bare import BareHoldout, FoldedRows, SplitRows
-from benchmarks.peer_base import OVERFITS, Questions, Sample
+from benchmarks.peer_base import SURPRISES, Queries, Sample
 from benchmarks.peer_diffprivlib import AccountedMeans, is_installed
 from benchmarks.peer_everhold import SealedHoldout
 from benchmarks.peer_opendp import GaussianComposition, LaplaceThresholdout
@@ -74,7 +74,7 @@ FULL = Size(rows=50_000, planned=2_000, honest=500, rounds=55, rules_per_round=3
 
 
 class Game(NamedTuple):
-    """What one analyst saw: answers with their ends, shape (questions, 3), what is reported, and the time."""
+    """What one analyst saw: answers with their ends, shape (queries, 3), what is reported, and the time."""
 
     replies: NDArray[np.float64]
     reported: float
@@ -95,7 +95,7 @@ class Game(NamedTuple):
 
     @property
     def answered(self) -> int:
-        """Questions before the first refusal."""
+        """Queries before the first refusal."""
         refused = np.isnan(self.replies[:, 0])
         return int(np.argmax(refused)) if np.any(refused) else len(refused)
 
@@ -114,29 +114,29 @@ class _Board:
 
     @property
     def microseconds(self) -> float:
-        """For one question, among the calls in which nothing was refused."""
+        """For one query, among the calls in which nothing was refused."""
         return self._seconds / self._timed * 1e6
 
     @property
     def ratio(self) -> float:
-        """Time for the same questions by the time of the bare holdout, taken in turns."""
+        """Time for the same queries by the time of the bare holdout, taken in turns."""
         return self._seconds / self._bare.seconds
 
     def score_rules(self, first: int, last: int, *, guess: float | None) -> NDArray[np.float64]:
         if self._alone and last - first > 1:
             return np.concatenate([self.score_rules(rule, rule + 1, guess=guess) for rule in range(first, last)])
-        return self._ask(Questions(*(rules.says(first, last) for rules in self._rules)))
+        return self._ask(Queries(*(rules.says(first, last) for rules in self._rules)))
 
     def score_vote(self, vote: Vote) -> float:
         predicted = (running.predict(vote)[None, :] for running in self._votes)
-        return float(self._ask(Questions(*predicted))[0])
+        return float(self._ask(Queries(*predicted))[0])
 
-    def _ask(self, questions: Questions) -> NDArray[np.float64]:
+    def _ask(self, queries: Queries) -> NDArray[np.float64]:
         before = self._peer.seconds
-        replies = self._peer.ask(questions)
+        replies = self._peer.ask(queries)
         if not np.any(np.isnan(replies)):
-            self._seconds, self._timed = self._seconds + self._peer.seconds - before, self._timed + len(questions)
-            self._bare.ask(questions)
+            self._seconds, self._timed = self._seconds + self._peer.seconds - before, self._timed + len(queries)
+            self._bare.ask(queries)
         self.replies.append(replies)
         return replies[:, 0]
 
@@ -152,10 +152,10 @@ def play(make: Callable[[Sample], Peer], sample: Sample, analyst: Analyst, *, ru
 
 
 def peers_for(planned: int) -> dict[str, partial[Any]]:
-    """All peers by the name of their line, prepared for so many questions."""
+    """All peers by the name of their line, prepared for so many queries."""
     everhold = partial(SealedHoldout, queries=planned)
     return {
-        "bare holdout, Hoeffding one question": partial(BareHoldout, claimed=1),
+        "bare holdout, Hoeffding one query": partial(BareHoldout, claimed=1),
         f"bare holdout, Hoeffding {planned:,} fixed": partial(BareHoldout, claimed=planned),
         "cross-validation, Student": partial(FoldedRows, folds=10),
         "sample splitting, P9": partial(SplitRows, queries=planned),
@@ -163,11 +163,11 @@ def peers_for(planned: int) -> dict[str, partial[Any]]:
         "OpenDP Gaussian, Rogers 2020": partial(GaussianComposition, queries=planned, theorem="Rogers"),
         "Thresholdout of OpenDP's Laplace, P7": partial(LaplaceThresholdout, queries=planned),
         "diffprivlib mean with accountant, P7": partial(AccountedMeans, queries=planned),
-        "everhold guess_and_check": partial(everhold, mechanism="guess_and_check", overfits=OVERFITS),
-        "everhold guess_and_check, more overfits": partial(
-            everhold, mechanism="guess_and_check", overfits=min(60, planned)
+        "everhold guess_and_check": partial(everhold, mechanism="guess_and_check", surprises=SURPRISES),
+        "everhold guess_and_check, more surprises": partial(
+            everhold, mechanism="guess_and_check", surprises=min(60, planned)
         ),
-        "everhold thresholdout": partial(everhold, mechanism="thresholdout", overfits=OVERFITS),
+        "everhold thresholdout": partial(everhold, mechanism="thresholdout", surprises=SURPRISES),
         "everhold gaussian": partial(everhold, mechanism="gaussian"),
         "everhold privacy_budget": partial(everhold, mechanism="privacy_budget"),
     }

@@ -17,13 +17,13 @@ ROUNDS = 3
 
 def measure() -> list[dict[str, Any]]:
     """One line for each task: the median and the longest of some rounds."""
-    small = {"queries": 1_000, "overfits": 10}
-    large = {"queries": 1_000_000, "overfits": 1_000}
+    small = {"queries": 1_000, "surprises": 10}
+    large = {"queries": 1_000_000, "surprises": 1_000}
     tasks = {
-        "plan, 1,000 questions": partial(plan, rows=50_000, **small),
-        "plan, 1,000,000 questions": partial(plan, rows=5_000_000, **large),
-        "rows needed, 1,000 questions": partial(rows_needed, radius=0.1, slack=1 / 3, **small),
-        "rows needed, 1,000,000 questions": partial(rows_needed, radius=0.1, slack=1 / 3, **large),
+        "plan, 1,000 queries": partial(plan, rows=50_000, **small),
+        "plan, 1,000,000 queries": partial(plan, rows=5_000_000, **large),
+        "rows needed, 1,000 queries": partial(rows_needed, radius=0.1, slack=1 / 3, **small),
+        "rows needed, 1,000,000 queries": partial(rows_needed, radius=0.1, slack=1 / 3, **large),
         "queries allowed": partial(queries_allowed, radius=0.05, rows=50_000),
         "chart": plan(rows=50_000, **small).chart,
     }

@@ -1,7 +1,7 @@
 """Asks over HTTP at 1, 8 and 64 clients, beside a bare FastAPI endpoint that inserts one row durably.
 
 Both servers are processes of their own on loopback, write to SQLite on the same disk, and answer in turns of one run.
-An ask is a new question each time, about 20,000 sealed rows, under a token; its guess is confirmed. Memory is what the
+An ask is a new query each time, about 20,000 sealed rows, under a token; its guess is confirmed. Memory is what the
 server's process holds; the last lines are those of 10,000 more asks.
 """
 
@@ -53,9 +53,9 @@ class _Server:
         self.process, self.port, self._head, self.asked = process, port, head, 0
 
     def request(self) -> bytes:
-        """The next one, about a question that is new."""
+        """The next one, about a query that is new."""
         self.asked += 1
-        body = json.dumps({"question": f"x < {self.asked / 30_000:.9f}"})
+        body = json.dumps({"query": f"x < {self.asked / 30_000:.9f}"})
         return f"{self._head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
@@ -89,7 +89,7 @@ async def _all(server: _Server, clients: int, asks: int) -> list[float]:
 
 
 async def _client(server: _Server, asks: int) -> list[float]:
-    """One connection that asks one question after the other."""
+    """One connection that asks one query after the other."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     found = []
     for _ in range(asks):

@@ -1,4 +1,4 @@
-"""Draws docs/images/growth.svg and serving.svg: what a question costs as rows grow, and who waits how long.
+"""Draws docs/images/growth.svg and serving.svg: what a query costs as rows grow, and who waits how long.
 
 Run ``python docs/growth_picture.py``; it needs the extra ``[plots]``, and ``benchmarks/growth.json`` as
 ``python -m benchmarks growth`` writes it.
@@ -16,14 +16,14 @@ from everhold_lab.serving import ServiceTimes, served
 HOME = Path(__file__).parent
 MEASURED = HOME.parent / "benchmarks" / "growth.json"
 RATE, WINDOW, ENGINES = 1_000, 0.02, 1  # of engines: cores, one for each pass
-PROCESS, COMMIT, RECORD = 0.0135, 0.0027, 0.0007  # seconds: 1/74 asks, a durable ask, a question of `ask_many`
+PROCESS, COMMIT, RECORD = 0.0135, 0.0027, 0.0007  # seconds: 1/74 asks, a durable ask, a query of `ask_many`
 
 
 def looks() -> list[dict[str, Any]]:
     """Seconds of the processors for one pass, as measured."""
     found = json.loads(MEASURED.read_text(encoding="utf-8"))
     return [
-        {"rows": line["rows"], "seconds": line["processor s"], "questions": f"{line['questions']} in one pass"}
+        {"rows": line["rows"], "seconds": line["processor s"], "queries": f"{line['queries']} in one pass"}
         for line in found
     ]
 
@@ -36,7 +36,7 @@ def widths() -> list[dict[str, Any]]:
 
 def waits() -> list[dict[str, Any]]:
     """How long the slowest hundredth waits, by the model, fed with what was measured of one pass."""
-    found = {(line["rows"], line["questions"]): line["processor s"] for line in json.loads(MEASURED.read_text())}
+    found = {(line["rows"], line["queries"]): line["processor s"] for line in json.loads(MEASURED.read_text())}
     lines = []
     for rows in (100_000, 1_000_000):
         one, many = found[rows, 1], found[rows, 64]
@@ -73,13 +73,13 @@ def draw() -> None:
         legend = alt.Legend(title=None, orient="top")
         return drawn.encode(x=x, y=named, color=alt.Color(f"{colour}:N", scale=colours, legend=legend, sort=None))
 
-    left = curve(looks(), "seconds", "processor seconds of a pass", "questions")
+    left = curve(looks(), "seconds", "processor seconds of a pass", "queries")
     right = curve(widths(), "width", "half-width of 1,000 answers", None)
     said = "Time of a pass grows with the rows; the width of answers falls with their root"
     save_chart(styled(alt.hconcat(left, right)), HOME / "images" / "growth.svg", title=said, caption=said)
     processes = alt.X("processes:Q", title="service processes", scale=alt.Scale(zero=False))
     slow = curve(waits(), "seconds", "seconds, slowest hundredth", "rows", processes)
-    said = "A thousand questions a second: how long the slowest hundredth waits, by the model"
+    said = "A thousand queries a second: how long the slowest hundredth waits, by the model"
     save_chart(styled(slow), HOME / "images" / "serving.svg", title=said, caption=said)
 
 

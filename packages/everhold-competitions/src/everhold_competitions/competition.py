@@ -51,14 +51,14 @@ class Competition(Display):
             ``{"score": "r2", "low": 0, "high": 60}``.
         teams: Most teams.
         submissions: Most submissions of one team.
-        surprises_per_team: Most surprises that telling one team may cost; None for the share that `share` states, and with
-            ``"none"``, where nothing is told.
+        surprises_per_team: Most surprises that telling one team may cost; None for the share that `share` states, and
+            with ``"none"``, where nothing is told.
         deadline: Time after which no submission is received, in ISO 8601 with its offset from UTC, such as
             ``"2026-12-01T12:00:00+00:00"``; None for no other end than that of the study.
         rules: What teams are told of the competition, as plain text.
 
     Examples:
-        >>> Competition(teams=50, submissions=20).questions
+        >>> Competition(teams=50, submissions=20).queries
         1275
         >>> Competition(feedback="leader", metric={"loss": "squared", "high": 4.0}).in_words
         'squared loss'
@@ -92,9 +92,9 @@ class Competition(Display):
         self._check_surprises()
         object.__setattr__(self, "deadline", _checked_deadline(self.deadline))
         _check_rules(self.rules)
-        if self.questions > 10**9:
+        if self.queries > 10**9:
             raise ValueError(
-                f"{self.teams:,} teams with {self.submissions:,} submissions each make more than 10^9 questions and "
+                f"{self.teams:,} teams with {self.submissions:,} submissions each make more than 10^9 queries and "
                 "comparisons; expected fewer; nothing was created"
             )
 
@@ -117,13 +117,12 @@ class Competition(Display):
             return
         if self.feedback == NOTHING:
             raise ValueError(
-                "surprises_per_team limits what teams are told, and feedback='none' tells them nothing; leave it out; nothing "
-                "was created"
+                "surprises_per_team limits what teams are told, and feedback='none' tells them nothing. Leave it out."
             )
         if not 1 <= (as_whole(self.surprises_per_team) or 0) <= _MOST:
             raise ValueError(
-                f"surprises_per_team is {brief(self.surprises_per_team)}; expected a whole number from 1 to {_MOST:,}, the most that one "
-                "team may cause; nothing was created"
+                f"surprises_per_team is {brief(self.surprises_per_team)}; expected a whole number from 1 to "
+                f"{_MOST:,}, the most that one team may cause; nothing was created"
             )
         object.__setattr__(self, "surprises_per_team", int(self.surprises_per_team))
 
@@ -197,12 +196,12 @@ class Competition(Display):
 
     @property
     def closing(self) -> int:
-        """Questions that the end needs: the score of each team, and each comparison."""
+        """Queries that the end needs: the score of each team, and each comparison."""
         return self.teams + self.comparisons
 
     @property
-    def questions(self) -> int:
-        """Questions in all: each submission that is told something has one of its own."""
+    def queries(self) -> int:
+        """Queries in all: each submission that is told something has one of its own."""
         return self.closing + (0 if self.feedback == NOTHING else self.teams * self.submissions)
 
     def plan(self, mechanism: Mechanism | str | None, queries: int) -> tuple[str, int]:
@@ -222,16 +221,16 @@ class Competition(Display):
                 f"the mechanism {brief(name)} cannot be chosen for a competition with feedback={self.feedback!r}; "
                 f"expected none, for then it is {expected.name}, planned for the teams"
             )
-        return expected.name, self.questions
+        return expected.name, self.queries
 
-    def share(self, overfits: int) -> int:
+    def share(self, surprises: int) -> int:
         """Most surprises of one team, by default a fair share of those that are planned for all teams.
 
         Where scores are told, every wrong guess costs a surprise, so the default is an equal part, and at least 1.
         Where leaders are told, a surprise is a lead that was proved, so one team may have half of them, rounded up.
 
         Args:
-            overfits: Surprises that are planned in all.
+            surprises: Surprises that are planned in all.
 
         Examples:
             >>> Competition(feedback="score", teams=6).share(12), Competition(feedback="score", teams=50).share(10)
@@ -241,12 +240,14 @@ class Competition(Display):
         """
         if self.surprises_per_team is not None:
             return self.surprises_per_team
-        return max(overfits // self.teams, 1) if self.feedback == SCORE else (overfits + 1) // 2
+        return max(surprises // self.teams, 1) if self.feedback == SCORE else (surprises + 1) // 2
 
     def recorded(self, mechanism: Mechanism) -> dict[str, Any]:
         """As plain JSON data, with the share of each team."""
         shared = (
-            replace(self, surprises_per_team=self.share(mechanism.overfits)) if isinstance(mechanism, GuessAndCheck) else self
+            replace(self, surprises_per_team=self.share(mechanism.surprises))
+            if isinstance(mechanism, GuessAndCheck)
+            else self
         )
         return shared.to_dict()
 

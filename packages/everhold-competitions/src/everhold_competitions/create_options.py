@@ -35,7 +35,7 @@ class CompetitionOptions:
         Feedback | None,
         typer.Option(
             help="Take submissions, and tell of each before the end: nothing, whether it leads (by proof), or its "
-            "score. Mechanism and number of questions follow from the teams.",
+            "score. Mechanism and number of queries follow from the teams.",
             rich_help_panel=_COMPETITION,
         ),
     ] = None

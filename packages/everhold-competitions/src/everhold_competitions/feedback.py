@@ -1,4 +1,4 @@
-"""Feedback: what a team is told of a submission once it is received, by a question like any other."""
+"""Feedback: what a team is told of a submission once it is received, by a query like any other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from everhold.ledger.store import all_entries
 from everhold.queries.challenge import challenge_of
 from everhold.queries.gate_candidates import Candidate
 from everhold.queries.means import OneMean
-from everhold.queries.question import digest
+from everhold.queries.query import digest
 from everhold_competitions.competition import LEADER, NOTHING
 from everhold_competitions.scoring import Entered, MeanScoring
 from everhold_competitions.submission_result import without_guess
@@ -25,7 +25,7 @@ from everhold_competitions.teams import LEADERBOARD, SUBMISSION, Team
 if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.queries.question import QueryPlan
+    from everhold.queries.query import QueryPlan
     from everhold_competitions.session import CompetitionSession
 
 
@@ -51,7 +51,7 @@ class TeamFeedback:
             executor = on_behalf_of(executor, team)
 
         def limited(ready: Any) -> TeamLimited[Any]:
-            """The question, a mean or a challenge, with room left for the scores of the close."""
+            """The query, a mean or a challenge, with room left for the scores of the close."""
             return TeamLimited(replace(ready, keeping=competition.closing), team, predicted, self.session.share)
 
         if competition.feedback == LEADER:
@@ -98,7 +98,7 @@ class TeamFeedback:
 
     def _was_scored(self, predicted: str) -> bool:
         """True if the score of these predictions is in the ledger."""
-        return self.session.executor.ledger.find(self.session.scoring.question(predicted)) is not None
+        return self.session.executor.ledger.find(self.session.scoring.score_digest(predicted)) is not None
 
     def last_feedback(self, team: Team) -> float | None:
         """The team's last feedback, which is the guess of its next submission; None if it was told nothing yet."""
@@ -114,7 +114,7 @@ class TeamFeedback:
 
     def _score_of(self, predicted: str) -> float | None:
         """Told score of a submission; None if it was told nothing."""
-        entry = self.session.executor.ledger.find(self.session.scoring.question(predicted))
+        entry = self.session.executor.ledger.find(self.session.scoring.score_digest(predicted))
         value = None if entry is None else entry.answer["value"]
         return None if value is None else self.session.scoring.facts.from_mean(value)
 

@@ -36,7 +36,7 @@ class BestAccounting(Accounting["Ladder"]):
         most = min(state.asked, self.mechanism.tree.levels)
         return state.charged <= most and state.asked <= self.mechanism.queries
 
-    def losable(self, *, questions: int, charges: int) -> bool:
+    def losable(self, *, queries: int, charges: int) -> bool:
         """No new best can be lost."""
         return charges == 0
 
@@ -105,7 +105,7 @@ class Scoreboard:
 class Ladder(Mechanism):
     """A leaderboard that cannot be climbed by luck (Blum and Hardt 2015), with the promise of S3.
 
-    A question is a submission; its sealed mean is a loss, or a score if ``better`` is "higher" (then everything below
+    A query is a submission; its sealed mean is a loss, or a score if ``better`` is "higher" (then everything below
     is mirrored). The answer is the best so far, R: it stays unless the new sealed mean is below ``R - eta``; then it
     becomes the new mean, rounded to a multiple of ``eta = 1 / grid``. No noise is added. With ``margin=1`` half a step
     is enough (below, ``eta / 2`` for ``eta``): the proof needs no more, and the radius is smaller.
@@ -119,7 +119,7 @@ class Ladder(Mechanism):
     The radius of the promise is that of the best: R is always within it of the least population value among all
     submissions so far (`best` has the interval), and no submission's population value is more than it below R.
 
-    Between two questions R is kept in ``State.carried_noise``, as a multiple of eta. It is public.
+    Between two queries R is kept in ``State.carried_noise``, as a multiple of eta. It is public.
 
     Attributes:
         grid: Number of steps between 0 and 1; ``eta = 1 / grid``.
@@ -142,17 +142,17 @@ class Ladder(Mechanism):
         page="description length",
         colour="#882255",
         explanation=(
-            "Every question is a submission to a leaderboard. The answer is the best score so far, on a grid of "
+            "Every query is a submission to a leaderboard. The answer is the best score so far, on a grid of "
             "steps. It changes, and is charged, only when the average over the sealed rows of a new submission is "
             "better by more than a step; otherwise all that is told is that the submission is not that much "
             "better. No noise is added."
         ),
         theorem=(
-            "Without noise, and with coarse answers, only so many courses of questions and answers are possible. "
-            "All questions that can ever come up form a tree that is fixed before the sealed rows are looked at. "
-            "Each of them is given its share of the probability of failure, beta; a fixed question with a share b "
+            "Without noise, and with coarse answers, only so many courses of queries and answers are possible. "
+            "All queries that can ever come up form a tree that is fixed before the sealed rows are looked at. "
+            "Each of them is given its share of the probability of failure, beta; a fixed query with a share b "
             "is further than its concentration bound sqrt(ln(2/b) / (2 n)) from the population's value with "
-            "probability at most b. So with probability at least 1 - beta no question that could have been asked "
+            "probability at most b. So with probability at least 1 - beta no query that could have been asked "
             "breaks its bound, and none that was asked does."
         ),
         sentence=(
@@ -185,7 +185,7 @@ class Ladder(Mechanism):
         )
 
     def why_not(self, bound: BoundQuery) -> str:
-        """All questions share the best so far: they have to be shares of which it ranks the better ones first.
+        """All queries share the best so far: they have to be shares of which it ranks the better ones first.
 
         Accuracy and error have the same row values, so they belong on a ladder on which higher ones are better.
         """
@@ -193,7 +193,7 @@ class Ladder(Mechanism):
         if {bound.at_zero, bound.at_one} == {0.0, 1.0} and right == (self.better == "higher"):
             return ""
         return (
-            f"this ladder ranks shares of which the {self.better} are better, and the question is not one; expected "
+            f"this ladder ranks shares of which the {self.better} are better, and the query is not one; expected "
             "accuracy(...) or error(...) where it was created with Ladder.tuned(..., better='higher'), and brier(...) "
             "or a condition where not; nothing was charged"
         )

@@ -36,7 +36,7 @@ def leaderboard(contest: CompetitionSession) -> Leaderboard:
     final, comparisons = accounts.unsealings > 0, []
     if final:
         told = _unsealed(contest)
-        standings = [_ranking_row(contest, team, told.get(contest.scoring.question(team.final))) for team in teams]
+        standings = [_ranking_row(contest, team, told.get(contest.scoring.score_digest(team.final))) for team in teams]
         comparisons = _comparisons(contest, teams, told, {each.team: each for each in standings})
         better = {team.name: 0 for team in teams} | _times_beaten(comparisons)
         better = {name: times for name, times in better.items() if _named(standings, name).score is not None}
@@ -75,15 +75,15 @@ def certified_competition(contest: CompetitionSession) -> dict[str, Any]:
 
 
 def _unsealed(contest: CompetitionSession) -> dict[str, Numbers]:
-    """Sealed numbers by question, means of row values."""
+    """Sealed numbers by query, means of row values."""
     entries = all_entries(contest.executor.ledger)
     told = disclosed(entries)
-    return {entry.question: told[entry.sequence] for entry in entries if entry.sequence in told}
+    return {entry.query: told[entry.sequence] for entry in entries if entry.sequence in told}
 
 
 def _answered(contest: CompetitionSession, team: Team) -> Told | None:
     """Answer to the team about its final submission; a confirmed guess is no score."""
-    entry = contest.executor.ledger.find(contest.scoring.question(team.final))
+    entry = contest.executor.ledger.find(contest.scoring.score_digest(team.final))
     if entry is None or entry.answer["low"] is None:
         return None
     answer = entry.answer
@@ -109,8 +109,8 @@ def _comparisons(
         if first.final == second.final:
             found.append(Comparison(first.name, second.name, 0.0, 0.0, 0.0, None))
             continue
-        question, turned = contest.scoring.comparison(first.final, second.final)
-        numbers = told.get(question)
+        query, turned = contest.scoring.comparison(first.final, second.final)
+        numbers = told.get(query)
         each = standings[first.name], standings[second.name]
         by_scores = None
         if all(row.low is not None for row in each):
@@ -190,6 +190,6 @@ def _behind_intervals(standings: list[RankingRow], *, higher_is_better: bool) ->
 
 def _behind_leaders(contest: CompetitionSession, teams: list[Team]) -> dict[str, int]:
     """Number of leaders before or after a team that are proved to be better: each leader beats all before it."""
-    place = {question: number for number, question in enumerate(contest.leaders())}
-    led = {team.name: place[question] for team in teams if (question := contest.scoring.question(team.final)) in place}
+    place = {query: number for number, query in enumerate(contest.leaders())}
+    led = {team.name: place[query] for team in teams if (query := contest.scoring.score_digest(team.final)) in place}
     return {name: len({other for other, later in led.items() if later > number}) for name, number in led.items()}

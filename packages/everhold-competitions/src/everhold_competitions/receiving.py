@@ -12,7 +12,7 @@ from everhold.asking.budget import SPENT, refuse_look_alikes
 from everhold.errors import QueryRejected
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import ANALYST, Accounts
-from everhold.queries.question import Outdated, digest
+from everhold.queries.query import Outdated, digest
 from everhold_competitions.competition import NOTHING
 from everhold_competitions.teams import SUBMISSION, Submissions, Team
 
@@ -76,7 +76,7 @@ class Receiving:
                 f"team {team!r} has handed in all of its {competition.submissions:,} submissions; expected no more; "
                 f"{NOTHING_RECEIVED}"
             )
-        if part is not None and part.asked >= part.questions:
+        if part is not None and part.asked >= part.queries:
             raise QueryRejected(f"{SPENT} ({NOTHING_RECEIVED})")
         return known
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.queries.area import AreaQuery
+    from everhold.queries.query import Query, QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.queries.question import Query, QueryPlan
     from everhold.queries.rates import ScoredShare
     from everhold.queries.score_query import ScoreQuery
     from everhold_competitions.competition import Competition
@@ -102,17 +102,17 @@ class Scoring(ABC):
         """True if a larger number on the scale of the ledger, [0, 1], is a better one."""
         return self.higher_is_better == (self.facts.at_one > self.facts.at_zero)
 
-    def question(self, predicted: str) -> str:
+    def score_digest(self, predicted: str) -> str:
         """SHA-256 of the query about predictions, by their own SHA-256."""
-        return BoundQuery(self._described(predicted), "").question
+        return BoundQuery(self._described(predicted), "").query
 
     def comparison(self, first: str, second: str) -> tuple[str, bool]:
         """SHA-256 of the query how much better the first predictions are, and whether it is asked the other way."""
         of = self._ordered([first, second])
-        return BoundQuery(self._pair_described(*of), "").question, of[0] != first
+        return BoundQuery(self._pair_described(*of), "").query, of[0] != first
 
     def _ordered(self, predicted: list[str]) -> list[str]:
-        return sorted(predicted, key=self.question)
+        return sorted(predicted, key=self.score_digest)
 
 
 @dataclass(frozen=True)

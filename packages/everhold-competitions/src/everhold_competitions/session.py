@@ -20,7 +20,7 @@ from everhold.ledger.gates import PROMOTED, Gates
 from everhold.ledger.store import charged_entries
 from everhold.mechanisms import GuessAndCheck
 from everhold.progress import progress
-from everhold.queries.question import digest
+from everhold.queries.query import digest
 from everhold_competitions.competition import SCORE, Competition
 from everhold_competitions.feedback import TeamFeedback
 from everhold_competitions.receiving import NOTHING_RECEIVED, Receiving
@@ -152,7 +152,7 @@ class CompetitionSession:
     def share(self) -> int | None:
         """Most surprises of one team; None where nothing is told."""
         mechanism = self.executor.mechanism
-        return self.competition.share(mechanism.overfits) if isinstance(mechanism, GuessAndCheck) else None
+        return self.competition.share(mechanism.surprises) if isinstance(mechanism, GuessAndCheck) else None
 
     def _entered(self, predictions: Any, training: Any) -> Entered:
         """Checked predictions, in the order of the rows; of the sealed rows their public ids alone are read."""
@@ -170,10 +170,10 @@ class CompetitionSession:
     def leads(self, accounts: Accounts, predicted: str) -> bool:
         """True if these predictions lead at present."""
         gate = accounts.of(Gates).by_name.get(LEADERBOARD)
-        return gate is not None and gate.champion == self.scoring.question(predicted)
+        return gate is not None and gate.champion == self.scoring.score_digest(predicted)
 
     def leaders(self) -> list[str]:
-        """All that ever led, the first one first: SHA-256 of the questions about them."""
+        """All that ever led, the first one first: SHA-256 of the queries about them."""
         gate = self.accounts().of(Gates).by_name.get(LEADERBOARD)
         if gate is None:
             return []

@@ -1,7 +1,7 @@
 """A competition: submissions are checked, received, told what the host chose, and ranked at the end.
 
 A submission is kept and received as an act in the ledger, in the one transaction that decides whether there is room for
-it. Only then is it told anything, by a question like any other: a challenge of the leader, an ordinary answer, or
+it. Only then is it told anything, by a query like any other: a challenge of the leader, an ordinary answer, or
 nothing, and then the sealed labels are not even looked at. At the end no submission
 is taken any more; then each team's final one, and each pair of them, is asked about silently, and the study is
 unsealed. So every place of the final leaderboard rests on a paired difference that is covered by the promise.
@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
@@ -180,7 +179,7 @@ class HoldoutCompetition(HoldoutAccessor):
         """
         if self._competition is not None:
             raise QueryRejected(
-                f"this holdout takes submissions and no other questions (feedback={self._competition.feedback!r}); "
+                f"this holdout takes submissions and no other queries (feedback={self._competition.feedback!r}); "
                 "expected holdout.competition.submit(predictions, team=...), or 'everhold submit'"
             )
 

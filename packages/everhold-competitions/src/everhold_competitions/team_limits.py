@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from everhold.ledger import EntryDraft
-from everhold.queries.question import QueryPlan
+from everhold.queries.query import QueryPlan
 from everhold_competitions.teams import TOLD_OF, Submissions
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry, Outcome
     from everhold.ledger.allotments import Accounts
     from everhold.mechanisms import State
-    from everhold.queries.question import ExecutionResult, Pricing
+    from everhold.queries.query import ExecutionResult, Pricing
     from everhold.randomness import Noise
     from everhold.sealing.table import StoredRows
 
@@ -40,10 +40,10 @@ def surprises_left(accounts: Accounts, team: str, share: int | None) -> int | No
 
 @dataclass(frozen=True)
 class TeamLimited(QueryPlan[Result]):
-    """A question about a submission, which is refused once the team has caused its share of surprises.
+    """A query about a submission, which is refused once the team has caused its share of surprises.
 
     The share is checked against public counts, before the sealed rows are looked at and again inside the transaction.
-    It limits spending only: all teams share one tree of questions, so no interval depends on it.
+    It limits spending only: all teams share one tree of queries, so no interval depends on it.
 
     Attributes:
         team: The team's name.
@@ -58,13 +58,13 @@ class TeamLimited(QueryPlan[Result]):
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
-        """The entries of the question, each with the submission that it tells of."""
+        """The entries of the query, each with the submission that it tells of."""
         told_of = {"team": self.team, "predictions": self.predictions}
         return [EntryDraft(line.fingerprint, {**line.description, TOLD_OF: told_of}) for line in self.ready.asked]
 
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """That of the question."""
+        """That of the query."""
         return self.ready.pricing
 
     def capacity(self, accounts: Accounts, count: int) -> int:
@@ -77,13 +77,13 @@ class TeamLimited(QueryPlan[Result]):
         return self.ready.evaluate(sealed, places)
 
     def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
-        """The mechanism's answers to the question."""
+        """The mechanism's answers to the query."""
         return self.ready.answer(state, seen, rows, noise)
 
     def present(self, result: ExecutionResult) -> Result:
-        """The question's result."""
+        """The query's result."""
         return self.ready.present(result)
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """The question's price."""
+        """The query's price."""
         return self.ready.quote(state, stored)

@@ -21,7 +21,7 @@ TOLD_OF = "told_of"
 """Field of the description of an answer that a team is told: the team, and the predictions that it is about."""
 
 SUBMISSION = "submission"
-"""Source of the "answer" of an entry that is no question but receives a submission."""
+"""Source of the "answer" of an entry that is no query but receives a submission."""
 
 CHOICE = "final_choice"
 """Source of the "answer" of an entry by which a team makes an earlier submission its final one."""

@@ -74,14 +74,14 @@ def test_a_repeat_after_the_lead_is_lost_is_no_new_try(tmp_path):
     with contest(tmp_path, feedback="leader", submissions=1) as holdout:
         holdout.competition.submit(model(0.7, 1), team="owls")
         holdout.competition.submit(model(0.9, 2), team="larks")
-        asked = holdout.status()["questions_asked"]
+        asked = holdout.status()["queries_asked"]
         again = holdout.competition.submit(model(0.7, 1), team="owls")
-        assert (again.repeated, again.leads, holdout.status()["questions_asked"]) == (True, False, asked)
+        assert (again.repeated, again.leads, holdout.status()["queries_asked"]) == (True, False, asked)
 
 
-@pytest.mark.parametrize("overfits", [1, 2, 3])
-def test_a_lead_that_is_proved_is_told_however_few_surprises_are_planned(tmp_path, overfits):
+@pytest.mark.parametrize("surprises", [1, 2, 3])
+def test_a_lead_that_is_proved_is_told_however_few_surprises_are_planned(tmp_path, surprises):
     """A promotion tells no interval, so no label has to be paid for."""
-    with contest(tmp_path, feedback="leader", teams=2, overfits=overfits) as holdout:
+    with contest(tmp_path, feedback="leader", teams=2, surprises=surprises) as holdout:
         assert holdout.competition.submit(model(0.55, 1), team="owls").leads
         assert holdout.competition.submit(model(0.9, 2), team="larks").leads

@@ -65,7 +65,7 @@ def test_a_score_of_numbers_needs_their_range(tmp_path):
 
 
 def test_scores_are_told_with_a_guess(tmp_path):
-    with contest(tmp_path, feedback="score", metric="f1_macro", surprises_per_team=2, overfits=8) as holdout:
+    with contest(tmp_path, feedback="score", metric="f1_macro", surprises_per_team=2, surprises=8) as holdout:
         told = holdout.competition.submit(model(0.9, 1), team="owls", guess=0.9)
         assert told.answer.low <= 0.9 <= told.answer.high
         board = holdout.competition.leaderboard()

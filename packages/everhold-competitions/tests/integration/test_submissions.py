@@ -97,7 +97,7 @@ def test_from_the_first_submission_to_the_final_leaderboard(silent):
             )
     before = silent.competition.leaderboard()
     assert [(line.team, line.score, line.rank) for line in before.standings] == [(team, None, None) for team in quality]
-    assert silent.status()["questions_asked"] == 0
+    assert silent.status()["queries_asked"] == 0
     assert sound(silent)["rows"] == []
     assert len(silent.unseal()) == 4 + 6
     board = silent.competition.leaderboard()
@@ -111,7 +111,7 @@ def test_from_the_first_submission_to_the_final_leaderboard(silent):
     }  # fmt: skip
     certified = sound(silent)
     assert [row["team"] for row in certified["rows"]] == [line.team for line in board.standings]
-    assert silent.remaining == {"questions": 0}
+    assert silent.remaining == {"queries": 0}
     assert silent.competition.leaderboard() == board
 
 
@@ -311,7 +311,7 @@ def test_a_model_and_a_needless_guess_are_refused(silent):
         silent.competition.submit(by_id(TRUTH), team="owls", guess=0.9)
 
 
-def test_no_other_question_is_taken_and_others_take_no_submissions(silent, tmp_path):
+def test_no_other_query_is_taken_and_others_take_no_submissions(silent, tmp_path):
     asks = (
         lambda: silent.ask("y = 1"), lambda: silent.ask_many(["y = 1"]),
         lambda: silent.gate("accuracy", champion=TRUTH),
@@ -319,7 +319,7 @@ def test_no_other_question_is_taken_and_others_take_no_submissions(silent, tmp_p
         lambda: silent.over_time("y = 1"), silent.drift, lambda: silent.declare("texts", eh.texts(40)),
     )  # fmt: skip
     for ask in asks:
-        with pytest.raises(eh.QueryRejected, match="takes submissions and no other questions"):
+        with pytest.raises(eh.QueryRejected, match="takes submissions and no other queries"):
             ask()
     rows = {"x": np.arange(ROWS), "y": TRUTH}
     with eh.Holdout.create(
@@ -332,7 +332,7 @@ def test_no_other_question_is_taken_and_others_take_no_submissions(silent, tmp_p
 
 
 def test_an_allotment_pays_for_a_submission_of_its_team(silent):
-    silent.allot("owls", questions=1)
+    silent.allot("owls", queries=1)
     silent.competition.submit(by_id(model(0.6, 1)), team="owls")
     with pytest.raises(eh.QueryRejected, match="allotment"):
         silent.competition.submit(by_id(model(0.6, 2)), team="owls")
@@ -372,12 +372,12 @@ def test_an_interrupted_end_goes_on_and_takes_nothing_meanwhile(silent, monkeypa
         meanwhile.setattr(MeanScoring, "_compared", stop)  # the scores are asked about, and no pair is
         with pytest.raises(KeyboardInterrupt):
             silent.unseal()
-    assert silent.status()["questions_asked"] == 5
+    assert silent.status()["queries_asked"] == 5
     with pytest.raises(eh.QueryRejected, match="competition is over"):
         silent.competition.submit(by_id(TRUTH), team="late")
     assert silent.competition.leaderboard()["team 0"].score is None
     silent.unseal()
-    assert silent.status()["questions_asked"] == 15
+    assert silent.status()["queries_asked"] == 15
     sound(silent)
 
 
@@ -435,7 +435,7 @@ def test_whoever_submits_at_once_is_told_no_more_than_is_received(tmp_path, feed
     assert len(refusals) == 4
     assert all("nothing was received or charged" in refusal for refusal in refusals)
     expected = {"none": 0, "leader": 1, "score": 2}  # the first leader meets nobody
-    assert holdout.status()["questions_asked"] == expected[feedback]
+    assert holdout.status()["queries_asked"] == expected[feedback]
     for each in (holdout, *handles):
         each.close()
 
@@ -504,7 +504,7 @@ def test_a_guess_is_never_shown_as_a_score(tmp_path):
 @pytest.mark.parametrize("feedback", ["leader", "score"])
 def test_whatever_is_told_there_is_room_for_the_end(tmp_path, feedback):
     """Surprise after surprise: telling stops, receiving does not, and every pair is compared at the end."""
-    with contest(tmp_path, feedback=feedback, teams=4, submissions=12, overfits=3) as holdout:
+    with contest(tmp_path, feedback=feedback, teams=4, submissions=12, surprises=3) as holdout:
         told = []
         for number in range(40):
             guess = {"guess": 1.0} if feedback == "score" else {}
@@ -520,7 +520,7 @@ def test_whatever_is_told_there_is_room_for_the_end(tmp_path, feedback):
         assert all(line.score is not None and line.rank is not None for line in board.standings)
         contest_, teams = holdout.competition._session(), holdout._executor.ledger.head().accounts.of(Submissions).teams
         finals = [team.final for team in teams.values()]
-        asked = {entry["question"] for entry in holdout.transcript().to_rows()}
+        asked = {entry["query"] for entry in holdout.transcript().to_rows()}
         assert {contest_.scoring.comparison(finals[0], other)[0] for other in finals[1:]} <= asked
         sound(holdout)
 
@@ -529,7 +529,7 @@ def test_without_the_room_that_is_kept_the_end_would_have_none(tmp_path, monkeyp
     """The protection removed, where a holdout ends: the last surprises take what comparisons would have needed."""
     monkeypatch.setattr(GuessAccounting, "leaves_capacity", lambda *_: True)
     monkeypatch.setattr(ToleranceMargin, "answers", ToleranceMargin.within_plan)  # as holdouts of earlier versions
-    with contest(tmp_path, feedback="score", teams=4, submissions=12, overfits=3) as holdout:
+    with contest(tmp_path, feedback="score", teams=4, submissions=12, surprises=3) as holdout:
         for number in range(40):
             holdout.competition.submit(by_id(model(0.5 + 0.012 * number, number)), team=f"team {number % 4}", guess=1.0)
         holdout.unseal()

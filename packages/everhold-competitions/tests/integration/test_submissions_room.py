@@ -26,7 +26,7 @@ def test_the_last_submission_that_an_allotment_pays_for_is_told_and_received(tmp
     guess = {"guess": 0.9} if feedback == "score" else {}
     with contest(tmp_path, feedback=feedback) as holdout:
         holdout.competition.submit(model(0.55, 1), team="base", **({"guess": 0.55} if guess else {}))
-        holdout.allot("owls", questions=1, charges=1)
+        holdout.allot("owls", queries=1, charges=1)
         winner = holdout.competition.submit(model(0.9, 3), team="owls", **guess)
         assert (winner.number, winner.refused, winner.final) == (1, False, True)
         assert winner.leads or feedback == "score"
@@ -47,11 +47,11 @@ def test_the_last_submission_that_an_allotment_pays_for_is_told_and_received(tmp
 @pytest.mark.parametrize("limit", ["submissions", "allotment"])
 def test_threads_at_the_limit_are_told_exactly_what_is_received(tmp_path, feedback, limit):
     wanted = {"submissions": 3} if limit == "submissions" else {"submissions": 20}
-    holdout = contest(tmp_path, feedback=feedback, teams=3, overfits=6, **wanted)
+    holdout = contest(tmp_path, feedback=feedback, teams=3, surprises=6, **wanted)
     guess = {"guess": 0.6} if feedback == "score" else {}
     holdout.competition.submit(model(0.55, 99), team="base", **guess)
     if limit == "allotment":
-        holdout.allot("owls", questions=3, charges=3)
+        holdout.allot("owls", queries=3, charges=3)
     handles = [eh.Holdout.open(address(tmp_path), "contest") for _ in range(8)]
     with ThreadPoolExecutor(8) as at_once:
         said = list(at_once.map(lambda n: told(handles[n], model(0.55 + 0.05 * n, n), "owls", **guess), range(8)))
@@ -59,9 +59,9 @@ def test_threads_at_the_limit_are_told_exactly_what_is_received(tmp_path, feedba
     assert sorted(each.number for each in received) == [1, 2, 3]
     assert all("nothing was received or charged" in each for each in said if isinstance(each, str))
     known = {each.predictions for each in received}
-    questions = {holdout.competition._session().scoring.question(predictions) for predictions in known}
+    queries = {holdout.competition._session().scoring.query(predictions) for predictions in known}
     leaders = set(holdout.competition._session().leaders())
-    assert leaders <= questions | {holdout.competition._session().scoring.question(teams_of(holdout)["base"].final)}
+    assert leaders <= queries | {holdout.competition._session().scoring.query(teams_of(holdout)["base"].final)}
     final = teams_of(holdout)["owls"].final
     assert final in known
     if feedback == "leader" and (leading := [each for each in received if each.leads]):
@@ -96,10 +96,8 @@ def test_processes_at_the_limit_are_told_exactly_what_is_received(tmp_path, feed
     }
     assert len(kept) == 2  # the third team found no room
     assert all("nothing was received or charged" in reason for _, predictions, reason in said if not predictions)
-    questions = {
-        holdout.competition._session().scoring.question(predictions) for _, predictions, _ in said if predictions
-    }
-    assert set(holdout.competition._session().leaders()) <= questions
+    queries = {holdout.competition._session().scoring.query(predictions) for _, predictions, _ in said if predictions}
+    assert set(holdout.competition._session().leaders()) <= queries
     assert findings(holdout) == []
     holdout.close()
 
@@ -123,9 +121,9 @@ def test_a_process_that_is_killed_between_receiving_and_telling_leaves_no_ghost(
         )  # idempotent: told what the first one was not
         assert (again.repeated, again.number, again.final) == (True, 1, True)
         assert again.leads or feedback == "score"
-        asked = holdout.status()["questions_asked"]
+        asked = holdout.status()["queries_asked"]
         assert holdout.competition.submit(model(0.9, 3), team="owls", **guess).repeated
-        assert holdout.status()["questions_asked"] == asked
+        assert holdout.status()["queries_asked"] == asked
         assert findings(holdout) == []
         holdout.unseal()
         assert holdout.competition.leaderboard().standings[0].team == "owls"

@@ -21,7 +21,7 @@ def hostile(holdout, *, team="wrong", count=20, first=100):
 
 
 def test_a_team_of_wrong_guesses_silences_itself_alone(tmp_path):
-    with contest(tmp_path, feedback="score", overfits=8) as holdout:
+    with contest(tmp_path, feedback="score", surprises=8) as holdout:
         told = hostile(holdout)
         assert [each.refused for each in told] == [False, False] + [True] * 18  # 8 surprises, 4 teams
         assert [each.surprises_left for each in told[:3]] == [1, 0, 0]
@@ -48,7 +48,7 @@ def test_without_the_share_one_team_widens_the_intervals_of_all(tmp_path, monkey
                 TeamLimited, "capacity", lambda self, accounts, count: self.ready.capacity(accounts, count)
             )
         (folder := tmp_path / str(protected)).mkdir()
-        with contest(folder, feedback="score", overfits=8) as holdout:
+        with contest(folder, feedback="score", surprises=8) as holdout:
             hostile(holdout)
             answer = holdout.competition.submit(model(0.8, 1), team="owls", guess=0.8).answer
             widths.append(answer.high - answer.low)
@@ -56,7 +56,7 @@ def test_without_the_share_one_team_widens_the_intervals_of_all(tmp_path, monkey
 
 
 def test_a_team_that_climbs_in_small_steps_leaves_half_of_the_leads_to_others(tmp_path):
-    with contest(tmp_path, feedback="leader", overfits=4) as holdout:
+    with contest(tmp_path, feedback="leader", surprises=4) as holdout:
         holdout.competition.submit(model(0.5, 0), team="base")
         steps = [holdout.competition.submit(model(right, 7), team="climbers") for right in (0.6, 0.68, 0.76, 0.84)]
         assert [(each.leads, each.refused) for each in steps[:2]] == [(True, False)] * 2
@@ -83,10 +83,10 @@ def test_a_team_that_spent_its_share_needs_no_guess_and_one_that_gets_more_has_i
         again = submit(model(0.8, 1), team="wrong")  # a repeat is still told
         assert (again.number, again.refused, again.answer.source) == (5, False, "holdout")
         assert submit(model(0.8, 5), team="wrong").refused
-        holdout.allot("wrong", questions=20, charges=3)
+        holdout.allot("wrong", queries=20, charges=3)
         told = submit(model(0.8, 6), team="wrong")
         assert (told.refused, told.answer.source) == (False, "guess")
-        holdout.allot("owls", questions=20, charges=0)
+        holdout.allot("owls", queries=20, charges=0)
         assert submit(model(0.8, 7), team="owls").refused  # it was told nothing, and never will be
         with pytest.raises(eh.QueryRejected, match="needs a prior estimate"):
             submit(model(0.8, 8), team="larks")
@@ -107,7 +107,7 @@ def test_the_steward_sets_the_share_and_an_allotment_replaces_it(tmp_path):
     with contest(tmp_path, feedback="score", surprises_per_team=1) as holdout:
         assert holdout.status()["competition"]["surprises_per_team"] == 1
         hostile(holdout, count=1)
-        holdout.allot("wrong", questions=20, charges=3)
+        holdout.allot("wrong", queries=20, charges=3)
         assert not holdout.competition.submit(model(0.5, 300), team="wrong", guess=0.99).refused
         assert holdout.competition.check(model(0.5, 301), team="wrong").surprises_left == 2
         assert findings(holdout) == []

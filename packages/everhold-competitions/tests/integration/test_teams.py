@@ -39,7 +39,7 @@ def test_they_survive_their_way_through_the_state_with_all_other_accounts():
     assert Submissions().into({"mechanism": {}}) == {"mechanism": {}}
     accounts = Accounts.from_state(state)
     assert accounts.into({"mechanism": {}}) == state
-    assert accounts.questions_among(10) == 7  # three entries are no questions
+    assert accounts.queries_among(10) == 7  # three entries are no queries
     accounts.allot("owls", 5, 5)
     assert Accounts.from_state(accounts.into({"mechanism": {}})).of(Submissions) == submissions
 

@@ -166,7 +166,7 @@ def test_weights_of_all_nodes_sum_to_at_most_one(queries, levels):
         for f in range(1, min(levels, j - 1) + 1):
             nodes = math.comb(j - 2, f - 1) * math.comb(levels, f)
             total += nodes * math.exp(-tree.log_inverse_weight(asked=j, released=f))
-    assert 0.7 < total <= 1 + 1e-12  # the rest: later questions, and more new bests than levels
+    assert 0.7 < total <= 1 + 1e-12  # the rest: later queries, and more new bests than levels
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3])
@@ -228,16 +228,16 @@ class TinyWorld:
         reply = replies.values[0], replies.lows[0], replies.highs[0], replies.sources[0]
         return after, tuple(map(float, reply)), self.mechanism.best(after)
 
-    def worst(self, questions):
+    def worst(self, queries):
         """The greatest P[an interval misses its submission, or that of the best misses the best] over all analysts."""
-        return self._worst(np.ones(len(self.mass), dtype=bool), State(), (), questions)
+        return self._worst(np.ones(len(self.mass), dtype=bool), State(), (), queries)
 
-    def _worst(self, possible, state, best, questions):
-        if questions == 0 or not possible.any():
+    def _worst(self, possible, state, best, queries):
+        if queries == 0 or not possible.any():
             return 0.0
-        return max(self._after(possible, state, best, questions, query) for query in range(len(self.hits)))
+        return max(self._after(possible, state, best, queries, query) for query in range(len(self.hits)))
 
-    def _after(self, possible, state, best, questions, query):
+    def _after(self, possible, state, best, queries, query):
         outcomes = {}
         for hits in np.unique(self.hits[query][possible]).tolist():
             outcomes.setdefault(self.reply(state, hits), []).append(hits)
@@ -246,7 +246,7 @@ class TinyWorld:
             left = possible & np.isin(self.hits[query], hits)
             known = (self.better([truth, *best]),)
             right = low <= truth <= high and best_low <= known[0] <= best_high
-            failed += self._worst(left, after, known, questions - 1) if right else float(self.mass[left].sum())
+            failed += self._worst(left, after, known, queries - 1) if right else float(self.mass[left].sum())
         return failed
 
 

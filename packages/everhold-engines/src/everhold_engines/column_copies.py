@@ -51,7 +51,7 @@ _EMPTY = {ColumnKind.NUMBER: np.nan, ColumnKind.BOOLEAN: False, ColumnKind.TIME:
 
 @dataclass(frozen=True, slots=True)
 class TableSide:
-    """Rows of a table in an engine, which counts; conditions are everhold's own expressions, as in questions."""
+    """Rows of a table in an engine, which counts; conditions are everhold's own expressions, as in queries."""
 
     engine: Engine
     columns: Mapping[str, ColumnKind]

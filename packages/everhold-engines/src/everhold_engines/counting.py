@@ -1,6 +1,6 @@
 """Counts that an engine computes over many rows: the same histograms, groups and pairs as from row values.
 
-Only counts leave the engine. How many there are at most follows from public facts: 256 cells for each question; of
+Only counts leave the engine. How many there are at most follows from public facts: 256 cells for each query; of
 groups and pairs as many as `everhold.sealing.sums` tells apart, or the cells of a coarse grid.
 """
 

@@ -17,7 +17,7 @@ from everhold.progress import progress
 from everhold.queries.label_query import LabelQuery
 from everhold.queries.prediction_columns import parts_of
 from everhold.queries.predictions import ids_refused, listed
-from everhold.queries.question import Query
+from everhold.queries.query import Query
 from everhold.queries.rules import prediction_node
 from everhold.values.base import LocatedPredictions
 from everhold.values.expressions import ColumnKind, Expression, RowValue
@@ -34,7 +34,7 @@ _USABLE = (ColumnKind.NUMBER, ColumnKind.STRING, ColumnKind.BOOLEAN)
 
 @dataclass(frozen=True, slots=True)
 class Predictions(LocatedPredictions):
-    """A column of predictions in a table of the engine that has the sealed rows, as questions take predictions.
+    """A column of predictions in a table of the engine that has the sealed rows, as queries take predictions.
 
     Args:
         table: Its name, as the engine has it.
@@ -55,48 +55,48 @@ class Predictions(LocatedPredictions):
         return with_located_predictions(queries, rows, schema)
 
 
-def with_located_predictions(questions: Sequence[Any], rows: RowStore, schema: Schema) -> list[Any]:
-    """The same questions, their predictions in tables found, checked and known by what they are.
+def with_located_predictions(queries: Sequence[Any], rows: RowStore, schema: Schema) -> list[Any]:
+    """The same queries, their predictions in tables found, checked and known by what they are.
 
     Args:
-        questions: The questions; those without such predictions stay as they are.
+        queries: The queries; those without such predictions stay as they are.
         rows: The sealed rows.
         schema: What is known of these.
 
     Raises:
         QueryRejected: If a table, its ids or one of its columns cannot be used. Nothing is charged.
     """
-    wanted = list(dict.fromkeys(found for question in questions for found in _wanted(question)))
+    wanted = list(dict.fromkeys(found for query in queries for found in _wanted(query)))
     known: dict[Predictions, JoinedColumn] = {}
     with progress("checking predictions"):
         for name, row_id in dict.fromkeys((given.table, given.row_id) for given, _ in wanted):
             table = _table(name, row_id, rows, schema)
             own = [(given, query) for given, query in wanted if (given.table, given.row_id) == (name, row_id)]
             known |= _checked(table, own, schema)
-    return [_placed(question, known) for question in questions]
+    return [_placed(query, known) for query in queries]
 
 
-def _wanted(question: Any) -> Iterator[tuple[Predictions, LabelQuery]]:
-    for role, value in parts_of(question):
+def _wanted(query: Any) -> Iterator[tuple[Predictions, LabelQuery]]:
+    for role, value in parts_of(query):
         if isinstance(value, Predictions):
             if role != "predictions":
                 raise QueryRejected(
                     "the predictions for the training rows are in a table of the engine; expected an array, a table "
                     "with row ids, or predictions_in(path, row_id=...); or a guess of your own"
                 )
-            yield value, question
+            yield value, query
         elif isinstance(value, Query):
             yield from _wanted(value)
 
 
-def _placed(question: Any, known: Mapping[Predictions, JoinedColumn]) -> Any:
+def _placed(query: Any, known: Mapping[Predictions, JoinedColumn]) -> Any:
     changes: dict[str, Any] = {}
-    for role, value in parts_of(question):
+    for role, value in parts_of(query):
         if isinstance(value, Predictions):
             changes[role] = known[value]
         elif isinstance(value, Query):
             changes[role] = _placed(value, known)
-    return replace(question, **changes) if changes else question
+    return replace(query, **changes) if changes else query
 
 
 def _table(name: str, row_id: str | None, rows: RowStore, schema: Schema) -> JoinedTable:

@@ -2,7 +2,7 @@
 
 Row ids are public, and so are predictions: whatever is wrong with them is found before anything is charged, and said.
 Each sealed row meets one line of the table at most, whatever happens to the table meanwhile; and its digest is computed
-again after the sums, so that an answer is about the predictions that its question names.
+again after the sums, so that an answer is about the predictions that its query names.
 """
 
 from __future__ import annotations
@@ -236,10 +236,10 @@ def evaluate_with_predictions(
     sealed: RemoteRows, queries: Sequence[BoundQuery], needs: Sequence[Needs], *,
     parts: int, group_by: str | None, unit: int,
 ) -> tuple[NDArray[np.int64], list[Any]]:  # fmt: skip
-    """`RemoteRows.evaluate` where some questions are about predictions in tables: as many at once as the engine takes.
+    """`RemoteRows.evaluate` where some queries are about predictions in tables: as many at once as the engine takes.
 
     Raises:
-        EverholdError: If a table of predictions was changed since the question was prepared. Nothing is charged.
+        EverholdError: If a table of predictions was changed since the query was prepared. Nothing is charged.
     """
     totals = np.zeros((len(queries), parts), dtype=np.int64)
     seen: list[Any] = [None] * len(queries)
@@ -256,7 +256,7 @@ def evaluate_with_predictions(
     for table, every in _by_table([column for place in joined for column in asked[place]]):
         if table.digests(every) != [column.digest for column in every]:
             raise EverholdError(
-                f"{table.called} of predictions was changed while the question was "
+                f"{table.called} of predictions was changed while the query was "
                 "answered; expected it to be left alone meanwhile; nothing was charged; ask again"
             )
     return totals, seen
@@ -265,7 +265,7 @@ def evaluate_with_predictions(
 def _rounds(
     asked: Mapping[int, tuple[JoinedColumn, ...]], places: Sequence[int], engine: Engine
 ) -> Iterator[list[int]]:
-    """Questions of which no more columns are read at once than a statement may have expressions."""
+    """Queries of which no more columns are read at once than a statement may have expressions."""
     some: list[int] = []
     columns: set[JoinedColumn] = set()
     for place in places:
@@ -284,7 +284,7 @@ def _columns_of(query: BoundQuery) -> tuple[JoinedColumn, ...]:
 
 
 def _written(query: BoundQuery) -> BoundQuery:
-    """The same question as an expression of the rows with predictions beside them."""
+    """The same query as an expression of the rows with predictions beside them."""
     if query.pair is not None:
         first, second = _written(query.pair.first), _written(query.pair.second)
         return replace(query, pair=replace(query.pair, first=first, second=second))

@@ -125,7 +125,7 @@ class Remote(Sealable):
         if not known:
             raise QueryRejected(
                 f"the table {table!r} is a view or something else whose rows are not stored there, so they could "
-                "depend on sealed rows, or on the question; expected a plain table; nothing was charged; write its "
+                "depend on sealed rows, or on the query; expected a plain table; nothing was charged; write its "
                 "rows to one"
             )
         if any(overlap(one, each) for one in known for each in own):

@@ -236,7 +236,7 @@ class RemoteRows(EvaluatedRows):
         """
         if self._schema.row_id is None:
             raise QueryRejected(
-                "this question needs rows in an order, and a table in an engine has none; expected a holdout that was "
+                "this query needs rows in an order, and a table in an engine has none; expected a holdout that was "
                 "created with row_id=..., or an expression for a mechanism that asks all rows"
             )
         of = self.engine.dialect
@@ -257,6 +257,6 @@ def _check_cells(rows: int, columns: int) -> None:
     """Refuse to read more than a public number of cells."""
     if rows * columns > MOST_CELLS:
         raise QueryRejected(
-            f"this question needs {columns} columns of {rows:,} rows beside everhold; expected at most {MOST_CELLS:,} "
+            f"this query needs {columns} columns of {rows:,} rows beside everhold; expected at most {MOST_CELLS:,} "
             "cells; ask an expression, which the engine evaluates itself, or name the columns that the code reads"
         )

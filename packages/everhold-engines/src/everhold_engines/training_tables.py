@@ -124,7 +124,7 @@ def check_training_table(engine: Engine, facts: Mapping[str, Any], columns: Mapp
         raise IntegrityError(
             f"the training table {facts['table']!r} is not the one that was there when the rows were sealed: {fault}; "
             f"expected {facts['rows']:,} rows in the same columns, because guesses are made from all of them; bring "
-            "them back, and add new ones to another table; no question is answered until then, and nothing was charged"
+            "them back, and add new ones to another table; no query is answered until then, and nothing was charged"
         )
     return table
 

@@ -34,7 +34,7 @@ class TestClickHouse(EngineContract):
 
 @pytest.fixture
 def server(tmp_path):
-    """Port and questions of a server with a table of rows."""
+    """Port and queries of a server with a table of rows."""
     connection = chdb.connect(str(tmp_path / "data"))
     file = filed(tmp_path / "rows", columns_of_rows(50)) / "rows.parquet"
     connection.query("CREATE DATABASE study")

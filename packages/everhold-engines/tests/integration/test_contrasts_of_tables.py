@@ -1,4 +1,4 @@
-"""Risk differences where the sealed rows stay in an engine: one question that the engine counts, as from files."""
+"""Risk differences where the sealed rows stay in an engine: one query that the engine counts, as from files."""
 
 import numpy as np
 import pandas as pd
@@ -40,7 +40,7 @@ def asked(holdout):
     ):
         quoted, before = holdout.quote(query, guess=guess), dict(holdout.remaining)
         answer, left = holdout.ask(query, guess=guess), holdout.remaining
-        spent = (before["questions"] - left["questions"], before["overfits"] - left["overfits"])
+        spent = (before["queries"] - left["queries"], before["surprises"] - left["surprises"])
         assert spent[0] == 1
         assert spent[1] == answer.charged <= quoted.charged_at_most
         found.append((answer.low, answer.value, answer.high, answer.charged, quoted.radius, quoted.charged_at_most))
@@ -48,7 +48,7 @@ def asked(holdout):
 
 
 @pytest.mark.parametrize("more", [(), ("id",)], ids=["without ids", "with ids"])
-def test_one_question_answers_as_from_files(tmp_path, monkeypatch, more):
+def test_one_query_answers_as_from_files(tmp_path, monkeypatch, more):
     served(monkeypatch)
     sealed, training = trial(1_500, 1, more=more), trial(1_000, 2, more=more)
     rows = {"rows": eh.Rows(row_id="id" if more else None)}
@@ -71,7 +71,7 @@ def test_groups_in_an_engine_are_asked_arm_by_arm(tmp_path, monkeypatch):
     with created(tmp_path / "s", pond, training, dependence=eh.Groups("ward")) as holdout:
         quoted = holdout.quote(DIED)
         answer = holdout.ask(DIED)
-        assert (quoted.charged_at_most, holdout.remaining["questions"]) == (2, 48)
+        assert (quoted.charged_at_most, holdout.remaining["queries"]) == (2, 48)
         assert answer.low < -0.2 < answer.high
 
 

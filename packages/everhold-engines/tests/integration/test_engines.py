@@ -1,4 +1,4 @@
-"""One line changes between engines: every kind of question has the answer, bit for bit, of the embedded engine."""
+"""One line changes between engines: every kind of query has the answer, bit for bit, of the embedded engine."""
 
 import json
 import warnings
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from engine_tables import in_clickhouse, in_postgres, in_spark
-from wire_samples import LABELS, SEALED, TRAINING, questions
+from wire_samples import LABELS, SEALED, TRAINING, queries
 
 import everhold as eh
 from everhold.asking.create_settings import settings_from
@@ -19,7 +19,7 @@ from everhold_engines.column_copies import TableSide
 from everhold_engines.training_tables import rows_copied, table_beside
 
 ENGINES = ["clickhouse", *(pytest.param(name, marks=pytest.mark.services) for name in ("postgresql", "spark"))]
-WISH = {"label": "y", "row_id": "id", "queries": 30, "again": True, "seed": 5}
+WISH = {"label": "y", "row_id": "id", "queries": 30, "allow_resealing": True, "seed": 5}
 
 
 def with_homes(rows):
@@ -36,10 +36,10 @@ HOLDOUT, OPEN = with_homes(SEALED), with_homes(TRAINING)
 ROWS = len(LABELS)
 
 
-def all_questions():
+def all_queries():
     """Those of every kind, and code, which meets rows that are read."""
     return {
-        **questions(),
+        **queries(),
         "of what is missing": [
             "z is null",
             "z > 1",
@@ -55,10 +55,10 @@ def all_questions():
     }
 
 
-def told(holdout, question):
+def told(holdout, query):
     """All that a result says, without what differs from holdout to holdout; or why there is none."""
     try:
-        return said(holdout.ask(question))
+        return said(holdout.ask(query))
     except eh.QueryRejected as refusal:
         return str(refusal)
 
@@ -69,7 +69,7 @@ def said(result):
 
 
 def everything(folder, rows, **more):
-    """What a privacy budget says to questions of all kinds, and what its certificate verifies to."""
+    """What a privacy budget says to queries of all kinds, and what its certificate verifies to."""
     with eh.Holdout.create(
         folder / "study.db",
         "study",
@@ -78,7 +78,7 @@ def everything(folder, rows, **more):
         mechanism="privacy_budget",
         **settings_from({**WISH, **more}),
     ) as holdout:
-        asked = {kind: [told(holdout, one) for one in several] for kind, several in all_questions().items()}
+        asked = {kind: [told(holdout, one) for one in several] for kind, several in all_queries().items()}
         batch = [said(one) for one in holdout.ask_many([f"x > {cut / 20}" for cut in range(-10, 10)])]
         holdout.certificate().save(folder / "certificate.json")
     verified = verify_certificate(folder / "certificate.json")
@@ -86,12 +86,12 @@ def everything(folder, rows, **more):
 
 
 def steps(folder, rows, training=OPEN, **opening):
-    """A gate over groups, ratios, the same question after opening again, and the end of the study."""
+    """A gate over groups, ratios, the same query after opening again, and the end of the study."""
     place, found = folder / "gate.db", []
     wanted = {
         **WISH,
         "mechanism": "guess_and_check",
-        "overfits": 5,
+        "surprises": 5,
         "dependence": eh.Groups("home"),
         "allow_vacuous": True,
     }
@@ -158,8 +158,8 @@ def engine(tables_of_both):
     return tables_of_both[0]
 
 
-def test_every_kind_of_question_is_asked():
-    assert {kind.name for kind in KINDS} <= set(all_questions())
+def test_every_kind_of_query_is_asked():
+    assert {kind.name for kind in KINDS} <= set(all_queries())
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")

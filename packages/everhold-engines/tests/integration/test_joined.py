@@ -21,7 +21,7 @@ from everhold import (
 )
 from everhold.queries.difference import difference
 from everhold_engines import Predictions, prediction_tables
-from everhold_server.wire.questions import written
+from everhold_server.wire.queries import written
 
 __all__ = ["tried_before"]
 
@@ -88,7 +88,7 @@ def test_losses_are_those_of_numpy(exact, loss, values):
     assert answer.value == pytest.approx(np.clip(values, 0.1, 0.7).mean(), abs=2**-28)
 
 
-def test_what_is_made_of_two_questions_is_joined_too(exact):
+def test_what_is_made_of_two_queries_is_joined_too(exact):
     first, second = (error(Predictions("models", name)) for name in ("m9", "m20"))
     apart = (MODELS["m20"] == LABELS).mean() - (MODELS["m9"] == LABELS).mean()
     assert exact.ask(difference(first, second)).value == pytest.approx(apart, abs=2**-28)
@@ -101,9 +101,9 @@ def test_what_is_made_of_two_questions_is_joined_too(exact):
 
 def test_many_columns_are_summed_in_one_pass(holdout, pond, monkeypatch):
     monkeypatch.setattr(Pond, "most_expressions", 64)
-    questions = [accuracy(Predictions("models", name)) for name in MODELS]
+    queries = [accuracy(Predictions("models", name)) for name in MODELS]
     pond.statements.clear()
-    holdout.ask_many([*questions, mean("late = 1")])
+    holdout.ask_many([*queries, mean("late = 1")])
     summed = [sql for sql in pond.statements if "LEFT JOIN" in sql]
     digests = [sql for sql in pond.statements if "sha256" in sql]
     assert (len(summed), len(digests)) == (1, 2)
@@ -115,19 +115,19 @@ def test_more_columns_than_a_statement_takes_are_several(holdout, pond):
     assert len([sql for sql in pond.statements if "LEFT JOIN" in sql]) == -(-len(MODELS) // pond.most_expressions)
 
 
-def test_a_question_is_known_by_what_the_table_says(holdout, pond):
+def test_a_query_is_known_by_what_the_table_says(holdout, pond):
     stirred(pond, "UPDATE models SET m3 = (id = 7)::INT WHERE id IN (7, 8)")
     first = holdout.ask(accuracy(Predictions("models", "m3")))
     assert "'m3' of 'models'" in first.shown
     assert holdout.ask(error(Predictions("models", "m3"))).repeated
     poured(pond.file, "others", taken_from(pond, "SELECT id AS row, m3::DOUBLE AS x FROM models ORDER BY id"))
     again = holdout.ask(accuracy(Predictions("others", "x", row_id="row")))
-    assert (again.question, again.repeated, again.value) == (first.question, True, first.value)
+    assert (again.query, again.repeated, again.value) == (first.query, True, first.value)
     stirred(pond, "UPDATE models SET m3 = 1 - m3 WHERE id = 9")
     other = holdout.ask(accuracy(Predictions("models", "m3")))
-    assert other.question != first.question
+    assert other.query != first.query
     stirred(pond, "UPDATE models SET id = 15 - id WHERE id IN (7, 8)")  # the same predictions of other rows
-    assert holdout.ask(accuracy(Predictions("models", "m3"))).question not in (first.question, other.question)
+    assert holdout.ask(accuracy(Predictions("models", "m3"))).query not in (first.query, other.query)
 
 
 BAD = {
@@ -257,17 +257,17 @@ def test_every_engine_joins_them_as_numpy_does(tmp_path, poured):
     given = {name: mixed[names.get(name, name)] for name in ("id", "m3", "q", "b", *names)}
     models = poured({**given, "half": given["m3"] / 2}).table
     other = poured({"row": IDS, "x": MODELS["m3"].astype(float), "m3": 1 - MODELS["m3"]}).table
-    questions = [
+    queries = [
         accuracy(Predictions(models, "m3")), error(Predictions(models, "b")), brier(Predictions(models, "q")),
         accuracy(Predictions(other, "x", row_id="row")), accuracy(Predictions(other, "m3", row_id="row")),
         *(accuracy(Predictions(models, name)) for name in names),
     ]  # fmt: skip
     with create(tmp_path, holdout=poured({**rows(0), "id": IDS}), mechanism="empirical", **WISH) as holdout:
-        first, is_late, chances, again, others, *named = holdout.ask_many(questions)
+        first, is_late, chances, again, others, *named = holdout.ask_many(queries)
         grid = np.floor((CHANCES["q"] - LABELS) ** 2 * 2**30).sum() / 2**30 / ROWS
         assert [first.value, is_late.value] == [(MODELS["m3"] == LABELS).mean(), 0.0]
         assert chances.value == pytest.approx(grid, abs=1e-15)
-        assert first.question == again.question != others.question
+        assert first.query == again.query != others.query
         assert [one.value for one in named] == [(MODELS[name] == LABELS).mean() for name in names.values()]
         with pytest.raises(QueryRejected, match=r"are no labels: .* such as 0\.5"):
             holdout.ask(accuracy(Predictions(models, "half")))

@@ -135,7 +135,7 @@ def test_an_engine_that_cannot_be_reached_charges_nothing(storage, pond):
         with pytest.raises(Unavailable):
             holdout.ask("delay > 0")
         pond.file.with_suffix(".away").rename(pond.file)
-        assert holdout.status()["questions_asked"] == 0
+        assert holdout.status()["queries_asked"] == 0
         assert holdout.ask("delay > 0").source == "training"
 
 

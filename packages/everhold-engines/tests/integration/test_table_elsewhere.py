@@ -53,7 +53,7 @@ class Counted(SecondEngine):
 
 def test_totals_of_twenty_billion_rows_are_exact_through_the_mechanism(path):
     rows = 20_000_000_000
-    mechanism = GuessAndCheck.tuned(rows=rows, queries=100, overfits=2)
+    mechanism = GuessAndCheck.tuned(rows=rows, queries=100, surprises=2)
     total = 3 * rows * mechanism.unit // 10 + 1
     assert mechanism.unit == 2**21
     assert 2**53 < total <= mechanism.steps < 2**56
@@ -69,9 +69,9 @@ def test_totals_of_twenty_billion_rows_are_exact_through_the_mechanism(path):
 
 def test_with_the_finest_grid_they_would_not_fit():
     with pytest.raises(ValueError, match="with this grid"):
-        GuessAndCheck.tuned(rows=20_000_000_000, queries=100, overfits=2, unit=2**30)
+        GuessAndCheck.tuned(rows=20_000_000_000, queries=100, surprises=2, unit=2**30)
     with pytest.raises(ValueError, match=f"expected at most {2**36}"):
-        GuessAndCheck.tuned(rows=2**36 + 1, queries=100, overfits=2)
+        GuessAndCheck.tuned(rows=2**36 + 1, queries=100, surprises=2)
 
 
 CANARY = "row 4711"
@@ -130,14 +130,14 @@ def study(folder, engine, **wanted):
         training=training,
         label="late",
         queries=500,
-        **settings_from({**wanted, "row_id": "id", "overfits": 3, "equal_rows": True}),
+        **settings_from({**wanted, "row_id": "id", "surprises": 3, "equal_rows": True}),
     )
     sealed = RemoteRows(engine, SCHEMA, rows=ROWS, sealed=True)
     holdout._executor = dataclasses.replace(holdout._executor, sealed=sealed)
     return holdout
 
 
-def test_many_questions_take_as_few_passes_as_the_engine_does(tmp_path, path):
+def test_many_queries_take_as_few_passes_as_the_engine_does(tmp_path, path):
     engine = SecondEngine(path)
     texts = [f"share > {k / 300}" for k in range(300)]
     with study(tmp_path, engine) as holdout:

@@ -74,11 +74,11 @@ def test_what_is_recorded_is_what_is_recorded_of_the_same_rows_in_a_file(tmp_pat
 @pytest.mark.filterwarnings("ignore::everhold.errors.NonAdaptiveWarning")
 def test_answers_are_those_of_the_same_rows_in_a_file(tmp_path, pond):
     (tmp_path / "file").mkdir()
-    questions = ["delay > 15", "late = 1 and carrier = 'Östlich'", "case when delay > 0 then 1 else 0 end"]
+    queries = ["delay > 15", "late = 1 and carrier = 'Östlich'", "case when delay > 0 then 1 else 0 end"]
     told = []
     for folder, rows in ((tmp_path, pond), (tmp_path / "file", flights(600))):
         with created(folder, rows, mechanism="empirical") as holdout:
-            told.append([holdout.ask(question).value for question in questions])
+            told.append([holdout.ask(query).value for query in queries])
     assert told[0] == told[1]
 
 
@@ -238,7 +238,7 @@ class TestTheSameRowsTwice:
         created(tmp_path, pond).close()
         with pytest.raises(HoldoutRejected, match="sealed in this storage already, as 'flights'"):
             self.again(tmp_path, pond)
-        self.again(tmp_path, pond, again=True).close()
+        self.again(tmp_path, pond, allow_resealing=True).close()
         assert configuration(tmp_path, "again")["sealed_before"] == ["flights"]
 
     def test_a_copy_of_the_table_in_another_order(self, tmp_path, pond, most):
@@ -264,7 +264,7 @@ class TestTheSameRowsTwice:
 
 def test_groups_are_found_in_the_table(tmp_path):
     pond, training = poured(tmp_path / "pond.db", "sealed", flights(6_000)), flights(600, first=60_000)
-    wanted = {"dependence": eh.Groups("home"), "queries": 5, "overfits": 1}
+    wanted = {"dependence": eh.Groups("home"), "queries": 5, "surprises": 1}
     with created(tmp_path, pond, training=training, **wanted) as holdout:
         assert holdout.mechanism.dependence.to_dict()["column"] == "home"
     (tmp_path / "shared").mkdir()

@@ -67,7 +67,7 @@ def configuration(folder):
         return store.record("flights").configuration
 
 
-QUESTIONS = [
+QUERIES = [
     "delay > 15", eh.mean("delay", low=-60, high=90), eh.ratio("delay > 15", "carrier = 'AA'"),
     eh.mean(lambda rows: rows["delay"] > 0, name="f"), eh.accuracy(np.ones(len(SEALED))),
     eh.histogram("delay", [-100, 0, 30, 100]),
@@ -76,9 +76,9 @@ QUESTIONS = [
 
 def told(holdout):
     found = []
-    for question in QUESTIONS:
+    for query in QUERIES:
         try:
-            facts = holdout.ask(question).to_dict()
+            facts = holdout.ask(query).to_dict()
         except eh.QueryRejected as refusal:
             facts = {"refused": str(refusal)}
         found.append(json.dumps({name: value for name, value in facts.items() if name != "at"}, default=repr))
@@ -89,7 +89,7 @@ def told(holdout):
 @pytest.mark.parametrize(
     "wanted",
     [
-        {"mechanism": "guess_and_check", "overfits": 5},
+        {"mechanism": "guess_and_check", "surprises": 5},
         {"mechanism": "privacy_budget"},
     ],
     ids=["guesses", "noise"],
@@ -101,7 +101,7 @@ def test_a_table_of_training_rows_answers_as_a_file_of_them(tmp_path, pond, want
         with created(tmp_path / kind, pond, training=training, **wanted) as holdout:
             answers.append(told(holdout))
     assert answers[0] == answers[1]
-    assert any('"source": "training"' in said for said in answers[0]) == ("overfits" in wanted)
+    assert any('"source": "training"' in said for said in answers[0]) == ("surprises" in wanted)
 
 
 def test_guesses_are_from_all_rows_and_code_meets_the_sample(tmp_path, pond, few):
@@ -152,7 +152,7 @@ def test_where_nothing_is_declared_a_sample_cannot_tell(tmp_path, pond):
 
 
 def test_whole_groups_are_copied(tmp_path, pond, few):
-    wanted = {"dependence": eh.Groups("home"), "queries": 5, "overfits": 1, "allow_vacuous": True}
+    wanted = {"dependence": eh.Groups("home"), "queries": 5, "surprises": 1, "allow_vacuous": True}
     with created(tmp_path, pond, **wanted) as holdout:
         homes = pd.Series(holdout._executor.training.table(["home"])["home"])
         assert 60 < len(homes) < 500
@@ -293,7 +293,7 @@ def test_an_engine_that_fails_at_a_guess_charges_nothing(tmp_path, pond, monkeyp
             patched.setattr(Pond, "rows", lost)
             with pytest.raises(Unavailable):
                 holdout.ask(eh.mean("delay", low=-60, high=90))
-        assert holdout.status()["questions_asked"] == 0
+        assert holdout.status()["queries_asked"] == 0
         assert holdout.ask(eh.mean("delay", low=-60, high=90)).source == "training"
 
 
@@ -322,12 +322,12 @@ def test_what_all_rows_buy_beside_a_sample_of_them(tmp_path, pond):
     rows = [pd.DataFrame({"x": rng.random(40_000)}) for _ in range(2)]
     for table, frame in zip(("many sealed", "many open"), rows, strict=True):
         poured(pond.file, table, frame)
-    questions, widths = [f"x > {cut / 20}" for cut in range(1, 20)], []
-    wanted = {"label": None, "row_id": None, "mechanism": "guess_and_check", "overfits": 19, "equal_rows": True}
+    queries, widths = [f"x > {cut / 20}" for cut in range(1, 20)], []
+    wanted = {"label": None, "row_id": None, "mechanism": "guess_and_check", "surprises": 19, "equal_rows": True}
     for kind, training in (("sample", rows[1].head(200)), ("table", pond.beside("many open"))):
         (tmp_path / kind).mkdir()
         with created(tmp_path / kind, pond.beside("many sealed"), training=training, **wanted) as holdout:
-            answers = holdout.ask_many(questions)
+            answers = holdout.ask_many(queries)
             widths.append(np.mean([answer.high - answer.low for answer in answers]))
             assert {answer.source for answer in answers} == {"training"}
             if kind == "table":

@@ -100,7 +100,7 @@ def sealed_accuracy(
     """
     with _opened(str(storage_url(storage)), name, analyst) as holdout:
         _check(holdout)
-        if not holdout.remaining["questions"]:
+        if not holdout.remaining["queries"]:
             warn_caller(EverholdWarning("The remaining budget allows no new query. Seal new cases."))
     told = through_holdout(name, storage=str(storage_url(storage)), guess=guess, analyst=analyst)
     return scorer(metrics=[told], name=_SCORER)(_logged)(answer)
@@ -155,7 +155,7 @@ def _told(holdout: Holdout, cases: Iterable[tuple[Any, str, bool]], guess: float
     if missing > 0:
         return {**unanswered, "missing": float(missing)}
     answer = holdout.ask(case_accuracy(sealed, training=opened if open_cases else None), guess=guess)
-    left = {f"{'surprises' if what == 'overfits' else what}_left": float(n) for what, n in answer.remaining.items()}
+    left = {f"{'surprises' if what == 'surprises' else what}_left": float(n) for what, n in answer.remaining.items()}
     if answer.value is None or answer.low is None or answer.high is None:
         return {**unanswered, "missing": 0.0, **left}
     drawn = float(answer.source == "holdout")

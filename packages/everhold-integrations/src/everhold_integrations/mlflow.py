@@ -42,7 +42,7 @@ def log_answer(answer: Answer, name: str, *, step: int | None = None, run_id: st
     """Log an answer in a run: numbers as metrics, the rest as tags.
 
     The metrics are ``name``, ``name.low``, ``name.high`` and ``name.charged``; after unsealing ``name.sealed`` and so
-    on; and the remaining budget, ``name.left.questions`` and so on. The tags are ``name.source``, ``name.question``
+    on; and the remaining budget, ``name.left.queries`` and so on. The tags are ``name.source``, ``name.query``
     and, for an answer that is not about the population, ``name.about``. They are those of the latest step. A refused
     or silent answer has no value and logs none.
 
@@ -59,7 +59,7 @@ def log_answer(answer: Answer, name: str, *, step: int | None = None, run_id: st
     left = {f"{name}.left.{what}": count for what, count in answer.remaining.items()}
     every = {name: answer.value, **told, f"{name}.charged": answer.charged, **left}
     metrics = {key: float(value) for key, value in every.items() if value is not None}
-    tags = {"source": answer.source, "question": answer.question, "about": answer.about}
+    tags = {"source": answer.source, "query": answer.query, "about": answer.about}
     now = int(time.time() * 1_000)
     mlflow.MlflowClient().log_batch(
         run_id or (mlflow.active_run() or mlflow.start_run()).info.run_id,

@@ -20,7 +20,7 @@ from everhold.errors import QueryRejected
 from everhold.families.grid import GridFamily
 from everhold.queries.difference import DifferenceQuery, difference
 from everhold.queries.means import RowwiseQuery
-from everhold.queries.question import Query
+from everhold.queries.query import Query
 
 try:
     from optuna import TrialPruned
@@ -46,10 +46,10 @@ __all__ = ["ATTRIBUTES", "Asked", "BestTrials", "SealedObjective", "declared_spa
 Asked = Query[Any] | str | tuple[Query[Any] | str, float | None] | Answer
 """Result of an objective: a query, a query and a guess of its answer, or an answer."""
 
-ATTRIBUTES = ("low", "high", "source", "charged", "question")
+ATTRIBUTES = ("low", "high", "source", "charged", "query")
 """Parts of the answer that a trial keeps, as user attributes ``everhold_low`` and so on."""
 
-_QUESTION = "everhold_question"
+_QUERY = "everhold_query"
 _NOTHING_HAPPENED = "Nothing was released, charged or closed."
 
 
@@ -137,21 +137,21 @@ class SealedObjective:
         kept = 0 if mechanism.traits.unsealable else self._keep  # silent queries are charged nothing
         price = max(mechanism.traits.most_charged, 1)
         spare = [
-            left["questions"] - self._keep,
-            *(n // price - kept for name, n in left.items() if name != "questions"),
+            left["queries"] - self._keep,
+            *(n // price - kept for name, n in left.items() if name != "queries"),
         ]
         return min(spare) - ahead
 
     def _ask(self, returned: Asked) -> Any:
         if isinstance(returned, Answer):
             return returned
-        question, guess = _question_of(returned)
+        query, guess = _query_of(returned)
         if self._silent:
             _guess_of(returned)
-        return self._holdout.ask(question, guess=guess, silent=self._silent)
+        return self._holdout.ask(query, guess=guess, silent=self._silent)
 
     def unseal_best(
-        self, study: Study, *, best: int = 10, question: Callable[[FrozenTrial], Asked] | None = None
+        self, study: Study, *, best: int = 10, query: Callable[[FrozenTrial], Asked] | None = None
     ) -> BestTrials:
         """End the holdout's study: release the sealed values of the best trials, and their distance to the first.
 
@@ -162,7 +162,7 @@ class SealedObjective:
         Args:
             study: A finished study of one objective.
             best: Most trials.
-            question: From a trial to the query that it asked, if models were stored and need not be fitted again.
+            query: From a trial to the query that it asked, if models were stored and need not be fitted again.
 
         Raises:
             QueryRejected: If the holdout cannot be unsealed, no trial was answered, or a query differs from the one
@@ -173,11 +173,11 @@ class SealedObjective:
         """
         self._holdout.losing_their_promise()  # refuses what cannot be unsealed
         trials = _best(study, best)
-        questions = [self._same_question(trial, question or self._objective) for trial in _watched(trials)]
-        pairs = [_apart(other, questions[0]) for other in questions[1:]]
+        queries = [self._same_query(trial, query or self._objective) for trial in _watched(trials)]
+        pairs = [_apart(other, queries[0]) for other in queries[1:]]
         compared = [pair is not None and not self._holdout.ask(pair, silent=True).refused for pair in pairs]
         told = self._holdout.unseal()
-        answers = [self._holdout.ask(own) for own in questions]
+        answers = [self._holdout.ask(own) for own in queries]
         asked = [pair if known else None for pair, known in zip(pairs, compared, strict=True)]
         apart = [None if pair is None else self._holdout.ask(pair) for pair in asked]
         rows = [_row(*line) for line in zip(trials, answers, [None, *apart], strict=True)]
@@ -187,7 +187,7 @@ class SealedObjective:
         )
         return BestTrials(rows, trials[0].number, told.confidence, told.statement)
 
-    def _same_question(self, trial: FrozenTrial, made_by: Callable[[Any], Asked]) -> Query[Any] | str:
+    def _same_query(self, trial: FrozenTrial, made_by: Callable[[Any], Asked]) -> Query[Any] | str:
         """The query of a trial, made again.
 
         Raises:
@@ -196,20 +196,20 @@ class SealedObjective:
         returned = made_by(trial)
         if isinstance(returned, Answer):
             raise QueryRejected(
-                "The objective returns answers, which do not contain their queries. Pass unseal_best(question=...), a "
+                "The objective returns answers, which do not contain their queries. Pass unseal_best(query=...), a "
                 f"function from a trial to the query that it asked. {_NOTHING_HAPPENED}"
             )
-        question, guess = _question_of(returned)
-        quoted = self._holdout.quote(question, guess=guess)
+        query, guess = _query_of(returned)
+        quoted = self._holdout.quote(query, guess=guess)
         if self._silent and quoted.bits is not None:  # a member of a declared family, free in any case
-            return question
-        if not quoted.answered_before or quoted.question != trial.user_attrs[_QUESTION]:
+            return query
+        if not quoted.answered_before or quoted.query != trial.user_attrs[_QUERY]:
             raise QueryRejected(
                 f"Trial {trial.number} now makes a different query: the same parameters gave another model. Seed all "
-                "randomness, or store the models and pass question=..., a function from a trial to its query. "
+                "randomness, or store the models and pass query=..., a function from a trial to its query. "
                 f"{_NOTHING_HAPPENED}"
             )
-        return question
+        return query
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ def _goes_on(holdout: Holdout) -> bool:
 
 def _guess_of(returned: Asked) -> float:
     """The guess that stands for the value of a silent trial."""
-    guess = None if isinstance(returned, Answer) else _question_of(returned)[1]
+    guess = None if isinstance(returned, Answer) else _query_of(returned)[1]
     if guess is None:
         raise TypeError(
             "A silent trial has no value but its guess. Return a query and a guess of its answer, such as "
@@ -261,22 +261,22 @@ def _guess_of(returned: Asked) -> float:
     return float(guess)
 
 
-def _question_of(returned: Any) -> tuple[Query[Any] | str, float | None]:
-    question, guess = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
-    if not isinstance(question, (Query, str)):
+def _query_of(returned: Any) -> tuple[Query[Any] | str, float | None]:
+    query, guess = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
+    if not isinstance(query, (Query, str)):
         raise TypeError(
             f"The objective returned {brief(returned)}. Return a query such as accuracy(model), or a query and a guess "
             "of its answer, such as (accuracy(model), 0.8). Nothing was charged."
         )
-    return question, guess
+    return query, guess
 
 
 def _best(study: Study, most: int) -> list[FrozenTrial]:
     """The best answered trials, the best first; one for each query."""
     answered: dict[str, FrozenTrial] = {}
     for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
-        if _QUESTION in trial.user_attrs:
-            answered.setdefault(trial.user_attrs[_QUESTION], trial)
+        if _QUERY in trial.user_attrs:
+            answered.setdefault(trial.user_attrs[_QUERY], trial)
     if not answered or most < 1:
         raise QueryRejected(
             f"The study has no answered trial to release, or best={brief(most)} is below 1. {_NOTHING_HAPPENED}"

@@ -50,9 +50,9 @@ def storage(tmp_path, monkeypatch):
     return f"sqlite:///{tmp_path}/cases.db"
 
 
-def mechanism(*, queries=20, overfits=3):
+def mechanism(*, queries=20, surprises=3):
     """Untuned, so that a test need not wait."""
-    return eh.GuessAndCheck(rows=CASES, queries=queries, overfits=overfits, tolerance=0.9, grid=10)
+    return eh.GuessAndCheck(rows=CASES, queries=queries, surprises=surprises, tolerance=0.9, grid=10)
 
 
 def seal(storage, kind="texts", *, opened=0, **wanted):
@@ -66,7 +66,7 @@ def seal(storage, kind="texts", *, opened=0, **wanted):
 
 def samples(*, opened=(), wrong=0):
     """Prompts without targets, and open cases with theirs."""
-    sealed = [Sample(id=f"case-{place}", input=f"Question {place} of {wrong}?") for place in range(CASES)]
+    sealed = [Sample(id=f"case-{place}", input=f"Query {place} of {wrong}?") for place in range(CASES)]
     known = [Sample(id=f"open-{place}", input=f"Open {place}?", target=str(told)) for place, told in enumerate(opened)]
     return sealed + known
 
@@ -109,20 +109,20 @@ def metrics(log):
     return {name: found.value for name, found in scored.metrics.items()}
 
 
-def test_all_answers_are_one_question_and_its_answer_the_metric(storage, kind):
+def test_all_answers_are_one_query_and_its_answer_the_metric(storage, kind):
     said = mostly_right(targets(kind, CASES, 0))
     with seal(storage, kind) as holdout:
-        told = metrics(evaluated(storage, {"Question": said}, guess=0.8))
+        told = metrics(evaluated(storage, {"Query": said}, guess=0.8))
         (entry,) = holdout.transcript().to_rows()
         assert (told["accuracy"], told["low"], told["high"]) == (entry["value"], entry["low"], entry["high"])
         assert told["low"] < 0.8 < told["high"]
-        assert (told["missing"], told["from_holdout"], told["questions_left"]) == (0, 0, 19)
+        assert (told["missing"], told["from_holdout"], told["queries_left"]) == (0, 0, 19)
         assert entry["about"] == "labels drawn anew on these rows, whose features are public"
 
 
 def test_answers_to_open_cases_make_the_guess(storage, kind):
     opened = targets(kind, OPEN, 1)
-    said = {"Question": mostly_right(targets(kind, CASES, 0)), "Open": mostly_right(opened, seed=6)}
+    said = {"Query": mostly_right(targets(kind, CASES, 0)), "Open": mostly_right(opened, seed=6)}
     with seal(storage, kind, opened=OPEN) as holdout:
         told = metrics(evaluated(storage, said, dataset=samples(opened=opened)))
         (entry,) = holdout.transcript().to_rows()
@@ -133,7 +133,7 @@ def test_answers_to_open_cases_make_the_guess(storage, kind):
 
 def test_answers_that_can_be_no_target_are_wrong(storage, kind):
     with seal(storage, kind, opened=OPEN) as holdout:
-        told = metrics(evaluated(storage, {"Question": CASES * [""]}, guess=0.0))
+        told = metrics(evaluated(storage, {"Query": CASES * [""]}, guess=0.0))
         assert told["accuracy"] == 0.0
         holdout.unseal()
         assert holdout.transcript().to_rows()[0]["sealed"] == 0.0
@@ -152,7 +152,7 @@ def test_no_log_tells_whether_one_answer_is_right(storage):
     with seal(storage):
         for turned in (0, 1):
             said = [told if place % 2 == turned else "none" for place, told in enumerate(truth.tolist())]
-            logs.append(evaluated(storage, {"Question": said}, guess=0.5))
+            logs.append(evaluated(storage, {"Query": said}, guess=0.5))
         for log in logs:
             for sample in log.samples:
                 (found,) = sample.scores.values()
@@ -162,7 +162,7 @@ def test_no_log_tells_whether_one_answer_is_right(storage):
             told = json.loads(recorded(log)["header.json"])["results"]
             assert "reductions" not in json.dumps(recorded(log)["header.json"])
             assert set(told["scores"][0]["metrics"]) == set(metrics(log))
-        assert metrics(logs[0]) == {**metrics(logs[1]), "questions_left": 19.0}
+        assert metrics(logs[0]) == {**metrics(logs[1]), "queries_left": 19.0}
 
 
 def test_a_scorer_with_targets_does_tell(storage):
@@ -170,34 +170,34 @@ def test_a_scorer_with_targets_does_tell(storage):
     from inspect_ai.scorer import match
 
     truth = targets("texts", CASES, 0).tolist()
-    dataset = [Sample(id=f"case-{place}", input=f"Question {place}?", target=told) for place, told in enumerate(truth)]
-    said = {"Question": mostly_right(np.array(truth))}
+    dataset = [Sample(id=f"case-{place}", input=f"Query {place}?", target=told) for place, told in enumerate(truth)]
+    said = {"Query": mostly_right(np.array(truth))}
     (log,) = run(Task(dataset=dataset, scorer=match()), model=model_that_says(said), display="none")
     told = {sample.id: sample.scores["match"].value == "C" for sample in log.samples}
-    right = [one == other for one, other in zip(said["Question"], truth, strict=True)]
+    right = [one == other for one, other in zip(said["Query"], truth, strict=True)]
     assert told == {f"case-{place}": known for place, known in enumerate(right)}
 
 
 def test_the_display_of_running_metrics_asks_nothing_before_the_end(storage):
     with seal(storage) as holdout:
-        log = evaluated(storage, {"Question": mostly_right(targets("texts", CASES, 0))}, guess=0.8, max_samples=1)
+        log = evaluated(storage, {"Query": mostly_right(targets("texts", CASES, 0))}, guess=0.8, max_samples=1)
         assert len(holdout.transcript()) == 1
-        assert metrics(log)["questions_left"] == 19
+        assert metrics(log)["queries_left"] == 19
 
 
 @pytest.mark.parametrize("part", [{"limit": 10}, {"sample_id": "case-7"}])
 def test_a_part_of_the_cases_asks_nothing(storage, part):
     with seal(storage) as holdout:
         before = holdout.status()
-        told = metrics(evaluated(storage, {"Question": mostly_right(targets("texts", CASES, 0))}, guess=0.8, **part))
+        told = metrics(evaluated(storage, {"Query": mostly_right(targets("texts", CASES, 0))}, guess=0.8, **part))
         assert np.isnan([told["accuracy"], told["low"], told["high"]]).all()
         assert told["missing"] == CASES - (10 if "limit" in part else 1)
         assert holdout.status() == before
 
 
-def test_an_evaluation_that_is_scored_again_is_the_same_question(storage):
+def test_an_evaluation_that_is_scored_again_is_the_same_query(storage):
     with seal(storage) as holdout:
-        log = evaluated(storage, {"Question": mostly_right(targets("texts", CASES, 0))}, guess=0.8)
+        log = evaluated(storage, {"Query": mostly_right(targets("texts", CASES, 0))}, guess=0.8)
         again = score(read_eval_log(log.location), sealed_accuracy("cases", storage=storage), action="overwrite")
         assert metrics(again) == metrics(log)
         assert len(holdout.transcript()) == 1
@@ -205,7 +205,7 @@ def test_an_evaluation_that_is_scored_again_is_the_same_question(storage):
 
 def test_answers_are_extracted_as_one_requests(storage):
     truth = targets("texts", CASES, 0)
-    said = {"Question": [f"The answer is: {told.upper()}." for told in truth.tolist()]}
+    said = {"Query": [f"The answer is: {told.upper()}." for told in truth.tolist()]}
     with seal(storage):
         log = evaluated(
             storage, said, guess=1.0, answer=lambda state: state.output.completion.split()[-1].strip(".").lower()
@@ -215,8 +215,7 @@ def test_answers_are_extracted_as_one_requests(storage):
 
 def test_of_choices_the_letters_count(storage):
     dataset = [
-        Sample(id=f"case-{place}", input=f"Question {place}?", choices=["one", "two", "three"])
-        for place in range(CASES)
+        Sample(id=f"case-{place}", input=f"Query {place}?", choices=["one", "two", "three"]) for place in range(CASES)
     ]
     letters = np.random.default_rng(0).choice(np.array(["A", "B", "C"]), CASES)
     model = get_model(
@@ -237,14 +236,14 @@ def test_of_choices_the_letters_count(storage):
 
 def test_more_than_one_answer_to_a_case_is_an_error(storage):
     with seal(storage):
-        log = evaluated(storage, {"Question": CASES * ["alpha"]}, guess=0.3, epochs=Epochs(2))
+        log = evaluated(storage, {"Query": CASES * ["alpha"]}, guess=0.3, epochs=Epochs(2))
         assert log.status == "error"
         assert "Pass epochs=1" in log.error.message
 
 
 def test_a_spent_budget_is_said_before_a_model_is_called(storage):
-    with seal(storage, mechanism=mechanism(queries=1, overfits=1)):
-        first = evaluated(storage, {"Question": CASES * ["alpha"]}, guess=0.99)
+    with seal(storage, mechanism=mechanism(queries=1, surprises=1)):
+        first = evaluated(storage, {"Query": CASES * ["alpha"]}, guess=0.99)
         assert metrics(first)["from_holdout"] == 1
         with pytest.warns(EverholdWarning, match="allows no new query"):
             sealed_accuracy("cases", storage=storage)
@@ -262,7 +261,7 @@ def test_answers_of_two_logs_are_compared_and_challenge_a_champion(storage):
     truth = targets("texts", CASES, 0)
     with seal(storage) as holdout:
         logs = [
-            evaluated(storage, {"Question": mostly_right(truth, right)}, guess=right, dataset=samples(wrong=right))
+            evaluated(storage, {"Query": mostly_right(truth, right)}, guess=right, dataset=samples(wrong=right))
             for right in (0.4, 0.95)
         ]
         worse, better = (answers_of(log, holdout) for log in logs)
@@ -276,7 +275,7 @@ def test_answers_of_two_logs_are_compared_and_challenge_a_champion(storage):
 def test_answers_to_open_cases_are_told_apart(storage):
     opened = targets("texts", OPEN, 1)
     with seal(storage, opened=OPEN) as holdout:
-        said = {"Question": CASES * ["alpha"], "Open": OPEN * ["beta"]}
+        said = {"Query": CASES * ["alpha"], "Open": OPEN * ["beta"]}
         log = evaluated(storage, said, dataset=samples(opened=opened))
         assert set(answers_of(log, holdout)["answer"]) == {"alpha"}
         assert set(answers_of(log, holdout, opened=True)["answer"]) == {"beta"}

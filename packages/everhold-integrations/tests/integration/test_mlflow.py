@@ -64,10 +64,10 @@ def test_an_answer_is_logged_with_its_interval_and_source(run, holdout):
     assert kept(run).metrics == logged
     assert logged == {
         "late": answer.value, "late.low": answer.low, "late.high": answer.high, "late.charged": 0.0,
-        "late.left.questions": 59.0, "late.left.overfits": float(answer.remaining["overfits"]),
+        "late.left.queries": 59.0, "late.left.surprises": float(answer.remaining["surprises"]),
     }  # fmt: skip
     tags = {name: text for name, text in kept(run).tags.items() if name.startswith("late.")}
-    assert tags == {"late.source": "training", "late.question": answer.question}
+    assert tags == {"late.source": "training", "late.query": answer.query}
 
 
 def test_many_answers_are_steps_of_one_run(tracking, holdout):
@@ -82,7 +82,7 @@ def test_many_answers_are_steps_of_one_run(tracking, holdout):
 
 def test_what_has_no_value_logs_none(run, holdout):
     logged = log_answer(holdout.ask("delay > 15", silent=True), "silent")
-    assert set(logged) == {"silent.charged", "silent.left.questions", "silent.left.overfits"}
+    assert set(logged) == {"silent.charged", "silent.left.queries", "silent.left.surprises"}
     assert kept(run).tags["silent.source"] == "silent"
     holdout.unseal()
     logged = log_answer(holdout.ask("delay > 15", silent=True), "silent")
@@ -199,7 +199,7 @@ def test_a_wrong_setting_is_named_and_free(run, registered, trained, rows, wrong
 
 def test_a_spent_allotment_is_an_error_and_not_a_missing_metric(run, registered, trained, rows):
     holdout, settings = trained
-    holdout.allot("ada", questions=1)
+    holdout.allot("ada", queries=1)
     settings = {**settings, "analyst": "ada"}
     evaluated(fitted(LogisticRegression(), rows[0]), rows[2], settings)
     with pytest.raises(BudgetExhausted, match="nothing was charged"):

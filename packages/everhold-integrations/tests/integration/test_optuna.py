@@ -21,13 +21,13 @@ from everhold_integrations.optuna_spaces import suggested
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
-QUESTIONS = 14
+QUERIES = 14
 KEEP = 4
 
 
 @pytest.fixture
 def holdout(tmp_path):
-    mechanism = holdout_samples.guess_and_check(queries=QUESTIONS)
+    mechanism = holdout_samples.guess_and_check(queries=QUERIES)
     with holdout_samples.copied(tmp_path, mechanism=mechanism) as made:
         yield made
 
@@ -57,7 +57,7 @@ def test_a_guess_of_the_objective_is_checked(holdout):
     study = study_of()
     study.optimize(SealedObjective(lambda trial: (cut(trial), 0.99), holdout), n_trials=1)
     assert study.best_trial.user_attrs["everhold_source"] == "holdout"
-    assert holdout.remaining["questions"] == QUESTIONS - 1
+    assert holdout.remaining["queries"] == QUERIES - 1
 
 
 def test_an_answer_may_be_returned_as_it_is(holdout):
@@ -88,44 +88,44 @@ def test_what_cannot_be_asked_is_refused_and_free(holdout, nothing):
 
 
 @pytest.mark.parametrize("keep", [-1, 1.5, "all"])
-def test_what_is_kept_is_a_number_of_questions(holdout, keep):
+def test_what_is_kept_is_a_number_of_queries(holdout, keep):
     with pytest.raises(ValueError, match="Pass a number of queries"):
         SealedObjective(cut, holdout, keep=keep)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_the_study_stops_while_the_questions_of_the_end_are_left(holdout, workers):
+def test_the_study_stops_while_the_queries_of_the_end_are_left(holdout, workers):
     study, sealed = study_of(), SealedObjective(cut, holdout, keep=KEEP)
     study.optimize(sealed, n_trials=40, n_jobs=workers, callbacks=[sealed.stop_in_time])
     answered = states(study).count(TrialState.COMPLETE)
-    assert holdout.remaining["questions"] == QUESTIONS - answered
-    assert QUESTIONS - KEEP - workers < answered <= QUESTIONS - KEEP
+    assert holdout.remaining["queries"] == QUERIES - answered
+    assert QUERIES - KEEP - workers < answered <= QUERIES - KEEP
     assert len(study.get_trials()) <= answered + 2 * (workers - 1)
 
 
 def test_without_the_callback_only_one_more_trial_is_begun(holdout):
     study = study_of()
     study.optimize(SealedObjective(cut, holdout, keep=KEEP), n_trials=40)
-    assert states(study) == (QUESTIONS - KEEP) * [TrialState.COMPLETE] + [TrialState.PRUNED]
+    assert states(study) == (QUERIES - KEEP) * [TrialState.COMPLETE] + [TrialState.PRUNED]
 
 
 def wrong(trial):
-    """A question whose guess is a surprise."""
+    """A query whose guess is a surprise."""
     return cut(trial), 0.99
 
 
 def test_the_study_stops_before_the_last_surprise_ends_everything(holdout):
     study, sealed = study_of(), SealedObjective(wrong, holdout, keep=KEEP)
     study.optimize(sealed, n_trials=40, callbacks=[sealed.stop_in_time])
-    assert holdout.remaining["overfits"] == 0
+    assert holdout.remaining["surprises"] == 0
     assert holdout.ask("delay > 100", silent=True).source == "silent"
-    assert len(study.get_trials()) < QUESTIONS - KEEP
+    assert len(study.get_trials()) < QUERIES - KEEP
 
 
 def test_without_the_wrapper_nothing_is_left_for_the_end(holdout):
     def bare(trial):
-        question, guess = wrong(trial)
-        return holdout.ask(question, guess=guess).value
+        query, guess = wrong(trial)
+        return holdout.ask(query, guess=guess).value
 
     study = study_of()
     study.optimize(bare, n_trials=40)
@@ -134,7 +134,7 @@ def test_without_the_wrapper_nothing_is_left_for_the_end(holdout):
 
 
 def test_of_a_mechanism_with_credits_the_price_of_the_end_is_kept(tmp_path):
-    with holdout_samples.create(tmp_path, mechanism="privacy_budget", queries=QUESTIONS, allow_vacuous=True) as paid:
+    with holdout_samples.create(tmp_path, mechanism="privacy_budget", queries=QUERIES, allow_vacuous=True) as paid:
         study, sealed = study_of(), SealedObjective(cut, paid, keep=KEEP)
         study.optimize(sealed, n_trials=40, callbacks=[sealed.stop_in_time])
         assert [paid.ask(f"delay < {place}").refused for place in range(KEEP)] == KEEP * [False]
@@ -144,7 +144,7 @@ def test_of_a_mechanism_with_credits_the_price_of_the_end_is_kept(tmp_path):
 def test_processes_that_share_a_study_leave_what_is_kept(tmp_path):
     study_storage = f"sqlite:///{tmp_path}/optuna.db"
     study = study_of(storage=study_storage, study_name="shared")
-    mechanism = holdout_samples.guess_and_check(queries=QUESTIONS)
+    mechanism = holdout_samples.guess_and_check(queries=QUERIES)
     holdout_samples.create(tmp_path, mechanism=mechanism).close()
     context = get_context("spawn")
     children = [
@@ -157,10 +157,10 @@ def test_processes_that_share_a_study_leave_what_is_kept(tmp_path):
         child.join(120)
     assert [child.exitcode for child in children] == [0, 0]
     answered = states(study).count(TrialState.COMPLETE)
-    assert QUESTIONS - KEEP - 2 < answered <= QUESTIONS - KEEP
+    assert QUERIES - KEEP - 2 < answered <= QUERIES - KEEP
     with eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", "study") as opened:
-        assert opened.remaining["questions"] == QUESTIONS - answered
-        assert opened.remaining["questions"] >= KEEP
+        assert opened.remaining["queries"] == QUERIES - answered
+        assert opened.remaining["queries"] >= KEEP
 
 
 FEATURES = [f"x{place}" for place in range(6)]
@@ -206,7 +206,7 @@ def cross_validated(model, training):
 def test_two_hundred_trials_are_answered_with_cross_validated_guesses(tmp_path, rows):
     holdout, sealed, study = tuned(tmp_path, rows, cross_validated, trials=200, queries=220)
     assert states(study) == 200 * [TrialState.COMPLETE]
-    assert holdout.remaining["overfits"] > 5
+    assert holdout.remaining["surprises"] > 5
     told = sealed.unseal_best(study)
     fresh = np.random.default_rng(4)
     table = pd.DataFrame(fresh.normal(size=(100_000, 6)), columns=FEATURES)
@@ -223,7 +223,7 @@ def test_two_hundred_trials_are_answered_with_cross_validated_guesses(tmp_path, 
 def test_without_them_intervals_widen_and_trials_are_answered(tmp_path, rows):
     holdout, _, study = tuned(tmp_path, rows, lambda *_: None, trials=200, queries=220)
     assert states(study).count(TrialState.COMPLETE) == 200
-    assert holdout.remaining["overfits"] == 0
+    assert holdout.remaining["surprises"] == 0
     holdout.close()
 
 
@@ -264,9 +264,9 @@ def test_another_model_than_the_one_that_was_asked_ends_nothing(holdout, finishe
     sealed, study = finished
     before = holdout.status()
     with pytest.raises(QueryRejected, match=r"Trial 0 now makes a different query.* Seed all randomness"):
-        sealed.unseal_best(study, question=lambda trial: f"delay > {trial.number + 500}")
+        sealed.unseal_best(study, query=lambda trial: f"delay > {trial.number + 500}")
     with pytest.raises(QueryRejected, match="The objective returns answers"):
-        sealed.unseal_best(study, question=lambda trial: holdout.ask(cut(trial)))
+        sealed.unseal_best(study, query=lambda trial: holdout.ask(cut(trial)))
     with pytest.raises(QueryRejected, match="no answered trial"):
         sealed.unseal_best(study_of())
     assert holdout.status() == before
@@ -278,7 +278,7 @@ def test_models_that_were_kept_are_not_fitted_again(holdout, finished):
     def failing(trial):
         raise AssertionError
 
-    told = SealedObjective(failing, holdout).unseal_best(study, best=2, question=cut)
+    told = SealedObjective(failing, holdout).unseal_best(study, best=2, query=cut)
     assert len(told) == 2
 
 
@@ -288,7 +288,7 @@ def test_what_rests_on_noise_is_not_ended(tmp_path):
         study.optimize(sealed, n_trials=2)
         with pytest.raises(QueryRejected, match="nothing was told or changed"):
             sealed.unseal_best(study)
-        assert noisy.remaining["questions"] == 3
+        assert noisy.remaining["queries"] == 3
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch):
@@ -362,4 +362,4 @@ def test_a_holdout_without_an_end_answers_every_trial(tmp_path):
         asked = SealedObjective(lambda trial: (cut(trial), 0.99), holdout)
         study.optimize(asked, n_trials=6, callbacks=[asked.stop_in_time])
         assert states(study) == [TrialState.COMPLETE] * 6
-        assert holdout.remaining["overfits"] == 0
+        assert holdout.remaining["surprises"] == 0

@@ -41,7 +41,7 @@ def session(tmp_path):
 
 def asked(folder):
     with eh.Holdout.open(f"{folder}/suite.db", "suite") as holdout:
-        return holdout.status()["questions_asked"]
+        return holdout.status()["queries_asked"]
 
 
 def test_seal_then_challenge(session, tmp_path):

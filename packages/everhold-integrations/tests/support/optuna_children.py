@@ -7,7 +7,7 @@ from everhold_integrations.optuna import SealedObjective
 
 
 def cut(trial):
-    """A question that no other trial asks."""
+    """A query that no other trial asks."""
     return f"delay > {trial.number}"
 
 

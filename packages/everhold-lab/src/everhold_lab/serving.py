@@ -1,6 +1,6 @@
-"""A model of a service under load: how long questions wait for processes, for a pass of the engine, for the ledger.
+"""A model of a service under load: how long queries wait for processes, for a pass of the engine, for the ledger.
 
-Questions come at random. A process prepares each; then it waits until an engine is free and a window is over, and is
+Queries come at random. A process prepares each; then it waits until an engine is free and a window is over, and is
 looked at in one pass together with all others that wait; then the answers of that pass are committed to the one ledger
 of their holdout in one transaction, in turn. The model knows nothing of networks, of failing machines, or of analysts
 who wait for their answers before they ask again.
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceTimes:
-    """Seconds that a question takes.
+    """Seconds that a query takes.
 
     Attributes:
-        process: Of a service process, for each question.
+        process: Of a service process, for each query.
         passing: Of the engine, for each pass.
-        looking: Of the engine, for each question of a pass.
+        looking: Of the engine, for each query of a pass.
         committing: Of the ledger, for each transaction.
-        recording: Of the ledger, for each question of a transaction.
+        recording: Of the ledger, for each query of a transaction.
     """
 
     process: float
@@ -44,10 +44,10 @@ class Served:
     """Result of a simulation: how queries were served.
 
     Attributes:
-        answered: Answers a second, from the first question to the last answer.
-        median: Seconds from a question to its answer.
+        answered: Answers a second, from the first query to the last answer.
+        median: Seconds from a query to its answer.
         slow: The same of the slowest hundredth.
-        batch: Questions of a pass, on average.
+        batch: Queries of a pass, on average.
         busy: Shares of time in which processes, engines and ledger were at work.
     """
 
@@ -72,15 +72,15 @@ class _Service(_Processes, total=False):
 def served(
     times: ServiceTimes, *, rate: float, seconds: float = 20.0, seed: int = 0, **service: Unpack[_Service]
 ) -> Served:
-    """Serve questions that come at random.
+    """Serve queries that come at random.
 
     Args:
-        times: What questions take.
-        rate: Questions a second.
-        seconds: How long questions come.
+        times: What queries take.
+        rate: Queries a second.
+        seconds: How long queries come.
         seed: Of their times.
         **service: ``processes`` of the service, one core each; ``engines``, the passes that run at the same time;
-            ``window``, the seconds for which the first question of a pass waits for others; ``most`` questions of a
+            ``window``, the seconds for which the first query of a pass waits for others; ``most`` queries of a
             pass.
 
     Examples:
@@ -119,7 +119,7 @@ def _served(
 
 
 def _prepared(came: np.ndarray, takes: float, processes: int) -> np.ndarray:
-    """When each question is prepared, by whichever process is free first."""
+    """When each query is prepared, by whichever process is free first."""
     free, done = [0.0] * processes, np.empty(len(came))
     for place, moment in enumerate(came):
         done[place] = max(heapq.heappop(free), moment) + takes

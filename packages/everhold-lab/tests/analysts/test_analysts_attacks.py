@@ -74,7 +74,7 @@ def test_rules_above_one_half_vote_alike_and_no_others():
     board = Told([0.51, 0.49, 0.5, 0.9, np.nan])
     (claim,) = BoostingAnalyst().play(board)
     assert claim.vote.weights.tolist() == [1, 0, 0, 1, 0]
-    assert (claim.vote.threshold, claim.score, claim.questions) == (0.0, 0.6, 6)
+    assert (claim.vote.threshold, claim.score, claim.queries) == (0.0, 0.6, 6)
     assert board.spans == [(0, 5)]
 
 
@@ -103,14 +103,14 @@ def test_members_have_rules_of_their_own_and_start_from_the_best_public_vote():
     leader, mine = [0, 1], [2, 3]  # in the first turn, the vote with rule 0 is best
     assert voices == [leader, mine, [*leader, 4, 5], [*leader, *mine, 6, 7]]
     assert board.votes[0][:2].tolist() == pytest.approx([np.log(0.6 / 0.4), np.log(0.7 / 0.3)])
-    assert [claim.questions for claim in claims] == [6, 12]
+    assert [claim.queries for claim in claims] == [6, 12]
 
 
 def test_a_last_turn_may_be_short():
     board = Told([0.6] * 7)
     claims = list(CrowdAnalyst(members=3, rules_per_turn=2).play(board))
     assert board.spans == [(0, 6), (6, 7)]
-    assert (len(board.votes), claims[-1].questions) == (6, 13)
+    assert (len(board.votes), claims[-1].queries) == (6, 13)
 
 
 def test_other_analysts_take_turns_on_disjoint_rules():
@@ -119,7 +119,7 @@ def test_other_analysts_take_turns_on_disjoint_rules():
     claims = list(crowd.play(board))
     assert board.spans == [(3, 6), (0, 2), (6, 9), (2, 3)]
     assert [np.flatnonzero(weights).tolist() for weights in board.votes] == [[], [], [0, 1], [6, 7, 8], [0, 1, 2]]
-    assert [claim.questions for claim in claims] == [5, 12, 14]
+    assert [claim.queries for claim in claims] == [5, 12, 14]
     assert claims[0].score == 0.6
 
 
@@ -138,7 +138,7 @@ def test_studies_build_on_the_best_vote_so_far():
     analyst = OptimisingAnalyst(rules_per_study=3, trials_per_study=20, batch=5)
     first, last = analyst.play(board)
     assert board.spans == []
-    assert (len(board.votes), last.questions, analyst.questions(6)) == (40, 40, 40)
+    assert (len(board.votes), last.queries, analyst.queries(6)) == (40, 40, 40)
     assert all(len(weights) == 6 and np.array_equal(weights[:3], first.vote.weights) for weights in board.votes[20:])
     assert set(np.concatenate(board.votes).tolist()) == {-1.0, 0.0, 1.0}
     assert last.score == max(0.5 + 0.01 * weights.sum() for weights in board.votes) > first.score
@@ -174,13 +174,13 @@ def test_bare_averages_are_overfitted(analyst):
 
 @attacks
 def test_the_same_seed_gives_the_same_claims(analyst):
-    first, again = ([(c.questions, c.score, *c.vote.weights) for c in analyst.play(bare(rules=80))] for _ in range(2))
+    first, again = ([(c.queries, c.score, *c.vote.weights) for c in analyst.play(bare(rules=80))] for _ in range(2))
     assert first == again
 
 
 @attacks
 def test_a_batch_of_votes_equals_the_loop(analyst):
-    batch, loop = ([(c.questions, c.score) for c in analyst.play(board)] for board in (bare(80), OneByOne(bare(80))))
+    batch, loop = ([(c.queries, c.score) for c in analyst.play(board)] for board in (bare(80), OneByOne(bare(80))))
     assert batch == loop
 
 
@@ -229,7 +229,7 @@ GAMES = {"boosting": (BoostingAnalyst(), QUERIES - 1), "crowd": (CrowdAnalyst(10
 @pytest.mark.parametrize("name", GAMES)
 def test_promises_are_kept_and_break_without_protection(name):
     analyst, rules = GAMES[name]
-    for mechanism in (GuessAndCheck.tuned(overfits=1, **WISH), GaussianMechanism.tuned(**{**WISH, "rows": 4_096})):
+    for mechanism in (GuessAndCheck.tuned(surprises=1, **WISH), GaussianMechanism.tuned(**{**WISH, "rows": 4_096})):
         assert coverage_study(mechanism, analyst, rules=rules, runs=15, seed=0).consistent
         if mechanism.rows == 1_024:
             radius, empirical = mechanism.promise().radius, Empirical(rows=1_024, queries=QUERIES)
@@ -237,7 +237,7 @@ def test_promises_are_kept_and_break_without_protection(name):
 
 
 def test_the_optimiser_breaks_no_promise():
-    mechanism = GuessAndCheck.tuned(rows=1_024, queries=320, overfits=1, confidence=0.8)
+    mechanism = GuessAndCheck.tuned(rows=1_024, queries=320, surprises=1, confidence=0.8)
     assert coverage_study(mechanism, OptimisingAnalyst(8, 40), rules=64, runs=2, seed=0).consistent
 
 

@@ -38,15 +38,15 @@ def test_rules_weigh_what_their_answer_is_off_one_half():
     first, last = FingerprintingAnalyst(rounds=1, votes_per_round=0).play(board)
     assert first.vote.weights.tolist() == pytest.approx([0.1, -0.2, 0.05])
     assert last.vote.weights.tolist() == first.vote.weights.tolist()
-    assert (first.questions, last.questions) == (4, 5)
+    assert (first.queries, last.queries) == (4, 5)
 
 
-def test_questions_come_in_rounds_and_are_counted():
+def test_queries_come_in_rounds_and_are_counted():
     board, analyst = Linear(np.full(10, 0.01)), FingerprintingAnalyst(rounds=2, votes_per_round=3)
     claims = list(analyst.play(board))
     kinds = [asked if isinstance(asked, tuple) else "vote" for asked in board.asked]
     assert kinds == [(0, 5), *["vote"] * 4, (5, 10), *["vote"] * 4, "vote"]
-    assert [claim.questions for claim in claims] == [6, 15, 19]
+    assert [claim.queries for claim in claims] == [6, 15, 19]
     assert analyst.votes == 9
 
 
@@ -90,8 +90,8 @@ def test_sizes_make_sense(wrong):
 ROWS, QUERIES = 2_048, 2_000
 WISH = {"rows": ROWS, "queries": QUERIES, "confidence": 0.8}
 MECHANISMS = (
-    GuessAndCheck.tuned(overfits=1, **WISH),
-    Thresholdout.tuned(overfits=1, **WISH),
+    GuessAndCheck.tuned(surprises=1, **WISH),
+    Thresholdout.tuned(surprises=1, **WISH),
     GaussianMechanism.tuned(**WISH),
 )
 TRACER = FingerprintingAnalyst()

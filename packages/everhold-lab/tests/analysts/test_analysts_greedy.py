@@ -38,7 +38,7 @@ def test_the_rule_that_raises_the_vote_most_joins_and_losers_are_tried_again():
     claims = list(GreedySelectionAnalyst(most_tries=5, width=2).play(board))
     assert board.ballots == [{1, 3}, {1, 2}, {1, 2, 3}, {0, 1, 2}, {0, 1, 2, 3}]  # 3 loses twice to better, then joins
     assert [members(claim) for claim in claims] == [{1}, {1, 2}, {1, 2, 3}, {0, 1, 2, 3}]
-    assert [claim.questions for claim in claims] == [4, 6, 8, 9]
+    assert [claim.queries for claim in claims] == [4, 6, 8, 9]
     assert claims[0].score == pytest.approx(0.6)  # rule 1 is wrong in 60 % of the rows
 
 
@@ -69,7 +69,7 @@ def test_sizes_are_positive(wrong):
 
 QUERIES, TRIES = 1_000, 128
 GAME = {"analyst": GreedySelectionAnalyst(TRIES), "rules": QUERIES - TRIES, "seed": 0}
-PROTECTED = GuessAndCheck.tuned(rows=1_024, queries=QUERIES, overfits=1, confidence=0.8)
+PROTECTED = GuessAndCheck.tuned(rows=1_024, queries=QUERIES, surprises=1, confidence=0.8)
 
 
 def test_bare_averages_break_a_radius_that_could_be_promised():

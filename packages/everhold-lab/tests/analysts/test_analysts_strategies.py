@@ -44,7 +44,7 @@ def test_the_honest_analyst_asks_once_and_claims_the_best_rule():
     (claim,) = HonestAnalyst().play(board)
     assert board.asked == [(0, 600, None)]
     assert claim.score == board.sampled.scores(board.labels, 0, 600).max() == board.score_vote(claim.vote)
-    assert claim.questions == 600
+    assert claim.queries == 600
 
 
 def test_the_honest_analyst_claims_nothing_if_everything_is_refused():
@@ -55,7 +55,7 @@ def test_the_climber_asks_in_rounds_and_sends_its_guess():
     board = BareTest(rules=250)
     claims = list(HillClimbingAnalyst(100, guess=0.6).play(board))
     assert board.asked == [0, (0, 100, 0.6), 100, (100, 200, 0.6), 200, (200, 250, 0.6), 250]
-    assert [claim.questions for claim in claims] == [1, 102, 203, 254]
+    assert [claim.queries for claim in claims] == [1, 102, 203, 254]
 
 
 def test_the_climber_beats_any_real_score_on_bare_averages():
@@ -83,6 +83,6 @@ def test_a_round_has_at_least_one_rule():
 
 def test_the_best_claim_is_the_highest_that_was_not_refused():
     claims = [Claim(i, Vote(np.zeros(0), 0.0), score) for i, score in enumerate((0.6, math.nan, 0.7, 0.65))]
-    assert best_claim(claims).questions == 2
+    assert best_claim(claims).queries == 2
     with pytest.raises(ValueError, match="refused"):
         best_claim(claims[1:2])

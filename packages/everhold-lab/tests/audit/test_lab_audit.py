@@ -14,7 +14,7 @@ from everhold_lab.audit import audit as room
 from everhold_lab.audit.audit import ANALYSTS, audit, audit_plan
 from everhold_privacy.mechanisms.averages import Empirical
 
-SMALL = {"rows": 1_100, "queries": 1_000, "overfits": 1, "confidence": 0.8}
+SMALL = {"rows": 1_100, "queries": 1_000, "surprises": 1, "confidence": 0.8}
 
 
 @pytest.fixture(scope="module")
@@ -34,23 +34,23 @@ def test_every_mechanism_meets_every_analyst(small):
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["privacy_budget", "subsampling", "random_rows"])
 def test_mechanisms_without_guesses_keep_their_promise_under_attack(mechanism):
-    wanted = {"rows": 9_000, "queries": 1_000, "overfits": 1, "confidence": 0.5}
+    wanted = {"rows": 9_000, "queries": 1_000, "surprises": 1, "confidence": 0.5}
     played = audit(**wanted, mechanisms=[mechanism], runs=4)
     assert played.consistent
     assert len(played.lines) >= 4
 
 
 def test_no_analyst_asks_more_than_planned_or_much_less(small):
-    asked = {line.study.analyst: line.unprotected[0].questions for line in small.lines}  # there nobody is discouraged
-    assert all(985 <= questions <= 1_000 for questions in asked.values()), asked
-    assert all(line.to_dict()["questions"] <= 1_000 for line in small.lines)
+    asked = {line.study.analyst: line.unprotected[0].queries for line in small.lines}  # there nobody is discouraged
+    assert all(985 <= queries <= 1_000 for queries in asked.values()), asked
+    assert all(line.to_dict()["queries"] <= 1_000 for line in small.lines)
 
 
 def test_rows_are_rounded_down_and_it_is_said(small):
     assert (small.planned_rows, small.rows) == (1_100, 1_024)
     assert "1024 rows" in small.notes[0]
     assert "power of 2" in small.notes[0]
-    assert not any("power of 2" in note for note in audit(rows=256, queries=50, overfits=1, runs=1).notes)
+    assert not any("power of 2" in note for note in audit(rows=256, queries=50, surprises=1, runs=1).notes)
 
 
 def test_bare_averages_break_what_is_promised(small):
@@ -63,7 +63,7 @@ def test_bare_averages_break_what_is_promised(small):
 
 
 def test_a_size_at_which_nothing_bites_is_named():
-    result = audit(rows=4_096, queries=50, overfits=1, mechanisms=["guess_and_check"], analysts=["honest"], runs=2)
+    result = audit(rows=4_096, queries=50, surprises=1, mechanisms=["guess_and_check"], analysts=["honest"], runs=2)
     assert result.lines[0].unprotected_violations == 0
     assert "guess_and_check" in result.notes[-1]
 
@@ -94,7 +94,7 @@ def test_a_broken_promise_is_found(monkeypatch):
 
 
 def test_the_same_seed_gives_the_same_games():
-    wanted = {"rows": 256, "queries": 60, "overfits": 1, "analysts": ["fingerprinting"], "runs": 3}
+    wanted = {"rows": 256, "queries": 60, "surprises": 1, "analysts": ["fingerprinting"], "runs": 3}
     first, again, other = (audit(**wanted, seed=seed).to_dict()["lines"] for seed in (0, 0, 10))
     assert first == again
     assert first != other
@@ -103,7 +103,7 @@ def test_the_same_seed_gives_the_same_games():
 def test_progress_counts_every_game():
     seen = []
     audit(
-        rows=256, queries=60, overfits=1, mechanisms=["guess_and_check"], analysts=["climbing", "probing"], runs=2,
+        rows=256, queries=60, surprises=1, mechanisms=["guess_and_check"], analysts=["climbing", "probing"], runs=2,
         progress=lambda done, total: seen.append((done, total)),
     )  # fmt: skip
     assert seen == [(done, 6) for done in range(1, 7)]  # both attack the same bare averages, played once
@@ -119,7 +119,7 @@ def test_a_plan_is_played_with_its_own_parameters():
 
 
 def test_lines_without_a_radius_are_left_out():
-    made = plan(rows=600, queries=1_000, overfits=1).to_dict()
+    made = plan(rows=600, queries=1_000, surprises=1).to_dict()
     result = audit_plan(made, mechanisms=["sample_splitting", "guess_and_check"], analysts=["honest"], runs=1)
     assert [missed.reason for missed in result.not_played] == ["the plan has no radius for it"]
 

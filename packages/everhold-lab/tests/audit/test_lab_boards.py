@@ -31,9 +31,9 @@ def seal(tmp_path):
     opened = []
 
     def make(*, label=LABEL, training=True, **wanted):
-        wanted = {"queries": 300, "overfits": 1, "mechanism": "guess_and_check", "seed": 1, **wanted}
+        wanted = {"queries": 300, "surprises": 1, "mechanism": "guess_and_check", "seed": 1, **wanted}
         if wanted["mechanism"] != "guess_and_check":
-            del wanted["overfits"]
+            del wanted["surprises"]
         rows = {"holdout": {"y": label[SEALED]}, "training": {"y": label[TRAINING]} if training else None}
         holdout = eh.Holdout.create(
             tmp_path / "boards.db", f"h{len(opened)}", label="y", **settings_from({**rows, **wanted})
@@ -88,10 +88,10 @@ class TestHoldoutBoard:
 
     @pytest.mark.parametrize("mechanism", ["guess_and_check", "empirical"])  # seeded noise differs from call to call
     def test_a_batch_of_votes_equals_the_loop(self, seal, mechanism):
-        batch, loop = (over(seal(mechanism=mechanism, again=True)) for _ in range(2))
+        batch, loop = (over(seal(mechanism=mechanism, allow_resealing=True)) for _ in range(2))
         assert batch.score_votes(VOTES).tolist() == [loop.score_vote(vote) for vote in VOTES]
 
-    def test_refused_questions_have_no_score(self, seal):
+    def test_refused_queries_have_no_score(self, seal):
         board = over(seal(queries=5, mechanism="empirical"))  # others may go on beyond the plan
         scores = board.score_rules(0, 8, guess=None)
         assert np.isnan(scores).tolist() == [False] * 5 + [True] * 3
@@ -131,7 +131,7 @@ def test_what_the_attack_finds_on_bare_rows_it_does_not_find_on_sealed_ones(tmp_
     rng = np.random.default_rng(4)
     label, keys = rng.integers(0, 2, rows), row_keys(np.arange(rows))
     bare = best_claim(analyst.play(BareBoard(keys, label == 1, rules=rules, seed=1)))
-    wanted = {"queries": 1_000, "overfits": 1, "mechanism": "guess_and_check", "confidence": 0.8}
+    wanted = {"queries": 1_000, "surprises": 1, "mechanism": "guess_and_check", "confidence": 0.8}
     with eh.Holdout.create(tmp_path / "sealed.db", holdout={"y": label}, label="y", **settings_from(wanted)) as holdout:
         board = HoldoutBoard(holdout, keys, rules=rules, seed=1)
         sealed, radius = best_claim(analyst.play(board)), holdout.promise.radius

@@ -130,9 +130,9 @@ def test_bare_averages_with_a_claimed_radius_are_found_out():
     assert study.tightness < 0.7
 
 
-def test_refused_questions_are_counted_and_break_nothing():
+def test_refused_queries_are_counted_and_break_nothing():
     outcome = play_once(Empirical(rows=64, queries=10), HonestAnalyst(), rules=30, seed=0, radius=0.6)
-    assert (outcome.questions, outcome.refused, outcome.violated) == (30, 20, False)
+    assert (outcome.queries, outcome.refused, outcome.violated) == (30, 20, False)
 
 
 @dataclass(frozen=True)
@@ -154,15 +154,15 @@ class PromisingTooMuch(GuessAndCheck):
 
 
 def test_needless_spending_is_seen():
-    strict = PromisingTooMuch(rows=64, queries=63, overfits=63, tolerance=0.9, grid=4, allowance=0.01)
-    lax = GuessAndCheck.tuned(rows=64, queries=63, overfits=1)
+    strict = PromisingTooMuch(rows=64, queries=63, surprises=63, tolerance=0.9, grid=4, allowance=0.01)
+    lax = GuessAndCheck.tuned(rows=64, queries=63, surprises=1)
     outcome = play_once(strict, HillClimbingAnalyst(20, guess=0.75), rules=60, seed=0)
     assert outcome.needless
     assert not play_once(lax, WellGuessing(), rules=60, seed=0).needless
 
 
 def study_of(violations: int, runs: int) -> CoverageStudy:
-    outcomes = [StudyOutcome(0.1, violated=i < violations, needless=False, questions=5, refused=0) for i in range(runs)]
+    outcomes = [StudyOutcome(0.1, violated=i < violations, needless=False, queries=5, refused=0) for i in range(runs)]
     return CoverageStudy("m", "a", 64, 0.2, 0.95, tuple(outcomes))
 
 

@@ -29,11 +29,11 @@ GREEDY_SHARE = 3  # greedy games are slow: a third of them
 
 @dataclass(frozen=True)
 class Setting:
-    """Rows n, questions m, overfits B, failure rate beta, and who promises less than half the range there."""
+    """Rows n, queries m, surprises B, failure rate beta, and who promises less than half the range there."""
 
     rows: int
     queries: int
-    overfits: int
+    surprises: int
     beta: float
     mechanisms: tuple[str, ...]
 
@@ -42,7 +42,7 @@ class Setting:
         if not mechanisms:
             return None
         return audit(
-            rows=self.rows, queries=self.queries, overfits=self.overfits, confidence=1.0 - self.beta,
+            rows=self.rows, queries=self.queries, surprises=self.surprises, confidence=1.0 - self.beta,
             mechanisms=mechanisms, analysts=[analyst],
             runs=greedy_games(runs) if analyst == "greedy" else runs,
         )  # fmt: skip
@@ -63,7 +63,7 @@ SETTINGS = (
 TEXT = """# Coverage studies
 
 How often do simulated analysts break a promise where the truth is known exactly? Every label is a fair coin, so the
-population value of every question is 1/2. The rows are the points of a cube, the rules are parities of coordinates:
+population value of every query is 1/2. The rows are the points of a cube, the rules are parities of coordinates:
 orthogonal, and so the attackers' best case. A game counts as a *violation* if 1/2 is outside the interval of any of its
 answers or farther from it than the promised radius, or if budget was spent against the promise (*needless*). At most a
 share $\\beta$ of games may be violations.
@@ -102,7 +102,7 @@ DEPENDENT_TEXT = """## Dependent rows
 
 The same analysts, where rows copy each other. A record is a point of the cube and a label, all fair coins; each row
 carries a record, and several rows may carry the same one. Each row for itself is uniform, so the population value of
-every question is still 1/2. Training rows are another draw of the same population, independent of the sealed ones.
+every query is still 1/2. Training rows are another draw of the same population, independent of the sealed ones.
 
 | population | who carries whose record | right model |
 | --- | --- | --- |
@@ -114,7 +114,7 @@ every question is still 1/2. Training rows are another draw of the same populati
 Cubes of chains have 64 points, so that their 128 states, points with labels, fit into a matrix; the others have 16,384.
 Every pair is played twice on the same rows: with the mechanism tuned for the right model, and tuned as if the rows were
 independent. *Worth* is the effective number of independent rows under the right model (statement
-S5). The bare averages promise something to questions that were fixed in advance, so only the honest analyst plays them.
+S5). The bare averages promise something to queries that were fixed in advance, so only the honest analyst plays them.
 
 ### What was run on dependent rows
 
@@ -165,9 +165,9 @@ class DependentLine:
 
 
 def table_row(setting: Setting, line: AuditLine) -> list[str]:
-    overfits = str(setting.overfits) if MECHANISMS[line.study.mechanism].traits.needs_guess else "-"
+    surprises = str(setting.surprises) if MECHANISMS[line.study.mechanism].traits.needs_guess else "-"
     return [
-        line.study.mechanism, line.study.analyst, f"{setting.rows:,}", f"{setting.queries:,}", overfits,
+        line.study.mechanism, line.study.analyst, f"{setting.rows:,}", f"{setting.queries:,}", surprises,
         f"{setting.beta:g}", str(line.study.runs), str(line.study.violations), interval(line.study),
         f"{line.study.radius:.3f}", f"{line.study.worst_error:.3f}", f"{line.study.tightness or 0.0:.2f}",
         str(line.needless),
@@ -180,8 +180,8 @@ def dependent_row(line: DependentLine) -> list[str]:
     return [
         line.population, case.mechanism, line.analyst, f"{case.rows:,}",
         f"{case.tuned(independent=False).effective_rows(case.rows):,.0f}", f"{case.queries:,}",
-        str(case.overfits) if MECHANISMS[case.mechanism].traits.needs_guess else "-", f"{case.beta:g}", str(right.runs),
-        str(right.violations), interval(right), f"{right.radius:.3f}", f"{right.worst_error:.3f}",
+        str(case.surprises) if MECHANISMS[case.mechanism].traits.needs_guess else "-", f"{case.beta:g}",
+        str(right.runs), str(right.violations), interval(right), f"{right.radius:.3f}", f"{right.worst_error:.3f}",
         f"{wrong.radius:.3f}", f"**{wrong.violations}**" if line.fails else str(wrong.violations), interval(wrong),
     ]  # fmt: skip
 

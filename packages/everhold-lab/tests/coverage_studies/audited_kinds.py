@@ -1,7 +1,7 @@
-"""Coverage studies of guess-and-check by kind of question: yes or no, spreads, differences, ratios, groups, a gate.
+"""Coverage studies of guess-and-check by kind of query: yes or no, spreads, differences, ratios, groups, a gate.
 
 Every row carries a fair coin, a rule says yes or no of it, and the row value lies above or below 1/2 by as much as the
-kind of question has it. So the population value of every question is exactly 1/2, whatever a rule or a vote of rules
+kind of query has it. So the population value of every query is exactly 1/2, whatever a rule or a vote of rules
 says, and whatever was told before.
 
 Played at the level of `Evaluations`: rows are arrays in memory, and the mechanism is the one that holdouts use.
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold_lab.analysts import Analyst, Vote
 
-__all__ = ["KINDS", "AuditedKind", "KindBoard", "KindOutcome", "OneQuestion", "Removed", "play_kind", "usual_procedure"]
+__all__ = ["KINDS", "AuditedKind", "KindBoard", "KindOutcome", "OneQuery", "Removed", "play_kind", "usual_procedure"]
 
 TRUTH = 0.5
-"""Population value of every question of a study."""
+"""Population value of every query of a study."""
 
 Removed = Literal["", "tree", "groups"]
-"""The removed protection: none; the tree, so that every question has the level of a single one and corrections
+"""The removed protection: none; the tree, so that every query has the level of a single one and corrections
 cost nothing; or the groups, so that rows count as independent."""
 
 _BEYOND = 1e-9  # a challenger that is promoted has to be better by this, and none is
@@ -71,12 +71,12 @@ class AuditedKind:
         """Sizes of all groups: whole rounds of `sizes`, as many as fit."""
         return np.tile(np.array(self.sizes, dtype=np.int64), rows // sum(self.sizes))
 
-    def tuned(self, *, rows: int, queries: int, overfits: int, confidence: float) -> GuessAndCheck:
+    def tuned(self, *, rows: int, queries: int, surprises: int, confidence: float) -> GuessAndCheck:
         """The mechanism of a holdout with about so many rows."""
         sizes = self.group_sizes(rows)
         model = Groups.of_counts(Counter(sizes.tolist())) if self.grouped else Independent()
         return GuessAndCheck.tuned(
-            rows=int(sizes.sum()), queries=queries, overfits=overfits, confidence=confidence, dependence=model
+            rows=int(sizes.sum()), queries=queries, surprises=surprises, confidence=confidence, dependence=model
         )
 
     def draw(self, rows: int, rules: int, rng: np.random.Generator) -> _Rows:
@@ -142,7 +142,7 @@ class _Rows:
     counted: NDArray[np.bool_]
 
     def values(self, predicted: NDArray[np.int64], unit: int) -> NDArray[np.int64]:
-        """Row values on the grid, shape (questions, rows)."""
+        """Row values on the grid, shape (queries, rows)."""
         away = np.rint(self.reach * unit).astype(np.int64)
         return unit // 2 + predicted * (self.coin * away)
 
@@ -151,13 +151,13 @@ class _Rows:
         return np.where(vote.weights @ self.said[: len(vote.weights)] > vote.threshold, 1, -1)[None, :]
 
     def by_group(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Sums of one question by group; exact, as long as they are below 2**53."""
+        """Sums of one query by group; exact, as long as they are below 2**53."""
         return np.bincount(self.group, weights=values, minlength=len(self.sizes)).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneQuestion(GuessAndCheck):
-    """Without the tree: every question has the level of a single one, and everything is told at no cost."""
+class OneQuery(GuessAndCheck):
+    """Without the tree: every query has the level of a single one, and everything is told at no cost."""
 
     def nats(self, asked: ArrayLike, charged: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
         """Always those of the promise itself."""
@@ -165,9 +165,9 @@ class OneQuestion(GuessAndCheck):
         return np.full(shape, -np.log(self.beta))
 
     @classmethod
-    def instead_of(cls, mechanism: GuessAndCheck) -> OneQuestion:
-        """One for the same rows and questions that corrects every guess."""
-        shared = ("rows", "queries", "confidence", "dependence", "unit", "overfits")
+    def instead_of(cls, mechanism: GuessAndCheck) -> OneQuery:
+        """One for the same rows and queries that corrects every guess."""
+        shared = ("rows", "queries", "confidence", "dependence", "unit", "surprises")
         return cls(tolerance=1.0, allowance=0.01, **{name: getattr(mechanism, name) for name in shared})
 
 
@@ -180,8 +180,8 @@ class KindOutcome:
         worst_error: Largest distance of an answer from 1/2; 0 for a gate.
         half_width: Of confirmed answers on average; nan if there are none.
         plain: What it would be if nothing were known of the values but their range; of a ratio, without its rows.
-        questions: Questions asked.
-        refused: Questions that were refused.
+        queries: Queries asked.
+        refused: Queries that were refused.
         surprises: Answers that were charged.
     """
 
@@ -189,16 +189,16 @@ class KindOutcome:
     worst_error: float
     half_width: float
     plain: float
-    questions: int
+    queries: int
     refused: int
     surprises: int
 
 
 class KindBoard:
-    """A mechanism that answers questions of one kind; training rows of the same kind make the guesses.
+    """A mechanism that answers queries of one kind; training rows of the same kind make the guesses.
 
     Args:
-        kind: Of question.
+        kind: Of query.
         mechanism: The mechanism.
         rules: Number of rules.
         rng: Draws the rows.
@@ -269,7 +269,7 @@ class KindBoard:
         return replies.values
 
     def _means(self, values: NDArray[np.int64], rows: _Rows) -> NDArray[np.float64]:
-        """The mean over counted rows, shape (questions,), in [0, 1]."""
+        """The mean over counted rows, shape (queries,), in [0, 1]."""
         return np.asarray(values[:, rows.counted].mean(axis=1) / self._mechanism.unit)
 
     def _procedure(self, known: NDArray[np.int64]) -> Procedure:
@@ -310,14 +310,14 @@ def play_kind(
     """One game with fresh rows.
 
     Args:
-        kind: Of question.
+        kind: Of query.
         mechanism: The mechanism, of `AuditedKind.tuned`.
         analyst: The analyst, such as `everhold_lab.audit.audit.entry_of` names.
         rules: Number of rules.
         seed: Of the rows.
         removed: What protection is taken away.
     """
-    played = OneQuestion.instead_of(mechanism) if removed == "tree" else mechanism
+    played = OneQuery.instead_of(mechanism) if removed == "tree" else mechanism
     rng = np.random.default_rng([seed, mechanism.rows])
     board = KindBoard(kind, played, rules=rules, rng=rng, independent=removed == "groups")
     for _ in analyst.play(board):

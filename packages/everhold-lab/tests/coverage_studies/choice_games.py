@@ -61,7 +61,7 @@ class Played:
 
 def play(game: ChoiceGame, protection: str, *, games: int, seed: int = 0) -> Played:
     """Play games in which one of `PROTECTIONS` is in force, or removed, at a probability of failure of 0.2."""
-    mechanism = GuessAndCheck.tuned(rows=game.rows, queries=40, overfits=4, confidence=0.8)
+    mechanism = GuessAndCheck.tuned(rows=game.rows, queries=40, surprises=4, confidence=0.8)
     if protection == "levels ignore K":
         vars(choice)["ChoiceLevels"] = _Ignoring  # the protection is removed here alone
     try:

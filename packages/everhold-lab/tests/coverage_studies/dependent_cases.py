@@ -18,7 +18,7 @@ from everhold_lab.audit.coverage import CoverageStudy, coverage_study, edge_of_c
 from everhold_lab.audit.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, Population
 
 ROUNDS = 4
-VOTES = 40  # questions kept for votes: the tracer asks 37, all others fewer
+VOTES = 40  # queries kept for votes: the tracer asks 37, all others fewer
 TRIES = 32
 SLACK = 0.2
 ANALYSTS = ("honest", "climbing", "greedy", "fingerprinting", "probing")
@@ -32,7 +32,7 @@ class DependentCase:
     mechanism: str
     rows: int
     queries: int
-    overfits: int = 3
+    surprises: int = 3
     beta: float = 0.05
 
     @property
@@ -43,7 +43,7 @@ class DependentCase:
     def tuned(self, *, independent: bool) -> Mechanism:
         """Tuned for the right model, or for independent rows."""
         kind = MECHANISMS[self.mechanism]
-        wanted = {"overfits": self.overfits, "slack": SLACK} if kind.traits.needs_guess else {}
+        wanted = {"surprises": self.surprises, "slack": SLACK} if kind.traits.needs_guess else {}
         return kind.tuned(
             rows=self.rows, queries=self.queries, confidence=1.0 - self.beta, **wanted,
             dependence=Independent() if independent else self.population.dependence(),
@@ -81,7 +81,7 @@ POPULATIONS: dict[str, Population] = {
     "chain, correlation 0.5": CopiedInOrder(points=FEW, correlation=0.5),
     "chain, correlation 0.9": CopiedInOrder(points=FEW, correlation=0.9),
 }
-SIZES = {  # rows and questions; thresholdout needs more rows on chains
+SIZES = {  # rows and queries; thresholdout needs more rows on chains
     "groups of 5": (20_480, 3_600),
     "groups of 50": (204_800, 3_600),
     "groups of 50, loose": (204_800, 3_600),

@@ -1,8 +1,8 @@
 """Families of rows, played against the diagnosis: either the promise holds, or there was a warning.
 
-A game draws training rows and sealed ones, diagnoses the training rows under a declaration, asks one question, and
+A game draws training rows and sealed ones, diagnoses the training rows under a declaration, asks one query, and
 looks whether the intervals that users get hold the truth: the one that is told, and the one that is unsealed. The
-mechanism, the procedure of the question and every check are those of `Holdout.create` and `Holdout.ask`; a test plays
+mechanism, the procedure of the query and every check are those of `Holdout.create` and `Holdout.ask`; a test plays
 the same games through these calls.
 """
 
@@ -26,7 +26,7 @@ from everhold.dependence.blocks import block_of_rows
 from everhold.diagnosis.columns import OpenRows
 from everhold.diagnosis.diagnosis import diagnose_rows, warn_of_dependence, warn_of_whole_groups
 from everhold.diagnosis.likeness import UNKNOWN, likeness_of_rows
-from everhold.diagnosis.questions import DependenceMonitor, columns_to_test
+from everhold.diagnosis.queries import DependenceMonitor, columns_to_test
 from everhold.errors import DependenceWarning
 from everhold.mechanisms import Mechanism
 from everhold.mechanisms.evaluations import Evaluations
@@ -42,7 +42,7 @@ from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 from everhold_lab.audit.open_rows import columns_of
 
-QUERIES, OVERFITS, CONFIDENCE = 20, 2, 0.95
+QUERIES, SURPRISES, CONFIDENCE = 20, 2, 0.95
 Table = dict[str, np.ndarray]
 
 
@@ -53,18 +53,18 @@ class Family:
     Attributes:
         name: As the page names it.
         draw: Makes a table; columns of groups are numbered from the second argument on.
-        question: Values in [0, 1] of the question of a table.
+        query: Values in [0, 1] of the query of a table.
         truth: Its population value.
         label: The label column.
         declare: The declaration, given the training table.
         depends: Whether rows depend on each other more than is declared.
         together: Draws training and sealed rows at once, where one draw is split.
-        asked: The same question as an expression.
+        asked: The same query as an expression.
     """
 
     name: str
     draw: Callable[[np.random.Generator, int], Table]
-    question: Callable[[Table], np.ndarray]
+    query: Callable[[Table], np.ndarray]
     truth: float
     declare: Callable[[Table], DependenceModel]
     label: str | None = "y"
@@ -105,7 +105,7 @@ class Game:
 
 
 def play(family: Family, seed: int, *, structure: bool = True) -> Game:
-    """One game; a warning at the fit, at creation or at the question counts.
+    """One game; a warning at the fit, at creation or at the query counts.
 
     Args:
         family: The rows.
@@ -119,7 +119,7 @@ def play(family: Family, seed: int, *, structure: bool = True) -> Game:
         model = declared_for(family.declare(training), sealed)
         rows = columns_of(training)
         mechanism = _chosen(
-            family, model, rows=len(family.question(sealed)), training=len(family.question(training)),
+            family, model, rows=len(family.query(sealed)), training=len(family.query(training)),
             alike=_alike(rows, model, family.label),
         )  # fmt: skip
         found = diagnose_rows(rows, label=family.label, mechanism=mechanism, apart=apart, brief=True)
@@ -127,7 +127,7 @@ def play(family: Family, seed: int, *, structure: bool = True) -> Game:
         warn_of_whole_groups(whole, found)
         bets = mechanism.bets and _needs(family, mechanism, training) != "total"
         worth = _watch(rows, mechanism, family.label, whole).worth(
-            family.question(training), plan=mechanism.queries, bets=bets,
+            family.query(training), plan=mechanism.queries, bets=bets,
             skip=frozenset(name for name in training if name in family.asked.split()),
         )  # fmt: skip
     warned = worth is not None or any(issubclass(one.category, DependenceWarning) for one in caught)
@@ -145,7 +145,7 @@ def create(family: Family, seed: int, folder: Path) -> Game:
             training=training,
             label=family.label,
             queries=QUERIES,
-            surprises=OVERFITS,
+            surprises=SURPRISES,
             confidence=CONFIDENCE,
             dependence=family.declare(training),
             planning=eh.Planning(allow_vacuous=True),
@@ -202,7 +202,7 @@ def _tuned(name: str, model: DependenceModel, rows: int, training: int) -> Mecha
 
 def _request(model: DependenceModel, rows: int, training: int) -> PlanRequest:
     return PlanRequest(
-        rows=rows, queries=QUERIES, overfits=OVERFITS, confidence=CONFIDENCE, dependence=model, training_rows=training
+        rows=rows, queries=QUERIES, surprises=SURPRISES, confidence=CONFIDENCE, dependence=model, training_rows=training
     )
 
 
@@ -246,7 +246,7 @@ def _needs(family: Family, mechanism: Mechanism, training: Table) -> str:
 def _asked(family: Family, mechanism: Mechanism, training: Table) -> tuple[Any, Mechanism, Schema]:
     columns = {name: ColumnKind.NUMBER if values.dtype.kind in "if" else ColumnKind.STRING
                for name, values in training.items()}  # fmt: skip
-    schema = Schema(mechanism.rows, len(family.question(training)), columns)
+    schema = Schema(mechanism.rows, len(family.query(training)), columns)
     return eh.mean(family.asked).bind(schema), mechanism, schema
 
 
@@ -256,7 +256,7 @@ def intervals(
     """Told and unsealed interval of the first query, by the procedure in force."""
     bound, _, schema = _asked(family, mechanism, training)
     needs, unit = needs_of(bound, mechanism, schema), mechanism.unit
-    values = [np.rint(family.question(table) * unit).astype(np.int64) for table in (training, sealed)]
+    values = [np.rint(family.query(table) * unit).astype(np.int64) for table in (training, sealed)]
     seen = [_seen(needs, each, mechanism, table, unit) for each, table in zip(values, (training, sealed), strict=True)]
     procedure = procedure_for(bound, mechanism, schema, training=seen[0])
     guess = int(values[0].sum()) * mechanism.rows // len(values[0])

@@ -19,8 +19,8 @@ from .diagnosis_families import (
     ADVISED,
     CONFIDENCE,
     FAMILIES,
-    OVERFITS,
     QUERIES,
+    SURPRISES,
     WITHOUT_A_NUMBER,
     Game,
     most_alarms,
@@ -41,7 +41,7 @@ is told and the one that is unsealed at the end of the study. The checks are tho
 `Holdout.ask`. A test plays every family through these two calls and gets the same intervals. A game is *silent* if one
 of its intervals misses and there was no warning: neither at the fit of the model, nor at creation, nor at the query.
 
-The plan has {queries} queries and {overfits} surprises at confidence {confidence}.
+The plan has {queries} queries and {surprises} surprises at confidence {confidence}.
 
 In the lines "what is advised declared" the promise itself has to hold. The rows of these slow families are worth so
 little that the intervals are about a third of the range to either side, so those lines are a weak test. A sharper one,
@@ -106,7 +106,7 @@ def main() -> int:
     given.output.write_text(
         TEXT.format(
             date=datetime.datetime.now(datetime.UTC).date(), version=__version__, runs=given.runs,
-            seconds=time.perf_counter() - started, queries=QUERIES, overfits=OVERFITS, confidence=CONFIDENCE,
+            seconds=time.perf_counter() - started, queries=QUERIES, surprises=SURPRISES, confidence=CONFIDENCE,
             command=f"python -m coverage_studies.diagnosis_study --runs {given.runs}", verdict=verdict,
             table="\n".join(tables[True]), correct="\n".join(tables[False]),
         ),

@@ -49,7 +49,7 @@ class FamilyGame:
 def mechanism(*, share: float = 0.0, queries: int = _QUERIES) -> GuessAndCheck:
     """The default mechanism of a game, on 400 rows at a probability of failure of .2."""
     made = GuessAndCheck.tuned(
-        rows=GAMES_ROWS, queries=queries, overfits=min(4, queries), confidence=1.0 - BETA, training_rows=GAMES_ROWS
+        rows=GAMES_ROWS, queries=queries, surprises=min(4, queries), confidence=1.0 - BETA, training_rows=GAMES_ROWS
     )
     return made.sharing(share) if share else made
 

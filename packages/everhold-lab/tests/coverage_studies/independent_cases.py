@@ -1,4 +1,4 @@
-"""Mechanisms and analysts of the coverage studies on independent rows, and the questions that fit into each."""
+"""Mechanisms and analysts of the coverage studies on independent rows, and the queries that fit into each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VOTES = ROUNDS + 2  # "always no", one vote a round, and one for a round that is
 
 @dataclass(frozen=True)
 class Case:
-    """A mechanism whose radius is below the error that unprotected answers have after as many questions."""
+    """A mechanism whose radius is below the error that unprotected answers have after as many queries."""
 
     kind: type[Mechanism]
     rows: int
@@ -52,7 +52,7 @@ class Case:
         return coverage_study(bare, self.analysts()["climbing"], rules=self.rules, runs=runs, seed=seed, radius=radius)
 
 
-PLANNED = (("overfits", 3), ("slack", 0.2))
+PLANNED = (("surprises", 3), ("slack", 0.2))
 CASES = {
     "guess_and_check": Case(GuessAndCheck, 4_096, 3_600, PLANNED),
     "thresholdout": Case(Thresholdout, 16_384, 15_000, PLANNED),

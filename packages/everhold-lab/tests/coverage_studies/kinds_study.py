@@ -1,4 +1,4 @@
-"""The long form of the study by kind of question: every analyst against every kind, with and without protection.
+"""The long form of the study by kind of query: every analyst against every kind, with and without protection.
 
 Run `python -m coverage_studies.kinds_study` in `packages/everhold-lab/tests`; it writes
 docs/theory/coverage-of-intervals.md.
@@ -24,14 +24,14 @@ from everhold_lab.audit.audit import ANALYSTS, entry_of
 from .audited_kinds import KINDS, AuditedKind, KindOutcome, Removed, play_kind, usual_procedure
 
 PAGE = Path(__file__).parents[4] / "docs" / "theory" / "coverage-of-intervals.md"
-ROWS, ROWS_IN_GROUPS, QUERIES, OVERFITS, CONFIDENCE = 512, 1_600, 64, 3, 0.8
+ROWS, ROWS_IN_GROUPS, QUERIES, SURPRISES, CONFIDENCE = 512, 1_600, 64, 3, 0.8
 UNPROTECTED = "climbing"  # who plays where protection is taken away
 FEWER = 5  # of those games there are so many times fewer
 
 TEXT = """# Coverage of the intervals
 
-How often does an interval of guess and check miss, for every kind of question? Every row carries a fair coin, and the
-row values of a question lie above or below 1/2 by as much as its kind has it, so that every population value is 1/2
+How often does an interval of guess and check miss, for every kind of query? Every row carries a fair coin, and the
+row values of a query lie above or below 1/2 by as much as its kind has it, so that every population value is 1/2
 exactly. *Spread*: one value in twenty is 0 or 1, the others are within .04 of the middle. *Difference*: two models
 differ in one row of ten. *Ratio*: over a quarter of the rows. *Gate*: every challenger is exactly as good as the
 champion, and a promotion is a violation. *Groups*: rows of a group share their coin as the correlation (ICC) says,
@@ -41,9 +41,9 @@ A game is a *violation* if any of its intervals misses 1/2, told or unsealed: at
 be. *Half-width* is that of confirmed answers on average, *plain* what it would be if nothing were known of the values
 but that they lie in [0, 1] (Chernoff's or, for groups, Hoeffding's bound), and *worst error* the largest distance of
 any answer from 1/2. In the last columns a protection is taken away, and the hill climber plays: *no tree* gives every
-question the level of a single one and tells every answer at no cost; *no groups* counts rows of a group as independent.
+query the level of a single one and tells every answer at no cost; *no groups* counts rows of a group as independent.
 
-There are {rows} sealed rows ({grouped} in groups), {queries} planned questions and {overfits} planned surprises.
+There are {rows} sealed rows ({grouped} in groups), {queries} planned queries and {surprises} planned surprises.
 
 ## What was run
 
@@ -54,7 +54,7 @@ games, and {fewer} without protection.
 
 ## Results
 
-| questions | analyst | games | violations | 95 % interval | half-width | plain | worst error | no tree | no groups |
+| queries | analyst | games | violations | 95 % interval | half-width | plain | worst error | no tree | no groups |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 {table}
 
@@ -64,7 +64,7 @@ The same kinds, in fewer games, are part of the tests.
 
 @dataclass(frozen=True)
 class Line:
-    """All games of one analyst with questions of one kind."""
+    """All games of one analyst with queries of one kind."""
 
     kind: AuditedKind
     analyst: str
@@ -109,7 +109,7 @@ def play_line(name: str, analyst: str, runs: int, seed: int = 0) -> Line:
     """All games of a pair; where protection is taken away, only of the hill climber."""
     kind = KINDS[name]
     rows = ROWS_IN_GROUPS if kind.grouped else ROWS
-    mechanism = kind.tuned(rows=rows, queries=QUERIES, overfits=OVERFITS, confidence=CONFIDENCE)
+    mechanism = kind.tuned(rows=rows, queries=QUERIES, surprises=SURPRISES, confidence=CONFIDENCE)
     played, rules = entry_of(analyst, mechanism, procedure=usual_procedure(kind, mechanism))
 
     def games(many: int, removed: Removed = "") -> tuple[KindOutcome, ...]:
@@ -146,7 +146,7 @@ def main() -> int:
         TEXT.format(
             date=datetime.datetime.now(datetime.UTC).date(), version=__version__, runs=given.runs,
             beta=1.0 - CONFIDENCE, fewer=max(given.runs // FEWER, 1), seconds=time.perf_counter() - started,
-            queries=QUERIES, overfits=OVERFITS,
+            queries=QUERIES, surprises=SURPRISES,
             rows=ROWS, grouped=f"{ROWS_IN_GROUPS:,}", verdict=verdict(lines),
             command=f"python -m coverage_studies.kinds_study --runs {given.runs}",
             table="\n".join(line.row() for line in lines),

@@ -61,7 +61,7 @@ def marks_miss(*, paid: bool) -> Callable[[np.random.Generator], bool]:
     Ten marks correct it, so ten sealed shares are told, and the largest of their errors has one event. Without payment
     for the marks inside the step, its level is that of a table that the sealed rows did not choose.
     """
-    mechanism = GuessAndCheck.tuned(rows=_ROWS, queries=1, overfits=1, confidence=0.8, training_rows=_ROWS)
+    mechanism = GuessAndCheck.tuned(rows=_ROWS, queries=1, surprises=1, confidence=0.8, training_rows=_ROWS)
     universe = Universe(tuple(ListedColumn(f"x{number}", (0, 1), rest=0) for number in range(_COINS)))
     first = np.array([1.0])
     for _ in range(_COINS):

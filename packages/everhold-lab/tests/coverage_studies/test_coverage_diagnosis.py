@@ -56,8 +56,8 @@ def test_rows_are_worth_what_the_advice_promises(family):
         rng = np.random.default_rng(10_000 + seed)
         training, sealed = family.draw(rng, 0), family.draw(rng, 0)
         worth = family.declare(training).concentration(len(sealed["y"]))
-        radius = np.sqrt(np.log(2 / 0.05) / (2 * worth))  # one question, fixed in advance
-        missed += abs(family.question(sealed).mean() - family.truth) > radius
+        radius = np.sqrt(np.log(2 / 0.05) / (2 * worth))  # one query, fixed in advance
+        missed += abs(family.query(sealed).mean() - family.truth) > radius
     assert binom.sf(missed - 1, games, 0.05) > 1e-3
 
 

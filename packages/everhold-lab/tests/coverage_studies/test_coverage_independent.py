@@ -7,7 +7,7 @@ from independent_cases import CASES
 
 RUNS = {"honest": 300, "climbing": 300, "probing": 100}
 SLOW = {"subsampling": 10, "random_rows": 10}  # they draw rows for every answer
-BITES = [name for name in CASES if name != "sample_splitting"]  # which asks too few questions to be attacked
+BITES = [name for name in CASES if name != "sample_splitting"]  # which asks too few queries to be attacked
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""Kinds of questions: intervals of the real mechanism hold, and fail where a protection is taken away."""
+"""Kinds of queries: intervals of the real mechanism hold, and fail where a protection is taken away."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ RULES = 44
 
 def mechanism_of(name, *, rows=256):
     kind = KINDS[name]
-    return kind.tuned(rows=rows + 144 * kind.grouped, queries=50, overfits=3, confidence=0.8)
+    return kind.tuned(rows=rows + 144 * kind.grouped, queries=50, surprises=3, confidence=0.8)
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_promises_are_kept_while_somebody_climbs(name):
     games = [play_kind(KINDS[name], mechanism_of(name), HillClimbingAnalyst(11), rules=RULES, seed=s) for s in range(4)]
     assert sum(game.violated for game in games) <= 2  # one of five may be; three of four are one chance in 36 at most
-    assert all(game.questions == RULES + 5 for game in games)
+    assert all(game.queries == RULES + 5 for game in games)
 
 
 @pytest.mark.parametrize("name", ["yes or no", "spread", "difference", "ratio", "gate", "unequal groups, ICC 0.3"])
@@ -78,4 +78,4 @@ def test_a_board_gives_the_sealed_mean_away_where_it_is_corrected():
     board = KindBoard(kind, mechanism, rules=3, rng=np.random.default_rng(1))
     assert board.score_rules(0, 1, guess=0.95)[0] == pytest.approx(0.5, abs=0.15)
     outcome = board.outcome()
-    assert (outcome.questions, outcome.surprises, outcome.refused) == (1, 1, 0)
+    assert (outcome.queries, outcome.surprises, outcome.refused) == (1, 1, 0)

@@ -21,7 +21,7 @@ from everhold_lab.running import report
 QUICK = tuple(
     one for one in CANDIDATES if one.model in ("tree of depth 4", "logistic regression", "boosting, 8 leaves")
 )
-PLAN = DemoPlan(rules=1_200, rules_per_round=300, overfits=4, candidates=(*QUICK, OVERFITTED))
+PLAN = DemoPlan(rules=1_200, rules_per_round=300, surprises=4, candidates=(*QUICK, OVERFITTED))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def result(parts, output):
 def test_the_bare_report_is_refuted_by_fresh_flights(result):
     assert result.bare.gap > 0.08
     assert result.bare.fresh < result.always_on_time
-    assert result.bare.questions == PLAN.questions == 1_205
+    assert result.bare.queries == PLAN.queries == 1_205
 
 
 def test_the_report_from_everhold_is_confirmed(result):
@@ -53,7 +53,7 @@ def test_the_report_from_everhold_is_confirmed(result):
 
 
 def test_all_intervals_hold(result):
-    assert result.intervals == result.intervals_true == result.everhold.questions
+    assert result.intervals == result.intervals_true == result.everhold.queries
 
 
 def test_the_overfitted_model_is_caught_and_the_others_cost_nothing(result):
@@ -79,9 +79,9 @@ def test_the_dict_is_the_stable_contract(result):
     worth = data.pop("dependent")
     assert {key: list(value) for key, value in data.items()} == {
         "bare": ["reported", "fresh"],
-        "everhold": ["reported", "low", "high", "fresh", "questions", "refused"],
+        "everhold": ["reported", "low", "high", "fresh", "queries", "refused"],
     }
-    assert data["everhold"]["questions"] == 1_205
+    assert data["everhold"]["queries"] == 1_205
     assert [list(line) for line in worth] == [
         ["assumption", "groups", "largest", "effective_rows", "within", "left", "radius"]
     ] * len(ASSUMPTIONS)
@@ -101,7 +101,7 @@ def test_the_picture_tells_the_same_story_as_the_table(result):
     assert (result.everhold.reported, result.everhold.low, result.everhold.high) in [
         (point.reported, point.low, point.high) for point in everhold
     ]
-    assert [point.questions for point in everhold] == [1, 302, 603, 904, 1_205]
+    assert [point.queries for point in everhold] == [1, 302, 603, 904, 1_205]
 
 
 def test_files_are_written_and_the_certificates_hold(result, output):
@@ -115,9 +115,9 @@ def test_files_are_written_and_the_certificates_hold(result, output):
     assert all(verify_certificate(file).ok for file in result.files if file.name.endswith("certificate.json"))
 
 
-def test_the_sealed_holdouts_stay_open_to_questions(result, output):
+def test_the_sealed_holdouts_stay_open_to_queries(result, output):
     with Holdout.open(output / "flights.db", "climber") as holdout:
-        assert holdout.status()["questions_asked"] == result.everhold.questions
+        assert holdout.status()["queries_asked"] == result.everhold.queries
     with Holdout.open(output / "flights.db", "honest") as holdout:
         assert holdout.status()["closed"]
     with Holdout.open(output / "flights.db", "by-hour") as holdout:

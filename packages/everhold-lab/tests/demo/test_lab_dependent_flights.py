@@ -68,7 +68,7 @@ def test_correlation_left_looks_at_the_next_day_where_groups_are_days(parts):
 
 
 def test_effective_rows_follow_from_the_sizes_of_the_groups(parts):
-    for line, assumption in zip(worth_of(parts, queries=20, overfits=2), ASSUMPTIONS, strict=True):
+    for line, assumption in zip(worth_of(parts, queries=20, surprises=2), ASSUMPTIONS, strict=True):
         columns = list(assumption.columns) or ["flight"]  # numbers of made-up flights are all different
         sizes = parts.sealed.table.groupby(columns).size()
         assert (line.groups, line.largest) == (len(sizes), sizes.max())
@@ -76,7 +76,7 @@ def test_effective_rows_follow_from_the_sizes_of_the_groups(parts):
 
 
 def test_larger_groups_promise_less(parts):
-    lines = {line.assumption: line for line in worth_of(parts, queries=20, overfits=2)}
+    lines = {line.assumption: line for line in worth_of(parts, queries=20, surprises=2)}
     assert isinstance(EACH_FLIGHT.model_of(parts.sealed), Independent)
     assert lines["each flight alone"].within is None
     assert lines["each flight alone"].radius < lines["one hour, one airport"].radius < lines["one day"].radius
@@ -91,7 +91,7 @@ def test_lateness_of_sealed_flights_is_not_looked_at(parts):
         training=parts.training,
         fresh=parts.fresh,
     )  # fmt: skip
-    assert worth_of(turned, queries=20, overfits=2) == worth_of(parts, queries=20, overfits=2)
+    assert worth_of(turned, queries=20, surprises=2) == worth_of(parts, queries=20, surprises=2)
 
 
 def test_no_hour_is_on_both_sides(by_hour):
@@ -103,7 +103,7 @@ def test_no_hour_is_on_both_sides(by_hour):
 
 @pytest.mark.filterwarnings("ignore::everhold.DependenceWarning")  # flights of a day share more than an hour
 def test_training_flights_of_sealed_hours_are_refused(parts, by_hour, tmp_path):
-    settings = {"label": "late", "queries": 20, "overfits": 2, "dependence": Groups(DEPARTURE)}
+    settings = {"label": "late", "queries": 20, "surprises": 2, "dependence": Groups(DEPARTURE)}
     hours = by_hour.sealed.table[DEPARTURE]
     stray = by_hour.training.table.assign(**{DEPARTURE: [hours[0], *by_hour.training.table[DEPARTURE][1:]]})
     with pytest.raises(DependenceError, match="1 groups"):
@@ -111,7 +111,7 @@ def test_training_flights_of_sealed_hours_are_refused(parts, by_hour, tmp_path):
     with Holdout.create(
         tmp_path / "b.db", holdout=by_hour.sealed.table, training=by_hour.training.table, **settings_from(settings)
     ) as holdout:
-        assert holdout.status()["questions_asked"] == 0
+        assert holdout.status()["queries_asked"] == 0
 
 
 def test_the_sealed_flights_stay_the_same(by_hour, parts):

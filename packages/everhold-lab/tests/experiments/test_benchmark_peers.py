@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from benchmarks.peer_base import OVERFITS, Questions, Sample
+from benchmarks.peer_base import SURPRISES, Queries, Sample
 from benchmarks.peer_diffprivlib import is_installed
 from benchmarks.peer_opendp import GaussianComposition, LaplaceThresholdout, threshold_failure
 from benchmarks.peers import Game, Size, measure, peers_for, play
@@ -27,10 +27,10 @@ def sample() -> Sample:
     return Sample.draw(ROWS, seed=1)
 
 
-def _predictions(sample: Sample, share: float, count: int) -> Questions:
+def _predictions(sample: Sample, share: float, count: int) -> Queries:
     """Different predictions that are right in exactly this share of the rows of both sets."""
     right = (np.arange(ROWS) + np.arange(count)[:, None]) * 7 % 100 < 100 * share
-    return Questions(right == sample.sealed, right == sample.training)
+    return Queries(right == sample.sealed, right == sample.training)
 
 
 def _peer_or_skip(name: str) -> None:
@@ -45,9 +45,9 @@ def _values(replies: NDArray[np.float64]) -> NDArray[np.float64]:
 @pytest.mark.parametrize("name", peers_for(PLANNED))
 def test_peer_answers_around_the_truth_and_refuses_when_its_plan_is_used_up(name: str, sample: Sample) -> None:
     _peer_or_skip(name)
-    questions = _predictions(sample, 0.7, PLANNED + 3)
+    queries = _predictions(sample, 0.7, PLANNED + 3)
     with closing(peers_for(PLANNED)[name](sample)) as peer:
-        replies = np.concatenate([peer.ask(questions[number]) for number in range(len(questions))])
+        replies = np.concatenate([peer.ask(queries[number]) for number in range(len(queries))])
         assert peer.seconds > 0.0
         assert np.all(np.abs(_values(replies)[:PLANNED] - 0.7) <= max(peer.width, 1e-9))
         assert np.all(np.diff(replies[:PLANNED, [1, 0, 2]]) >= 0.0)
@@ -64,25 +64,25 @@ def test_gaussian_noise_has_the_deviation_the_setting_states(name: str, sample: 
 
 def test_width_from_opendps_profile_is_not_below_the_optimum_for_the_exact_curve(sample: Sample) -> None:
     width = GaussianComposition(sample, queries=PLANNED, theorem="P7").width
-    best = jung_2020(ROWS, queries=PLANNED, overfits=1, confidence=0.95, slack=0.0).radius
+    best = jung_2020(ROWS, queries=PLANNED, surprises=1, confidence=0.95, slack=0.0).radius
     assert best <= width <= 1.3 * best
 
 
 def test_threshold_peer_releases_where_guesses_are_wrong_and_then_refuses() -> None:
     rows = 200_000  # enough for a threshold far below the distance of the guesses
     sample = Sample.draw(rows, seed=2)
-    wrong = Questions(sample.sealed[None, :], ~sample.training[None, :])  # 1 on the sealed rows, 0 on training rows
+    wrong = Queries(sample.sealed[None, :], ~sample.training[None, :])  # 1 on the sealed rows, 0 on training rows
     peer = LaplaceThresholdout(sample, queries=100)
-    values = np.concatenate([_values(peer.ask(wrong)) for _ in range(OVERFITS + 2)])
-    assert np.all(np.abs(values[:OVERFITS] - 1.0) < 0.05)
-    assert np.all(np.isnan(values[OVERFITS:]))
+    values = np.concatenate([_values(peer.ask(wrong)) for _ in range(SURPRISES + 2)])
+    assert np.all(np.abs(values[:SURPRISES] - 1.0) < 0.05)
+    assert np.all(np.isnan(values[SURPRISES:]))
 
 
 @pytest.mark.parametrize("excess", [4.0, 20.0, 40.0])
 def test_threshold_failure_bounds_the_simulated_one(excess: float) -> None:
     queries, scale, threshold, runs = 20, 1.0, 30.0, 20_000
     rng = np.random.default_rng(3)
-    epochs, comparisons = rng.laplace(0.0, 2.0, (runs, OVERFITS)), rng.laplace(0.0, 4.0, (runs, queries))
+    epochs, comparisons = rng.laplace(0.0, 2.0, (runs, SURPRISES)), rng.laplace(0.0, 4.0, (runs, queries))
     seen = np.mean(epochs.max(axis=1) - comparisons.min(axis=1) > excess)  # even if the kindest epoch lasted for ever
     allowed = threshold_failure(threshold + excess, queries=queries, scale=scale, threshold=threshold)
     assert seen <= allowed + 3.0 * np.sqrt(allowed / runs)

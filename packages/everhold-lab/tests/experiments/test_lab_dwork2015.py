@@ -194,10 +194,10 @@ def test_counts__unordered_or_incomplete__refused(counts: tuple[int, ...]) -> No
         Dwork2015(counts=counts)
 
 
-def test_mechanism__plan__covers_every_question() -> None:
+def test_mechanism__plan__covers_every_query() -> None:
     for analyst in ("thresholdout_tuned", "guess_and_check_tuned"):
         mechanism = TINY.mechanism(analyst)
-        assert (mechanism.rows, mechanism.queries, mechanism.parameters()["overfits"]) == (400, 403, 3)
+        assert (mechanism.rows, mechanism.queries, mechanism.parameters()["surprises"]) == (400, 403, 3)
 
 
 def test_pictures__both_settings__show_every_analyst(rows: list[dict]) -> None:
@@ -295,7 +295,7 @@ def bare(correlations: np.ndarray) -> LinearSample:
     return LinearSample(correlations, np.zeros(len(correlations), dtype=np.int64), {})
 
 
-def test_published_thresholdout__agreement_and_overfit__training_value_or_noisy_holdout() -> None:
+def test_published_thresholdout__agreement_and_surprise__training_value_or_noisy_holdout() -> None:
     holdout = PublishedThresholdout(2_500, np.random.default_rng(0))
     training = np.full(4_000, 0.5)
     near = holdout.correlations(bare(training), bare(training - 0.01))
@@ -309,7 +309,7 @@ def test_published_thresholdout__agreement_and_overfit__training_value_or_noisy_
 def test_promising_holdout__another_population__its_promise_does_not_hold(
     samples: tuple[LinearSample, LinearSample],
 ) -> None:
-    mechanism = GuessAndCheck.tuned(rows=300, queries=1_203, overfits=1)
+    mechanism = GuessAndCheck.tuned(rows=300, queries=1_203, surprises=1)
     holdout = PromisingHoldout(mechanism, clip=3.0, noise=SeededNoise(0))
     answers = holdout.correlations(*samples)
     assert np.nanmax(np.abs(answers - samples[0].correlations)) < 0.05  # the clipped training values

@@ -42,12 +42,12 @@ def test_every_attack_meets_every_board_at_every_size(summary):
 
 
 def test_no_attacker_asks_more_than_the_mechanism_was_tuned_for(rows):
-    asked = {(row["attack"], row["submissions"]): row["questions"] for row in rows if row["board"] == BARE}
+    asked = {(row["attack"], row["submissions"]): row["queries"] for row in rows if row["board"] == BARE}
     assert asked["boosting", 200] == 201
     assert asked["hill climbing", 200] == 205
     assert asked["crowd", 200] == 240
     ladders = [row for row in rows if row["board"] == LADDER]
-    assert all(row["refused"] == 0 and row["questions"] == asked[row["attack"], row["submissions"]] for row in ladders)
+    assert all(row["refused"] == 0 and row["queries"] == asked[row["attack"], row["submissions"]] for row in ladders)
 
 
 def test_findings_hold_and_name_the_numbers(summary, rows):

@@ -11,7 +11,7 @@ SMALL = Sharpness(rows=1_600, queries=20)
 QUICK = (
     "minutes of delay", "difference of two accuracies", "two accuracies, subtracted",
     "ratio over a quarter of the rows",
-    "mean of a quarter of the rows", "1,000 silent questions, true value 0.9", "flights, one hour, one airport",
+    "mean of a quarter of the rows", "1,000 silent queries, true value 0.9", "flights, one hour, one airport",
 )  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def test_answers_hold_and_are_narrower_when_unsealed(rows):
     assert all(row["unsealed"] < row["told"] for row in rows if row["told"] is not None)
 
 
-def test_a_difference_is_narrower_than_two_accuracies_and_a_ratio_is_one_question(rows):
+def test_a_difference_is_narrower_than_two_accuracies_and_a_ratio_is_one_query(rows):
     told = {row["measured"]: row["told"] for row in rows}
     assert told["difference of two accuracies"] < 0.6 * told["two accuracies, subtracted"]
     assert told["ratio over a quarter of the rows"] < 1.3 * told["mean of a quarter of the rows"]

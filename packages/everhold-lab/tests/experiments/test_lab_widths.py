@@ -10,7 +10,7 @@ from everhold_lab.experiments.widths import WidthsExperiment
 from everhold_lab.published import STATEMENTS
 from everhold_lab.published.splitting import hoeffding_radius
 
-SMALL = WidthsExperiment(rows=(1_024, 4_096), queries=(16, 64), overfits=(1, 3), usual_queries=32, most_played=1_024)
+SMALL = WidthsExperiment(rows=(1_024, 4_096), queries=(16, 64), surprises=(1, 3), usual_queries=32, most_played=1_024)
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +36,9 @@ def test_the_same_seed_plays_the_same_games():
 def test_radii_are_those_of_the_planner_and_of_the_papers(summary):
     gaussian = tuned_mechanism("gaussian", PlanRequest(rows=4_096, queries=64))
     assert line(summary, "gaussian")["radius"] == gaussian.promise().radius
-    jung = STATEMENTS["jung_2020"].radius(4_096, queries=64, overfits=10, confidence=0.95, slack=0.0)
+    jung = STATEMENTS["jung_2020"].radius(4_096, queries=64, surprises=10, confidence=0.95, slack=0.0)
     assert line(summary, "jung_2020")["radius"] == pytest.approx(jung.radius)
-    assert line(summary, "one fixed question")["radius"] == hoeffding_radius(4_096, confidence=0.95)
+    assert line(summary, "one fixed query")["radius"] == hoeffding_radius(4_096, confidence=0.95)
     assert {one["width"] for one in summary} >= set(STATEMENTS)
 
 
@@ -68,9 +68,9 @@ def test_what_is_found_can_also_be_missed(rows, summary):
 
 def test_pictures_have_every_promise_below_the_range(rows, summary):
     pictures = {picture.name: drawn_points(picture) for picture in SMALL.pictures(summary, rows)}
-    assert list(pictures) == ["promised-by-queries", "seen-by-queries", "promised-by-overfits", "seen-by-overfits"]
+    assert list(pictures) == ["promised-by-queries", "seen-by-queries", "promised-by-surprises", "seen-by-surprises"]
     drawn = {point["series"] for point in pictures["promised-by-queries"]}
-    assert {"gaussian", "guess_and_check", "jung_2020", "one fixed question"} <= drawn
+    assert {"gaussian", "guess_and_check", "jung_2020", "one fixed query"} <= drawn
     assert all(point["value"] < 1 for point in pictures["promised-by-queries"])
     bars = [point for point in pictures["seen-by-queries"] if point["low"] is not None]
     assert {"gaussian", "bare averages"} <= {point["series"] for point in bars}

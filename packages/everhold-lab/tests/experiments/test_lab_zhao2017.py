@@ -168,7 +168,7 @@ def test_a_chain_of_few_states_leaves_out_no_more_than_its_equal_pairs(correlati
 
 def game(population, law=LAW, **wanted) -> Game:
     return Game(
-        case=Case("c", 50_000, population), law=law, queries=70, overfits=5,
+        case=Case("c", 50_000, population), law=law, queries=70, surprises=5,
         **{"tolerance": 0.1, "confidence": 0.95} | wanted,
     )  # fmt: skip
 
@@ -184,7 +184,7 @@ def test_the_planned_mechanisms_declare_the_population():
 
 
 def test_theorem_2_needs_rows_for_whole_groups_and_for_every_possible_record():
-    wanted = {"queries": 70, "overfits": 5, "confidence": 0.95, "slack": 1 / 3}
+    wanted = {"queries": 70, "surprises": 5, "confidence": 0.95, "slack": 1 / 3}
     single = zhao_theorem_2_rows(0.1, **wanted).rows
     assert rows_of_theorem_2(game(GROUPS)) == pytest.approx(5 * single, rel=1e-5)
     few, many = (rows_of_theorem_2(game(CHAIN, Attributes(count=count))) for count in (60, 600))
@@ -199,7 +199,7 @@ def test_the_price_of_a_chain_is_that_of_its_matrix():
         log_least: float
 
     chain = CopiedInOrder(points=8, correlation=0.5)
-    wanted = {"queries": 70, "overfits": 5, "confidence": 0.95, "slack": 1 / 3}
+    wanted = {"queries": 70, "surprises": 5, "confidence": 0.95, "slack": 1 / 3}
     model = chain.dependence()
     expected = zhao_theorem_2_rows(0.1, price=lambda tau: model.bayesian_price(tau / 3, 10**6), **wanted).rows
     assert rows_of_theorem_2(game(chain, Uniform(math.log(16)))) == pytest.approx(expected, rel=0.05)

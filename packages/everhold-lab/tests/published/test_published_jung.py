@@ -9,7 +9,7 @@ from everhold.privacy.curves import GaussianCurve, PureCurve
 from everhold_lab.published import gaussian_sample_failure, jung_pure_radius, jung_radius, laplace_sample_failure
 from everhold_lab.published.jung2020 import jung_2020, jung_2020_rows
 
-SESSION = {"overfits": 1, "confidence": 0.95, "slack": 0.0}
+SESSION = {"surprises": 1, "confidence": 0.95, "slack": 0.0}
 
 
 def test_sample_failures_by_hand():

@@ -7,7 +7,7 @@ from scipy.stats import binom
 from everhold_lab.published import rogers_width
 from everhold_lab.published.rogers2020 import rogers_2020_monitor, rogers_2020_monitor_rows
 
-SESSION = {"queries": 1000, "overfits": 1, "confidence": 0.95, "slack": 0.0}
+SESSION = {"queries": 1000, "surprises": 1, "confidence": 0.95, "slack": 0.0}
 
 
 def width_on_a_grid(rows, queries, scale, beta):
@@ -57,7 +57,7 @@ def test_a_gaussian_answer_carries_at_most_rho_nats_about_a_row(prior):
 
 
 def test_the_second_moment_behind_the_monitor_holds_by_enumeration():
-    """Two answers about three rows of two fair bits each; the monitor picks the question that looks further off."""
+    """Two answers about three rows of two fair bits each; the monitor picks the query that looks further off."""
     rows, scale = 3, 0.2
     means = np.arange(rows + 1) / rows
     answers = np.linspace(-1.5, 2.5, 801)
@@ -69,4 +69,4 @@ def test_the_second_moment_behind_the_monitor_holds_by_enumeration():
     information = 2 / (8 * rows * scale**2)
     odds = np.linspace(1e-3, 1 - 1e-3, 999)
     assert chosen <= np.min((2 * information - np.log1p(-odds)) / (4 * rows * odds))
-    assert chosen > 1.2 / (4 * rows)  # a question fixed in advance has 1/(4n): the choice is a real attack
+    assert chosen > 1.2 / (4 * rows)  # a query fixed in advance has 1/(4n): the choice is a real attack

@@ -10,7 +10,7 @@ def test_hoeffding_by_hand():
 
 
 def test_splitting_is_hoeffding_on_a_part():
-    session = {"queries": 20, "overfits": 1, "confidence": 0.95, "slack": 0.0}
+    session = {"queries": 20, "surprises": 1, "confidence": 0.95, "slack": 0.0}
     assert hoeffding_splitting(10_000, **session).radius == pytest.approx(math.sqrt(20 * math.log(800) / (2 * 10_000)))
     assert hoeffding_splitting(10_019, **session).radius == hoeffding_splitting(10_000, **session).radius
     assert hoeffding_splitting(19, **session).radius == math.inf

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from everhold_lab.published import STATEMENTS
 
 NAMES = ["zhao_theorem_2", "dwork_theorem_25", "jung_2020", "rogers_2020_monitor", "hoeffding_splitting"]
-SESSION = {"queries": 1000, "overfits": 10, "confidence": 0.95, "slack": 1 / 3}
+SESSION = {"queries": 1000, "surprises": 10, "confidence": 0.95, "slack": 1 / 3}
 EVERY = pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS.keys())
 OPTIMISER = 1e-4  # relative accuracy of the numerical optimum; the other statements are exact
 
 sessions = st.builds(
     lambda queries, share, failure, slack: {
         "queries": queries,
-        "overfits": max(1, int(share * queries)),
+        "surprises": max(1, int(share * queries)),
         "confidence": 1 - failure,
         "slack": slack,
     },
@@ -54,7 +54,7 @@ def test_more_rows_are_needed_for_more(statement, session, radius, factor):
     assert statement.rows_needed(radius / factor, **session).rows >= rows
     for harder in (
         session | {"queries": int(session["queries"] * factor)},
-        session | {"overfits": min(session["queries"], int(session["overfits"] * factor))},
+        session | {"surprises": min(session["queries"], int(session["surprises"] * factor))},
         session | {"confidence": 1 - (1 - session["confidence"]) / factor},
     ):
         assert statement.rows_needed(radius, **harder).rows >= rows
@@ -87,7 +87,7 @@ def test_one_evaluation_is_fast(statement):
 @EVERY
 @pytest.mark.parametrize(
     "wrong",
-    [{"queries": 0}, {"overfits": 1001}, {"overfits": 0}, {"confidence": 1.0}, {"confidence": 0.0}, {"slack": -0.1}],
+    [{"queries": 0}, {"surprises": 1001}, {"surprises": 0}, {"confidence": 1.0}, {"confidence": 0.0}, {"slack": -0.1}],
 )
 def test_bad_sessions_are_refused(statement, wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):

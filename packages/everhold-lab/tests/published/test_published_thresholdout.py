@@ -14,7 +14,7 @@ from everhold_lab.published.thresholdout import (
     zhao_theorem_2_rows,
 )
 
-SESSION = {"queries": 1000, "overfits": 10, "confidence": 0.95, "slack": 1 / 3}
+SESSION = {"queries": 1000, "surprises": 10, "confidence": 0.95, "slack": 1 / 3}
 
 
 # Zhao 2017 ------------------------------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ COUNTS = [2, 3, 10, 10**6]
 
 
 def noise_failure(*, queries, failure, slack, moved):
-    """P2's noise with at most m overfits: some epoch's threshold, some comparison or some release too far off.
+    """P2's noise with at most m surprises: some epoch's threshold, some comparison or some release too far off.
 
     Half a beta is set aside for it. ``moved`` goes, in units of sigma, from the comparison's share to the threshold's.
     """
@@ -66,7 +66,7 @@ def test_the_split_of_theorem_2_as_printed_does_not_leave_room_for_the_sum():
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("slack", SLACKS)
-def test_theorem_2_stands_for_a_single_question_by_the_exact_tail(failure, slack):
+def test_theorem_2_stands_for_a_single_query_by_the_exact_tail(failure, slack):
     q = failure / 4
     released = q ** (0.75 * (3 + slack) / (1 - slack))
     assert (4 * q**1.5 - q**3) / 3 + released <= failure / 2
@@ -75,7 +75,7 @@ def test_theorem_2_stands_for_a_single_question_by_the_exact_tail(failure, slack
 @pytest.mark.parametrize("slack", [0.0, 1.0])
 def test_theorem_2_needs_a_slack_strictly_inside(slack):
     with pytest.raises(ValueError, match="slack"):
-        zhao_theorem_2(1000, queries=10, overfits=1, confidence=0.95, slack=slack)
+        zhao_theorem_2(1000, queries=10, surprises=1, confidence=0.95, slack=slack)
 
 
 # Dwork et al. 2015 ----------------------------------------------------------------------------------------------------
@@ -93,21 +93,23 @@ def test_lemma_24_by_hand():
 def test_theorem_25_by_hand():
     scale = 0.1 / (96 * math.log(4 * 1000 / 0.05))
     pure = 2 * 10 / (scale * 0.1 / 8)
-    bound = dwork_theorem_25_rows(0.1, queries=1000, overfits=10, confidence=0.95)
+    bound = dwork_theorem_25_rows(0.1, queries=1000, surprises=10, confidence=0.95)
     assert bound.rows == math.ceil(pure)
     assert bound.parameters["scale"] == pytest.approx(scale)
     assert bound.parameters["threshold"] == pytest.approx(0.075)
     assert dwork_theorem_25_calibration(0.1, queries=1000, confidence=0.95).scale == pytest.approx(scale)
 
 
-def test_theorem_25_uses_the_square_root_form_for_many_overfits():
+def test_theorem_25_uses_the_square_root_form_for_many_surprises():
     session = {"queries": 10**7, "confidence": 0.95}
-    few, many = (dwork_theorem_25_rows(0.1, overfits=overfits, **session).rows for overfits in (1_000_000, 4_000_000))
+    few, many = (
+        dwork_theorem_25_rows(0.1, surprises=surprises, **session).rows for surprises in (1_000_000, 4_000_000)
+    )
     assert many == pytest.approx(2 * few, rel=1e-6)
 
 
 def test_theorem_25_serves_no_slack_above_one_half():
-    session = {"queries": 100, "overfits": 5, "confidence": 0.95, "slack": 0.6}
+    session = {"queries": 100, "surprises": 5, "confidence": 0.95, "slack": 0.6}
     assert dwork_theorem_25(10**9, **session).radius == math.inf
     assert dwork_theorem_25_rows(0.1, **session).rows == math.inf
     assert "slack" in dwork_theorem_25(10**9, **session).note

@@ -33,10 +33,10 @@ def test_an_update_brings_the_weights_closer_by_what_is_promised(seed, cells, er
     generator = np.random.default_rng(seed)
     sealed, training = generator.integers(0, 5, (2, cells)) + np.eye(2, cells, dtype=int)[:1]
     weights = MultiplicativeWeights(cells, training=training if trained else None)
-    question, share = generator.random(cells), sealed / sealed.sum()
-    gap = float(share @ question) - weights.guess(question)
-    released = float(np.clip(share @ question + error, 0, 1))
-    after = weights.update(question, released)
+    query, share = generator.random(cells), sealed / sealed.sum()
+    gap = float(share @ query) - weights.guess(query)
+    released = float(np.clip(share @ query + error, 0, 1))
+    after = weights.update(query, released)
     fall = relative_entropy(sealed, weights.weights) - relative_entropy(sealed, after.weights)
     assert fall >= 2 * (gap**2 - error**2) - 1e-12
     assert -1e-12 <= relative_entropy(sealed, weights.weights) <= weights.capacity + 1e-12  # up to rounding
@@ -45,23 +45,23 @@ def test_an_update_brings_the_weights_closer_by_what_is_promised(seed, cells, er
 
 def test_the_promised_fall_cannot_be_much_larger():
     """Half of the cells, hardly more than half of the rows: Hoeffding's lemma is nearly attained."""
-    sealed, question = np.array([51, 49]), np.array([1, 0])
+    sealed, query = np.array([51, 49]), np.array([1, 0])
     weights = MultiplicativeWeights(2)
-    after = weights.update(question, 0.51)
+    after = weights.update(query, 0.51)
     fall = relative_entropy(sealed, weights.weights) - relative_entropy(sealed, after.weights)
     assert fall == pytest.approx(2 * 0.01**2, rel=1e-3)
 
 
 def adversarial_updates(histogram, weights, *, gap, error, planted_step=1.0):
-    """Ask the question with the largest gap of all, release the answer that helps least, until no gap is left."""
+    """Ask the query with the largest gap of all, release the answer that helps least, until no gap is left."""
     share = histogram / histogram.sum()
     for _ in range(5000):
-        question = share > weights.weights
-        distance = float(share @ question) - weights.guess(question)
+        query = share > weights.weights
+        distance = float(share @ query) - weights.guess(query)
         if distance < gap:
             return weights.updates
-        target = weights.guess(question) + planted_step * (distance + error)
-        weights = weights.update(question, target)
+        target = weights.guess(query) + planted_step * (distance + error)
+        weights = weights.update(query, target)
     return math.inf
 
 
@@ -80,10 +80,10 @@ def test_an_adversary_gets_more_than_a_third_of_the_bound():
     order = np.random.default_rng(0).permutation(np.arange(1, 1024))
     while weights.weights[0] < 1 - gap:
         held = weights.weights[0] + np.cumsum(weights.weights[order]) <= 1 - gap
-        question = np.zeros(1024)
-        question[0] = 1
-        question[order[held]] = 1
-        weights = weights.update(question, 1.0)
+        query = np.zeros(1024)
+        query[0] = 1
+        query[order[held]] = 1
+        weights = weights.update(query, 1.0)
     assert 1 / 3 < weights.updates / weights.most_updates(gap) <= 1
 
 
@@ -109,11 +109,11 @@ def test_without_a_gap_there_is_no_bound(gap, error):
         MultiplicativeWeights(4).most_updates(gap, error=error)
 
 
-def test_wrong_questions_answers_and_starts_are_refused():
+def test_wrong_queries_answers_and_starts_are_refused():
     weights = MultiplicativeWeights(3)
-    for question in ([1, 0], [0.5, 0.5, 1.5], [0, 0, math.nan], ["a", "b", "c"]):
-        with pytest.raises(ValueError, match="question"):
-            weights.guess(question)
+    for query in ([1, 0], [0.5, 0.5, 1.5], [0, 0, math.nan], ["a", "b", "c"]):
+        with pytest.raises(ValueError, match="query"):
+            weights.guess(query)
     with pytest.raises(ValueError, match="refused answers"):
         weights.update([1, 0, 0], math.nan)
     for wrong in ({"cells": 0}, {"cells": 3, "uniform_share": 0.0}, {"cells": 3, "training": [1, 2]}):
@@ -124,30 +124,30 @@ def test_wrong_questions_answers_and_starts_are_refused():
 
 
 def test_no_weight_is_lost_for_ever():
-    weights, question = MultiplicativeWeights(2), [1, 0]
+    weights, query = MultiplicativeWeights(2), [1, 0]
     for _ in range(2000):
-        weights = weights.update(question, 0.0)
+        weights = weights.update(query, 0.0)
     for _ in range(4000):
-        weights = weights.update(question, 1.0)
-    assert weights.guess(question) > 0.99
+        weights = weights.update(query, 1.0)
+    assert weights.guess(query) > 0.99
 
 
 # The online mechanism -------------------------------------------------------------------------------------------------
 
 
-def hard_case(seed, *, rows, cells=64, questions=150):
-    """A population on few cells, and questions that tell cells apart."""
+def hard_case(seed, *, rows, cells=64, queries=150):
+    """A population on few cells, and queries that tell cells apart."""
     generator = np.random.default_rng(seed)
     population = generator.dirichlet(np.full(cells, 0.05))
-    return population, generator.multinomial(rows, population), random_family(questions, cells, seed, binary=True)
+    return population, generator.multinomial(rows, population), random_family(queries, cells, seed, binary=True)
 
 
 def guess_and_check(rows, **others):
-    return GuessAndCheck.tuned(rows=rows, queries=20_000, overfits=160, **others)
+    return GuessAndCheck.tuned(rows=rows, queries=20_000, surprises=160, **others)
 
 
 def thresholdout(rows, **others):
-    return Thresholdout.tuned(rows=rows, queries=20_000, overfits=40, **others)
+    return Thresholdout.tuned(rows=rows, queries=20_000, surprises=40, **others)
 
 
 @pytest.mark.parametrize(("mechanism", "rows"), [(guess_and_check, 20_000), (thresholdout, 300_000)])
@@ -185,7 +185,7 @@ class Stub:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_every_question_was_confirmed_by_the_weights_that_are_the_table(seed):
+def test_every_query_was_confirmed_by_the_weights_that_are_the_table(seed):
     _, histogram, family = hard_case(seed, rows=20_000)
     maker = PrivateMultiplicativeWeights(universe=plain_universe(64), mechanism=Stub(20_000, 0.02))
     table = maker.draw(family, histogram, SeededNoise(1))
@@ -195,7 +195,7 @@ def test_every_question_was_confirmed_by_the_weights_that_are_the_table(seed):
 
 def test_guess_and_check_needs_no_more_releases_than_the_bound():
     """Its errors are certain, so the bound holds in every run: no guess within the first
-    question's reach is a surprise, and what is told of one is the middle of a cell of equal width on the arcsine scale.
+    query's reach is a surprise, and what is told of one is the middle of a cell of equal width on the arcsine scale.
     """
     _, histogram, family = hard_case(3, rows=20_000)
     mechanism = guess_and_check(20_000, slack=0.5, grid=94)
@@ -204,21 +204,21 @@ def test_guess_and_check_needs_no_more_releases_than_the_bound():
     session = maker.start(noise)
     first = mechanism.margin.concentration(mechanism.nats(1, 0, 0.0))
     gap, error = float(mechanism.margin.allowed(first)), 0.25 * np.pi / mechanism.grid
-    for question in matrix_of(family):
-        session, _ = maker.ask(session, question, histogram, noise)
+    for query in matrix_of(family):
+        session, _ = maker.ask(session, query, histogram, noise)
     assert session.weights.updates == session.state.charged > 0
     assert session.weights.updates <= session.weights.most_updates(gap, error=error)
 
 
-def attack(maker, histogram, population, noise, *, questions):
+def attack(maker, histogram, population, noise, *, queries):
     """Fit the sample: always ask for the cells that the released answers make look too heavy; the largest error."""
     session, worst = maker.start(noise), 0.0
     generator = np.random.default_rng(7)
     surplus = np.zeros(len(histogram))
-    for _ in range(questions):
-        question = generator.random(len(histogram)) < 0.5
-        session, reply = maker.ask(session, question, histogram, noise)
-        surplus += np.where(question, 1, -1) * (float(reply.values[0]) - question @ population)
+    for _ in range(queries):
+        query = generator.random(len(histogram)) < 0.5
+        session, reply = maker.ask(session, query, histogram, noise)
+        surplus += np.where(query, 1, -1) * (float(reply.values[0]) - query @ population)
         for target in (surplus > 0, session.weights.weights > population):
             session, reply = maker.ask(session, target, histogram, noise)
             worst = max(worst, abs(float(reply.values[0]) - target @ population))
@@ -229,7 +229,7 @@ def attack(maker, histogram, population, noise, *, questions):
 def test_guesses_from_earlier_releases_leave_the_promise_whole_under_attack():
     rows, cells, runs, confidence = 300, 256, 60, 0.8
     population = np.full(cells, 1 / cells)
-    mechanism = GuessAndCheck.tuned(rows=rows, queries=90, overfits=10, confidence=confidence)
+    mechanism = GuessAndCheck.tuned(rows=rows, queries=90, surprises=10, confidence=confidence)
     radius, worst = mechanism.promise().radius, {}
     for tested in (mechanism, Stub(rows, 0.0)):
         maker = PrivateMultiplicativeWeights(universe=plain_universe(cells), mechanism=tested)
@@ -239,7 +239,7 @@ def test_guesses_from_earlier_releases_leave_the_promise_whole_under_attack():
                 np.random.default_rng(run).multinomial(rows, population),
                 population,
                 SeededNoise(run),
-                questions=30,
+                queries=30,
             )
             for run in range(runs)
         ]
@@ -249,7 +249,7 @@ def test_guesses_from_earlier_releases_leave_the_promise_whole_under_attack():
 
 def test_a_mechanism_that_refuses_leaves_no_table():
     _, histogram, family = hard_case(2, rows=2000)
-    mechanism = GuessAndCheck.tuned(rows=2000, queries=200, overfits=1)
+    mechanism = GuessAndCheck.tuned(rows=2000, queries=200, surprises=1)
     with pytest.raises(BudgetExhausted, match="training histogram") as refusal:
         PrivateMultiplicativeWeights(universe=plain_universe(64), mechanism=mechanism).draw(
             family, histogram, SecureNoise()
@@ -264,8 +264,8 @@ def test_a_training_histogram_saves_releases():
     updates = []
     for start in (None, training):
         session = maker.start(SeededNoise(1), training=start)
-        for question in matrix_of(family):
-            session, _ = maker.ask(session, question, histogram, SeededNoise(1))
+        for query in matrix_of(family):
+            session, _ = maker.ask(session, query, histogram, SeededNoise(1))
         updates.append(session.weights.updates)
     assert updates[1] < updates[0]
 
@@ -280,21 +280,21 @@ def test_what_cannot_be_asked_is_refused():
     maker = PrivateMultiplicativeWeights(universe=universe, mechanism=GuessAndCheck.tuned(rows=100, queries=10))
     with pytest.raises(ValueError, match="histogram"):
         maker.ask(maker.start(SeededNoise(1)), [1, 0, 0, 0], [50, 0, 0, 0], SeededNoise(1))
-    with pytest.raises(ValueError, match="question"):
+    with pytest.raises(ValueError, match="query"):
         maker.ask(maker.start(SeededNoise(1)), [1, 0], [100, 0, 0, 0], SeededNoise(1))
     with pytest.raises(ValueError, match="about 3 cells"):
         maker.draw(random_family(2, 3), [100, 0, 0, 0], SeededNoise(1))
 
 
 @pytest.mark.slow
-def test_a_thousand_questions_about_a_hundred_thousand_cells_take_less_than_ten_seconds():
+def test_a_thousand_queries_about_a_hundred_thousand_cells_take_less_than_ten_seconds():
     generator = np.random.default_rng(0)
     population = generator.dirichlet(np.full(10**5, 0.01))
     histogram = generator.multinomial(10**6, population)
     maker = PrivateMultiplicativeWeights(universe=plain_universe(10**5), mechanism=guess_and_check(10**6))
     noise, session = SeededNoise(1), maker.start(SeededNoise(1))
-    questions = generator.integers(0, 2, (1000, 10**5), dtype=np.uint8).astype(bool)
+    queries = generator.integers(0, 2, (1000, 10**5), dtype=np.uint8).astype(bool)
     began = time.perf_counter()
-    for question in questions:
-        session, _ = maker.ask(session, question, histogram, noise)
+    for query in queries:
+        session, _ = maker.ask(session, query, histogram, noise)
     assert time.perf_counter() - began < 10

@@ -16,7 +16,7 @@ from everhold_privacy.mechanisms.selection import ExponentialMechanism
 BOTH = pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip])
 
 
-def question(quantile=0.5, *, rows, epsilon=1.0, kind=PermuteAndFlip, bins=4, unit=8):
+def query(quantile=0.5, *, rows, epsilon=1.0, kind=PermuteAndFlip, bins=4, unit=8):
     selection = kind(epsilon, sensitivity=unit)
     return QuantileRelease(quantile=quantile, low=0, high=bins, bins=bins, rows=rows, selection=selection, unit=unit)
 
@@ -34,7 +34,7 @@ COLUMNS = st.lists(st.floats(-1, 6).map(lambda x: round(x * 4) / 4), min_size=1,
 
 @given(column=COLUMNS, q=st.sampled_from([0.0, 0.125, 0.5, 0.75, 1.0]))
 def test_losses_are_those_of_the_definition_and_one_is_nought(column, q):
-    asked = question(q, rows=len(column))
+    asked = query(q, rows=len(column))
     losses = asked.losses(asked.below(column))
     assert losses.tolist() == [8 * loss_by_definition(column, q, k, k + 1, last=k == 3) for k in range(4)]
     assert losses.min() == 0
@@ -42,7 +42,7 @@ def test_losses_are_those_of_the_definition_and_one_is_nought(column, q):
 
 @given(column=COLUMNS, q=st.floats(0, 1), data=st.data())
 def test_one_row_moves_a_loss_by_at_most_one_row(column, q, data):
-    asked, other = question(q, rows=len(column)), list(column)
+    asked, other = query(q, rows=len(column)), list(column)
     other[data.draw(st.integers(0, len(column) - 1))] = data.draw(st.floats(-1, 6))
     moved = asked.losses(asked.below(column)) - asked.losses(asked.below(other))
     assert np.abs(moved).max() <= 8
@@ -50,7 +50,7 @@ def test_one_row_moves_a_loss_by_at_most_one_row(column, q, data):
 
 def test_a_row_that_crosses_moves_losses_by_a_whole_row_in_both_directions():
     """So neither the sensitivity nor the factor 2 of the mechanisms can be halved, for no quantile."""
-    asked = question(0.5, rows=40, bins=8)
+    asked = query(0.5, rows=40, bins=8)
     before, after = np.repeat([0.5, 1.5, 6.5], [10, 20, 10]), np.repeat([0.5, 1.5, 5.5, 6.5], [10, 19, 1, 10])
     low, high = np.repeat([0.5, 3.5, 7.5], [19, 2, 19]), np.repeat([0.5, 3.5, 7.5], [18, 2, 20])
     assert set((asked.losses(asked.below(after)) - asked.losses(asked.below(before))).tolist()) >= {0, -8}
@@ -58,12 +58,12 @@ def test_a_row_that_crosses_moves_losses_by_a_whole_row_in_both_directions():
 
 
 def test_missing_values_lie_below_no_edge_and_all_values_count():
-    assert question(rows=4).below([math.nan, -5.0, 1.0, 99.0]).tolist() == [8, 16, 16]
+    assert query(rows=4).below([math.nan, -5.0, 1.0, 99.0]).tolist() == [8, 16, 16]
 
 
 @BOTH
 def test_the_law_is_that_of_the_selection(kind):
-    asked = question(0.3, rows=6, kind=kind, epsilon=0.7)
+    asked = query(0.3, rows=6, kind=kind, epsilon=0.7)
     below = asked.below([0.5, 0.5, 1.5, 2.0, 3.5, 3.9])
     rows = np.array([loss_by_definition([0.5, 0.5, 1.5, 2.0, 3.5, 3.9], 0.3, k, k + 1, last=k == 3) for k in range(4)])
     chance = np.exp(-0.7 * rows / 2)
@@ -75,14 +75,14 @@ def test_the_law_is_that_of_the_selection(kind):
             weight = np.prod(np.where(coins, chance, 1 - chance))
             expected += weight * np.array(coins) / max(sum(coins), 1)
     np.testing.assert_allclose(asked.law(below), expected, rtol=0.05)  # q n is rounded to an eighth of a row
-    fine = question(0.3, rows=6, kind=kind, epsilon=0.7, unit=2**30)
+    fine = query(0.3, rows=6, kind=kind, epsilon=0.7, unit=2**30)
     np.testing.assert_allclose(fine.law(below * 2**27), expected, rtol=1e-8)
 
 
 @BOTH
 @pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(3)], ids=["secure", "seeded"])
 def test_bins_are_drawn_by_the_law(kind, noise):
-    asked = question(0.25, rows=5, kind=kind, epsilon=0.5)
+    asked = query(0.25, rows=5, kind=kind, epsilon=0.5)
     below = asked.below([0.5, 1.5, 1.6, 2.5, 3.5])
     found = [asked.choose(below, noise) for _ in range(2000)]
     drawn = [[QuantileBin(*asked.bin(index)) for index in range(4)].index(one) for one in found]
@@ -107,7 +107,7 @@ def test_S1_covers_the_chosen_bin(kind, seed, q):
     """In expectation, by enumeration; at the mechanism's own epsilon nothing more leaks."""
     generator = np.random.default_rng(seed)
     epsilon, masses = float(generator.uniform(0.3, 5)), generator.dirichlet(np.full(4, 0.5))
-    asked = question(q, rows=3, kind=kind, epsilon=epsilon)
+    asked = query(q, rows=3, kind=kind, epsilon=epsilon)
     prior, law, F = tiny_population(masses, 3, asked)
     error = np.maximum(np.maximum(F[:-1] - q, q - F[1:]), 0.0)
     for loss in (0.0, 0.4 * epsilon, epsilon):
@@ -149,7 +149,7 @@ def test_near_the_ends_the_levels_are_sharper_than_the_radius():
 
 
 def test_another_transcript_costs_more():
-    asked = question(rows=10_000, epsilon=0.05, unit=2**30)
+    asked = query(rows=10_000, epsilon=0.05, unit=2**30)
     assert asked.bound(asked.curve().repeat(3)).radius > asked.bound().radius
 
 
@@ -169,7 +169,7 @@ def test_wrong_inputs_are_refused(wrong):
 
 
 def test_wrong_counts_are_refused():
-    asked = question(rows=4)
+    asked = query(rows=4)
     for below in (np.zeros(4, dtype=np.int64), np.zeros(3)):
         with pytest.raises(ValueError, match="below"):
             asked.losses(below)
@@ -178,6 +178,6 @@ def test_wrong_counts_are_refused():
 
 
 def test_a_single_bin_is_chosen_for_sure():
-    asked = question(rows=2, bins=1)
+    asked = query(rows=2, bins=1)
     assert asked.choose(asked.below([0.1, 0.2]), SeededNoise(1)) == QuantileBin(-math.inf, math.inf)
     assert asked.exceedance(0.0) == 0.0

@@ -425,14 +425,14 @@ def test_verdicts_are_right_beyond_the_accuracy_and_only_there(redraws, share, k
 
 def test_numeric_sparse_as_thresholdout_has_the_curve_of_the_stream():
     wanted = {"epsilon": 2.0, "delta": 1e-6}
-    session = thresholdout_numeric(rows=10**5, queries=50, overfits=4, threshold=0.05, **wanted)
+    session = thresholdout_numeric(rows=10**5, queries=50, surprises=4, threshold=0.05, **wanted)
     stream = SparseVector.numeric(tops=4, threshold=0, sensitivity=2**30, **wanted)
     assert isinstance(session, Thresholdout)
     assert session.curve().level == pytest.approx(stream.curve().level, rel=1e-6)
     assert session.curve().times == stream.curve().times
-    tuned = Thresholdout.tuned(rows=10**5, queries=50, overfits=4)
+    tuned = Thresholdout.tuned(rows=10**5, queries=50, surprises=4)
     radius = (
-        thresholdout_numeric(rows=10**5, queries=50, overfits=4, threshold=tuned.threshold, **wanted).promise().radius
+        thresholdout_numeric(rows=10**5, queries=50, surprises=4, threshold=tuned.threshold, **wanted).promise().radius
     )
     assert tuned.promise().radius < radius
 

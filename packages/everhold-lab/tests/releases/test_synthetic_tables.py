@@ -59,16 +59,16 @@ def test_S1_without_the_leakage_is_refuted():
 
 
 def largest_errors(release, population, *, runs):
-    """The worst question of the family: no analyst who chooses among them can do worse."""
-    questions, errors = matrix_of(release.maker.queries), []
+    """The worst query of the family: no analyst who chooses among them can do worse."""
+    queries, errors = matrix_of(release.maker.queries), []
     for run in range(runs):
         histogram = np.random.default_rng(run).multinomial(release.maker.rows, population)
-        errors.append(np.abs(questions @ (release.weights(histogram, SeededNoise(run)) - population)).max())
+        errors.append(np.abs(queries @ (release.weights(histogram, SeededNoise(run)) - population)).max())
     return np.array(errors)
 
 
 @pytest.mark.slow
-def test_no_choice_of_questions_breaks_the_promise_of_BLR():
+def test_no_choice_of_queries_breaks_the_promise_of_BLR():
     population = np.array([0.4, 0.3, 0.2, 0.1])
     blr = tuned_blr(
         universe=plain_universe(4), queries=random_family(50, 4, binary=True), rows=2000, confidence=0.8, limit=5000
@@ -82,18 +82,18 @@ def test_no_choice_of_questions_breaks_the_promise_of_BLR():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fixed", [False, True])
-def test_no_choice_of_questions_breaks_the_promise_of_MWEM(fixed):
+def test_no_choice_of_queries_breaks_the_promise_of_MWEM(fixed):
     population = np.arange(1, 17) / 136
     mwem = tuned_mwem(
         universe=plain_universe(16), queries=random_family(200, 16, binary=True), rows=200_000, confidence=0.8,
-        most_rounds=100, fixed_questions=fixed, rho=1e-3,
+        most_rounds=100, fixed_queries=fixed, rho=1e-3,
     )  # fmt: skip
     assert mwem.bound().radius < 0.25
     assert np.mean(largest_errors(mwem, population, runs=40) > mwem.bound().radius) <= 0.2
 
 
 @pytest.mark.slow
-def test_questions_chosen_from_the_exact_histogram_break_it():
+def test_queries_chosen_from_the_exact_histogram_break_it():
     """What the table protects from: with the rows in sight, "is one of these cells" is wrong by nearly 1."""
     cells, rows = 4096, 200
     histogram = np.random.default_rng(0).multinomial(rows, np.full(cells, 1 / cells))
@@ -110,19 +110,19 @@ def test_questions_chosen_from_the_exact_histogram_break_it():
 # The bound ------------------------------------------------------------------------------------------------------------
 
 
-def test_fixed_questions_have_the_smaller_of_two_bounds():
+def test_fixed_queries_have_the_smaller_of_two_bounds():
     shared = {"universe": plain_universe(4), "queries": random_family(50, 4), "rows": 5000, "epsilon": 1.0, "size": 10}
-    free, fixed = (TableRelease(BLR(**shared), fixed_questions=known).bound() for known in (False, True))
+    free, fixed = (TableRelease(BLR(**shared), fixed_queries=known).bound() for known in (False, True))
     assert (free.statement, fixed.statement) == ("S1", "S5")
     assert fixed.radius < free.radius
     private = BLR(**{**shared, "epsilon": 0.01})
-    assert TableRelease(private, fixed_questions=True).bound().radius <= TableRelease(private).bound().radius
+    assert TableRelease(private, fixed_queries=True).bound().radius <= TableRelease(private).bound().radius
 
 
 @pytest.mark.parametrize("tuned", [tuned_blr, tuned_mwem])
-def test_for_fixed_questions_the_privacy_has_to_be_requested(tuned):
+def test_for_fixed_queries_the_privacy_has_to_be_requested(tuned):
     with pytest.raises(ValueError, match="without any privacy"):
-        tuned(universe=plain_universe(4), queries=random_family(5, 4), rows=5000, fixed_questions=True)
+        tuned(universe=plain_universe(4), queries=random_family(5, 4), rows=5000, fixed_queries=True)
 
 
 @pytest.mark.parametrize("beta", [0.05, 0.5])
@@ -163,7 +163,7 @@ def test_the_training_rows_take_from_beta_where_the_leakage_does_not_look_at_the
     near, apart = Trained(1), Groups(1)
     for fixed, statement in ((False, "S1"), (True, "S5")):
         with_training, without = (
-            two_cells(3000, 1.0, dependence=model, fixed_questions=fixed).bound() for model in (near, apart)
+            two_cells(3000, 1.0, dependence=model, fixed_queries=fixed).bound() for model in (near, apart)
         )
         assert with_training.statement == without.statement == statement
         assert (with_training.radius > without.radius) == fixed
@@ -236,5 +236,5 @@ def test_a_confidence_that_is_none_is_refused(confidence):
 
 
 def test_a_table_says_what_was_presupposed():
-    table = two_cells(3000, 1.0, fixed_questions=True).draw([1000, 2000], SeededNoise(3))
+    table = two_cells(3000, 1.0, fixed_queries=True).draw([1000, 2000], SeededNoise(3))
     assert (table.statement, len(table.assumptions)) == ("S5", 2)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
-from tiny_worlds import QUERIES, binary_data, independent_law, noisy_mean, randomised_response, two_questions
+from tiny_worlds import QUERIES, binary_data, independent_law, noisy_mean, randomised_response, two_queries
 
 from everhold.dependence import Groups, MarkovChain
 from everhold.errors import DependenceError
 from everhold.guarantees.concentration import hoeffding_radius
-from everhold.guarantees.description_length import QuestionTree
+from everhold.guarantees.description_length import QueryTree
 from everhold.privacy.curves import GaussianCurve, PureCurve
 from everhold_lab.theory.approximate_max_information import max_information_of_curve
 from everhold_lab.theory.post_selection import (
@@ -36,7 +36,7 @@ FAIR = 0.5
 
 
 def imagined_world(seed, *, dependent):
-    """One answered question and a second one, chosen by the answer, whose noise is only imagined."""
+    """One answered query and a second one, chosen by the answer, whose noise is only imagined."""
     generator = np.random.default_rng([seed, dependent])
     rows = int(generator.integers(1, 4))
     prior = (
@@ -46,7 +46,7 @@ def imagined_world(seed, *, dependent):
     )
     choice = generator.integers(len(QUERIES), size=100)
     scale = int(generator.integers(1, 6))
-    world = two_questions(prior, noisy_mean(scale), lambda i: QUERIES[choice[i]], rows=rows, divisor=4.0 * rows)
+    world = two_queries(prior, noisy_mean(scale), lambda i: QUERIES[choice[i]], rows=rows, divisor=4.0 * rows)
     return world, rows
 
 
@@ -76,7 +76,7 @@ def test_a_parameter_that_was_chosen_and_not_asked_obeys_S1_with_an_imagined_ans
 def test_the_leakage_of_the_session_alone_says_nothing_about_the_sealed_average():
     """A session that tells nothing has radius tanh(0) + 0 = 0, and the sealed average of a coin is still never 1/2."""
     answers, _ = randomised_response(0.0)
-    silent = two_questions(
+    silent = two_queries(
         independent_law([FAIR]),
         (answers, lambda query, data: np.full((len(data), 2), 0.5)),
         lambda i: QUERIES[0],
@@ -89,7 +89,7 @@ def test_the_leakage_of_the_session_alone_says_nothing_about_the_sealed_average(
 
 @pytest.mark.parametrize("rows", [100, 2_500])
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.999])
-def test_before_any_question_it_covers_a_coin_and_a_quarter_of_it_does_not(rows, confidence):
+def test_before_any_query_it_covers_a_coin_and_a_quarter_of_it_does_not(rows, confidence):
     radius = post_selection_radius(PureCurve(0.0), rows=rows, confidence=confidence).radius
 
     def missed(reach):
@@ -211,8 +211,8 @@ def test_the_best_of_many_fools_a_naive_test_and_interval_and_not_the_corrected_
 
 
 def test_tests_at_every_node_of_a_tree_are_rejected_with_the_level_at_most():
-    """Every history of up to 6 questions may lead to a test of its own: their levels sum to at most that requested."""
-    tree = QuestionTree(queries=4)
+    """Every history of up to 6 queries may lead to a test of its own: their levels sum to at most that requested."""
+    tree = QueryTree(queries=4)
     total = 0.0
     for asked in range(1, 7):
         for released in range(asked):

@@ -25,13 +25,13 @@ from everhold_lab.theory.thresholdout import (
     zhao_theorem_2_rows_as_printed,
 )
 
-SESSION = {"queries": 1000, "overfits": 10, "confidence": 0.95, "slack": 1 / 3}
+SESSION = {"queries": 1000, "surprises": 10, "confidence": 0.95, "slack": 1 / 3}
 
 
 def test_theorem_2_evaluates_the_definition_of_n_sharp():
     calibration = zhao_theorem_2_calibration(0.2, queries=50, confidence=0.9, slack=0.25)
     definition = zhao_n_sharp(5, calibration.scale, 0.75 * 0.2 / 4, 0.1 / 100)
-    bound = zhao_theorem_2_rows(0.2, queries=50, overfits=5, confidence=0.9, slack=0.25)
+    bound = zhao_theorem_2_rows(0.2, queries=50, surprises=5, confidence=0.9, slack=0.25)
     assert bound.rows == math.ceil(definition)
 
 
@@ -43,16 +43,16 @@ def test_the_printed_form_asks_for_too_few_rows():
 
 
 def test_privacy_of_algorithm_1_is_the_sum_over_the_three_noises():
-    scale, rows, overfits = 0.01, 500, 7
+    scale, rows, surprises = 0.01, 500, 7
     threshold, comparison, answer = 1 / scale, 2 / (2 * scale), 1 / (4 * scale)
-    assert zhao_privacy(rows, overfits=overfits, scale=scale) == pytest.approx(
-        overfits * (threshold + comparison + answer) / rows
+    assert zhao_privacy(rows, surprises=surprises, scale=scale) == pytest.approx(
+        surprises * (threshold + comparison + answer) / rows
     )
 
 
 def test_theorem_1_is_where_the_privacy_allowed_by_lemma_1_is_met():
     rows = math.ceil(zhao_n_star(10, 0.001, 0.1, 0.05))
-    epsilon = zhao_privacy(rows, overfits=10, scale=0.001)
+    epsilon = zhao_privacy(rows, surprises=10, scale=0.001)
     assert zhao_lemma_1(rows, tolerance=0.1, epsilon=epsilon) <= 0.05
 
 
@@ -113,44 +113,44 @@ def test_lemmas_2_and_3_invert_the_privacy_the_paper_prescribes(epsilon, nearby,
 
 
 def test_pure_privacy_is_the_sum_over_the_three_noises():
-    scale, rows, overfits = 0.01, 500, 7
+    scale, rows, surprises = 0.01, 500, 7
     threshold, comparison, answer = 1 / (2 * scale), 2 / (4 * scale), 1 / scale
-    assert dwork_lemma_23_pure(rows, overfits=overfits, scale=scale) == pytest.approx(
-        overfits * (threshold + comparison + answer) / rows
+    assert dwork_lemma_23_pure(rows, surprises=surprises, scale=scale) == pytest.approx(
+        surprises * (threshold + comparison + answer) / rows
     )
 
 
-@pytest.mark.parametrize("overfits", [1, 10, 1000])
+@pytest.mark.parametrize("surprises", [1, 10, 1000])
 @pytest.mark.parametrize("delta", [0.5, 1e-2, 1e-8])
 @pytest.mark.parametrize("share", [0.01, 0.3, 1.0])
-def test_approximate_privacy_covers_the_exact_composition_where_it_is_accepted(overfits, delta, share):
-    top = share * math.sqrt(8 * math.log(2 / delta) / overfits) * (1 - 1e-12)
-    printed = dwork_lemma_23_approximate(1000, overfits=overfits, scale=2 / (1000 * top), delta=delta)
-    assert printed == pytest.approx(math.sqrt(32 * overfits * math.log(2 / delta)) * top / 2)
-    assert PureCurve(top, times=overfits).epsilon(delta) <= printed
+def test_approximate_privacy_covers_the_exact_composition_where_it_is_accepted(surprises, delta, share):
+    top = share * math.sqrt(8 * math.log(2 / delta) / surprises) * (1 - 1e-12)
+    printed = dwork_lemma_23_approximate(1000, surprises=surprises, scale=2 / (1000 * top), delta=delta)
+    assert printed == pytest.approx(math.sqrt(32 * surprises * math.log(2 / delta)) * top / 2)
+    assert PureCurve(top, times=surprises).epsilon(delta) <= printed
 
 
 def test_approximate_privacy_is_refused_where_it_is_false():
-    overfits, top, delta = 100, 10.0, 0.5
-    printed = math.sqrt(32 * overfits * math.log(2 / delta)) * top / 2
+    surprises, top, delta = 100, 10.0, 0.5
+    printed = math.sqrt(32 * surprises * math.log(2 / delta)) * top / 2
     # Loss of the released answers alone, in [-5, 5] each: variance by Bhatia-Davis, tail by Cantelli.
     shift = top / 2
     mean = shift - 1 + math.exp(-shift)
-    variance = overfits * (shift - mean) * (shift + mean)
+    variance = surprises * (shift - mean) * (shift + mean)
     margin = 7.0
-    gap = overfits * mean - printed - margin
+    gap = surprises * mean - printed - margin
     true_delta = (1 - variance / (variance + gap**2)) * -math.expm1(-margin)
     assert true_delta > delta
     with pytest.raises(ValueError, match="advanced composition"):
-        dwork_lemma_23_approximate(1000, overfits=overfits, scale=2 / (1000 * top), delta=delta)
+        dwork_lemma_23_approximate(1000, surprises=surprises, scale=2 / (1000 * top), delta=delta)
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: dwork_lemma_23_pure(0, overfits=1, scale=1.0),
-        lambda: dwork_lemma_23_approximate(10, overfits=0, scale=1.0, delta=0.1),
-        lambda: dwork_lemma_23_approximate(10, overfits=1, scale=1.0, delta=0.0),
+        lambda: dwork_lemma_23_pure(0, surprises=1, scale=1.0),
+        lambda: dwork_lemma_23_approximate(10, surprises=0, scale=1.0, delta=0.1),
+        lambda: dwork_lemma_23_approximate(10, surprises=1, scale=1.0, delta=0.0),
     ],
 )
 def test_bad_arguments_are_refused(call):

@@ -9,7 +9,7 @@ from everhold_lab.published.thresholdout import zhao_theorem_2_calibration
 from everhold_lab.theory.bayesian_privacy import chain_leakage_from, chain_privacy_for
 from everhold_lab.theory.thresholdout import zhao_lemma_1, zhao_n_sharp, zhao_privacy
 
-SESSION = {"queries": 1000, "overfits": 10, "confidence": 0.95, "slack": 1 / 3}
+SESSION = {"queries": 1000, "surprises": 10, "confidence": 0.95, "slack": 1 / 3}
 CHAIN = {"gap": 0.6, "least": 0.4}
 
 
@@ -41,7 +41,7 @@ def test_radius_and_rows_are_inverse_and_labelled():
 
 def test_at_these_rows_lemma_4_gives_the_bayesian_privacy_that_lemma_1_allows():
     bound = zhao_theorem_2_rows(0.1, **SESSION, price=price)
-    loss = zhao_privacy(bound.rows, overfits=10, scale=bound.parameters["scale"])
+    loss = zhao_privacy(bound.rows, surprises=10, scale=bound.parameters["scale"])
     tolerance = (2 / 3) * 0.1 / 4
     leakage = chain_leakage_from(loss, rows=bound.rows, **CHAIN)
     assert leakage == pytest.approx(tolerance / 3, rel=1e-6)

@@ -10,7 +10,7 @@ _DETAILS = {
     "clip": Detail(Form.NUMBER, "Longer vectors are shortened to this length."),
     "sensitivity": Detail(Form.NUMBER, "The most that replacing one row can move the statistic."),
     "columns": Detail(Form.LIST, "Columns that the function reads; all by default."),
-    "called": Detail(Form.TEXT, "What makes a function the same question another time; FILE.py:NAME by default."),
+    "called": Detail(Form.TEXT, "What makes a function the same query another time; FILE.py:NAME by default."),
     "method": Detail(Form.TEXT, "'mwem', or 'blr' for universes of a few cells."),
     "rounds": Detail(Form.WHOLE, "Rounds of mwem; by default the best number."),
     "price": Detail(Form.WHOLE, "Credits that it may cost, 100 by default, as a mean; more of them come closer."),
@@ -84,7 +84,7 @@ SYNTHESIZE = Kind(
     "everhold_privacy.queries.synthesis:private_synthesize",
     Form.CELLS,
     "A table of weighted cells, made with noise: see --output.",
-    same("method", "rounds", "price", marginals="questions"),
+    same("method", "rounds", "price", marginals="queries"),
     recorded=("synthesis",),
     brings=_brought("method", "rounds", "price"),
 )

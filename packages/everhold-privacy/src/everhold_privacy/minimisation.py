@@ -1,6 +1,6 @@
 """Minimisation of a convex loss over a continuous parameter: projected gradient descent on sealed rows.
 
-Each step is one `gradient` question, so the sealed rows are seen through its noise alone. The regret follows from the
+Each step is one `gradient` query, so the sealed rows are seen through its noise alone. The regret follows from the
 answers and their promise: docs/theory, vectors and low sensitivity.
 """
 
@@ -96,7 +96,7 @@ def minimise(
     length is reported before the step is asked. The step size adapts to the answers, and any step size is valid.
 
     Args:
-        holdout: With the mechanism ``"privacy_budget"``; plan at least `steps` questions.
+        holdout: With the mechanism ``"privacy_budget"``; plan at least `steps` queries.
         derivative: From a table (columns by name, NumPy arrays) and a parameter to each row's gradient, shape
             (rows, dimension); as the function of `gradient` it looks at each row alone.
         start: Centre of the ball, shape (dimension,), chosen without the sealed rows.
@@ -104,7 +104,7 @@ def minimise(
         steps: Gradients to ask for, at least 1.
         **step: As for `gradient`. ``clip``: largest length of a row's gradient, in units of the loss per unit of the
             parameter. ``tolerance``: Euclidean half-width requested in each gradient; by default the planned noise.
-            ``name``: with a name, equal steps are repeated questions and free. ``columns``: columns that the derivative
+            ``name``: with a name, equal steps are repeated queries and free. ``columns``: columns that the derivative
             reads; None for all but the row ids.
 
     Returns:

@@ -49,7 +49,7 @@ def test_the_regret_of_a_minimum_holds_for_the_population(holdout):
     assert regret <= found.regret < 2.0  # what the length of gradients alone gives
     assert found.steps == 25
     assert found.charged == 25 * 100
-    assert found.remaining == {"questions": 0, "credits": 0}
+    assert found.remaining == {"queries": 0, "credits": 0}
     assert found.confidence == 0.95
     assert np.linalg.norm(found.parameter) <= 1.0
     assert "25 steps" in str(found)
@@ -77,7 +77,7 @@ def test_descent_ends_with_the_budget_and_says_so(holdout):
 def test_a_training_row_with_a_longer_gradient_is_refused_and_nothing_is_charged(holdout):
     with pytest.raises(QueryRejected, match=r"above clip = 0\.5"):
         eh.minimise(holdout, slope, start=[0.0, 0.0], radius=1.0, clip=0.5, steps=3)
-    assert holdout.remaining == {"questions": 25, "credits": 2500}
+    assert holdout.remaining == {"queries": 25, "credits": 2500}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_bad_arguments_are_refused_and_nothing_is_charged(holdout, wrong):
     wanted = {"start": [0.0, 0.0], "radius": 1.0, "clip": LONGEST, "steps": 3} | wrong
     with pytest.raises(ValueError, match=r"expected|pass"):
         eh.minimise(holdout, wanted.pop("derivative", slope), **wanted)
-    assert holdout.remaining == {"questions": 25, "credits": 2500}
+    assert holdout.remaining == {"queries": 25, "credits": 2500}
 
 
 def descents(seed, steps=30, within=0.3):

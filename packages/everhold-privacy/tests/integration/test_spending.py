@@ -36,7 +36,7 @@ def budget():
 
 
 def mechanism_of(name):
-    wanted = {"overfits": 3} if name == "thresholdout" else {}
+    wanted = {"surprises": 3} if name == "thresholdout" else {}
     return MECHANISMS[name].tuned(rows=20_000, queries=100, **wanted)
 
 
@@ -78,7 +78,7 @@ def test_a_mix_is_composed_by_its_loss_distributions(budget):
 
 
 def test_the_epoch_in_progress_counts_for_thresholdout():
-    mechanism = Thresholdout.tuned(rows=20_000, queries=100, overfits=3)
+    mechanism = Thresholdout.tuned(rows=20_000, queries=100, surprises=3)
     one = spending(mechanism, State(asked=5, charged=0), [], delta=DELTA).epsilon
     assert 0.0 < one < spending(mechanism, State(asked=5, charged=1), [], delta=DELTA).epsilon
 

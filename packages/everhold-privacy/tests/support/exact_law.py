@@ -76,23 +76,23 @@ class ExactLaw:
             scale = mechanism.scale_on_grid(mechanism.threshold_scale) * self.threshold_factor
             self.thresholds = lumped_law("laplace", scale, threshold_reach)
             far = np.arange(threshold_reach + 1, threshold_reach + 60 * int(np.ceil(scale)))
-            self.lost = 2.0 * mechanism.overfits * float(discrete_laplace_pmf(scale, far).sum())
+            self.lost = 2.0 * mechanism.surprises * float(discrete_laplace_pmf(scale, far).sum())
         self._step = cache(self._uncached_step)
 
-    def of(self, data, analyst, questions):
+    def of(self, data, analyst, queries):
         """Probability of each transcript.
 
         Args:
-            data: Rows, each a tuple of bits; bit q of a row is its value under question q.
-            analyst: Maps the transcript so far to the next ``(question, guess in grid units)``.
-            questions: Number of questions asked.
+            data: Rows, each a tuple of bits; bit q of a row is its value under query q.
+            analyst: Maps the transcript so far to the next ``(query, guess in grid units)``.
+            queries: Number of queries asked.
         """
         law = {((), state): mass for state, mass in self._read(self.mechanism.start(ReplayNoise()))}
-        for _ in range(questions):
+        for _ in range(queries):
             following = defaultdict(float)
             for (transcript, state), mass in law.items():
-                question, guess = analyst(transcript)
-                total = sum(row[question] for row in data) * self.mechanism.unit
+                query, guess = analyst(transcript)
+                total = sum(row[query] for row in data) * self.mechanism.unit
                 for reply, after, share in self._step(state, total, guess):
                     following[(*transcript, reply), after] += mass * share
             law = following

@@ -26,16 +26,16 @@ def drawn_weights(mwem, histogram, noise):
 
 def run_by_hand(mwem, histogram, noise, measurement):
     """The algorithm written down once more, with what its analysis needs: weights, measurement errors, regrets."""
-    questions, steps = matrix_of(mwem.queries), mwem.rows * UNIT
+    queries, steps = matrix_of(mwem.queries), mwem.rows * UNIT
     totals = mwem.queries.totals(histogram)
     weights, average, errors, regrets = np.full(8, 1 / 8), np.zeros(8), [], []
     for _ in range(mwem.rounds):
         average += weights / mwem.rounds
-        gaps = np.abs(totals - np.rint(questions @ weights * steps).astype(np.int64))
+        gaps = np.abs(totals - np.rint(queries @ weights * steps).astype(np.int64))
         choice = ExponentialMechanism(mwem.choice_epsilon).choose(steps - gaps, noise, stream="choice")
         draw = getattr(noise, measurement)(math.ceil(mwem.scale * steps), 1, stream="measurement")[0]
         measured = min(max((totals[choice] + draw) / steps, 0.0), 1.0)
-        weights = weights * np.exp(4 * (measured - questions[choice] @ weights) * questions[choice])
+        weights = weights * np.exp(4 * (measured - queries[choice] @ weights) * queries[choice])
         weights /= weights.sum()
         errors.append(measured - totals[choice] / steps)
         regrets.append((gaps.max() - gaps[choice]) / steps)

@@ -28,8 +28,8 @@ def neighbours(histogram):
             yield moved
 
 
-def random_family(questions, cells, seed=0, *, binary=False):
-    values = np.random.default_rng(seed).random((questions, cells))
+def random_family(queries, cells, seed=0, *, binary=False):
+    values = np.random.default_rng(seed).random((queries, cells))
     return QueryMatrix(values < 0.5) if binary else QueryMatrix(values)
 
 

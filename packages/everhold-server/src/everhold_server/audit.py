@@ -4,7 +4,7 @@ Every unsafe request of a principal is one act, and so is every login that fails
 by `noted`. An act is written before its response leaves: what cannot be written is answered with a fault, though it may
 have been done, and the ledger has it. Acts that wait at the same moment are written in one transaction.
 
-The log shows stewards what people did. It holds no question, only hashes, and no secret. It is not chained: whoever can
+The log shows stewards what people did. It holds no query, only hashes, and no secret. It is not chained: whoever can
 write to the database can alter it unnoticed. What was asked, answered and charged stands in the ledger, which is.
 """
 
@@ -42,7 +42,7 @@ def noted(request: Request, act: str | None = None, *, holdout: str | None = Non
         request: Whose act it is.
         act: Such as ``"ask"``; by default method and route.
         holdout: Where the route does not name it.
-        facts: Such as ``outcome="holdout"`` or ``question="9f86..."``; short, without data, and without secrets. What
+        facts: Such as ``outcome="holdout"`` or ``query="9f86..."``; short, without data, and without secrets. What
             is None is left out.
     """
     said = request.scope["state"].setdefault("act", {})

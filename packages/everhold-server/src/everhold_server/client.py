@@ -42,7 +42,7 @@ def connect(
             sent to the service of ``EVERHOLD_URL`` only, if that is set. It says on whose behalf is asked, and is sent
             to this address alone, never shown and never pickled.
         insecure: Send the token without TLS to another machine than this one; also ``EVERHOLD_INSECURE=1``.
-        timeout: Seconds to wait for a response. A question that got none is asked again, which is free.
+        timeout: Seconds to wait for a response. A query that got none is asked again, which is free.
         transport: How httpx sends requests; for tests.
 
     Raises:

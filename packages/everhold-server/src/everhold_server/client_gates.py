@@ -69,7 +69,7 @@ class RemoteGate:
 
     @property
     def champion(self) -> str:
-        """The present champion: SHA-256 of the question about it."""
+        """The present champion: SHA-256 of the query about it."""
         return str(self.status()["champion"])
 
     def challenge(self, candidate: Any, *, training: Any = None, strict: bool = False) -> Verdict:

@@ -1,6 +1,6 @@
 """Numbers for Prometheus: requests, how long they took, how asks ended, and how many are under way.
 
-Labels are method, route as it is written in the code, status and kind of outcome: no holdout, no analyst, no question.
+Labels are method, route as it is written in the code, status and kind of outcome: no holdout, no analyst, no query.
 How much is asked, and when, is still no one else's business, so `/metrics` needs a steward's token; or none from this
 machine itself, if the operator says so.
 """
@@ -25,7 +25,7 @@ class Metrics:
             registry=registry,
         )  # fmt: skip
         self.asks = Counter(
-            "everhold_asks", "Questions that were asked, by how they ended.", ("outcome",), registry=registry
+            "everhold_asks", "Queries that were asked, by how they ended.", ("outcome",), registry=registry
         )
         self.in_flight = Gauge("everhold_requests_in_flight", "Requests that are being answered.", registry=registry)
 

@@ -103,7 +103,7 @@ class PostgreSQL(LedgerDatabase):
         encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
         if encoding != "UTF8":
             raise EverholdError(
-                f"the database keeps text as {encoding}; expected UTF8, which holds every question; nothing was "
+                f"the database keeps text as {encoding}; expected UTF8, which holds every query; nothing was "
                 "created; make it anew, as with createdb --encoding UTF8 --template template0"
             )
 

@@ -10,7 +10,7 @@ from everhold.errors import HoldoutRejected
 from everhold_server.client_gates import plain
 from everhold_server.wire.answers import result_from
 from everhold_server.wire.connection import Connection, Part
-from everhold_server.wire.questions import written
+from everhold_server.wire.queries import written
 from everhold_server.wire.row_files import row_files
 from everhold_server.wire.table_parts import PARQUET_TYPE, parquet_of
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from everhold.asking.drift import Drift
     from everhold.asking.over_time import OverTime
     from everhold.queries.predictions import PredictionTable
-    from everhold.queries.question import Query
+    from everhold.queries.query import Query
     from everhold.sealing.reading import RowSource
     from everhold.values.base import Schema
 
@@ -75,12 +75,12 @@ class RemoteGrowingHoldout:
         return arrived
 
     def over_time(
-        self, question: Query[Any] | str, by: str | int = "arrival", *, law: str = "windows",
+        self, query: Query[Any] | str, by: str | int = "arrival", *, law: str = "windows",
         guess: float | None = None,
     ) -> OverTime:  # fmt: skip
         """See `Holdout.over_time`."""
-        asked, tables = written(question)
-        document = {"question": asked, "by": by, "law": law, "guess": plain(guess)}
+        asked, tables = written(query)
+        document = {"query": asked, "by": by, "law": law, "guess": plain(guess)}
         found: OverTime = result_from(self._send("/over-time", document, tables))
         return found
 

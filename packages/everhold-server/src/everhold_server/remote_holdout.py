@@ -12,7 +12,7 @@ from everhold.asking.terms import USUAL_FIT, USUAL_GATE, AskTerms, GateTerms
 from everhold.certificate import Certificate
 from everhold.errors import QueryRejected
 from everhold.families.base import Family
-from everhold.queries.question import Query
+from everhold.queries.query import Query
 from everhold_server.client_gates import (
     RemoteGate,
     check_strict,
@@ -26,7 +26,7 @@ from everhold_server.client_parts import RemoteCompetition, RemoteFamilies, plai
 from everhold_server.remote_arrivals import RemoteGrowingHoldout
 from everhold_server.wire.answers import result_from
 from everhold_server.wire.connection import Connection
-from everhold_server.wire.questions import written
+from everhold_server.wire.queries import written
 
 if TYPE_CHECKING:
     from typing import Self
@@ -79,16 +79,16 @@ class RemoteHoldout(RemoteGrowingHoldout):
 
     @overload
     def ask(
-        self, question: str, *, guess: float | None = None, tolerance: float | None = None, strict: bool = False,
+        self, query: str, *, guess: float | None = None, tolerance: float | None = None, strict: bool = False,
         silent: bool = False, as_of: int | None = None,
     ) -> Answer: ...  # fmt: skip
     @overload
     def ask(
-        self, question: Query[Result], *, guess: float | None = None, tolerance: float | None = None,
+        self, query: Query[Result], *, guess: float | None = None, tolerance: float | None = None,
         strict: bool = False, silent: bool = False, as_of: int | None = None,
     ) -> Result: ...  # fmt: skip
     def ask(
-        self, question: Query[Any] | str, *, guess: float | None = None, tolerance: float | None = None,
+        self, query: Query[Any] | str, *, guess: float | None = None, tolerance: float | None = None,
         strict: bool = False, silent: bool = False, as_of: int | None = None,
     ) -> Any:  # fmt: skip
         """See `Holdout.ask`. Where the first response was lost, the answer comes as a repeated one, at no charge.
@@ -96,11 +96,11 @@ class RemoteHoldout(RemoteGrowingHoldout):
         If rows arrived between the two attempts, the second one is a new query about more rows, and pays.
 
         Raises:
-            QueryRejected: Also for questions that hold Python code or an estimator, which do not travel.
+            QueryRejected: Also for queries that hold Python code or an estimator, which do not travel.
         """
-        asked, tables = written(question)
+        asked, tables = written(query)
         document: dict[str, Any] = {
-            "question": asked,
+            "query": asked,
             "guess": plain(guess),
             "tolerance": plain(tolerance),
             "silent": silent,
@@ -112,7 +112,7 @@ class RemoteHoldout(RemoteGrowingHoldout):
 
     def ask_many(
         self,
-        questions: Sequence[RowwiseQuery | str],
+        queries: Sequence[RowwiseQuery | str],
         *,
         guesses: Sequence[float | None] | None = None,
         silent: bool = False,
@@ -120,9 +120,9 @@ class RemoteHoldout(RemoteGrowingHoldout):
     ) -> list[Answer]:
         """See `Holdout.ask_many`."""
         tables: dict[str, PredictionTable] = {}
-        several = [written(question, tables)[0] for question in questions]
+        several = [written(query, tables)[0] for query in queries]
         given = None if guesses is None else [plain(guess) for guess in guesses]
-        document: dict[str, Any] = {"questions": several, "guesses": given, "silent": silent}
+        document: dict[str, Any] = {"queries": several, "guesses": given, "silent": silent}
         if reveal != "checked":  # which earlier services do not know
             document["reveal"] = reveal
         return [result_from(answer) for answer in self._send("/ask-many", document, tables)["answers"]]
@@ -140,11 +140,11 @@ class RemoteHoldout(RemoteGrowingHoldout):
         return self.ask(in_slice(asked, where, guessed=True), guess=guess, **asking)
 
     def quote(
-        self, question: Query[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None
+        self, query: Query[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None
     ) -> QuotedPrice:
         """See `Holdout.quote`."""
-        asked, tables = (None, {}) if question is None else written(question)
-        document = {"question": asked, "guess": plain(guess), "tolerance": plain(tolerance)}
+        asked, tables = (None, {}) if query is None else written(query)
+        document = {"query": asked, "guess": plain(guess), "tolerance": plain(tolerance)}
         price: QuotedPrice = result_from(self._send("/quote", document, tables))
         return price
 
@@ -159,7 +159,7 @@ class RemoteHoldout(RemoteGrowingHoldout):
         """See `Holdout.certificate`; only the steward's lists queries, and no trusted time is added from here.
 
         Raises:
-            QueryRejected: If a time is requested, or an answer is given as a question.
+            QueryRejected: If a time is requested, or an answer is given as a query.
         """
         if timestamp is not None:
             raise QueryRejected(
@@ -227,10 +227,10 @@ class RemoteHoldout(RemoteGrowingHoldout):
         """See `Holdout.declare_all`; for stewards, and families of texts and means."""
         self._send("/families", {"families": plain_families(families)})
 
-    def allot(self, analyst: str, *, questions: int, charges: int | None = None) -> Allotment:
+    def allot(self, analyst: str, *, queries: int, charges: int | None = None) -> Allotment:
         """See `Holdout.allot`; for stewards."""
         path = f"{self._path}/allotments/{escaped(str(analyst), safe='')}"
-        document = {"questions": questions, "charges": charges}
+        document = {"queries": queries, "charges": charges}
         part: Allotment = result_from(self._connection.send("PUT", path, document))
         return part
 
@@ -246,10 +246,10 @@ def _shown(answer: Any) -> str:
 
 def _choice(answer: Any) -> str | int:
     """An answer of the certificate as the transcript names it."""
-    found = getattr(answer, "question", answer)
+    found = getattr(answer, "query", answer)
     if isinstance(found, bool) or not isinstance(found, (str, int)):
         raise QueryRejected(
             f"an answer is chosen as {brief(answer)}; expected an answer that was asked for, or its 'sequence' or "
-            "'question' in the transcript; nothing was signed"
+            "'query' in the transcript; nothing was signed"
         )
     return found

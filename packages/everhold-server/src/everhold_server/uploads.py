@@ -51,7 +51,7 @@ MOST_VALUES = 200_000
 
 _MOST_OF_A_CERTIFICATE = 2**22
 _DOCUMENT = "request"
-_AS_A_FILE = "; send predictions as a file in a form, or fewer questions"
+_AS_A_FILE = "; send predictions as a file in a form, or fewer queries"
 _MOST_PARTS = 64
 _MOST_OF_A_HEADER = 2**12
 _AS_IT_IS = "expected it as it is, without the header Content-Encoding"

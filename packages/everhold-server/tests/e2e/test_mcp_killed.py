@@ -18,15 +18,15 @@ KILLED_AFTER = (100, 300, 500, 700)  # answers
 
 def asked(column, above):
     """A share of a normal law, with a guess that holds."""
-    return {"question": f"{column} > {above}", "guess": float(norm.sf(above))}
+    return {"query": f"{column} > {above}", "guess": float(norm.sf(above))}
 
 
-def questions(client):
+def queries(client):
     """What a client asks: some that nobody else does, and some that all do, in an order of its own."""
     own = [asked("x", client / 2 + k / 1_000) for k in range(OWN)]
     shared = [asked("z", k / 100) for k in range(CALLS - OWN)]
     for place in range(SURPRISES):
-        shared[10 * place]["guess"] = 0.99  # wrong for all of these questions
+        shared[10 * place]["guess"] = 0.99  # wrong for all of these queries
     return random.Random(client).sample(own + shared, CALLS)
 
 
@@ -65,16 +65,16 @@ def ledger_of(folder):
 
 @pytest.mark.slow
 def test_a_thousand_calls_while_servers_are_killed(tmp_path):
-    create(tmp_path, queries=CLIENTS * CALLS, overfits=SURPRISES + 4, training=None).close()
+    create(tmp_path, queries=CLIENTS * CALLS, surprises=SURPRISES + 4, training=None).close()
     with serving(tmp_path, command(tmp_path), 2) as servers:
-        agents = [Agent(f"{servers[client % 2].url}/mcp", questions(client)) for client in range(CLIENTS)]
+        agents = [Agent(f"{servers[client % 2].url}/mcp", queries(client)) for client in range(CLIENTS)]
         assert anyio.run(play, servers, agents) == len(KILLED_AFTER)
         assert all("Traceback" not in server.log for server in servers)
     rows, status = ledger_of(tmp_path)
     assert sum(len(agent.heard) for agent in agents) == CLIENTS * CALLS
     assert sum(len(agent.cut_off) for agent in agents) > 0  # servers were killed while they were asked
     assert discrepancies(agents, rows) == []
-    assert status["questions_asked"] == len(rows) == CLIENTS * OWN + CALLS - OWN
+    assert status["queries_asked"] == len(rows) == CLIENTS * OWN + CALLS - OWN
     assert status["charged"] == sum(row["charged"] for row in rows) == SURPRISES
     assert sum(answer["repeated"] for agent in agents for answer in agent.heard) >= 3 * (CALLS - OWN)
 
@@ -84,15 +84,14 @@ def test_the_account_would_notice_what_is_lost_or_charged_twice(tmp_path):
     create(tmp_path).close()
     with serving(tmp_path, command(tmp_path), 1) as (server,):
         agents = [
-            Agent(f"{server.url}/mcp", [{"question": f"x > {k} / 10", "guess": 0.99} for k in range(3)])
-            for _ in range(2)
+            Agent(f"{server.url}/mcp", [{"query": f"x > {k} / 10", "guess": 0.99} for k in range(3)]) for _ in range(2)
         ]
         anyio.run(agents[0].work)
         anyio.run(agents[1].work)
     rows, _ = ledger_of(tmp_path)
     assert discrepancies(agents, rows) == []
     assert "lost" in str(discrepancies(agents, rows[:-1]))
-    assert "not asked" in str(discrepancies(agents, [*rows, {**rows[0], "question": "other"}]))
+    assert "not asked" in str(discrepancies(agents, [*rows, {**rows[0], "query": "other"}]))
     assert "twice" in str(discrepancies(agents, [*rows, rows[0]]))
     assert "another answer" in str(discrepancies(agents, [{**rows[0], "value": 0.1}, *rows[1:]]))
     charged_again = copy.deepcopy(agents)

@@ -26,15 +26,15 @@ CLIENTS, SURPRISES = 8, 6
 ASKS = int(os.environ.get("EVERHOLD_ASKS", "40"))
 EVERY = 1.0  # seconds
 PART = ASKS * 2 // 5
-"""New questions that a client may ask: fewer than it does."""
+"""New queries that a client may ask: fewer than it does."""
 
 
 def asked(column, above, guess=None):
     """A share of a normal law, with a guess that holds unless another one is given."""
-    return {"question": f"{column} > {above}", "guess": float(norm.sf(above)) if guess is None else guess}
+    return {"query": f"{column} > {above}", "guess": float(norm.sf(above)) if guess is None else guess}
 
 
-def questions(client):
+def queries(client):
     """Some that nobody else asks and some that all do, a few with a wrong guess, in an order of its own."""
     half = ASKS // 2
     own = [asked("x", client / 4 + k / 10_000) for k in range(half)]
@@ -54,14 +54,14 @@ def postgres_storage(tmp_path, postgres_installed):
 
 
 def sealed(storage):
-    """A holdout with an allotment that ends before the questions do, and a token, for each client."""
+    """A holdout with an allotment that ends before the queries do, and a token, for each client."""
     rng = np.random.default_rng(0)
     rows = {"x": rng.normal(size=4_000), "z": rng.normal(size=4_000)}
     with Holdout.create(
         storage, "flights", holdout=rows, queries=CLIENTS * ASKS, surprises=SURPRISES + 2, mechanism="guess_and_check",
     ) as holdout:  # fmt: skip
         for client in range(CLIENTS):
-            holdout.allot(f"client {client}", questions=PART, charges=SURPRISES)
+            holdout.allot(f"client {client}", queries=PART, charges=SURPRISES)
     with LedgerStore.open(storage, create=False) as store:
         token_store = TokenStore(Records(store.database))
         return [token_store.make(Role.ANALYST, f"client {client}", by="test").secret for client in range(CLIENTS)]
@@ -76,7 +76,7 @@ def test_nothing_is_lost_or_charged_twice_and_the_cap_holds(where, tmp_path, req
     with serving(tmp_path, ["serve", "--storage", storage, "--requests-a-minute", "0"], 2) as servers:
         urls = [server.url for server in servers]
         askers = [
-            Asker(urls[client % 2 :] + urls[: client % 2], tokens[client], questions(client))
+            Asker(urls[client % 2 :] + urls[: client % 2], tokens[client], queries(client))
             for client in range(CLIENTS)
         ]  # fmt: skip
         kills = anyio.run(partial(play, servers, askers, every=EVERY, also=faults, within=30 + 2 * CLIENTS * ASKS))
@@ -86,13 +86,13 @@ def test_nothing_is_lost_or_charged_twice_and_the_cap_holds(where, tmp_path, req
         entries, status, parts = holdout.transcript().to_rows(), holdout.status(), holdout.allotments().to_rows()
     assert kills >= 2
     assert not faults  # PostgreSQL was restarted
-    assert [len(asker.heard) for asker in askers] == [len(asker.questions) for asker in askers]
-    refused = {answer["question"] for asker in askers for answer in asker.heard if answer["source"] == "refused"}
+    assert [len(asker.heard) for asker in askers] == [len(asker.queries) for asker in askers]
+    refused = {answer["query"] for asker in askers for answer in asker.heard if answer["source"] == "refused"}
     assert refused  # the cap was reached
     for asker in askers:
         asker.heard = [answer for answer in asker.heard if answer["source"] != "refused"]
     assert [fault for fault in discrepancies(askers, entries) if "first answer never arrived" not in fault] == []
-    assert len(entries) == status["questions_asked"] == sum(part["asked"] for part in parts)
+    assert len(entries) == status["queries_asked"] == sum(part["asked"] for part in parts)
     assert [part["asked"] for part in parts] == [PART] * CLIENTS
     assert status["charged"] == sum(entry["charged"] for entry in entries) <= SURPRISES
     assert {status for asker in askers for status in asker.failures} <= {500, 503}

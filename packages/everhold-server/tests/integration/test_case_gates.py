@@ -23,7 +23,7 @@ def only(found, cases):
 def service(tmp_path_factory):
     folder = tmp_path_factory.mktemp("service")
     with eh.seal_cases(f"{folder}/study.db", "study", results=results(4), better="accuracy", gate="first") as suite:
-        suite.allot("ada", questions=60, charges=3)
+        suite.allot("ada", queries=60, charges=3)
     with serving(folder) as found:
         yield found
 
@@ -105,7 +105,7 @@ def test_what_are_no_results_is_refused(gate, sent):
 def test_cases_that_are_appended_need_results_of_champion_and_baseline(tmp_path):
     wanted = {"results": results(4), "better": "accuracy", "not_worse": {"cost": 0.5}}
     with eh.seal_cases(f"{tmp_path}/study.db", "study", **wanted) as suite:
-        suite.allot("ada", questions=9, charges=3)
+        suite.allot("ada", queries=9, charges=3)
     (tmp_path / "more.csv").write_text("case,position\nt40,40\nt41,41\n")
     added = results(40, (40, 41))
     with serving(tmp_path) as service, service.connect(service.root) as holdout:

@@ -17,12 +17,12 @@ def recognised(text):
 
 
 def test_a_token_is_made_with_its_allotment_listed_and_taken_back(study, everhold):
-    wanted = ("--holdout", "flights", "--questions", "5", "--charges", "1", "--days", "30", "--format", "json")
+    wanted = ("--holdout", "flights", "--queries", "5", "--charges", "1", "--days", "30", "--format", "json")
     made = json.loads(everhold("token", "create", "s.db", "ada", *wanted).stdout)
     found = recognised(made["secret"])
     assert (found.name, found.role, found.holdouts) == ("ada", "analyst", ("flights",))
     with Holdout.open("s.db", "flights") as holdout:
-        assert holdout.analyst("ada").remaining == {"questions": 5, "overfits": 1}
+        assert holdout.analyst("ada").remaining == {"queries": 5, "surprises": 1}
     listed = everhold("token", "list", "s.db", "--format", "json")
     assert json.loads(listed.stdout)[0]["state"] == "valid"
     assert made["secret"] not in listed.stdout
@@ -40,10 +40,10 @@ def test_a_token_is_made_with_its_allotment_listed_and_taken_back(study, everhol
         (("revoke", "none.db", "0" * 16), 4, "none.db"),
         (("revoke", "s.db", "0" * 16), 2, "there is no token"),
         (("create", "s.db", "ada", "--holdout", "other"), 4, "other"),
-        (("create", "s.db", "ada", "--questions", "5"), 2, "needs an analyst"),
-        (("create", "s.db", "v", "--holdout", "flights", "--role", "viewer", "--questions", "5"), 2, "an analyst"),
-        (("create", "s.db", "ada", "--holdout", "flights", "--charges", "5"), 2, "--questions"),
-        (("create", "s.db", "ada", "--holdout", "flights", "--questions", "-5"), 2, "questions"),
+        (("create", "s.db", "ada", "--queries", "5"), 2, "needs an analyst"),
+        (("create", "s.db", "v", "--holdout", "flights", "--role", "viewer", "--queries", "5"), 2, "an analyst"),
+        (("create", "s.db", "ada", "--holdout", "flights", "--charges", "5"), 2, "--queries"),
+        (("create", "s.db", "ada", "--holdout", "flights", "--queries", "-5"), 2, "queries"),
         (("create", "s.db", "ada", "--days", "0"), 5, "days"),
         (("create", "s.db", "a\nb"), 5, "name"),
         (("create", "s.db", "ada", "--role", "root"), 2, "root"),

@@ -52,7 +52,7 @@ def _no_settings_of_this_machine(monkeypatch):
     monkeypatch.setattr(connection.time, "sleep", lambda seconds: None)
 
 
-QUESTIONS = [
+QUERIES = [
     "delay > 15",
     eh.mean("delay", low=-60, high=180),
     eh.mean("delay", low=-60, high=180, given="carrier = 'UA'"),
@@ -72,8 +72,8 @@ def scenario(holdout):
     """Everything that can be asked and told, in order, here or elsewhere."""
     yield holdout.quote("delay > 15")
     yield holdout.quote()
-    for question in QUESTIONS:
-        yield holdout.ask(question)
+    for query in QUERIES:
+        yield holdout.ask(query)
     yield holdout.ask("delay > 15")
     yield from holdout.ask_many(["delay > 20", eh.accuracy(GUESSED, training=TRAINED)], guesses=[0.5, None])
     yield from holdout.ask_many(["delay > 21", "delay > 22"], reveal="all")
@@ -83,7 +83,7 @@ def scenario(holdout):
         yield holdout.compare(GUESSED, BY_ID["said"], metric, guess=0.0, where="delay > 15")
     yield holdout.ask(eh.metric("f1_macro", GUESSED, training=TRAINED, where="delay > 15"))
     yield holdout.ask("delay > 33", silent=True)
-    yield holdout.allot("mia", questions=4)
+    yield holdout.allot("mia", queries=4)
     yield holdout.allotments()
     gate = holdout.gate(eh.accuracy, champion="delay > 1000")
     yield gate.challenge(LABELS, training=samples.rows(1)["late"])
@@ -131,7 +131,7 @@ def test_the_same_is_answered_here_and_elsewhere(tmp_path, monkeypatch):
     assert count > 25
 
 
-def test_two_different_questions_are_told_apart(tmp_path):
+def test_two_different_queries_are_told_apart(tmp_path):
     """Otherwise the comparison above would hold of anything."""
     with sealed(tmp_path) as holdout:
         assert timeless(holdout.ask("delay > 15")) != timeless(holdout.ask("delay > 30"))
@@ -166,7 +166,7 @@ def test_rows_are_sealed_from_files(tmp_path, monkeypatch):
         (tmp_path / f"{name}.csv").write_text("\n".join(lines))
     with serving(tmp_path) as service, Connection(service.address, token=service.root) as way:
         files = {"holdout": tmp_path / "sealed.csv", "training": str(tmp_path / "open.csv")}
-        made = client.create(way, "new", **files, label="late", queries=20, mechanism="guess_and_check", overfits=1)
+        made = client.create(way, "new", **files, label="late", queries=20, mechanism="guess_and_check", surprises=1)
         assert (made.schema.rows, made.schema.label) == (samples.ROWS, "late")
         assert [line["name"] for line in client.holdouts(way)] == ["new"]
         with pytest.raises(eh.HoldoutRejected, match="already; expected a new name"):
@@ -216,7 +216,7 @@ def test_a_refused_answer_is_an_error_where_that_was_requested(tmp_path, monkeyp
     sealed(tmp_path).close()
     with serving(tmp_path) as service, warnings_collected():
         with service.connect(service.root) as holdout:
-            holdout.allot("ada", questions=1, charges=1)
+            holdout.allot("ada", queries=1, charges=1)
         with service.connect(service.ada) as holdout:
             holdout.ask("delay > 15")
             assert holdout.ask("delay > 30").refused
@@ -229,12 +229,12 @@ def test_large_arrays_travel_as_files_in_the_order_of_the_rows(tmp_path, monkeyp
     monkeypatch.setattr("everhold_server.wire.predictions._MOST_INLINE", 10)
     with serving(tmp_path) as service, service.connect(service.root) as holdout:
         by_place = holdout.quote(eh.accuracy(GUESSED), guess=0.5)
-        assert by_place.question == holdout.quote(eh.accuracy(BY_ID), guess=0.5).question
+        assert by_place.query == holdout.quote(eh.accuracy(BY_ID), guess=0.5).query
 
 
-ANSWER = eh.Answer(0.5, 0.4, 0.6, "holdout", 1, {"questions": 3}, "ab", False, "S1", 0.95)
+ANSWER = eh.Answer(0.5, 0.4, 0.6, "holdout", 1, {"queries": 3}, "ab", False, "S1", 0.95)
 SCHEMA = told(Schema(9, 0, {"x": ColumnKind.NUMBER}))
-DESCRIBED = httpx.Response(200, json={"schema": SCHEMA, "remaining": {"questions": 3}})
+DESCRIBED = httpx.Response(200, json={"schema": SCHEMA, "remaining": {"queries": 3}})
 SAID = httpx.Response(200, json={**told(ANSWER), "warnings": []})
 
 
@@ -273,9 +273,9 @@ def test_patience_ends():
 
 
 def test_an_act_is_sent_again_after_a_lost_response():
-    part = {"result": "allotment", "analyst": "ada", "questions": 1, "charges": 1, "asked": 0, "charged": 0}
+    part = {"result": "allotment", "analyst": "ada", "queries": 1, "charges": 1, "asked": 0, "charged": 0}
     holdout, service = remote(httpx.ReadError("no"), httpx.Response(200, json=part))
-    assert holdout.allot("ada/../x", questions=1).questions == 1
+    assert holdout.allot("ada/../x", queries=1).queries == 1
     assert len(service.requests) == 3
     assert service.requests[1].url.raw_path == b"/api/v1/holdouts/study/allotments/ada%2F..%2Fx"
 
@@ -390,7 +390,7 @@ def test_numbers_of_numpy_are_sent_as_numbers():
     holdout, service = remote(SAID)
     holdout.ask("x > 0", guess=np.float32(0.5), tolerance=np.int64(1))
     assert json.loads(service.requests[-1].content) == {
-        "question": "x > 0", "guess": 0.5, "tolerance": 1, "silent": False
+        "query": "x > 0", "guess": 0.5, "tolerance": 1, "silent": False
     }  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def _no_long_waits(monkeypatch):
 
 def study(holdout):
     """Everything that is charged or recorded."""
-    holdout.allot("mia", questions=4)
+    holdout.allot("mia", queries=4)
     holdout.ask("delay > 15", guess=0.99)
     holdout.ask_many(["delay > 20", "delay > 25"], guesses=[0.99, None])
     holdout.ask(eh.accuracy(LABELS, training=samples.rows(1)["late"]))
@@ -144,7 +144,7 @@ def test_rows_are_sealed_once(tmp_path, way):
     with serving(tmp_path) as service, warnings_collected():
         transport = way()
         with Connection(service.address, token=service.root, transport=transport) as sending:
-            made = client.create(sending, "sent", holdout=tmp_path / "rows.csv", label="late", queries=50, overfits=2)
+            made = client.create(sending, "sent", holdout=tmp_path / "rows.csv", label="late", queries=50, surprises=2)
             assert made.schema.rows == 3_000
     assert len(list(tmp_path.glob("study.rows/sent-*"))) == 1
     assert set(transport.statuses) <= {200, 201}
@@ -155,7 +155,7 @@ def test_a_name_is_taken_for_other_rows_and_settings(tmp_path):
     sealed(tmp_path, "first").close()
     rows = tmp_path / "rows.csv"
     rows.write_text("\n".join(["delay,late", *(f"{k % 97}.5,{k % 2}" for k in range(3_000))]))
-    wanted = {"holdout": rows, "label": "late", "queries": 50, "overfits": 2}
+    wanted = {"holdout": rows, "label": "late", "queries": 50, "surprises": 2}
     with serving(tmp_path) as service, warnings_collected(), Connection(service.address, token=service.root) as sending:
         for _ in range(2):
             client.create(sending, "sent", **wanted)

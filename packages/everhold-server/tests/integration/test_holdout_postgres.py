@@ -18,13 +18,13 @@ from everhold.ledger.address import ROWS_VARIABLE
 
 
 def sealed(url, name="study", **wanted):
-    wanted = {"holdout": rows(0), "label": "late", "mechanism": guess_and_check(), "again": True, **wanted}
+    wanted = {"holdout": rows(0), "label": "late", "mechanism": guess_and_check(), "allow_resealing": True, **wanted}
     return Holdout.create(url, name, training=rows(1), **settings_from(wanted))
 
 
 def test_a_study_goes_its_whole_way(postgres, postgres_url, tmp_path):
     with sealed(postgres_url) as study:
-        study.allot("team-a", questions=5, charges=1)
+        study.allot("team-a", queries=5, charges=1)
         first = study.ask("delay > 15")
         assert study.analyst("team-a").ask("delay > 15").value == first.value
         gate = study.gate("accuracy", champion=np.zeros(1_000, dtype=int))

@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import sqlalchemy as sa
-from ledger_samples import KEY, ask, new_study, question, spend
+from ledger_samples import KEY, ask, new_study, query, spend
 from postgres_cluster import running_cluster
 
 from everhold.errors import AuthError, EverholdError, IntegrityError, Unavailable
@@ -72,7 +72,7 @@ def test_the_database_itself_refuses_to_forget(store, record, raw, statement):
 FORGED = {
     "an answer is gone": "DELETE FROM entries WHERE sequence = 2",
     "an answer is another one": "UPDATE entries SET answer = replace(answer, '1', '2') WHERE sequence = 2",
-    "an answer is about another question": "UPDATE entries SET question = md5('a') || md5('b') WHERE sequence = 2",
+    "an answer is about another query": "UPDATE entries SET query = md5('a') || md5('b') WHERE sequence = 2",
     "the head is older": "UPDATE head SET sequence = 1",
     "less was charged": "UPDATE head SET charged = 0",
 }
@@ -101,7 +101,7 @@ def test_an_entry_of_a_lost_branch_is_no_answer(store, record, raw, postgres_url
         assert ask(other, record, 3)[0].sequence == 2
         raw.execute("DELETE FROM entries WHERE sequence = 2")
         put(raw, "entries", lost)
-        assert other.find(record.id, question(2).fingerprint, seal_key=KEY) is not None  # its seal is genuine
+        assert other.find(record.id, query(2).fingerprint, seal_key=KEY) is not None  # its seal is genuine
         with pytest.raises(IntegrityError, match="added"):
             ask(other, record, 2)
 
@@ -144,7 +144,7 @@ def test_a_connection_that_is_lost_while_committing_says_that_asking_again_is_fr
 
     with monkeypatch.context() as patch:
         patch.setattr(sa.Connection, "commit", committed_and_lost)
-        with pytest.raises(EverholdError, match="ask the same question again, which is free") as caught:
+        with pytest.raises(EverholdError, match="ask the same query again, which is free") as caught:
             ask(store, record, 1)
     assert "secret" not in str(caught.value)
     assert [(c.charged, c.repeated) for c in ask(store, record, 1)] == [(0, True)]

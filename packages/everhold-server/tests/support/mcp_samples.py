@@ -33,13 +33,13 @@ def create(folder, **wanted):
     return Holdout.open(folder / "s.db", "flights")
 
 
-def _create(folder, *, queries=200, overfits=5, **wanted):
+def _create(folder, *, queries=200, surprises=5, **wanted):
     sealed = rows(0)
     sealed["kind"][17] = SECRET
     wanted = {"training": rows(1, first_id=10_000), "mechanism": "guess_and_check", **wanted}
     return Holdout.create(
         folder / "s.db", "flights", holdout=sealed, label="late", queries=queries,
-        **settings_from({**wanted, "row_id": "id", "overfits": overfits}),
+        **settings_from({**wanted, "row_id": "id", "surprises": surprises}),
     )  # fmt: skip
 
 

@@ -100,22 +100,22 @@ def discrepancies(agents, ledger):
 
     Args:
         agents: After their work.
-        ledger: Entries, each with question, value, charged.
+        ledger: Entries, each with query, value, charged.
     """
     found = []
-    entries = {entry["question"]: entry for entry in ledger}
+    entries = {entry["query"]: entry for entry in ledger}
     if len(entries) < len(ledger):
-        found.append("a question is in the ledger twice")
+        found.append("a query is in the ledger twice")
     heard, open_ones = {}, set()
     for agent in agents:
         for place, answer in enumerate(agent.heard):
-            heard.setdefault(answer["question"], []).append(answer)
+            heard.setdefault(answer["query"], []).append(answer)
             if place in agent.cut_off:
-                open_ones.add(answer["question"])
+                open_ones.add(answer["query"])
     if extra := entries.keys() - heard.keys():
-        found.append(f"{len(extra)} questions are in the ledger and were not asked")
-    for question, answers in heard.items():
-        entry = entries.get(question)
+        found.append(f"{len(extra)} queries are in the ledger and were not asked")
+    for query, answers in heard.items():
+        entry = entries.get(query)
         if entry is None:
             found.append("an answer was told that the ledger has lost")
             continue
@@ -123,8 +123,8 @@ def discrepancies(agents, ledger):
             found.append("another answer was told than the ledger has")
         first = [answer for answer in answers if not answer["repeated"]]
         if len(first) > 1 or sum(answer["charged"] for answer in answers) > entry["charged"]:
-            found.append("a question was charged twice")
-        if not first and question not in open_ones:
+            found.append("a query was charged twice")
+        if not first and query not in open_ones:
             found.append("the first answer never arrived, and no call was cut off")
         if first and first[0]["charged"] != entry["charged"]:
             found.append("another charge was told than the ledger has")

@@ -12,20 +12,20 @@ _LATER = (409, 429, 500, 502, 503, 504)
 
 @dataclass
 class Asker:
-    """Asks questions in order over HTTP, each until it is answered or refused.
+    """Asks queries in order over HTTP, each until it is answered or refused.
 
     Attributes:
         servers: Their addresses; the next one is tried after every failure.
         token: Of an analyst.
-        questions: Bodies of `ask`.
-        heard: What it was told, with the place of the question.
-        cut_off: Places of the questions whose answer did not come, once for each time.
+        queries: Bodies of `ask`.
+        heard: What it was told, with the place of the query.
+        cut_off: Places of the queries whose answer did not come, once for each time.
         failures: Answers of 5xx; how many of each status.
     """
 
     servers: list
     token: str
-    questions: list
+    queries: list
     heard: list = field(default_factory=list)
     cut_off: list = field(default_factory=list)
     failures: dict = field(default_factory=dict)
@@ -33,13 +33,13 @@ class Asker:
     async def work(self):
         """Until all are answered."""
         tries = 0
-        while len(self.heard) < len(self.questions):
+        while len(self.heard) < len(self.queries):
             server, tries = self.servers[tries % len(self.servers)], tries + 1
             async with httpx.AsyncClient(
                 base_url=server, headers={"Authorization": f"Bearer {self.token}"}, timeout=PATIENCE, trust_env=False
             ) as client:
                 try:
-                    while len(self.heard) < len(self.questions):
+                    while len(self.heard) < len(self.queries):
                         if not await self._ask(client):
                             break
                 except CUT_OFF:
@@ -47,7 +47,7 @@ class Asker:
                 await anyio.sleep(0.02)
 
     async def _ask(self, client):
-        response = await client.post("/api/v1/holdouts/flights/ask", json=self.questions[len(self.heard)])
+        response = await client.post("/api/v1/holdouts/flights/ask", json=self.queries[len(self.heard)])
         if response.status_code in _LATER:
             self.failures[response.status_code] = self.failures.get(response.status_code, 0) + 1
             self.cut_off.append(len(self.heard))
@@ -71,7 +71,7 @@ async def play(servers, askers, *, every, also, within):
 
     async def killer(scope):
         nonlocal kills
-        while any(len(asker.heard) < len(asker.questions) for asker in askers):
+        while any(len(asker.heard) < len(asker.queries) for asker in askers):
             await anyio.sleep(every)
             server = servers[kills % len(servers)]
             await anyio.to_thread.run_sync(server.kill)

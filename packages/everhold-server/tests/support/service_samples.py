@@ -45,7 +45,7 @@ def _seal(folder, name, *, ids=False, allot=("ada", "bob"), **wanted):
     own = {"holdout": rows(0, ids=ids), "training": rows(1, ids=ids), "row_id": "id" if ids else None}
     with samples.create(folder, name, **{**own, **wanted}) as made, warnings_collected():
         for analyst in allot:
-            made.allot(analyst, questions=20, charges=1)
+            made.allot(analyst, queries=20, charges=1)
 
 
 def opened(folder, name="study"):

@@ -56,7 +56,7 @@ def written(path, table):
 
 def mechanism():
     """Untuned, so that a test need not wait."""
-    return GuessAndCheck(rows=ROWS, queries=60, overfits=5, tolerance=0.2, grid=10)
+    return GuessAndCheck(rows=ROWS, queries=60, surprises=5, tolerance=0.2, grid=10)
 
 
 def seal(folder):
@@ -65,8 +65,8 @@ def seal(folder):
     with Holdout.create(
         storage, "flights", holdout=rows(1), training=rows(2), label="late", mechanism=mechanism()
     ) as made:
-        made.allot("ada", questions=20, charges=3)
-        made.allot("ben", questions=20, charges=2)
+        made.allot("ada", queries=20, charges=3)
+        made.allot("ben", queries=20, charges=2)
         made.ask("dep_delay > 5")
         made.ask("dep_delay > 12", guess=0.9)
         made.analyst("ada").ask("dep_delay > 20")

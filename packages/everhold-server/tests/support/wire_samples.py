@@ -1,4 +1,4 @@
-"""One holdout and a question of every kind for it."""
+"""One holdout and a query of every kind for it."""
 
 import numpy as np
 
@@ -28,8 +28,16 @@ UNIVERSE = Universe((ListedColumn("arm", ("A", "B"), "B"), BinnedColumn("x", (-1
 
 
 def create(folder, name="study", mechanism="privacy_budget", **wanted):
-    """A holdout that takes questions of every kind."""
-    wanted = {"training": TRAINING, "label": "y", "row_id": "id", "queries": 30, "again": True, "seed": 5, **wanted}
+    """A holdout that takes queries of every kind."""
+    wanted = {
+        "training": TRAINING,
+        "label": "y",
+        "row_id": "id",
+        "queries": 30,
+        "allow_resealing": True,
+        "seed": 5,
+        **wanted,
+    }
     return eh.Holdout.create(f"{folder}/wire.db", name, holdout=SEALED, mechanism=mechanism, **settings_from(wanted))
 
 
@@ -37,8 +45,8 @@ WITHOUT_NOISE = ("choose", "first_above", "all_above", "quantile", "metric", "sy
 """Kinds that a holdout with a privacy budget refuses."""
 
 
-def questions():
-    """Questions by kind, made anew; some hold arrays, tables, rules, other questions or infinite numbers."""
+def queries():
+    """Queries by kind, made anew; some hold arrays, tables, rules, other queries or infinite numbers."""
     return {
         "mean": ["x > 0", eh.mean("x", low=-3, high=3), eh.mean("x", low=-3, high=3, given="arm = 'A'")],
         "accuracy": [eh.accuracy(LABELS), eh.accuracy(BY_ID | {"said": LABELS[::-1]}), eh.accuracy("x > 0.5")],

@@ -1,4 +1,4 @@
-"""A sealed holdout that answers adaptive questions, with intervals that hold for the population."""
+"""A sealed holdout that answers adaptive queries, with intervals that hold for the population."""
 
 from __future__ import annotations
 

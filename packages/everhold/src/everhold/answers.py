@@ -40,7 +40,7 @@ SILENT = "silent"
 UNSEALED = ("sealed", "sealed_low", "sealed_high")
 """Fields of an answer after unsealing: the value in the sealed rows, and both ends of the interval."""
 
-_STABLE = frozenset({"value", "low", "high", "source", "charged", "remaining", "question"})
+_STABLE = frozenset({"value", "low", "high", "source", "charged", "remaining", "query"})
 
 
 def with_shares(column: str, *, by_row: bool = False) -> str:
@@ -79,24 +79,24 @@ class Answer(Display):
     """One answer, exactly as the ledger holds it.
 
     Attributes:
-        value: The answer in the question's own units; None if it was refused, or asked silently.
+        value: The answer in the query's own units; None if it was refused, or asked silently.
         low: Lower end of the interval for the population's value; None likewise.
         high: Upper end of the interval; None likewise. Infinite where nothing bounds a ratio; then `to_dict` has None.
         source: ``"training"`` or ``"guess"`` (confirmed by the holdout), ``"standing"`` (the best so far, of a ladder),
             ``"holdout"``, ``"declared"`` (a member of a declared family), ``"silent"`` (told when the study is
             unsealed), or ``"refused"``.
-        charged: What it cost; 0 for a confirmed guess, a refusal and a repeated question.
+        charged: What it cost; 0 for a confirmed guess, a refusal and a repeated query.
         remaining: What is left of the budget, by name.
-        question: SHA-256 of the question.
-        repeated: Whether the question had been answered before.
+        query: SHA-256 of the query.
+        repeated: Whether the query had been answered before.
         statement: The statement that the interval rests on.
         confidence: Probability with which all intervals of this holdout hold together.
-        adaptive: Whether questions may depend on earlier answers.
+        adaptive: Whether queries may depend on earlier answers.
         rows_worth: In words, how the interval is made, and what dependence between the sealed rows costs or what the
             mechanism needs of them.
         analyst: On whose behalf it was asked; None for the steward. Then ``remaining`` is what is left to them.
         about: What the interval is about, where that is not the population: labels drawn anew on these very rows.
-        shown: The question as people read it.
+        shown: The query as people read it.
         sealed: What the sealed rows themselves say; None before the study is unsealed, and where it was not kept.
         sealed_low: Lower end of the interval around it for the population's value, which is narrower; None likewise.
         sealed_high: Upper end; None likewise.
@@ -109,7 +109,7 @@ class Answer(Display):
     source: str
     charged: int
     remaining: Mapping[str, int]
-    question: str
+    query: str
     repeated: bool
     statement: str
     confidence: float
@@ -129,7 +129,7 @@ class Answer(Display):
         return self.source == "refused"
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"value", "low", "high", "source", "charged", "remaining", "question"}``; and ``"about"`` if it has one.
+        """``{"value", "low", "high", "source", "charged", "remaining", "query"}``; and ``"about"`` if it has one.
 
         Once the study is unsealed, there are ``"sealed"``, ``"sealed_low"`` and ``"sealed_high"``, too.
         """
@@ -169,7 +169,7 @@ class Answer(Display):
         """In words: what the interval means, why it is as wide as it is, and what would make it narrower."""
         if self.analyst is not None and self.refused:
             return (
-                "The question was refused because what is left of the analyst's allotment, or of the whole budget, "
+                "The query was refused because what is left of the analyst's allotment, or of the whole budget, "
                 "may not cover it. Nothing was charged and it can be asked again, after the steward has "
                 "allotted more."
             )
@@ -177,7 +177,7 @@ class Answer(Display):
             return self._explain_sealed()
         if self.value is None or self.low is None or self.high is None:
             return (
-                "The question was refused because what is left of the budget may not cover it, whatever the "
+                "The query was refused because what is left of the budget may not cover it, whatever the "
                 "sealed rows say. An answer now could not be trusted together with the earlier ones. Nothing was "
                 "charged. Seal new rows, or plan for more queries or surprises next time; of what is made of several "
                 "queries, some may still be answered one by one."
@@ -196,7 +196,7 @@ class Answer(Display):
         }
         means = {
             "training": "It is the training estimate, for scores of models corrected by what earlier surprises told "
-            "of such estimates, and no test score: all that the sealed rows say to this question is that the "
+            "of such estimates, and no test score: all that the sealed rows say to this query is that the "
             f"{self._whose} value lies in the interval.",
             "guess": "It is the guess, and no test score: all that the sealed rows say is that the "
             f"{self._whose} value lies in the interval.",
@@ -204,7 +204,7 @@ class Answer(Display):
         validity = (
             "The interval is wide enough to stay true however the next queries depend on the answers before."
             if self.adaptive
-            else "That is so only if all questions were fixed before the first answer was seen; otherwise nothing is "
+            else "That is so only if all queries were fixed before the first answer was seen; otherwise nothing is "
             "promised."
         )
         narrower = (
@@ -234,12 +234,12 @@ class Answer(Display):
         """Of an answer that is told, or more exactly told, by an unsealing."""
         if self.sealed is None or self.sealed_low is None or self.sealed_high is None:
             return (
-                "The question was asked silently: it counts as asked, costs nothing else, and nothing is told of it "
+                "The query was asked silently: it counts as asked, costs nothing else, and nothing is told of it "
                 "before the study is unsealed. Then its value on the sealed rows is told, with an interval for the "
                 f"{self._whose} value. {estimand_in_words(self.about)}"
             )
         asked = (
-            "The question was asked silently, so nothing was told of it before."
+            "The query was asked silently, so nothing was told of it before."
             if self.value is None or self.low is None or self.high is None
             else f"Before, it was answered with {rounded(self.value)} in [{at_least(self.low)}, {at_most(self.high)}], "
             "which holds as well."
@@ -247,7 +247,7 @@ class Answer(Display):
         return self._holds(self.sealed_low, self.sealed_high) + " ".join(filter(None, (
             estimand_in_words(self.about),
             f"The study is unsealed: {rounded(self.sealed)} is what the sealed rows themselves say.", asked,
-            "No new question is answered any more, so nothing has to be held back.", self.rows_worth,
+            "No new query is answered any more, so nothing has to be held back.", self.rows_worth,
         )))  # fmt: skip
 
 
@@ -312,25 +312,25 @@ class Contrasts(Shares):
 
 @dataclass(frozen=True, slots=True)
 class QuotedPrice(Display):
-    """The price of a question before it is asked.
+    """The price of a query before it is asked.
 
     Attributes:
-        question: SHA-256 of the question; None for a quote without one.
+        query: SHA-256 of the query; None for a quote without one.
         radius: A bound: if the guess is confirmed, the population's value lies within this distance of the told value,
-            in the question's units. None if it would be refused, or if it depends on a guess and there is none.
+            in the query's units. None if it would be refused, or if it depends on a guess and there is none.
         radius_if_charged: The same bound if the answer comes from the sealed rows, whatever they say; a surprise is
             usually told much more sharply. None where there is no such bound.
         charged_if_confirmed: What is charged if the guess is confirmed.
         charged_at_most: What is charged at most.
-        refused: Whether the question would be refused.
+        refused: Whether the query would be refused.
         answered_before: Whether it is stored already, and free.
         remaining: What is left of the budget, by name.
         radius_unsealed: Half-width to be expected when the study is unsealed; None where that is not known or allowed.
         bits: Length of the description of a member of a declared family, with its share of the probability of failure;
-            None for other questions.
+            None for other queries.
     """
 
-    question: str | None
+    query: str | None
     radius: float | None
     radius_if_charged: float | None
     charged_if_confirmed: int
@@ -374,12 +374,12 @@ class Transcript(Display):
     """Everything that was asked and answered, in order.
 
     Attributes:
-        rows: One dict for each question: sequence, asked_at, question, asked, value, low, high, source, charged. Where
+        rows: One dict for each query: sequence, asked_at, query, asked, value, low, high, source, charged. Where
             guesses are checked, there are ``estimate``, the bare training estimate, and ``guess``, what it became or
-            the analyst's own. All numbers are those that `ask` returned, in the question's own units; those of versions
+            the analyst's own. All numbers are those that `ask` returned, in the query's own units; those of versions
             that kept no units are means over [0, 1]. The value of a choice or a quantile is the number of the candidate
             or bin, from 0, with ``within``: the regret, or the error of the level; ``low`` and ``high`` are the ends of
-            the bin. The values of a gradient are lists, with ``within``: the Euclidean half-width. Once a question was
+            the bin. The values of a gradient are lists, with ``within``: the Euclidean half-width. Once a query was
             asked on behalf of an analyst, there is ``analyst``, too: the name, or None for the steward. Once an answer
             was about something else than the population, there is ``about``: what it was about, or None. Once the
             study is unsealed, there are ``sealed``, ``sealed_low`` and ``sealed_high``, in the units of the values;
@@ -396,7 +396,7 @@ class Transcript(Display):
         return {"entries": list(self.rows)}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each question."""
+        """One row for each query."""
         return list(self.rows)
 
 
@@ -405,7 +405,7 @@ class Unsealed(Display):
     """All sealed numbers of a study that is over; every interval holds, together with all others.
 
     Attributes:
-        rows: One dict for each answer of which they were kept: sequence, question, asked, sealed, sealed_low,
+        rows: One dict for each answer of which they were kept: sequence, query, asked, sealed, sealed_low,
             sealed_high; and analyst and about as in a `Transcript`. In the units of the transcript.
         not_kept: Answers of the ledger without such numbers: of an earlier version of everhold.
         lost: Answers that the ledger lost: their numbers are lost with them.
@@ -438,7 +438,7 @@ class Unsealed(Display):
         return (
             f"unsealed {self.unsealed_at}: {counted}{', ' * bool(missing)}{' and '.join(missing)}; with probability "
             f"{100.0 * self.confidence:.8g}% all intervals hold together (statement {self.statement}); the study is "
-            "closed, and no new question is answered"
+            "closed, and no new query is answered"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -86,13 +86,13 @@ class Facts(Display, dict[str, Any]):
     """Facts by name: a dict that is shown as a record, one fact below the other.
 
     Examples:
-        >>> facts = Facts(name="flights", remaining={"questions": 997})
-        >>> facts["name"], facts == {"name": "flights", "remaining": {"questions": 997}}
+        >>> facts = Facts(name="flights", remaining={"queries": 997})
+        >>> facts["name"], facts == {"name": "flights", "remaining": {"queries": 997}}
         ('flights', True)
         >>> print(facts)
         field                value
         name                 flights
-        remaining.questions  997
+        remaining.queries  997
     """
 
     __slots__ = ()
@@ -123,8 +123,8 @@ def flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
     """The fields of a record; of a field that is a record itself, its fields in its place.
 
     Examples:
-        >>> list(flat({"name": "flights", "remaining": {"questions": 9, "overfits": 2}}))
-        [('name', 'flights'), ('remaining.questions', 9), ('remaining.overfits', 2)]
+        >>> list(flat({"name": "flights", "remaining": {"queries": 9, "surprises": 2}}))
+        [('name', 'flights'), ('remaining.queries', 9), ('remaining.surprises', 2)]
     """
     for name, value in record.items():
         if isinstance(value, dict) and value:
@@ -292,17 +292,17 @@ def left_in_words(remaining: Mapping[str, int], whole: Mapping[str, int] | None 
     """Remaining budget in words, by name; with the whole, out of how many.
 
     Examples:
-        >>> left_in_words({"questions": 1_999, "overfits": 1})
-        '1,999 questions and 1 surprise'
-        >>> left_in_words({"questions": 19, "overfits": 9}, {"questions": 20, "overfits": 10})
-        '19 of 20 questions and 9 of 10 surprises'
-        >>> left_in_words({"questions": 0, "overfits": 3})  # of the plan, beyond which it may answer
-        '0 planned questions and 3 surprises'
+        >>> left_in_words({"queries": 1_999, "surprises": 1})
+        '1,999 queries and 1 surprise'
+        >>> left_in_words({"queries": 19, "surprises": 9}, {"queries": 20, "surprises": 10})
+        '19 of 20 queries and 9 of 10 surprises'
+        >>> left_in_words({"queries": 0, "surprises": 3})  # of the plan, beyond which it may answer
+        '0 planned queries and 3 surprises'
     """
     said = []
     for name, count in remaining.items():
-        word = "surprises" if name == "overfits" else name
-        if not count and "overfits" in remaining:  # more may be answered than was planned
+        word = "surprises" if name == "surprises" else name
+        if not count and "surprises" in remaining:  # more may be answered than was planned
             word = f"planned {word}"
         if whole is not None:
             said.append(f"{count:,} of {whole[name]:,} {word}")

@@ -5,7 +5,7 @@
     EverholdError
     ├── HoldoutRejected      (also ValueError)   the rows or settings cannot be sealed; nothing was created
     ├── HoldoutNotFound      (also LookupError)  no holdout of that name in that storage
-    ├── QueryRejected        (also ValueError)   the question cannot be asked; nothing was charged
+    ├── QueryRejected        (also ValueError)   the query cannot be asked; nothing was charged
     │   └── CaseRejected                         the result of a case is missing, doubled, crashed or no number
     ├── BudgetExhausted                          only where a caller asked for an exception instead of a refused answer
     ├── IntegrityError                           rows, ledger or certificate are not what was sealed or signed
@@ -16,7 +16,7 @@
     EverholdWarning          (a UserWarning)
     ├── SmallHoldoutWarning                      too few rows for a useful promise
     ├── VacuousGuaranteeWarning                  the radius is half the range or more
-    ├── NonAdaptiveWarning                       the promise holds only for questions fixed in advance
+    ├── NonAdaptiveWarning                       the promise holds only for queries fixed in advance
     ├── BudgetWarning                            the last surprise is spent, or the next one is the last
     └── DependenceWarning                        rows seem to depend on each other more than was declared
 
@@ -106,7 +106,7 @@ class HoldoutNotFound(EverholdError, LookupError):
 
 
 class QueryRejected(EverholdError, ValueError):
-    """The question cannot be asked as it stands. Nothing was charged."""
+    """The query cannot be asked as it stands. Nothing was charged."""
 
     unchanged = "nothing was charged"
     exit_code = 5
@@ -176,7 +176,7 @@ class VacuousGuaranteeWarning(EverholdWarning):
 
 
 class NonAdaptiveWarning(EverholdWarning):
-    """The promise holds only for questions that were fixed before the first answer was seen."""
+    """The promise holds only for queries that were fixed before the first answer was seen."""
 
 
 class BudgetWarning(EverholdWarning):

@@ -110,26 +110,26 @@ def check_stratified(
 
 
 def check_estimand(bound: Sequence[BoundQuery], schema: Schema, mechanism: Mechanism) -> None:
-    """Refuse a question whose population value is not covered by the promise, or that public features answer.
+    """Refuse a query whose population value is not covered by the promise, or that public features answer.
 
     Args:
-        bound: The question; or all parts of one question, some of which may be about features alone.
+        bound: The query; or all parts of one query, some of which may be about features alone.
         schema: The rows.
         mechanism: The one that would answer.
 
     Raises:
         QueryRejected: If it cannot be asked. Nothing is charged.
     """
-    for question in bound:
-        if question.by_position:
+    for query in bound:
+        if query.by_position:
             _check_by_position(mechanism)
-        if mechanism.traits.one_law and schema.row_id is not None and schema.row_id in (question.columns or ()):
+        if mechanism.traits.one_law and schema.row_id is not None and schema.row_id in (query.columns or ()):
             raise QueryRejected(
                 f"{mechanism.name} needs rows of one law, and the column {schema.row_id!r} names the rows; expected a "
-                "question about the other columns; nothing was charged"
+                "query about the other columns; nothing was charged"
             )
-    if schema.features_public and all(question.columns is not None for question in bound):
-        check_label_is_read({name for question in bound for name in question.columns or ()}, schema)
+    if schema.features_public and all(query.columns is not None for query in bound):
+        check_label_is_read({name for query in bound for name in query.columns or ()}, schema)
 
 
 def _check_by_position(mechanism: Mechanism) -> None:
@@ -148,15 +148,15 @@ def _check_by_position(mechanism: Mechanism) -> None:
 
 
 def check_label_is_read(columns: Iterable[str], schema: Schema) -> None:
-    """Refuse a question about public features alone.
+    """Refuse a query about public features alone.
 
     Raises:
         QueryRejected: If the features are public and the label is none of the columns that are read.
     """
     if schema.features_public and schema.label not in tuple(columns):
         raise QueryRejected(
-            f"the features of these rows are public and the question does not read the label {schema.label!r}: it "
-            "needs no holdout; expected a question about the label; compute this one from the public file; "
+            f"the features of these rows are public and the query does not read the label {schema.label!r}: it "
+            "needs no holdout; expected a query about the label; compute this one from the public file; "
             "nothing was charged"
         )
 

@@ -27,7 +27,7 @@ from everhold.mechanisms import Mechanism, Promise
 from everhold.private_files import make_private
 from everhold.progress import progress
 from everhold.queries.means import RowwiseQuery
-from everhold.queries.question import Query
+from everhold.queries.query import Query
 from everhold.sealing.configuration import (
     ALIKE,
     FAMILIES_GROW,
@@ -75,9 +75,8 @@ Result = TypeVar("Result")
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
 
-
 class Holdout(GrowingHoldout):
-    """A sealed holdout that answers adaptive questions; made by `create` and `open`.
+    """A sealed holdout that answers adaptive queries; made by `create` and `open`.
 
     Examples:
         >>> import numpy as np, tempfile
@@ -161,14 +160,14 @@ class Holdout(GrowingHoldout):
             rows: What else is declared of the rows, such as ``eh.Rows(row_id="flight", features="public")``.
             mechanism: A mechanism, or the name of one to be tuned; by default the one whose answers are expected to be
                 the narrowest (`Mechanism.expected_radius`), among those that need no rows of one law.
-            queries: Number of adaptive questions to plan for.
+            queries: Number of adaptive queries to plan for.
             surprises: Number of answers that may come from the holdout, for mechanisms that check guesses; by default
-                10, or one for each question if there are fewer.
+                10, or one for each query if there are fewer.
             confidence: Probability with which all intervals hold together.
             planning: What else is planned, such as ``eh.Planning(slack=0.5, allow_vacuous=True)``.
             dependence: How the sealed rows depend on each other; `Independent` by default.
             allow_resealing: Seal rows even if they are already sealed in this storage. Neither budget accounts for the
-                other: the promise then holds only for questions that were chosen without any answer from the other
+                other: the promise then holds only for queries that were chosen without any answer from the other
                 holdout, and certificates say so.
             seed: For simulations only: noise that can be predicted. The certificate then says so.
             declared: Families of queries, such as ``[eh.texts(), eh.subgroups(["carrier"], of="delay > 15")]``, with or
@@ -326,7 +325,7 @@ class Holdout(GrowingHoldout):
         """Initial budget, by name as in `remaining`; for an analyst, the allotment."""
         return whole_budget(self._executor, self._executor.ledger.head().state)
 
-    def allot(self, analyst: str, *, questions: int, charges: int | None = None) -> Allotment:
+    def allot(self, analyst: str, *, queries: int, charges: int | None = None) -> Allotment:
         """Let a named analyst spend a part of the budget, and no more; an act of the steward, kept in the ledger.
 
         The limits replace earlier ones of the same analyst. They may add up to more than there is (with a warning):
@@ -334,9 +333,9 @@ class Holdout(GrowingHoldout):
 
         Args:
             analyst: 1 to 100 printable characters. A name says who is meant; it proves nothing about who asks.
-            questions: Most new questions that may be answered on behalf of the analyst.
+            queries: Most new queries that may be answered on behalf of the analyst.
             charges: Most that they may be charged, in the mechanism's units: credits of a ``"privacy_budget"``,
-                surprises where guesses are checked, otherwise answers. By default what that many questions can cost.
+                surprises where guesses are checked, otherwise answers. By default what that many queries can cost.
 
         Raises:
             QueryRejected: If more was spent already, the name looks like another one, or the study was unsealed.
@@ -345,12 +344,12 @@ class Holdout(GrowingHoldout):
         """
         from everhold.asking.allotting import allot
 
-        return allot(self._executor, analyst, questions=questions, charges=charges)
+        return allot(self._executor, analyst, queries=queries, charges=charges)
 
     def analyst(self, name: str) -> Self:
         """The same holdout on behalf of an analyst, who can spend no more than their allotment.
 
-        A question that could cost more than what is left of the allotment is refused before the sealed rows are looked
+        A query that could cost more than what is left of the allotment is refused before the sealed rows are looked
         at, costs nothing and is not recorded. Whatever anybody has asked before is free.
 
         Raises:
@@ -379,11 +378,11 @@ class Holdout(GrowingHoldout):
 
         Every promotion is proved, all of them at once, however many challengers failed in between and however they were
         chosen. A promotion costs a surprise; a challenger that is not promoted costs nothing but one of the planned
-        questions, and *kept* promises nothing. All processes that open the same gate share its champion.
+        queries, and *kept* promises nothing. All processes that open the same gate share its champion.
 
         Args:
             metric: What is compared: one of `everhold.queries.gate_metrics.GATE_METRICS`, such as ``"accuracy"``,
-                ``"roc_auc"`` or ``"f1_macro"``; or a function from a candidate to a question, as ``lambda model:
+                ``"roc_auc"`` or ``"f1_macro"``; or a function from a candidate to a query, as ``lambda model:
                 eh.risk(model, "log", high=5)`` or ``lambda model: eh.metric("r2", model, low=0, high=60)``. May be left
                 out for a gate that is there already.
             champion: The model to beat: a fitted estimator, a rule over the features, or predictions as the metric
@@ -409,7 +408,7 @@ class Holdout(GrowingHoldout):
             QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
             ValueError: If the name or the limit cannot be used.
         """
-        self._check_questions()
+        self._check_queries()
         return self.gates.named(name, metric, champion=champion, **terms)
 
     def allotments(self) -> Allotments:
@@ -420,53 +419,53 @@ class Holdout(GrowingHoldout):
 
     @overload
     def ask(
-        self, question: str, *, guess: float | None = None, tolerance: float | None = None, strict: bool = False,
+        self, query: str, *, guess: float | None = None, tolerance: float | None = None, strict: bool = False,
         silent: bool = False, as_of: int | None = None,
     ) -> Answer: ...  # fmt: skip
     @overload
     def ask(
-        self, question: Query[Result], *, guess: float | None = None, tolerance: float | None = None,
+        self, query: Query[Result], *, guess: float | None = None, tolerance: float | None = None,
         strict: bool = False, silent: bool = False, as_of: int | None = None,
     ) -> Result: ...  # fmt: skip
     @current
     def ask(
-        self, question: Query[Any] | str, *, guess: float | None = None, tolerance: float | None = None,
+        self, query: Query[Any] | str, *, guess: float | None = None, tolerance: float | None = None,
         strict: bool = False, silent: bool = False, as_of: int | None = None,
     ) -> Any:  # fmt: skip
-        """Ask one question of any kind.
+        """Ask one query of any kind.
 
         Args:
-            question: Such as ``accuracy(model)``, ``mean("delay", low=0, high=60)`` or ``variance(...)``; a text is a
-                `mean`. A `histogram` is one question for each bin and has one answer for each. What has a price of its
+            query: Such as ``accuracy(model)``, ``mean("delay", low=0, high=60)`` or ``variance(...)``; a text is a
+                `mean`. A `histogram` is one query for each bin and has one answer for each. What has a price of its
                 own, such as ``choose([...])`` or ``quantile(...)``, needs the mechanism ``"privacy_budget"``.
-            guess: The analyst's own guess, in the question's units, in place of the training estimate.
-            tolerance: Half-width requested, in the question's units; sharper answers cost more credits. Only with the
-                mechanism ``"privacy_budget"`` and for questions that are not made of several.
+            guess: The analyst's own guess, in the query's units, in place of the training estimate.
+            tolerance: Half-width requested, in the query's units; sharper answers cost more credits. Only with the
+                mechanism ``"privacy_budget"`` and for queries that are not made of several.
             strict: Raise `BudgetExhausted` instead of returning a refused answer.
-            silent: Only register the question: nothing is told of it before `unseal`. It counts as asked and costs
+            silent: Only register the query: nothing is told of it before `unseal`. It counts as asked and costs
                 nothing else. Asked again, openly or silently, it is the same silent entry; members of declared families
                 are told openly, for nothing. Only with a mechanism that can be unsealed, such as ``"guess_and_check"``.
             as_of: Number of an arrival: the stored answer about the rows that had come with it, which is free. 0 for
                 the rows of the holdout's creation.
 
         Returns:
-            The answer, committed to the ledger before it is returned. A repeated question returns the stored answer,
-            free of charge. A question that is made of several is asked as a whole or not at all: if the budget might
+            The answer, committed to the ledger before it is returned. A repeated query returns the stored answer,
+            free of charge. A query that is made of several is asked as a whole or not at all: if the budget might
             run out between its parts, it is refused and nothing is charged.
 
         Raises:
-            QueryRejected: If the question cannot be asked; nothing was charged.
+            QueryRejected: If the query cannot be asked; nothing was charged.
 
         Warns:
             DependenceWarning: If its values on the training rows are worth fewer rows than is declared; nothing was
                 charged yet.
         """
-        self._check_questions()
+        self._check_queries()
         executor = self._executor
         if as_of is not None or executor.growth is not None:
             executor = self._asked_of(as_of)
         compiler = executor.compiler.silently() if silent else executor.compiler
-        plan = compiler.compile(question, guess, tolerance)
+        plan = compiler.compile(query, guess, tolerance)
         if as_of is not None:
             check_asked(executor.ledger, plan)
         return executor.ask(plan, strict=strict)
@@ -489,7 +488,7 @@ class Holdout(GrowingHoldout):
         """
         from everhold.asking.declared import declare
 
-        self._check_questions()
+        self._check_queries()
         if FAMILIES_GROW not in self._executor.record.configuration:
             self._check_static("declaring a family")
         declare(self._executor, name, family)
@@ -524,7 +523,7 @@ class Holdout(GrowingHoldout):
             estimator: Of scikit-learn, or what looks like one. It is fitted in place on all training rows; clones of it
                 are fitted on parts of them.
             metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``,
-                or a function from a model to a question about its predictions, such as
+                or a function from a model to a query about its predictions, such as
                 ``functools.partial(eh.risk, loss="absolute", high=60)``.
             by: Columns, such as ``["region", "age_band"]``: the metric in each slice that the training rows show. All
                 slices are one step, so each has the width of the first one; AUCs are asked one after the other.
@@ -536,8 +535,8 @@ class Holdout(GrowingHoldout):
                 there. With ``by`` it is for such slices alone. ``strict`` and ``silent``: as for `ask`.
 
         Returns:
-            The answer to one question; with ``by`` one answer for each slice, `SliceAnswers`. The same estimator fitted
-            to the same model again is a repeated question.
+            The answer to one query; with ``by`` one answer for each slice, `SliceAnswers`. The same estimator fitted
+            to the same model again is a repeated query.
 
         Raises:
             QueryRejected: If there are no training rows or labels, or the metric cannot be asked; nothing was charged.
@@ -548,7 +547,7 @@ class Holdout(GrowingHoldout):
 
     @names_keywords(FitTerms, USUAL_FIT)
     def compare(self, first: Any, second: Any, metric: Any = "accuracy", **terms: Unpack[FitTerms]) -> Any:
-        """Ask how much better or larger the score of one model is than that of another, row by row: one question.
+        """Ask how much better or larger the score of one model is than that of another, row by row: one query.
 
         Of two arrays it is about labels drawn anew on these rows, and only rows on which they differ are bet on.
 
@@ -592,19 +591,19 @@ class Holdout(GrowingHoldout):
 
     @current
     def ask_many(
-        self, questions: Sequence[RowwiseQuery | str], *, guesses: Sequence[float | None] | None = None,
+        self, queries: Sequence[RowwiseQuery | str], *, guesses: Sequence[float | None] | None = None,
         silent: bool = False, reveal: Literal["checked", "all"] = "checked",
     ) -> list[Answer]:  # fmt: skip
-        """Ask questions that do not depend on each other's answers, in order for as long as the budget pays.
+        """Ask queries that do not depend on each other's answers, in order for as long as the budget pays.
 
         Usually it is one transaction. If the process is interrupted, whatever was answered is free when asked again.
 
         Args:
-            questions: As for `ask`, without those that are made of several or have a price of their own.
-            guesses: One guess or None for each question.
+            queries: As for `ask`, without those that are made of several or have a price of their own.
+            guesses: One guess or None for each query.
             silent: As for `ask`.
             reveal: With ``"all"`` everything is told: intervals are as narrow as those of surprises, and nothing is
-                charged, but later questions have wider ones, because they pay for what was told.
+                charged, but later queries have wider ones, because they pay for what was told.
 
         Raises:
             QueryRejected: If one of them cannot be asked; then none is, and nothing was charged.
@@ -614,11 +613,11 @@ class Holdout(GrowingHoldout):
                 f"reveal is {brief(reveal)}; expected 'checked', or 'all' for queries that are not silent; nothing was "
                 "charged"
             )
-        self._check_questions()
+        self._check_queries()
         with progress("asking"):
             executor = self._asked_of(None)
             compiler = executor.compiler.silently() if silent else executor.compiler
-            return ask_apart(executor, compiler.batch(questions, guesses, full_release=reveal == "all"))
+            return ask_apart(executor, compiler.batch(queries, guesses, full_release=reveal == "all"))
 
     def __getattr__(self, name: str) -> Any:
         """The accessor of an extension."""
@@ -639,9 +638,9 @@ class Holdout(GrowingHoldout):
         return HoldoutLedger(self._executor, self._model_names)
 
     def unseal(self) -> Unsealed:
-        """End the study: tell every sealed number, exactly and at no cost, and answer no new question ever after.
+        """End the study: tell every sealed number, exactly and at no cost, and answer no new query ever after.
 
-        Each question that was asked, also silently, has the mean over the sealed rows, and an interval that holds for
+        Each query that was asked, also silently, has the mean over the sealed rows, and an interval that holds for
         the population together with all others. That is safe only because the same transaction closes the ledger.
         Whatever was asked before stays free. Unsealing again tells the same.
 
@@ -677,30 +676,28 @@ class Holdout(GrowingHoldout):
 
     @current
     def quote(
-        self, question: Query[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None
+        self, query: Query[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None
     ) -> QuotedPrice:
-        """The price of a question before it is asked; nothing is asked, and it is free.
+        """The price of a query before it is asked; nothing is asked, and it is free.
 
         Args:
-            question: None for the price of any new one, in units of a mean over [0, 1]. The half-width of a histogram
+            query: None for the price of any new one, in units of a mean over [0, 1]. The half-width of a histogram
                 is that of its widest bin, of a choice the regret, of a quantile the error of its level, of a scan how
                 far a verdict may be wrong, of a table its worst error, of a gradient that of its length.
             guess: As for `ask`.
             tolerance: As for `ask`.
 
         Raises:
-            QueryRejected: If the question could not be asked.
+            QueryRejected: If the query could not be asked.
         """
-        if question is None and tolerance is not None:
-            raise QueryRejected(
-                "a tolerance needs a question; expected quote(question, tolerance=...); nothing was charged"
-            )
-        if question is not None:
-            self._check_questions()
+        if query is None and tolerance is not None:
+            raise QueryRejected("a tolerance needs a query; expected quote(query, tolerance=...); nothing was charged")
+        if query is not None:
+            self._check_queries()
         from everhold.asking.quoting import quoted_price
 
         executor = self._asked_of(None)
-        plan = None if question is None else executor.compiler.compile(question, guess, tolerance)
+        plan = None if query is None else executor.compiler.compile(query, guess, tolerance)
         return quoted_price(executor, plan)
 
     @current
@@ -737,7 +734,7 @@ class Holdout(GrowingHoldout):
         )  # fmt: skip
 
     def transcript(self) -> Transcript:
-        """All questions and answers in order, with the numbers that `ask` returned, in each question's own units.
+        """All queries and answers in order, with the numbers that `ask` returned, in each query's own units.
 
         On behalf of an analyst it holds the analyst's new entries only.
 
@@ -782,9 +779,9 @@ class Holdout(GrowingHoldout):
 
         Args:
             answers: What the first page shows, by the name that it gets there: ``{"model B": answer}``. An answer, the
-                question itself (also one that is made of several), or its id in the transcript: ``sequence`` or
-                ``question``. All intervals hold at once, so they may be chosen with all answers in hand; the page says
-                how many questions there were.
+                query itself (also one that is made of several), or its id in the transcript: ``sequence`` or
+                ``query``. All intervals hold at once, so they may be chosen with all answers in hand; the page says
+                how many queries there were.
             queries: Whether all queries are listed, with their answers; of more than 2,000 there is no list.
             timestamp: Who states when it was signed: the URL of a time-stamping authority (RFC 3161), or a function
                 from a SHA-256 digest to its token, in DER. Needs the extra ``timestamp``. Nobody by default.

@@ -5,7 +5,7 @@ in a terminal or a notebook, and in the main thread. Anywhere else, also where t
 drawn and no time is lost. The environment variable ``EVERHOLD_PROGRESS=off`` switches every bar off.
 
 A bar is public. It may show plain words and counts of what was asked for, never what was found. Sealed rows are read
-question by question, and rows are never counted: the time that a question takes can be seen by asking it alone, and how
+query by query, and rows are never counted: the time that a query takes can be seen by asking it alone, and how
 long a draw of secret noise takes is part of a whole that everybody sees.
 """
 

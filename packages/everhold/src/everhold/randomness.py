@@ -114,7 +114,7 @@ class SecureNoise(_ExactNoise):
 class KeyedNoise(_ExactNoise):
     """Exact noise from a secret key: the same key gives the same noise, and without it nobody can tell it from chance.
 
-    A holdout that is set back draws the same noise for the same question again, so that asking it a thousand times
+    A holdout that is set back draws the same noise for the same query again, so that asking it a thousand times
     averages nothing out. Every stream name has a keystream of its own (ChaCha20 under the HMAC-SHA256 of the name), so
     that what is drawn from one stream does not depend on the others. ``size=k`` equals k draws of size 1, and words and
     draws follow each other in one stream. The samplers are those of `SecureNoise`, with its errors and its timing.

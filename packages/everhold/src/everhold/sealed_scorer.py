@@ -21,7 +21,7 @@ _SHARED_AT_ONCE = 8  # holdouts that a worker process keeps open
 
 @dataclass(frozen=True)
 class SealedScorer:
-    """A scorer that asks a sealed holdout about every fitted model that it is given: one question each.
+    """A scorer that asks a sealed holdout about every fitted model that it is given: one query each.
 
     The rows that it is given make the guess, so they have to be rows that the model was not fitted on. In a search with
     five folds it is called for five models of each configuration: use one split, or `SealedSearchCV`, which asks once.
@@ -46,7 +46,7 @@ class SealedScorer:
         judge = Judge(self.metric, self.holdout.schema)
         guess = judge.score(judge.outputs(estimator, X), np.asarray(y))
         with no_false_alarms():
-            answer = self.holdout.ask(judge.question(estimator), guess=guess, strict=True)
+            answer = self.holdout.ask(judge.query(estimator), guess=guess, strict=True)
         return float(answer.value) if judge.greater_is_better else -float(answer.value)
 
     def __deepcopy__(self, _: object) -> SealedScorer:

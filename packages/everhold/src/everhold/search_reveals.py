@@ -56,30 +56,30 @@ def ask_about(
         is told; and the seconds that it took.
     """
     start = time.perf_counter()
-    questions = [judge.question(each.model, each.outputs if own else None) for each in tried]
+    queries = [judge.query(each.model, each.outputs if own else None) for each in tried]
     guesses = [None if own and each.outputs is not None else each.score for each in tried]
     with no_false_alarms():
         if reveal == "best":
             best: Literal["highest", "lowest"] = "highest" if judge.greater_is_better else "lowest"
-            choice = holdout.ask(choose(questions, best=best))
-            return [None] * len(questions), choice, time.perf_counter() - start
-        answers = _answers(holdout, questions, guesses, reveal)
+            choice = holdout.ask(choose(queries, best=best))
+            return [None] * len(queries), choice, time.perf_counter() - start
+        answers = _answers(holdout, queries, guesses, reveal)
     return answers, None, time.perf_counter() - start
 
 
-def _answers(holdout: Holdout, questions: Sequence[Any], guesses: Sequence[float | None], reveal: str) -> Told:
+def _answers(holdout: Holdout, queries: Sequence[Any], guesses: Sequence[float | None], reveal: str) -> Told:
     silent = reveal == "nothing"
-    if all(isinstance(question, RowwiseQuery) for question in questions):
+    if all(isinstance(query, RowwiseQuery) for query in queries):
         told = "all" if reveal == "all" else "checked"
-        return [*holdout.ask_many(questions, guesses=guesses, silent=silent, reveal=told)]  # type: ignore[arg-type]
+        return [*holdout.ask_many(queries, guesses=guesses, silent=silent, reveal=told)]  # type: ignore[arg-type]
     if reveal == "all":
         raise QueryRejected(
             "everything is told of means only, such as accuracy, error, brier and risk; expected reveal='checked' for "
             "this metric"
         )
     found: Told = []
-    for question, guess in zip(questions, guesses, strict=True):
-        found.append(holdout.ask(question, guess=guess, silent=silent))
+    for query, guess in zip(queries, guesses, strict=True):
+        found.append(holdout.ask(query, guess=guess, silent=silent))
         if found[-1] is not None and found[-1].refused:
             break
     return found

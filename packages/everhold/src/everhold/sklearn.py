@@ -79,12 +79,12 @@ def _delegated(name: str, what: str) -> Any:
 
 
 class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
-    """A random search that asks a sealed holdout one question about each configuration.
+    """A random search that asks a sealed holdout one query about each configuration.
 
     A configuration is cross-validated, fitted on all rows, and asked about; cross-validation is the guess. Where the
     holdout confirms the guess, the answer is the guess and costs no surprise; where it contradicts it, the answer is
     what the sealed rows say. All intervals hold at once, with the probability of the holdout's promise, also those of
-    the search before and after. Nothing in a search depends on an answer, so its questions are one step: all have the
+    the search before and after. Nothing in a search depends on an answer, so its queries are one step: all have the
     levels of its start, and surprises are paid for by later queries. All models are kept in memory until they are
     asked about. Where the budget ends, as that of an allotment, the search says so.
 
@@ -104,14 +104,14 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             the best one; then all fitted models are kept in memory until it decides.
         n_jobs: Configurations that are fitted at once; one process asks, in order.
         pre_dispatch: Configurations that are sent to workers ahead.
-        random_state: Of the draw. Give the estimator one, too: a model that is fitted anew otherwise is a new question.
+        random_state: Of the draw. Give the estimator one, too: a model that is fitted anew otherwise is a new query.
         error_score: ``"raise"``, or what stands for the score of a configuration that cannot be fitted, which is not
             asked about.
         verbose: Whether there is a progress bar.
         reveal: How much is told of undeclared configurations. ``"checked"``: of each whether its guess holds, and what
             the sealed rows say of surprises. ``"all"``: what the sealed rows say of each; nothing is charged, but later
             queries pay for it. ``"best"``: the best configuration with its value and its regret, and nothing of the
-            others. ``"nothing"``: silent questions, answered when the study is unsealed.
+            others. ``"nothing"``: silent queries, answered when the study is unsealed.
 
     Attributes:
         cv_results_: Columns of scikit-learn, of which scores are those of cross-validation, greater is better; and what
@@ -142,7 +142,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         ...     DecisionTreeClassifier(random_state=0), {"max_depth": range(1, 9)}, holdout=holdout, n_iter=4, cv=3,
         ...     random_state=0,
         ... )
-        >>> search.fit(*holdout.training_rows()).best_params_["max_depth"] > 2, holdout.remaining["questions"]
+        >>> search.fit(*holdout.training_rows()).best_params_["max_depth"] > 2, holdout.remaining["queries"]
         (True, 96)
         >>> search.best_answer_.low < search.best_score_ < search.best_answer_.high
         True
@@ -171,7 +171,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         self.scoring = scoring
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:  # noqa: N803
-        """Search; one question for each configuration, as long as the budget pays.
+        """Search; one query for each configuration, as long as the budget pays.
 
         Args:
             X: Features of open rows, as ``holdout.training_rows()`` gives them.

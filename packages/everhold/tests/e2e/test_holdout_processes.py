@@ -13,7 +13,7 @@ CAP = 5
 
 def test_two_processes_never_overspend(tmp_path):
     scales = {"threshold_scale": 1e-6, "comparison_scale": 1e-6, "answer_scale": 0.01}
-    mechanism = Thresholdout(rows=ROWS, queries=100, overfits=CAP, threshold=0.1, **scales)
+    mechanism = Thresholdout(rows=ROWS, queries=100, surprises=CAP, threshold=0.1, **scales)
     storage = f"sqlite:///{tmp_path}/study.db"
     with pytest.warns(VacuousGuaranteeWarning):
         create(tmp_path, mechanism=mechanism, training=None, allow_vacuous=True).close()
@@ -27,5 +27,5 @@ def test_two_processes_never_overspend(tmp_path):
         child.join()
     with Holdout.open(storage, "study") as holdout:
         assert charged == holdout.status()["charged"] == CAP
-        assert holdout.remaining["overfits"] == 0
+        assert holdout.remaining["surprises"] == 0
         assert len(holdout.transcript()) == CAP  # what was refused is not recorded

@@ -71,12 +71,12 @@ def _checked(folder, storage, told, beside):
         numbers, counts = np.unique(np.asarray(found), return_counts=True)
         assert numbers.tolist() == [*range(len(arrived) + 1)]
         assert set(counts.tolist()) == {ROWS}
-        for question, value, low, high in told:
-            entry = executor.ledger.find(question)
+        for query, value, low, high in told:
+            entry = executor.ledger.find(query)
             assert entry is not None
             assert (entry.answer["value"], entry.answer["low"], entry.answer["high"]) == (value, low, high)
         assert verify(executor.store, "h", seal_key=executor.key.seal_key).ok
-        assert holdout.status()["questions_asked"] >= len(told) > 0
+        assert holdout.status()["queries_asked"] >= len(told) > 0
         return {"arrivals": len(arrived), "noted": len(noted), "answers": len(told)}
 
 

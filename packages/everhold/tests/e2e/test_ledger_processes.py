@@ -75,7 +75,7 @@ def wait_for_growth(file, size):
 
 
 def acknowledged_in(file):
-    """Acknowledged sequence numbers and questions; a line cut off by a kill does not count."""
+    """Acknowledged sequence numbers and queries; a line cut off by a kill does not count."""
     words = [line.split() for line in file.read_text().splitlines()]
     return [(int(pair[0]), pair[1]) for pair in words if len(pair) == 2 and len(pair[1]) == FINGERPRINT]
 
@@ -97,7 +97,7 @@ def test_what_was_acknowledged_survives_a_hundred_kills(processes, store, record
         child.join()
         assert child.exitcode < 0
         lines = acknowledged_in(acknowledged)
-        recorded = {(entry.sequence, entry.question) for entry in store.entries(record.id, seal_key=KEY)}
+        recorded = {(entry.sequence, entry.query) for entry in store.entries(record.id, seal_key=KEY)}
         assert len(lines) == len({sequence for sequence, _ in lines})
         assert set(lines) <= recorded
         assert verify(store, "study", seal_key=KEY).ok
@@ -138,7 +138,7 @@ def test_killed_clients_and_a_restarted_server_lose_nothing_and_never_overspend(
             worker.kill()
             worker.join()
         lines = acknowledged_in(acknowledged)
-        recorded = {(entry.sequence, entry.question) for entry in store.entries(record.id, seal_key=KEY)}
+        recorded = {(entry.sequence, entry.query) for entry in store.entries(record.id, seal_key=KEY)}
         assert store.head(record.id).charged == CAP == len(recorded)
         assert set(lines) <= recorded
         assert len(lines) == len({sequence for sequence, _ in lines}) > CAP // 2

@@ -28,7 +28,7 @@ ALTERED = {
     "a larger allotment": head_with(lambda state: state["allotments"]["analysts"][0].__setitem__(1, 50)),
     "less spent": head_with(lambda state: state["allotments"]["analysts"][0].__setitem__(3, 0)),
     "no allotments": head_with(lambda state: state.pop("allotments")),
-    "more budget": head_with(lambda state: state["mechanism"].__setitem__("overfits", 0)),
+    "more budget": head_with(lambda state: state["mechanism"].__setitem__("surprises", 0)),
     "less charged": run("UPDATE head SET charged = 0"),
     "another limit in the act": run("UPDATE entries SET description = replace(description, ':5', ':6')"),
     "another analyst": run("UPDATE entries SET description = replace(description, 'team-a', 'team-b')"),
@@ -45,7 +45,7 @@ ENTRIES_ALTERED = {how for how in ALTERED if how.startswith(("another", "an act"
 @pytest.fixture
 def storage(tmp_path):
     with copied(tmp_path, mechanism="privacy_budget", queries=30) as holdout:
-        holdout.allot("team-a", questions=5)
+        holdout.allot("team-a", queries=5)
         holdout.analyst("team-a").ask("delay > 3")
         assert holdout.certificate().ledger_head[0] == 2
     return tmp_path / "study.db"
@@ -172,19 +172,19 @@ def test_a_server_that_remembers_goes_on_after_a_recovery_as_everybody_does(stud
     with Holdout.open(url, "study") as server:
         lost = [server.ask(f"delay > {number}").value for number in (3, 4, 5)]
         to_be_set_back(url, head)
-        for question in ("delay > 1", "delay > 3", "delay > 9"):
+        for query in ("delay > 1", "delay > 3", "delay > 9"):
             with pytest.raises(IntegrityError, match="set back"):
-                server.ask(question)
+                server.ask(query)
         Holdout.open(url, "study", recover=True).close()
-        left = server.remaining["questions"]
+        left = server.remaining["queries"]
         assert left == 30 - 5
         assert [server.ask(f"delay > {number}").value for number in (1, 2)] == told
         again = server.ask("delay > 3")
-        assert (again.repeated, server.remaining["questions"]) == (False, left - 1)
+        assert (again.repeated, server.remaining["queries"]) == (False, left - 1)
         with Holdout.open(url, "study") as other:
             assert other.ask("delay > 3").repeated
             assert other.ask("delay > 7").value == server.ask("delay > 7").value
-        assert server.remaining["questions"] == left - 2
+        assert server.remaining["queries"] == left - 2
         assert server.certificate().ledger_head[0] == 5
     assert lost[0] != again.value
 

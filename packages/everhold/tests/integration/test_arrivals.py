@@ -56,7 +56,7 @@ def test_old_answers_stay_and_new_ones_are_narrower(holdout):
     after = holdout.ask("delay > 15")
     assert not after.repeated
     assert after.high - after.low < before.high - before.low
-    assert after.question != before.question
+    assert after.query != before.query
     assert holdout.ask("delay > 15", as_of=0).low == before.low
     assert holdout.ask("delay > 15").repeated
     with pytest.raises(QueryRejected, match="as they were then"):
@@ -71,12 +71,12 @@ def test_every_tree_counts_every_answer_and_the_budget_refills(holdout):
     assert arrived.tree == 2
     holdout.ask("delay > 5")
     trees = holdout.status()["arrivals"]["trees"]
-    assert [(tree["tree"], tree["questions"], tree["surprises"]) for tree in trees] == [(1, 4, 3), (2, 1, 0)]
+    assert [(tree["tree"], tree["queries"], tree["surprises"]) for tree in trees] == [(1, 4, 3), (2, 1, 0)]
     assert [tree["rows"] for tree in trees] == [1_200, 600]
     holdout.append(table(3_000, 4))
     assert holdout.status()["arrivals"]["answers_from"] == 2
     holdout.ask("delay > 25")
-    assert holdout.remaining["overfits"] == 5
+    assert holdout.remaining["surprises"] == 5
     assert holdout.transcript().rows[-1]["rows"] == [601, 4_200]
 
 
@@ -208,7 +208,7 @@ def test_windows_over_time_show_a_change(holdout):
     ]  # fmt: skip
     assert not found.one_law_is_credible
     assert ("2026-01", "2026-02") in found.changed
-    asked = holdout.status()["questions_asked"]
+    asked = holdout.status()["queries_asked"]
     holdout.append(table(100, 6), until="2026-03-01")
     with pytest.warns(EverholdWarning, match="contradict one law, with confidence 0.95"):
         again = holdout.over_time("delay > 15", by="month", law="one")
@@ -216,7 +216,7 @@ def test_windows_over_time_show_a_change(holdout):
         {**row, "joint_low": again.rows[place]["joint_low"], "joint_high": again.rows[place]["joint_high"]}
         for place, row in enumerate(found.rows[:2])
     ]
-    assert holdout.status()["questions_asked"] == asked + 1
+    assert holdout.status()["queries_asked"] == asked + 1
     assert [row["joint_low"] is None for row in again.rows] == [False, False, True, True]
     assert all(row["joint_low"] <= row["joint_high"] for row in again.rows[:2])
     assert "'2026-01' and '2026-02'" in again.contradiction or "'at creation' and '2026-02'" in again.contradiction
@@ -234,7 +234,7 @@ def test_the_first_window_is_one_query_before_and_after_rows_arrive(holdout):
     before = holdout.over_time("delay > 15").to_rows()
     holdout.append(table(600, 3))
     assert holdout.over_time("delay > 15").to_rows()[0] == before[0]
-    assert holdout.status()["questions_asked"] == 2
+    assert holdout.status()["queries_asked"] == 2
 
 
 def test_the_timeline_has_widths_and_the_budget_around_each_arrival(holdout):
@@ -340,7 +340,7 @@ def test_a_family_that_is_declared_while_rows_are_written_ends_the_append(storag
 
 
 def test_an_analyst_appends_and_retires_nothing(holdout):
-    holdout.allot("a", questions=5)
+    holdout.allot("a", queries=5)
     holdout.append(table(100, 3))
     analyst = holdout.analyst("a")
     assert analyst.ask("delay > 3").value is not None
@@ -387,7 +387,7 @@ def test_a_tree_opens_at_the_counts_of_its_entry(holdout, monkeypatch):
 
     monkeypatch.setattr(appending, "_tree", asks_meanwhile)
     assert holdout.append(table(600, 3)).tree == 2
-    assert holdout.status()["arrivals"]["trees"][1]["questions"] == 0
+    assert holdout.status()["arrivals"]["trees"][1]["queries"] == 0
 
 
 def households(count, seed, *, size=3):
@@ -453,23 +453,23 @@ def test_drift_is_diagnosed_and_paid_for(holdout):
     with pytest.raises(QueryRejected, match="no rows arrived"):
         holdout.drift()
     holdout.append(table(600, 3))
-    asked = holdout.status()["questions_asked"]
+    asked = holdout.status()["queries_asked"]
     quiet = holdout.drift()
     assert [row["changed"] for row in quiet.rows] == [False] * 3
-    assert holdout.status()["questions_asked"] == asked + 6
+    assert holdout.status()["queries_asked"] == asked + 6
     assert holdout.drift().rows == quiet.rows
     holdout.append(table(3_000, 5, mean=80.0))
     with pytest.warns(eh.errors.EverholdWarning, match="population changed with arrival 2"):
         found = holdout.drift(columns=["delay", "carrier"], also=["delay > 60"])
     assert [row["changed"] for row in found.rows] == [True, False, True]
-    asked = holdout.status()["questions_asked"]
+    asked = holdout.status()["queries_asked"]
     bins = eh.histogram("delay", [0, 15])
     for wrong in ({"arrival": 9}, {"arrival": 0}, {"columns": ["height"]}, {"also": ["delay > 61", bins]}):
         with pytest.raises(QueryRejected, match="nothing was charged"):
             holdout.drift(**wrong)
     with pytest.raises(QueryRejected, match="nothing was charged"):
         holdout.over_time(bins)
-    assert holdout.status()["questions_asked"] == asked
+    assert holdout.status()["queries_asked"] == asked
 
 
 UNIVERSE = {"columns": [{"name": "late", "values": [0, 1], "rest": 0}]}
@@ -488,8 +488,8 @@ def test_what_is_told_once_is_another_query_about_more_rows(holdout, query):
     holdout.append({**table(1_800, 3, mean=200.0), "late": np.ones(1_800, dtype=int)})
     again = holdout.ask(query())
     assert not again.repeated
-    assert again.question != first.question
-    assert holdout.ask(query(), as_of=0).question == first.question
+    assert again.query != first.query
+    assert holdout.ask(query(), as_of=0).query == first.query
 
 
 def test_a_table_is_not_made_again_from_other_training_rows(holdout):

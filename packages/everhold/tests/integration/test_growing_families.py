@@ -72,9 +72,9 @@ def test_a_window_is_no_member(holdout):
 
 def test_a_family_is_declared_after_arrivals(holdout):
     holdout.append(rows(2))
-    left = holdout.remaining["questions"]
+    left = holdout.remaining["queries"]
     holdout.declare("later", eh.listed(["abs(x) > 1 and g = 'b' or x > 1.23456789 and x < 2.3456789 and g < 'abc'"]))
-    assert holdout.remaining["questions"] == left - 1
+    assert holdout.remaining["queries"] == left - 1
     holdout.append(rows(3))
     answer = holdout.ask("abs(x) > 1 and g = 'b' or x > 1.23456789 and x < 2.3456789 and g < 'abc'")
     assert answer.source == "declared"

@@ -1,4 +1,4 @@
-"""One question walks through the house: identity, price, charge, refusal, repetition."""
+"""One query walks through the house: identity, price, charge, refusal, repetition."""
 
 import json
 import threading
@@ -49,7 +49,7 @@ def test_a_text_is_answered_by_the_training_estimate(holdout):
     assert answer.value == pytest.approx(np.mean((trained["delay"] > 15) & (trained["carrier"] == "UA")), abs=1e-9)
     assert (answer.source, answer.charged, answer.repeated) == ("training", 0, False)
     assert answer.low < answer.value < answer.high
-    assert answer.remaining == holdout.remaining == {"questions": 59, "overfits": answer.remaining["overfits"]}
+    assert answer.remaining == holdout.remaining == {"queries": 59, "surprises": answer.remaining["surprises"]}
 
 
 def test_an_own_guess_goes_before_the_training_estimate(holdout):
@@ -59,9 +59,9 @@ def test_an_own_guess_goes_before_the_training_estimate(holdout):
 
 
 def test_a_wrong_guess_is_corrected_and_charged(holdout):
-    before = holdout.remaining["overfits"]
+    before = holdout.remaining["surprises"]
     answer = surprise(holdout)
-    assert (answer.source, answer.charged, answer.remaining["overfits"]) == ("holdout", 1, before - 1)
+    assert (answer.source, answer.charged, answer.remaining["surprises"]) == ("holdout", 1, before - 1)
     assert answer.low <= 1.0 <= answer.high
 
 
@@ -75,32 +75,32 @@ def test_a_range_is_clipped_and_missing_numbers_count_as_low(tmp_path):
         assert holdout.ask(mean("delay > 0")).value == 0.5
 
 
-def test_accuracy_and_error_are_one_question(holdout):
+def test_accuracy_and_error_are_one_query(holdout):
     predictions = np.arange(ROWS) % 2
     first = holdout.ask(accuracy(predictions, training=predictions))
     second = holdout.ask(error(predictions))
-    assert second.question == first.question
+    assert second.query == first.query
     assert (second.repeated, second.charged) == (True, 0)
     assert (second.value, second.low, second.high) == pytest.approx((1 - first.value, 1 - first.high, 1 - first.low))
     assert second.low < second.value < second.high
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint64, np.float32, np.float64, bool, object, list])
-def test_the_same_predictions_of_any_type_are_one_question(holdout, kind):
+def test_the_same_predictions_of_any_type_are_one_query(holdout, kind):
     predictions = np.arange(ROWS) % 2
     other = predictions.tolist() if kind is list else predictions.astype(kind)
     first = holdout.ask(accuracy(predictions, training=predictions))
-    assert holdout.ask(accuracy(other)).question == first.question
+    assert holdout.ask(accuracy(other)).query == first.query
 
 
-def test_two_spellings_are_one_question_also_in_one_batch(holdout):
+def test_two_spellings_are_one_query_also_in_one_batch(holdout):
     spellings = [
         "delay > 15 and carrier = 'UA'",
         "NOT (delay <= 15.0) AND 'UA' = carrier",
         "( delay>15 )and(carrier='UA')",
     ]
     answers = holdout.ask_many(spellings)
-    assert len({answer.question for answer in answers}) == 1
+    assert len({answer.query for answer in answers}) == 1
     assert [answer.repeated for answer in answers] == [False, True, True]
     assert len(holdout.transcript()) == 1
 
@@ -118,7 +118,7 @@ def test_a_repeat_needs_no_guess_and_ignores_one(alone):
     assert (again.value, again.charged, again.repeated) == (first.value, 0, True)
 
 
-def test_without_training_rows_and_guess_a_question_is_rejected(alone):
+def test_without_training_rows_and_guess_a_query_is_rejected(alone):
     with pytest.raises(QueryRejected, match=r"needs a prior estimate.*such as guess=0\.8.*nothing was charged"):
         alone.ask("delay > 15")
     with pytest.raises(QueryRejected, match="training="):
@@ -134,21 +134,21 @@ def test_predictions_for_sealed_rows_only_need_a_guess_although_there_are_traini
 
 @pytest.mark.parametrize("guess", [-0.01, 1.01, float("nan"), float("inf")])
 def test_a_guess_outside_the_range_is_rejected(alone, guess):
-    with pytest.raises(QueryRejected, match="outside the question's range"):
+    with pytest.raises(QueryRejected, match="outside the query's range"):
         alone.ask("delay > 15", guess=guess)
     with pytest.raises(QueryRejected, match=r"expected a number in \[-60\.0, 180\.0\]"):
         alone.ask(mean("delay", low=-60, high=180), guess=181)
     assert alone.ask(mean("delay", low=-60, high=180), guess=180).charged == 1
 
 
-@pytest.mark.parametrize("question", [None, 5, b"delay > 1", ["delay > 1"], mean("delay > 1", given="late = 1")])
-def test_what_is_not_a_question_is_rejected(holdout, question):
-    with pytest.raises(QueryRejected, match="is not a question"):
-        holdout.ask_many([question])
+@pytest.mark.parametrize("query", [None, 5, b"delay > 1", ["delay > 1"], mean("delay > 1", given="late = 1")])
+def test_what_is_not_a_query_is_rejected(holdout, query):
+    with pytest.raises(QueryRejected, match="is not a query"):
+        holdout.ask_many([query])
 
 
 @pytest.mark.parametrize(
-    "question",
+    "query",
     [
         "",
         "delay >",
@@ -160,13 +160,13 @@ def test_what_is_not_a_question_is_rejected(holdout, question):
         "carrier = '\ud800'",
     ],
 )
-def test_a_bad_text_is_rejected_and_nothing_recorded(holdout, question):
+def test_a_bad_text_is_rejected_and_nothing_recorded(holdout, query):
     with pytest.raises(QueryRejected):
-        holdout.ask(question)
+        holdout.ask(query)
     assert len(holdout.transcript()) == 0
 
 
-def test_one_bad_question_in_a_batch_rejects_all(holdout):
+def test_one_bad_query_in_a_batch_rejects_all(holdout):
     with pytest.raises(QueryRejected):
         holdout.ask_many(["delay > 1", "unknown > 1"])
     with pytest.raises(QueryRejected, match="2 guesses for 1 queries"):
@@ -187,7 +187,7 @@ def test_a_spent_budget_refuses_without_charge(alone):
     refused = alone.ask(SURPRISES[used + 1], guess=1.0)
     assert (refused.value, refused.low, refused.high, refused.source) == (None, None, None, "refused")
     assert (refused.charged, refused.remaining, alone.remaining) == (0, left, left)
-    assert left["overfits"] == 0
+    assert left["surprises"] == 0
     assert "refused" in str(refused)
     with pytest.raises(BudgetExhausted):
         alone.ask(SURPRISES[used + 2], guess=1.0, strict=True)
@@ -212,7 +212,7 @@ def test_quote_asks_nothing_and_tells_what_then_happens(alone):
     assert len(alone.transcript()) == 0
     answer = surprise(alone)
     assert price.remaining == left
-    assert (price.question, price.charged_at_most, price.refused) == (answer.question, answer.charged, False)
+    assert (price.query, price.charged_at_most, price.refused) == (answer.query, answer.charged, False)
     assert (answer.high - answer.low) / 2 <= price.radius_if_charged
     known = alone.quote(SURPRISES[0])
     assert (known.answered_before, known.charged_at_most, known.refused) == (True, 0, False)
@@ -224,7 +224,7 @@ def test_quote_asks_nothing_and_tells_what_then_happens(alone):
         alone.quote("delay > 6")
 
 
-def test_a_quote_is_in_the_units_of_the_question(alone):
+def test_a_quote_is_in_the_units_of_the_query(alone):
     plain = alone.quote(mean("(delay + 60) / 240", low=0, high=1), guess=0.25)
     wide = alone.quote(mean("delay", low=-60, high=180), guess=0)
     for name in ("radius", "radius_if_charged", "radius_unsealed"):
@@ -233,7 +233,7 @@ def test_a_quote_is_in_the_units_of_the_question(alone):
 
 @pytest.mark.filterwarnings("ignore::everhold.VacuousGuaranteeWarning")
 @pytest.mark.parametrize("parts", [1, 3, 7])
-def test_sample_splitting_answers_question_i_from_rows_i_modulo_the_parts(tmp_path, parts):
+def test_sample_splitting_answers_query_i_from_rows_i_modulo_the_parts(tmp_path, parts):
     sealed = rows(0)
     mechanism = SampleSplitting(rows=ROWS, queries=parts)
     with create(tmp_path, mechanism=mechanism, allow_vacuous=True) as holdout:
@@ -251,21 +251,21 @@ def test_a_seed_repeats_and_is_called_a_simulation(tmp_path):
     mechanism = GaussianMechanism(rows=ROWS, queries=10, scale=0.01)
     values = {}
     for name, seed in [("a", 3), ("b", 3), ("c", 4), ("d", None), ("e", None)]:
-        with create(tmp_path, name, mechanism=mechanism, seed=seed, again=True) as holdout:
+        with create(tmp_path, name, mechanism=mechanism, seed=seed, allow_resealing=True) as holdout:
             values[name] = [holdout.ask(text).value for text in ("delay > 5", "delay > 6")]
             assert holdout.status()["simulation"] is (seed is not None)
     assert values["a"] == values["b"]
     assert len({values[name][0] for name in "acde"}) == 4
 
 
-def test_the_noise_of_two_questions_differs_and_a_batch_equals_the_loop(tmp_path):
+def test_the_noise_of_two_queries_differs_and_a_batch_equals_the_loop(tmp_path):
     mechanism = GaussianMechanism(rows=ROWS, queries=10, scale=0.01)
     with create(tmp_path, "loop", mechanism=mechanism, seed=1) as holdout:
         values = [holdout.ask(text).value for text in SURPRISES[:3]]
     assert len(set(values)) > 1
 
 
-def test_eight_threads_ask_the_same_and_different_questions(holdout):
+def test_eight_threads_ask_the_same_and_different_queries(holdout):
     answers, faults = [], []
 
     def ask(number):
@@ -283,16 +283,16 @@ def test_eight_threads_ask_the_same_and_different_questions(holdout):
         thread.join()
     assert not faults
     assert len(answers) == 48
-    assert sum(not answer.repeated for answer in answers) == len({answer.question for answer in answers}) == 10
-    assert len({(answer.question, answer.value) for answer in answers}) == 10
-    assert holdout.status()["questions_asked"] == 10
+    assert sum(not answer.repeated for answer in answers) == len({answer.query for answer in answers}) == 10
+    assert len({(answer.query, answer.value) for answer in answers}) == 10
+    assert holdout.status()["queries_asked"] == 10
 
 
 def test_status_and_transcript_are_plain_data(holdout):
     surprise(holdout)
     holdout.ask(error(np.zeros(ROWS)), guess=0.5)
     status = json.loads(json.dumps(holdout.status()))
-    assert status["questions_asked"] == 2
+    assert status["queries_asked"] == 2
     assert status["rows"] == ROWS
     assert status["ledger_head"]["sequence"] == 2
     assert len(json.loads(json.dumps(holdout.transcript().to_dict()))["entries"]) == 2
@@ -313,7 +313,7 @@ def test_opening_what_is_not_there_creates_nothing(tmp_path):
         Holdout.open(tmp_path / "study.db", "other")
 
 
-def test_a_conditional_mean_is_one_question_where_guesses_are_confirmed(holdout):
+def test_a_conditional_mean_is_one_query_where_guesses_are_confirmed(holdout):
     answer = holdout.ask(mean("delay > 15", given="carrier = 'UA'"))
     trained = rows(1)
     here = trained["carrier"] == "UA"

@@ -46,7 +46,7 @@ def test_sharper_answers_cost_more_and_keep_their_tolerance(budget):
     assert budget.remaining["credits"] == 4_000 - dear.charged - 100 - cheap.charged
 
 
-def test_a_tolerance_is_in_the_questions_units(budget):
+def test_a_tolerance_is_in_the_queries_units(budget):
     delay = eh.mean("delay", low=-100, high=100)
     answer = budget.ask(delay, tolerance=10.0)
     assert 5.0 < answer.high - answer.value <= 10.0
@@ -60,11 +60,11 @@ def test_a_quote_is_what_is_then_charged(budget):
     assert budget.quote("late = 1", tolerance=0.2).answered_before
 
 
-def test_a_question_with_another_tolerance_is_another_question(budget):
+def test_a_query_with_another_tolerance_is_another_query(budget):
     first, again, other = (budget.ask("late = 1", tolerance=wanted) for wanted in (0.2, 0.2, 0.21))
     assert again.repeated
     assert (again.value, again.charged) == (first.value, 0)
-    assert other.question != first.question
+    assert other.query != first.query
 
 
 def test_the_best_threshold_is_chosen(budget):
@@ -171,7 +171,7 @@ def test_when_the_credits_end_choices_are_refused_and_cost_nothing(budget):
         (lambda h: h.ask("late = 1", tolerance=1e-5), "cannot pay for less than"),
         (lambda h: h.ask("late = 1", tolerance="wide"), "tolerance is 'wide'"),
         (lambda h: h.ask(eh.variance("delay", low=0, high=1), tolerance=0.1), "made of several takes no tolerance"),
-        (lambda h: h.quote(tolerance=0.2), "needs a question"),
+        (lambda h: h.quote(tolerance=0.2), "needs a query"),
         (lambda h: h.ask(eh.private_quantile("delay) < 0 or (delay", low=0, high=9)), "nothing was charged"),
         (lambda h: h.ask(eh.private_quantile("nonsense !! (", low=0, high=9, bins=1)), "nothing was charged"),
         (lambda h: h.ask(eh.private_quantile("delay", low=0, high=9, bins=10**9)), "from 1 to 10,000"),
@@ -191,7 +191,7 @@ def test_what_cannot_be_asked_costs_nothing(budget, ask, reason):
     with pytest.raises(QueryRejected, match=reason) as caught:
         ask(budget)
     assert "nothing was charged" in str(caught.value)
-    assert budget.remaining == {"questions": 40, "credits": 4_000}
+    assert budget.remaining == {"queries": 40, "credits": 4_000}
 
 
 def test_other_mechanisms_say_which_one_can(tmp_path):
@@ -221,7 +221,7 @@ def test_a_ladder_ranks_submissions_and_refuses_other_units(tmp_path):
         for several in (eh.variance("late = 1 or delay > 3", low=0, high=1), eh.histogram("delay", [0, 1])):
             with pytest.raises(QueryRejected, match="from one side only"):
                 board.ask(several)
-        assert board.remaining["questions"] == 37
+        assert board.remaining["queries"] == 37
         board.certificate().save(tmp_path / "c.json")
     assert verify_certificate(tmp_path / "c.json").ok
 
@@ -244,7 +244,7 @@ def test_a_ladder_of_scores_crowns_the_best_model(tmp_path):
         ({"charged": 0}, "credits that were charged"),
         ({"by_source": {"standing": 2, "holdout": 0}}, "of a kind that the mechanism does not give"),
         ({"by_source": {"training": 2, "holdout": 0}}, "the mechanism confirms none"),
-        ({"by_source": {"holdout": 50}, "asked": 50}, "more questions were answered than were planned"),
+        ({"by_source": {"holdout": 50}, "asked": 50}, "more queries were answered than were planned"),
     ],
 )
 def test_an_account_that_cannot_be_is_found(budget, changed, finding):

@@ -21,14 +21,14 @@ def households(first, count, *, size=4, seed=0):
 
 
 def sealed(path, **settings):
-    wanted = {"queries": 20, "overfits": 2, "dependence": eh.Groups("home")} | settings
+    wanted = {"queries": 20, "surprises": 2, "dependence": eh.Groups("home")} | settings
     data = {"holdout": households(0, 500), "training": households(500, 500, seed=1)}
     return eh.Holdout.create(path, "homes", **settings_from(data | wanted))
 
 
 def test_the_promise_is_that_of_the_plan_under_the_sizes_found(tmp_path):
     with sealed(tmp_path / "s.db", mechanism="guess_and_check") as holdout:
-        planned = eh.plan(rows=2_000, queries=20, overfits=2, dependence=eh.Groups(4))
+        planned = eh.plan(rows=2_000, queries=20, surprises=2, dependence=eh.Groups(4))
         assert holdout.promise.radius == planned.line("guess_and_check").radius
         assert holdout.mechanism.effective_rows(2_000) == 500.0
 
@@ -36,7 +36,7 @@ def test_the_promise_is_that_of_the_plan_under_the_sizes_found(tmp_path):
 @pytest.mark.parametrize("mechanism", ["guess_and_check", "gaussian", "thresholdout", "laplace"])
 def test_every_answer_and_certificate_follows_the_dependence(tmp_path, mechanism):
     many = {"holdout": households(0, 4_000), "training": households(4_000, 500, seed=1)}
-    free = eh.plan(rows=16_000, queries=20, overfits=2).line(mechanism).radius
+    free = eh.plan(rows=16_000, queries=20, surprises=2).line(mechanism).radius
     with sealed(tmp_path / "s.db", mechanism=mechanism, **many) as holdout:
         answer = holdout.ask("sick > 0.5")
         assert holdout.promise.radius > 1.2 * free
@@ -57,13 +57,13 @@ def test_a_reopened_holdout_has_the_same_promise(tmp_path):
 
 
 def test_a_mechanism_tuned_for_groups_of_four_is_bound_to_the_column(tmp_path):
-    tuned = eh.plan(rows=2_000, queries=20, overfits=2, dependence=eh.Groups("home").of_counts({4: 1})).best.tuned
+    tuned = eh.plan(rows=2_000, queries=20, surprises=2, dependence=eh.Groups("home").of_counts({4: 1})).best.tuned
     with sealed(tmp_path / "s.db", mechanism=tuned, dependence=None) as holdout:
         assert holdout.mechanism.dependence.rows == 2_000
 
 
 def test_another_dependence_than_the_mechanisms_is_refused(tmp_path):
-    tuned = eh.plan(rows=2_000, queries=20, overfits=2).best.tuned
+    tuned = eh.plan(rows=2_000, queries=20, surprises=2).best.tuned
     with pytest.raises(HoldoutRejected, match=r"another dependence"):
         sealed(tmp_path / "s.db", mechanism=tuned)
 
@@ -108,7 +108,7 @@ class TestSeattleWeather:
     future = weather[weather["date"] >= "2014-01-15"]
 
     def create(self, path, dependence, **settings):
-        wanted = {"holdout": self.future, "training": self.past, "queries": 10, "overfits": 1} | settings
+        wanted = {"holdout": self.future, "training": self.past, "queries": 10, "surprises": 1} | settings
         return eh.Holdout.create(
             path, "weather", dependence=dependence, mechanism="guess_and_check", **settings_from(wanted)
         )
@@ -290,7 +290,7 @@ def test_a_pedigree_reaches_the_certificate(tmp_path):
     with eh.Holdout.create(
         tmp_path / "s.db", "genes", holdout=rows, dependence=family, mechanism="gaussian", queries=3
     ) as holdout:
-        groups = eh.plan(rows=1_600, queries=3, overfits=1, dependence=eh.Groups(4)).line("gaussian").radius
+        groups = eh.plan(rows=1_600, queries=3, surprises=1, dependence=eh.Groups(4)).line("gaussian").radius
         assert holdout.promise.radius <= groups * (1 + 1e-9)
         holdout.certificate().save(tmp_path / "c.json")
     assert verify_certificate(tmp_path / "c.json").ok

@@ -1,4 +1,4 @@
-"""Questions made of questions, asked of a holdout: all parts or none, one price, one interval that is true."""
+"""Queries made of queries, asked of a holdout: all parts or none, one price, one interval that is true."""
 
 import json
 
@@ -71,8 +71,8 @@ def test_the_bare_average_of_the_parts_is_that_of_the_sealed_rows(tmp_path):
     [
         Empirical(rows=ROWS, queries=20),
         GaussianMechanism(rows=ROWS, queries=20, scale=0.05),
-        GuessAndCheck(rows=ROWS, queries=20, overfits=5, tolerance=0.35, grid=20),
-        Thresholdout.tuned(rows=ROWS, queries=20, overfits=5),
+        GuessAndCheck(rows=ROWS, queries=20, surprises=5, tolerance=0.35, grid=20),
+        Thresholdout.tuned(rows=ROWS, queries=20, surprises=5),
     ],
     ids=lambda mechanism: mechanism.name,
 )
@@ -85,14 +85,14 @@ def test_every_mechanism_gives_intervals_that_contain_the_population(tmp_path, m
             assert answer.statement == holdout.promise.statement
 
 
-def test_a_derived_question_has_its_own_digest_and_its_parts_are_in_the_transcript(holdout):
+def test_a_derived_query_has_its_own_digest_and_its_parts_are_in_the_transcript(holdout):
     answer = holdout.ask(SPREAD)
-    listed = [entry["question"] for entry in holdout.transcript().to_rows()]
-    assert listed == [part.bind(holdout.schema).question for part in SPREAD.parts(holdout.schema)]
-    assert answer.question not in listed
+    listed = [entry["query"] for entry in holdout.transcript().to_rows()]
+    assert listed == [part.bind(holdout.schema).query for part in SPREAD.parts(holdout.schema)]
+    assert answer.query not in listed
     again = holdout.ask(SPREAD)
-    assert (again.question, again.value, again.charged, again.repeated) == (answer.question, answer.value, 0, True)
-    assert set(answer.to_dict()) == {"value", "low", "high", "source", "charged", "remaining", "question"}
+    assert (again.query, again.value, again.charged, again.repeated) == (answer.query, answer.value, 0, True)
+    assert set(answer.to_dict()) == {"value", "low", "high", "source", "charged", "remaining", "query"}
     assert answer.remaining == holdout.remaining
 
 
@@ -103,7 +103,7 @@ def test_a_part_that_occurs_twice_is_asked_once(holdout):
 
 
 def test_a_single_guess_is_rejected_and_guesses_for_the_parts_make_the_whole_free(alone):
-    with pytest.raises(QueryRejected, match="a variance is two questions and takes no guess of the whole"):
+    with pytest.raises(QueryRejected, match="a variance is two queries and takes no guess of the whole"):
         alone.ask(SPREAD, guess=100.0)
     with pytest.raises(QueryRejected, match="needs a prior estimate"):
         alone.ask(SPREAD)
@@ -122,8 +122,8 @@ def test_a_single_guess_is_rejected_and_guesses_for_the_parts_make_the_whole_fre
 
 
 def ask_until(holdout, left):
-    """Spend questions on trifles until so many are left."""
-    for k in range(holdout.remaining["questions"] - left):
+    """Spend queries on trifles until so many are left."""
+    for k in range(holdout.remaining["queries"] - left):
         holdout.ask(f"delay > {k}.5")
 
 
@@ -145,11 +145,11 @@ def test_where_the_budget_ends_between_the_parts_none_is_asked(tmp_path, query, 
 
 
 @pytest.mark.filterwarnings("ignore::everhold.NonAdaptiveWarning")
-def test_the_last_questions_of_the_budget_can_be_spent_on_all_parts(tmp_path):
+def test_the_last_queries_of_the_budget_can_be_spent_on_all_parts(tmp_path):
     with create(tmp_path, mechanism=Empirical(rows=ROWS, queries=8)) as holdout:
         ask_until(holdout, 4)
         assert holdout.ask(LINK).charged == 4
-        assert holdout.remaining == {"questions": 0}
+        assert holdout.remaining == {"queries": 0}
         assert holdout.ask(LINK).repeated  # what was answered stays answered
         assert holdout.ask("delay > 100").source == "refused"
         assert holdout.ask(mean("late = 1", given="delay > 100")).source == "refused"
@@ -157,7 +157,7 @@ def test_the_last_questions_of_the_budget_can_be_spent_on_all_parts(tmp_path):
 
 def test_whether_all_parts_are_answered_is_seen_from_the_public_state():
     """Not from whether the guesses hold: that would tell for nothing that one of them is wrong."""
-    mechanism = Thresholdout.tuned(rows=ROWS, queries=20, overfits=2)
+    mechanism = Thresholdout.tuned(rows=ROWS, queries=20, surprises=2)
     assert mechanism.surely_answers(State(asked=3, charged=0), 2) == 2
     assert mechanism.surely_answers(State(asked=3, charged=1), 2) == 1
     assert mechanism.surely_answers(State(asked=19, charged=0), 2) == 1
@@ -168,8 +168,8 @@ def test_whether_all_parts_are_answered_is_seen_from_the_public_state():
 
 
 @pytest.mark.filterwarnings("ignore::everhold.VacuousGuaranteeWarning")
-def test_one_overfit_left_refuses_two_parts_whatever_their_guesses_are(tmp_path):
-    mechanism = Thresholdout.tuned(rows=ROWS, queries=20, overfits=1)
+def test_one_surprise_left_refuses_two_parts_whatever_their_guesses_are(tmp_path):
+    mechanism = Thresholdout.tuned(rows=ROWS, queries=20, surprises=1)
     for name, training in [
         ("good", {**rows(0), "delay": rows(0)["delay"] + 1e-9}),
         ("bad", {**rows(1), "delay": rows(1)["delay"] + 500.0}),
@@ -188,14 +188,14 @@ def test_a_quote_is_what_then_happens(holdout, query):
     price = holdout.quote(query)
     assert len(holdout.transcript()) == 0
     answer = holdout.ask(query)
-    assert (price.question, price.refused, price.answered_before) == (answer.question, False, False)
+    assert (price.query, price.refused, price.answered_before) == (answer.query, False, False)
     assert answer.charged == price.charged_if_confirmed == 0
     farthest = max(answer.value - answer.low, answer.high - answer.value)
     assert farthest <= price.radius * (1 + 1e-9)
     assert price.charged_at_most == (1 if query is UA else len(query.parts(holdout.schema)))
     again = holdout.quote(query)
     assert (again.answered_before, again.charged_at_most, again.refused) == (True, 0, False)
-    if query is not UA:  # one question: what a new one would get
+    if query is not UA:  # one query: what a new one would get
         assert again.radius == pytest.approx(farthest)
 
 
@@ -229,7 +229,7 @@ def test_a_histogram_has_an_answer_for_each_bin(holdout):
     assert shares["missing"].low == 0.0
     assert "below -20" in shares.to_text()
     assert json.loads(json.dumps(shares.to_dict()))["bins"] == rows_of
-    with pytest.raises(QueryRejected, match="five questions"):
+    with pytest.raises(QueryRejected, match="five queries"):
         holdout.ask(query, guess=0.5)
 
 

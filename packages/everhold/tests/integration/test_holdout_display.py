@@ -27,7 +27,7 @@ def test_a_holdout_shows_its_promise_what_is_left_and_the_latest_answers(holdout
         holdout.ask(f"delay > {cut}")
     page = holdout._repr_html_()
     assert holdout.certificate().promise in text_of(page).replace("&#x27;", "'")
-    whole, left = holdout.mechanism.queries, holdout.remaining["questions"]
+    whole, left = holdout.mechanism.queries, holdout.remaining["queries"]
     assert f'<progress value="{left}" max="{whole}"></progress>' in page
     assert whole - left == 7
     assert [f"delay &gt; {cut}" in page for cut in range(7)] == [False, False, True, True, True, True, True]
@@ -36,12 +36,12 @@ def test_a_holdout_shows_its_promise_what_is_left_and_the_latest_answers(holdout
 
 def test_an_analyst_sees_what_is_left_to_them_and_only_their_own_answers(holdout):
     holdout.ask("delay > 1")
-    holdout.allot("team <a>", questions=4, charges=1)
+    holdout.allot("team <a>", queries=4, charges=1)
     analyst = holdout.analyst("team <a>")
     analyst.ask("delay > 2")
     page = analyst._repr_html_()
     assert "on behalf of team &lt;a&gt;" in page
-    assert '<progress value="3" max="4"></progress> 3 of 4 questions left' in page
+    assert '<progress value="3" max="4"></progress> 3 of 4 queries left' in page
     assert "delay &gt; 2" in page
     assert "delay &gt; 1" not in page
 
@@ -73,17 +73,17 @@ def test_status_promise_and_gates_are_records(holdout):
     assert not re.search(r">[0-9a-f]{13,}<", holdout.status()._repr_html_())  # hashes are short
 
 
-def test_rows_of_a_transcript_are_read_in_the_units_of_their_questions(tmp_path):
-    questions = [
+def test_rows_of_a_transcript_are_read_in_the_units_of_their_queries(tmp_path):
+    queries = [
         eh.mean("delay", low=-60, high=60),
         eh.difference(eh.mean("delay > 9"), eh.mean("delay > 0")),
         eh.mean("delay > 1"),
     ]
     with create(tmp_path, mechanism=guess_and_check()) as holdout:
-        answers = [holdout.ask(question) for question in questions]
+        answers = [holdout.ask(query) for query in queries]
         read = holdout.transcript().rows
         assert [(row["value"], row["low"], row["high"]) for row in read] == [(a.value, a.low, a.high) for a in answers]
         assert read[1]["value"] < 0.0
         assert [row["estimate"] for row in read] == pytest.approx([answer.value for answer in answers])
         told = holdout.unseal().rows
-        assert [row["sealed"] for row in told] == [holdout.ask(question).sealed for question in questions]
+        assert [row["sealed"] for row in told] == [holdout.ask(query).sealed for query in queries]

@@ -27,7 +27,7 @@ def spread(table):
     return np.var(np.clip(np.nan_to_num(table["delay"]) / 99, -1, 1))
 
 
-QUESTIONS = {
+QUERIES = {
     "text": ({}, lambda holdout: holdout.ask("delay > 1")),
     "predictions": ({}, lambda holdout: holdout.ask(eh.accuracy(np.zeros(ROWS), training=np.zeros(ROWS)))),
     "function": ({}, lambda holdout: holdout.ask(eh.mean(lambda t: t["late"] == 1, name="late"))),
@@ -76,11 +76,11 @@ def spend_all(holdout):
 
 
 @pytest.mark.parametrize("analyst", [None, "team-a"])
-@pytest.mark.parametrize("kind", QUESTIONS)
+@pytest.mark.parametrize("kind", QUERIES)
 def test_neither_a_repeat_nor_a_refusal_is_looked_at(tmp_path, kind, analyst):
-    wanted, ask = QUESTIONS[kind]
+    wanted, ask = QUERIES[kind]
     with create(tmp_path, **wanted) as holdout:
-        holdout.allot("team-a", questions=100, charges=10_000)
+        holdout.allot("team-a", queries=100, charges=10_000)
         asking = holdout if analyst is None else holdout.analyst(analyst)
         first = ask(asking)
         with blindfolded():
@@ -92,7 +92,7 @@ def test_neither_a_repeat_nor_a_refusal_is_looked_at(tmp_path, kind, analyst):
         assert {**again.to_dict(), "remaining": 0, "charged": 0} == {**first.to_dict(), "remaining": 0, "charged": 0}
         assert len(holdout.transcript()) == entries
     with create(tmp_path, "spent", **wanted) as holdout:
-        holdout.allot("team-a", questions=100, charges=10_000)
+        holdout.allot("team-a", queries=100, charges=10_000)
         asking = holdout if analyst is None else holdout.analyst(analyst)
         spend_all(holdout)
         before = holdout.status()
@@ -106,7 +106,7 @@ def test_neither_a_repeat_nor_a_refusal_is_looked_at(tmp_path, kind, analyst):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_refuses_by_what_is_public(tmp_path, name):
     wanted = {"mechanism": eh.Ladder(rows=ROWS, queries=3, grid=9)} if name == "ladder" else {"mechanism": name}
-    with create(tmp_path, queries=3, overfits=1, **wanted) as holdout:
+    with create(tmp_path, queries=3, surprises=1, **wanted) as holdout:
         spend_all(holdout)
         before = holdout.status()
         with blindfolded():
@@ -127,7 +127,7 @@ def test_the_ledger_does_not_grow_over_a_thousand_refusals(tmp_path):
         assert holdout.status()["ledger_head"]["sequence"] == 1
 
 
-def test_a_question_of_a_batch_that_is_refused_was_not_looked_at(tmp_path, monkeypatch):
+def test_a_query_of_a_batch_that_is_refused_was_not_looked_at(tmp_path, monkeypatch):
     """What an allotment still pays for depends on what the first ones cost, which is known after they were answered."""
     reader, plain = [], StoredRows.totals
 
@@ -139,28 +139,27 @@ def test_a_question_of_a_batch_that_is_refused_was_not_looked_at(tmp_path, monke
     texts = [f"delay > {k}" for k in range(12)]
     guesses = [None, 1.0, None, 1.0, None, None, 1.0, *[None] * 5]
     one_by_one = []
-    with create(tmp_path, "one by one", mechanism=guess_and_check(overfits=2)) as holdout:
-        holdout.allot("a", questions=12, charges=2)
+    with create(tmp_path, "one by one", mechanism=guess_and_check(surprises=2)) as holdout:
+        holdout.allot("a", queries=12, charges=2)
         for text, guess in zip(texts, guesses, strict=True):
             one_by_one.append(holdout.analyst("a").ask(text, guess=guess))
     reader.clear()
-    with create(tmp_path, mechanism=guess_and_check(overfits=2)) as holdout:
-        holdout.allot("a", questions=12, charges=2)
+    with create(tmp_path, mechanism=guess_and_check(surprises=2)) as holdout:
+        holdout.allot("a", queries=12, charges=2)
         answers = holdout.analyst("a").ask_many(texts, guesses=guesses)
         ledger = [
-            entry.question
-            for entry in all_entries(holdout._executor.ledger, holdout.status()["ledger_head"]["sequence"])
+            entry.query for entry in all_entries(holdout._executor.ledger, holdout.status()["ledger_head"]["sequence"])
         ]
-    answered = [answer.question for answer in answers if answer.source != "refused"]
+    answered = [answer.query for answer in answers if answer.source != "refused"]
     assert len(reader) == len(set(reader)) == len(answered)
     assert ledger[1:] == answered  # after the allotment
     assert 0 < len(answered) < len(texts)
     assert [(a.value, a.source) for a in answers] == [(a.value, a.source) for a in one_by_one]
 
 
-def test_a_refused_question_stays_open(tmp_path):
+def test_a_refused_query_stays_open(tmp_path):
     with create(tmp_path, **PRIVACY) as holdout:
-        holdout.allot("team-a", questions=9, charges=100)
+        holdout.allot("team-a", queries=9, charges=100)
         team = holdout.analyst("team-a")
         team.ask("delay > 0")
         assert team.ask("delay > 1").source == "refused"
@@ -171,7 +170,7 @@ def test_a_refused_question_stays_open(tmp_path):
         assert holdout.ask(eh.private_choose(["delay > 1", "delay > 2"], price=left)).charged == left
 
 
-def test_a_question_that_was_not_looked_at_is_not_answered(tmp_path):
+def test_a_query_that_was_not_looked_at_is_not_answered(tmp_path):
     """Between the look and the transaction others may spend; what the transaction finds is refused or answered anew."""
     with create(tmp_path, mechanism="gaussian", queries=2) as holdout:
         executor, plain = holdout._executor, StoredRows.totals

@@ -29,16 +29,16 @@ def test_a_relative_path_is_found_from_anywhere(tmp_path, monkeypatch):
         frozen = pickle.dumps(holdout)
     monkeypatch.chdir(os.sep)
     with pickle.loads(frozen) as other:
-        assert other.remaining["questions"] == 60
+        assert other.remaining["queries"] == 60
 
 
 def test_an_analyst_stays_one(tmp_path):
     with create(tmp_path) as holdout:
-        holdout.allot("ann", questions=2, charges=1)
+        holdout.allot("ann", queries=2, charges=1)
         with pickle.loads(pickle.dumps(holdout.analyst("ann"))) as other:
-            assert other.remaining["questions"] == 2
+            assert other.remaining["queries"] == 2
             other.ask("delay > 0")
-        assert holdout.analyst("ann").remaining["questions"] == 1
+        assert holdout.analyst("ann").remaining["queries"] == 1
 
 
 def test_copies_are_handles_of_the_same_holdout(tmp_path):
@@ -53,7 +53,7 @@ def test_workers_ask_the_same_budget(tmp_path):
         with get_context("spawn").Pool(1) as pool:
             asked = pool.apply(_ask, (holdout,))
         assert holdout.ask("delay > 0").value == asked
-        assert holdout.remaining["questions"] == 59
+        assert holdout.remaining["queries"] == 59
 
 
 def test_a_holdout_that_is_gone_is_not_found(tmp_path):

@@ -126,7 +126,7 @@ def test_interrupts_pass(holdout):
     assert len(holdout.transcript()) == 0
 
 
-BAD_QUESTIONS = [
+BAD_QUERIES = [
     "unknown > 1",
     "delay / 0 > 'x'",
     "carrier = delay",
@@ -143,11 +143,11 @@ BAD_QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize("question", BAD_QUESTIONS)
-def test_rejections_are_silent(holdout, question):
+@pytest.mark.parametrize("query", BAD_QUERIES)
+def test_rejections_are_silent(holdout, query):
     for ask in (holdout.ask, holdout.quote):
         with pytest.raises(EverholdError, match="nothing was charged") as caught:
-            ask(question)
+            ask(query)
         assert_silent(everything_said(caught.value))
     assert len(holdout.transcript()) == 0
 
@@ -176,9 +176,9 @@ def test_a_broken_engine_says_nothing(holdout, tmp_path):
     content = file.read_bytes()
     file.chmod(0o600)
     file.write_bytes(content[: len(content) // 2])
-    for question in ("delay > 1", mean(lambda table: table["delay"] > 1, name="x")):
+    for query in ("delay > 1", mean(lambda table: table["delay"] > 1, name="x")):
         with pytest.raises(EverholdError) as caught:
-            holdout.ask(question)
+            holdout.ask(query)
         assert_silent(everything_said(caught.value))
 
 

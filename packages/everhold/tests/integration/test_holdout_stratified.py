@@ -36,7 +36,7 @@ def by_rows(number, rng):
 
 
 def made(folder, training, sealed, **wanted):
-    wanted = {"queries": 20, "overfits": 3, "mechanism": "guess_and_check", **wanted}
+    wanted = {"queries": 20, "surprises": 3, "mechanism": "guess_and_check", **wanted}
     return eh.Holdout.create(folder / "h.db", "h", holdout=sealed, training=training, **settings_from(wanted))
 
 
@@ -137,7 +137,7 @@ def test_shares_are_declared_only_where_something_is_promised_for_them(tmp_path,
          "g": np.arange(3_000) // 2 + 5_000 * side} for side in (0, 1)
     ]  # fmt: skip
     with pytest.raises(eh.HoldoutRejected, match=message):
-        made(tmp_path, *both, **{"stratified": "c", "allow_vacuous": True, "overfits": None, **wanted})
+        made(tmp_path, *both, **{"stratified": "c", "allow_vacuous": True, "surprises": None, **wanted})
     with pytest.raises(eh.HoldoutNotFound):
         eh.Holdout.open(tmp_path / "h.db", "h")
 
@@ -173,7 +173,7 @@ def test_the_certificate_says_for_which_shares_it_holds_and_verifies(tmp_path):
     assert any("the values of 'y' in the same shares" in said for said in document["assumptions"]["always"])
     assert any("How common the values of 'y'" in said for said in document["not_promised"]["items"])
     assert "column that the table was split by" in page
-    assert "the population's value of a question is then the one for such rows" in document["theorem"]["says"]
+    assert "the population's value of a query is then the one for such rows" in document["theorem"]["says"]
     for ending in ("json", "html"):
         certificate.save(tmp_path / f"c.{ending}")
         assert verify_certificate(tmp_path / f"c.{ending}", public_key=certificate.public_key).ok

@@ -58,15 +58,15 @@ def vector(table):
 
 
 PREDICTIONS = np.zeros(ROWS, dtype=int)
-QUESTIONS = {
+QUERIES = {
     "guess": lambda free, _, value: free.ask("late = 1", guess=value),
     "guess in a range": lambda free, _, value: free.ask(eh.mean("delay", low=-60, high=180), guess=value),
     "guess of a quote": lambda free, _, value: free.quote("late = 1", guess=value),
     "guesses": lambda free, _, value: free.ask_many(["late = 1"], guesses=value),
     "one of the guesses": lambda free, _, value: free.ask_many(["late = 1"], guesses=[value]),
-    "questions": lambda free, _, value: free.ask_many(value),
-    "one of the questions": lambda free, _, value: free.ask_many([value]),
-    "question": lambda free, _, value: free.ask(value),
+    "queries": lambda free, _, value: free.ask_many(value),
+    "one of the queries": lambda free, _, value: free.ask_many([value]),
+    "query": lambda free, _, value: free.ask(value),
     "text of a mean": lambda free, _, value: free.ask(eh.mean(value)),
     "low": lambda free, _, value: free.ask(eh.mean("delay", low=value, high=180)),
     "high": lambda free, _, value: free.ask(eh.variance("delay", low=-60, high=value)),
@@ -92,8 +92,8 @@ QUESTIONS = {
     "sensitivity": lambda _, paid, value: paid.ask(low_sensitivity(lambda table: float(half(table).mean()), value)),
     "delta": lambda _, paid, value: paid.spent(delta=value),
     "analyst": lambda _, paid, value: paid.analyst(value),
-    "limit of an analyst": lambda _, paid, value: paid.allot("a", questions=value),
-    "name of an analyst": lambda _, paid, value: paid.allot(value, questions=1),
+    "limit of an analyst": lambda _, paid, value: paid.allot("a", queries=value),
+    "name of an analyst": lambda _, paid, value: paid.allot(value, queries=1),
 }
 
 
@@ -124,11 +124,11 @@ def is_spoken(fault):
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning", BEFORE_NUMPY_2_3)
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_arguments_of_questions_end_in_typed_errors(holdouts, question):
+@pytest.mark.parametrize("query", QUERIES)
+def test_arguments_of_queries_end_in_typed_errors(holdouts, query):
     for what, value in NASTY.items():
         before = [holdout.status()["charged"] for holdout in holdouts]
-        fault = fault_of(lambda value=value: QUESTIONS[question](*holdouts, value))
+        fault = fault_of(lambda value=value: QUERIES[query](*holdouts, value))
         assert is_spoken(fault), (what, fault)
         assert len(str(fault)) < 1_000, what
         if fault is not None:
@@ -143,7 +143,7 @@ def test_a_guess_that_is_no_number_is_rejected(holdouts, guess):
 
 def test_guesses_of_numpy_are_numbers(holdouts):
     for number, guess in enumerate([np.int8(1), np.float16(0.5), np.float32(0.5), np.float64(0.5)]):
-        assert holdouts[0].quote(f"delay > {number}", guess=guess).question
+        assert holdouts[0].quote(f"delay > {number}", guess=guess).query
 
 
 @pytest.mark.parametrize("guesses", [0.5, "0.5", np.array(0.5), {"late = 1": 0.5}])
@@ -156,7 +156,7 @@ WISHES = (
     "queries",
     "confidence",
     "seed",
-    "overfits",
+    "surprises",
     "slack",
     "label",
     "row_id",
@@ -172,7 +172,7 @@ def test_requests_end_in_typed_errors(tmp_path, monkeypatch, wanted):
     monkeypatch.chdir(tmp_path)
     for number, (what, value) in enumerate(NASTY.items()):
         requested = {"mechanism": "gaussian", "queries": 3, "allow_vacuous": True, "holdout": rows(0, 120)}
-        if wanted in ("overfits", "slack"):
+        if wanted in ("surprises", "slack"):
             requested |= {"mechanism": "guess_and_check", "training": rows(1, 120)}
         place = {"storage": f"{tmp_path}/s.db", "name": f"h{number}"}
         fault = fault_of(

@@ -35,7 +35,7 @@ def test_functions_of_a_rows_place_are_refused_without_training_rows(tmp_path):
     with split(tmp_path, training=None) as holdout:
         with pytest.raises(QueryRejected, match=r"changes with the other rows.*nothing was charged"):
             holdout.ask(eh.mean(by_place))
-        assert holdout.remaining == {"questions": 2}
+        assert holdout.remaining == {"queries": 2}
 
 
 def test_gradients_of_a_rows_place_are_refused_without_training_rows(tmp_path):

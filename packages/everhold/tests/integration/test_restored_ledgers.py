@@ -15,7 +15,7 @@ from everhold.mechanisms import State
 from everhold.mechanisms.labels import DEAREST, in_millionths
 from everhold.randomness import SecureNoise
 
-QUESTION = "delay > 15"
+QUERY = "delay > 15"
 NOISE = GaussianMechanism(rows=ROWS, queries=30, scale=0.02)
 RELEASES = {
     "gaussian": NOISE,
@@ -25,7 +25,7 @@ RELEASES = {
 
 
 def create_thresholdout(folder):
-    return create(folder, holdout=rows(0, 50_000), mechanism="thresholdout", queries=30, overfits=4)
+    return create(folder, holdout=rows(0, 50_000), mechanism="thresholdout", queries=30, surprises=4)
 
 
 def saved(folder, name):
@@ -55,15 +55,15 @@ def set_back(tmp_path):
         first = study.ask("delay > 0").value
     saved(tmp_path, "old.db")
     with opened(tmp_path) as study:
-        newest = [study.ask(text).value for text in (QUESTION, "delay > 30")]
+        newest = [study.ask(text).value for text in (QUERY, "delay > 30")]
     saved(tmp_path, "newest.db")
     restore(tmp_path, "old.db")
     return tmp_path, first, newest
 
 
 def answers_of_one_state(executor, times):
-    """The same question asked on the same state again and again, by the very steps of the ledger's transaction."""
-    state, ready = executor.state(), executor.compiler.batch([QUESTION], None)
+    """The same query asked on the same state again and again, by the very steps of the ledger's transaction."""
+    state, ready = executor.state(), executor.compiler.batch([QUERY], None)
     seen, fingerprints = ready.evaluate(executor.sealed, [0]), [ready.asked[0].fingerprint]
 
     def step():
@@ -86,14 +86,14 @@ def test_noise_that_is_drawn_anew_is_averaged_away_by_restores(tmp_path, monkeyp
     monkeypatch.setattr(everhold.asking.query_executor, "noise_for", lambda *_, **__: SecureNoise())
     with create(tmp_path, mechanism=NOISE, training=None) as study:
         values = answers_of_one_state(study._executor, 10_000)
-        asked = study._executor.compiler.prepare([QUESTION], None)[0].bound
+        asked = study._executor.compiler.prepare([QUERY], None)[0].bound
         truth = study._executor.sealed.totals([asked])[0, 0] / NOISE.steps
     assert len(set(values)) > 9_000
     assert abs(fmean(values) - truth) < 5 * NOISE.scale / 100  # the noise of one answer is a hundred times as large
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "thresholdout", "privacy_budget", "ladder"])
-def test_the_same_question_on_a_full_copy_gets_the_same_answer(tmp_path, mechanism):
+def test_the_same_query_on_a_full_copy_gets_the_same_answer(tmp_path, mechanism):
     if mechanism == "thresholdout":
         create_thresholdout(tmp_path).close()
     else:
@@ -102,13 +102,13 @@ def test_the_same_question_on_a_full_copy_gets_the_same_answer(tmp_path, mechani
     before, values = head_file(tmp_path).read_bytes(), []
     for _ in range(5):
         with opened(tmp_path) as study:
-            values.append(study.ask(QUESTION, guess=0.9 if mechanism == "thresholdout" else None).value)
+            values.append(study.ask(QUERY, guess=0.9 if mechanism == "thresholdout" else None).value)
         restore(tmp_path, "old.db")
         head_file(tmp_path).write_bytes(before)
     assert len(set(values)) == 1
 
 
-def test_different_questions_and_states_get_different_noise(tmp_path):
+def test_different_queries_and_states_get_different_noise(tmp_path):
     with create(tmp_path, mechanism=NOISE, training=None) as study:
         same_rows = ["delay > 15", "(delay > 15) and (delay > 14)", "delay >= 15"]
         assert len({study.ask(text).value for text in same_rows}) == len(same_rows)
@@ -126,13 +126,13 @@ def test_different_questions_and_states_get_different_noise(tmp_path):
         lambda study: study.transcript(),
         lambda study: study.spent(),
         lambda study: study.certificate(),
-        lambda study: study.allot("team-a", questions=3),
+        lambda study: study.allot("team-a", queries=3),
     ],
 )
 def test_an_open_holdout_notices_that_its_ledger_was_set_back(tmp_path, use):
     with create(tmp_path, mechanism=NOISE) as study:
         study.ask("delay > 0")
-        study.ask(QUESTION)
+        study.ask(QUERY)
         reached = study._executor.ledger.head_file.find()
         newer = type(reached)(0, reached.sequence + 1, "ab" * 32, reached.asked + 1, reached.charged + 1)
         study._executor.ledger.head_file.replace(newer)
@@ -151,10 +151,10 @@ def test_a_file_that_takes_the_place_of_the_open_one_is_asked_and_not_the_one_th
     create(tmp_path, mechanism=NOISE).close()
     saved(tmp_path, "old.db")
     with opened(tmp_path) as study:
-        newest = study.ask(QUESTION).value
+        newest = study.ask(QUERY).value
         moved(tmp_path, "gone.db")
         with pytest.raises(Unavailable, match=r"'study\.db' is gone.*nothing was answered"):
-            study.ask(QUESTION)
+            study.ask(QUERY)
         assert not (tmp_path / "study.db").exists()  # nor was an empty one made
         shutil.copy(tmp_path / "old.db", tmp_path / "study.db")
         for _ in range(2):
@@ -165,7 +165,7 @@ def test_a_file_that_takes_the_place_of_the_open_one_is_asked_and_not_the_one_th
         for old, new in moved_back.items():
             if (tmp_path / old).exists():
                 (tmp_path / old).rename(tmp_path / new)
-        assert study.ask(QUESTION).value == newest
+        assert study.ask(QUERY).value == newest
 
 
 def test_an_older_database_is_refused_and_says_what_to_do(set_back):
@@ -174,17 +174,17 @@ def test_an_older_database_is_refused_and_says_what_to_do(set_back):
         opened(folder)
     restore(folder, "newest.db")
     with opened(folder) as study:
-        assert study.ask(QUESTION).repeated
+        assert study.ask(QUERY).repeated
 
 
 def test_a_recovery_counts_the_lost_answers_as_spent(set_back):
     folder, first, newest = set_back
     with Holdout.open(folder / "study.db", "study", recover=True) as study:
-        assert study.status()["lost"] == {"recoveries": 1, "questions": 2, "charges": 2}
-        assert study.remaining == {"questions": 27}
-        again = study.ask(QUESTION)
+        assert study.status()["lost"] == {"recoveries": 1, "queries": 2, "charges": 2}
+        assert study.remaining == {"queries": 27}
+        again = study.ask(QUERY)
         assert (again.repeated, again.value == newest[0], study.ask("delay > 0").value) == (False, False, first)
-        assert [row["asked"] for row in study.transcript().to_rows()] == ["mean of delay > 0", f"mean of {QUESTION}"]
+        assert [row["asked"] for row in study.transcript().to_rows()] == ["mean of delay > 0", f"mean of {QUERY}"]
         certificate = study.certificate()
         certificate.save(folder / "c.html")
     assert verify_certificate(folder / "c.html").findings == ()
@@ -197,16 +197,16 @@ def test_a_recovery_counts_the_lost_answers_as_spent(set_back):
 def test_a_second_recovery_goes_beyond_the_first(set_back):
     folder, _, _ = set_back
     with Holdout.open(folder / "study.db", "study", recover=True) as study:
-        study.ask(QUESTION)
+        study.ask(QUERY)
     restore(folder, "old.db")
     with Holdout.open(folder / "study.db", "study", recover=True) as study:
-        assert study.status()["lost"] == {"recoveries": 1, "questions": 3, "charges": 3}
-        assert study.remaining == {"questions": 26}
+        assert study.status()["lost"] == {"recoveries": 1, "queries": 3, "charges": 3}
+        assert study.remaining == {"queries": 26}
 
 
 def test_recovering_what_was_not_lost_changes_nothing(tmp_path):
     with create(tmp_path, mechanism=NOISE) as study:
-        study.ask(QUESTION)
+        study.ask(QUERY)
     with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
         assert "lost" not in study.status()
         assert study._executor.ledger.head().sequence == 1
@@ -214,19 +214,19 @@ def test_recovering_what_was_not_lost_changes_nothing(tmp_path):
 
 def test_a_missing_head_file_is_refused_and_a_recovery_spends_all_that_is_left(tmp_path):
     with create(tmp_path, mechanism=NOISE) as study:
-        first = study.ask(QUESTION).value
+        first = study.ask(QUERY).value
     head_file(tmp_path).unlink()
     with pytest.raises(IntegrityError, match=r"ledger\.head.*is missing or was altered"):
         opened(tmp_path)
     with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
-        assert study.remaining == {"questions": 0}
-        assert study.ask(QUESTION).value == first
+        assert study.remaining == {"queries": 0}
+        assert study.ask(QUERY).value == first
         assert study.ask("delay > 30").source == "refused"
 
 
 def test_a_head_file_of_another_key_or_altered_is_as_good_as_none(tmp_path):
     with create(tmp_path, mechanism=NOISE) as study:
-        study.ask(QUESTION)
+        study.ask(QUERY)
     content = head_file(tmp_path).read_bytes()
     head_file(tmp_path).write_bytes(content.replace(b'"charged":', b'"charged":1'))
     with pytest.raises(IntegrityError):
@@ -235,7 +235,7 @@ def test_a_head_file_of_another_key_or_altered_is_as_good_as_none(tmp_path):
 
 def test_a_head_write_that_was_cut_short_is_no_fault(tmp_path):
     with create(tmp_path, mechanism=NOISE) as study:
-        study.ask(QUESTION)
+        study.ask(QUERY)
         study.ask("delay > 0")
     content = bytearray(head_file(tmp_path).read_bytes())
     newest = content.find(b'"sequence":2') // 512
@@ -252,7 +252,7 @@ def test_two_ledgers_that_went_different_ways_are_not_mixed_up(tmp_path):
     saved(tmp_path, "old.db")
     before = head_file(tmp_path).read_bytes()
     with opened(tmp_path) as study:
-        study.ask(QUESTION)
+        study.ask(QUERY)
     here = head_file(tmp_path).read_bytes()
     restore(tmp_path, "old.db")
     head_file(tmp_path).write_bytes(before)
@@ -271,10 +271,10 @@ def test_a_noisy_threshold_never_comes_into_force_again(tmp_path):
         threshold = study._executor.state().carried_noise
     saved(tmp_path, "old.db")
     with opened(tmp_path) as study:
-        assert study.ask(QUESTION, guess=0.9).charged == 1
+        assert study.ask(QUERY, guess=0.9).charged == 1
     restore(tmp_path, "old.db")
     with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
-        assert study.remaining == {"questions": 28, "overfits": 2}  # one was lost, and the epoch in progress has ended
+        assert study.remaining == {"queries": 28, "surprises": 2}  # one was lost, and the epoch in progress has ended
         assert study._executor.state().carried_noise != threshold
 
 
@@ -283,7 +283,7 @@ def test_guess_and_check_goes_on_and_what_a_lost_surprise_told_counts_as_the_dea
         study.ask("delay > 0")
     saved(tmp_path, "old.db")
     with opened(tmp_path) as study:
-        study.ask(QUESTION, guess=0.99)
+        study.ask(QUERY, guess=0.99)
         there, price = study._executor.state(), study.quote()
     restore(tmp_path, "old.db")
     with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
@@ -301,7 +301,7 @@ def test_a_part_of_sample_splitting_is_used_once(tmp_path):
         pass
     saved(tmp_path, "old.db")
     with opened(tmp_path) as study:
-        study.ask(QUESTION)
+        study.ask(QUERY)
     restore(tmp_path, "old.db")
     with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
         assert study._executor.state() == State(1, 1)
@@ -321,18 +321,18 @@ def test_a_leaderboard_that_lost_its_best_cannot_go_on(tmp_path):
 
 def test_lost_spending_of_analysts_cannot_be_spent_twice(tmp_path):
     with create(tmp_path, mechanism=NOISE) as study:
-        study.allot("team-a", questions=5)
+        study.allot("team-a", queries=5)
         study.analyst("team-a").ask("delay > 0")
     saved(tmp_path, "old.db")
     with opened(tmp_path) as study:
-        study.analyst("team-a").ask(QUESTION)
+        study.analyst("team-a").ask(QUERY)
     restore(tmp_path, "old.db")
     with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
         assert study.allotments()["team-a"].to_dict() | {"analyst": 0} == {
-            "analyst": 0, "asked": 1, "questions": 1, "charged": 1, "charges": 1,
+            "analyst": 0, "asked": 1, "queries": 1, "charged": 1, "charges": 1,
         }  # fmt: skip
         assert study.analyst("team-a").ask("delay > 30").source == "refused"
-        study.allot("team-a", questions=5)
+        study.allot("team-a", queries=5)
         assert study.analyst("team-a").ask("delay > 30").charged == 1
         assert verify_findings(study) == ()
 
@@ -370,7 +370,7 @@ def test_the_shell_recovers(set_back):
         return subprocess.run([*program, *command], capture_output=True, text=True, cwd=folder, check=False)
 
     assert run("ledger", "verify", "study.db", "study").returncode == 7
-    assert run("ask", "study.db", "study", "--mean", QUESTION).returncode == 7
+    assert run("ask", "study.db", "study", "--mean", QUERY).returncode == 7
     recovered = run("ledger", "recover", "study.db", "study", "--format", "json")
-    assert (recovered.returncode, '"questions": 2' in recovered.stdout) == (0, True)
+    assert (recovered.returncode, '"queries": 2' in recovered.stdout) == (0, True)
     assert run("ledger", "verify", "study.db", "study").returncode == 0

@@ -43,10 +43,10 @@ def search_of(holdout, **options):
     return SealedSearchCV(TREE, SPACE, holdout=holdout, **{"n_iter": 4, "cv": 3, "random_state": 0, **options})
 
 
-def test_one_question_for_each_configuration(holdout):
-    before = holdout.remaining["questions"]
+def test_one_query_for_each_configuration(holdout):
+    before = holdout.remaining["queries"]
     search = search_of(holdout).fit(*holdout.training_rows())
-    assert before - holdout.remaining["questions"] == len(search.cv_results_["params"]) == 4
+    assert before - holdout.remaining["queries"] == len(search.cv_results_["params"]) == 4
     assert len(holdout.transcript()) == 4
     assert not search.budget_ended_
 
@@ -122,8 +122,8 @@ def test_the_truly_best_one_is_always_among_those_that_may_be(greater):
 def test_a_loss_is_better_when_it_is_lower(holdout):
     rows, labels = holdout.training_rows()
     error = search_of(holdout, metric="error", n_iter=6).fit(rows, labels)
-    accuracy = search_of(holdout, n_iter=6).fit(rows, labels)  # the same questions the other way round: all are free
-    assert holdout.remaining["questions"] == 54
+    accuracy = search_of(holdout, n_iter=6).fit(rows, labels)  # the same queries the other way round: all are free
+    assert holdout.remaining["queries"] == 54
     assert error.best_params_ == accuracy.best_params_
     assert error.best_score_ == pytest.approx(accuracy.best_score_ - 1.0)
     assert np.all(error.cv_results_["mean_test_score"] <= 0.0)
@@ -150,7 +150,7 @@ def test_without_refit_there_is_a_table_and_no_model(holdout):
 
 def test_it_stops_when_the_budget_ends_and_says_so(tmp_path):
     with create(tmp_path, mechanism=mechanism(queries=5)) as whole:
-        whole.allot("search", questions=5, charges=3)
+        whole.allot("search", queries=5, charges=3)
         holdout = whole.analyst("search")
         rows, labels = holdout.training_rows()
         with pytest.warns(EverholdWarning, match=r"the budget ended after (\d+) of 9 configurations"):
@@ -229,12 +229,12 @@ def test_clones_and_pickles_ask_the_same_holdout(holdout):
 
 
 def test_an_analyst_pays_from_their_allotment(holdout):
-    holdout.allot("ann", questions=3)
+    holdout.allot("ann", queries=3)
     ann = holdout.analyst("ann")
     with pytest.warns(EverholdWarning, match="the budget ended after 3 of 5"):
         search_of(ann, n_iter=5).fit(*holdout.training_rows())
-    assert ann.remaining["questions"] == 0
-    assert holdout.remaining["questions"] == 57
+    assert ann.remaining["queries"] == 0
+    assert holdout.remaining["queries"] == 57
 
 
 def test_rows_of_ones_own_make_guesses_of_ones_own(holdout):
@@ -249,7 +249,7 @@ def test_rows_of_ones_own_make_guesses_of_ones_own(holdout):
 def test_folds_keep_the_groups_of_the_holdout_together(tmp_path):
     patients = np.repeat(np.arange(400), 5)
     tables = [{**points(seed), "patient": patients + 1_000 * seed} for seed in (0, 1)]
-    wanted = {"mechanism": "guess_and_check", "queries": 20, "overfits": 1, "dependence": eh.Groups("patient")}
+    wanted = {"mechanism": "guess_and_check", "queries": 20, "surprises": 1, "dependence": eh.Groups("patient")}
     with create(tmp_path, holdout=tables[0], training=tables[1], **wanted) as holdout:
         search = search_of(holdout, n_iter=1, cv=4)
         rows, labels = holdout.training_rows()
@@ -309,7 +309,7 @@ def test_workers_share_the_budget_of_the_scorer(holdout):
     grid = {"max_depth": [1, 2, 3, 4]}
     search = GridSearchCV(TREE, grid, cv=2, scoring=SealedScorer(holdout, "error"), n_jobs=2, error_score="raise")
     search.fit(rows, labels)
-    assert holdout.remaining["questions"] == 60 - 8
+    assert holdout.remaining["queries"] == 60 - 8
     assert np.all(search.cv_results_["mean_test_score"] < 0.0)
     left = holdout.remaining
     clone(search).set_params(n_jobs=None).fit(rows, labels)
@@ -317,7 +317,7 @@ def test_workers_share_the_budget_of_the_scorer(holdout):
 
 
 def test_the_scorer_raises_when_the_budget_ends(tmp_path):
-    with create(tmp_path, mechanism=mechanism(queries=2, overfits=1, tolerance=0.08)) as holdout:
+    with create(tmp_path, mechanism=mechanism(queries=2, surprises=1, tolerance=0.08)) as holdout:
         rows, labels = holdout.training_rows()
         wide = {"max_depth": list(range(1, 30)), "min_samples_leaf": list(range(1, 12))}
         search = GridSearchCV(TREE, wide, cv=2, scoring=SealedScorer(holdout), error_score="raise")
@@ -354,7 +354,7 @@ def test_all_configurations_are_one_step_and_can_all_be_told(tmp_path):
         rows, labels = holdout.training_rows()
         told = search_of(holdout, n_iter=6, cv=2, reveal="all").fit(rows, labels)
         assert set(told.cv_results_["answer_source"]) == {"chosen"}
-        assert (holdout.remaining["overfits"], told.cv_results_["answer_charged"].sum()) == (3, 0)
+        assert (holdout.remaining["surprises"], told.cv_results_["answer_charged"].sum()) == (3, 0)
         widths = told.cv_results_["answer_high"] - told.cv_results_["answer_low"]
         checked = search_of(holdout, n_iter=6, cv=2, random_state=5).fit(rows, labels)
         later = checked.cv_results_["answer_high"] - checked.cv_results_["answer_low"]
@@ -387,12 +387,12 @@ def test_a_declared_space_is_searched_for_nothing(tmp_path):
 
 def test_of_a_search_the_best_alone_can_be_told(tmp_path):
     with create(tmp_path, mechanism=None) as holdout:
-        before = holdout.remaining["overfits"]
+        before = holdout.remaining["surprises"]
         search = search_of(holdout, n_iter=6, cv=2, reveal="best").fit(*holdout.training_rows())
         choice = search.best_answer_
         assert (search.best_index_, search.best_score_) == (choice.index, choice.value)
         assert choice.low < choice.value < choice.high
         assert choice.regret > 0.0
         assert set(search.cv_results_["answer_source"]) == {"not told"}
-        assert holdout.remaining["overfits"] == before
+        assert holdout.remaining["surprises"] == before
         assert hasattr(search.best_estimator_, "tree_")

@@ -18,7 +18,7 @@ from everhold.ledger.chain import canonical
 from everhold.ledger.head_file import HeadFile
 from everhold.sealing.keys import StewardKey
 
-QUESTIONS = [f"delay > {cut}" for cut in range(10)]
+QUERIES = [f"delay > {cut}" for cut in range(10)]
 FORGED = {"value": 0.123, "low": 0.1, "high": 0.2}
 EDITS = 200
 
@@ -27,8 +27,8 @@ EDITS = 200
 def study(tmp_path):
     """Answers of all kinds; returns the folder and what was answered."""
     with copied(tmp_path, mechanism="privacy_budget", queries=60) as made:
-        made.allot("team-a", questions=20)
-        answers = {text: made.ask(text).value for text in QUESTIONS}
+        made.allot("team-a", queries=20)
+        answers = {text: made.ask(text).value for text in QUERIES}
         made.analyst("team-a").ask("delay > 50")
         made.ask(variance("delay", low=-60, high=60))
         made.ask(private_quantile("delay", quantile=0.5, low=-60, high=60, bins=20))
@@ -57,12 +57,12 @@ def forge(folder):
 
 
 USES = {
-    "a repeat": lambda study: study.ask(QUESTIONS[0]),
-    "a repeat of an analyst": lambda study: study.analyst("team-a").ask(QUESTIONS[0]),
-    "a batch": lambda study: study.ask_many(["delay > 99", QUESTIONS[3]]),
-    "a derived question": lambda study: study.ask(variance("delay", low=-60, high=60)),
+    "a repeat": lambda study: study.ask(QUERIES[0]),
+    "a repeat of an analyst": lambda study: study.analyst("team-a").ask(QUERIES[0]),
+    "a batch": lambda study: study.ask_many(["delay > 99", QUERIES[3]]),
+    "a derived query": lambda study: study.ask(variance("delay", low=-60, high=60)),
     "a purchase": lambda study: study.ask(private_quantile("delay", quantile=0.5, low=-60, high=60, bins=20)),
-    "a quote": lambda study: study.quote(QUESTIONS[0]),
+    "a quote": lambda study: study.quote(QUERIES[0]),
     "the transcript": lambda study: study.transcript(),
     "allotments": lambda study: study.allotments(),
     "what was spent": lambda study: study.spent(),
@@ -78,27 +78,27 @@ def test_a_forged_stored_answer_is_never_served(study, use):
         USES[use](forged)
 
 
-def test_an_answer_of_another_question_is_never_served(study):
+def test_an_answer_of_another_query_is_never_served(study):
     folder, _ = study
     edit(
         folder,
-        ("UPDATE entries SET question = printf('%064d', sequence) WHERE sequence = 2",),
-        ("UPDATE entries SET question = (SELECT question FROM entries WHERE sequence = 3) || 'x' WHERE sequence = 3",),
+        ("UPDATE entries SET query = printf('%064d', sequence) WHERE sequence = 2",),
+        ("UPDATE entries SET query = (SELECT query FROM entries WHERE sequence = 3) || 'x' WHERE sequence = 3",),
     )
     with opened(folder) as forged, pytest.raises(IntegrityError):
-        forged.ask(QUESTIONS[0])
+        forged.ask(QUERIES[0])
 
 
 MISSING = {
     "deleted": [("DELETE FROM entries WHERE sequence = 2",)],
-    "about something else": [("UPDATE entries SET question = ? WHERE sequence = 2", "ab" * 32)],
+    "about something else": [("UPDATE entries SET query = ? WHERE sequence = 2", "ab" * 32)],
     "another holdout's": [
         ("PRAGMA foreign_keys = OFF",),
         ("UPDATE entries SET holdout_id = ? WHERE sequence = 2", "ab" * 16),
     ],
     "replaced": [
         ("CREATE TABLE kept AS SELECT * FROM entries WHERE sequence = 2",),
-        ("UPDATE kept SET question = ?", "ab" * 32),
+        ("UPDATE kept SET query = ?", "ab" * 32),
         ("DELETE FROM entries WHERE sequence = 2",),
         ("INSERT INTO entries SELECT * FROM kept",),
     ],
@@ -111,15 +111,15 @@ def test_a_missing_entry_is_an_error_and_not_fresh_noise(study, how, still_open)
     folder, _ = study
     if still_open:
         asking = opened(folder)
-        asking.ask(QUESTIONS[1])  # all entries were counted, and are remembered
+        asking.ask(QUERIES[1])  # all entries were counted, and are remembered
         edit(folder, *MISSING[how])
     else:
         edit(folder, *MISSING[how])
         asking = opened(folder)
     with asking:
         with pytest.raises(IntegrityError, match="entries that were written"):
-            asking.ask(QUESTIONS[0])
-        if still_open:  # it remembers what was asked, and reads nothing again for another question
+            asking.ask(QUERIES[0])
+        if still_open:  # it remembers what was asked, and reads nothing again for another query
             asking.ask("delay > 77")
             with pytest.raises(IntegrityError):
                 asking.certificate()
@@ -129,9 +129,9 @@ def test_a_missing_entry_is_an_error_and_not_fresh_noise(study, how, still_open)
 
 def test_many_writers_do_not_take_each_other_for_forgers(tmp_path):
     with create(tmp_path, mechanism="privacy_budget", queries=60) as one, opened(tmp_path) as other:
-        values = [asking.ask(text).value for text in QUESTIONS for asking in (one, other)]
+        values = [asking.ask(text).value for text in QUERIES for asking in (one, other)]
         assert values[::2] == values[1::2]
-        assert other.certificate().ledger_head[0] == len(QUESTIONS)
+        assert other.certificate().ledger_head[0] == len(QUERIES)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_an_odd_version_is_an_error_of_its_own(study, statement):
     with pytest.raises(EverholdError):
         opened(folder)
     with pytest.raises(EverholdError):
-        create(folder, "another", again=True)
+        create(folder, "another", allow_resealing=True)
 
 
 SETTINGS = {
@@ -186,7 +186,7 @@ def random_edit(chance, folder):
         if kind == "cut":
             return kind, ("DELETE FROM entries WHERE sequence > ?", chance.randint(0, 11))
         if kind == "copy":
-            copied = ", ".join({"sequence": "99", "question": f"'{'cd' * 32}'"}.get(c, c) for c in tables["entries"])
+            copied = ", ".join({"sequence": "99", "query": f"'{'cd' * 32}'"}.get(c, c) for c in tables["entries"])
             return kind, (f"INSERT INTO entries SELECT {copied} FROM entries WHERE sequence = 2",)
         if kind == "head":
             return kind, ("UPDATE head SET charged = 0, sequence = 0",)
@@ -214,7 +214,7 @@ def report_of(folder, secrets):
 def test_hundreds_of_edits_are_all_found_and_none_is_served(study, tmp_path_factory):
     folder, answers = study
     with opened(folder) as asking:
-        asking.ask(QUESTIONS[0])
+        asking.ask(QUERIES[0])
         secrets = asking._folder, asking._executor.key.seal_key
         public_key = asking._executor.key.public_key
     assert StewardKey.load(secrets[0] / "steward.key", public_key=public_key).seal_key == secrets[1]
@@ -236,7 +236,7 @@ def test_hundreds_of_edits_are_all_found_and_none_is_served(study, tmp_path_fact
             undetected += [kind] if report_of(folder, secrets) else []
         try:
             with opened(folder) as asking:
-                served = {text: asking.ask(text) for text in QUESTIONS[::5]}
+                served = {text: asking.ask(text) for text in QUERIES[::5]}
         except EverholdError as fault:
             outcomes[type(fault).__name__] += 1
         else:

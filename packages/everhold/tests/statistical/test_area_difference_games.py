@@ -17,7 +17,7 @@ from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.area import area_of
 from everhold.randomness import SeededNoise
 
-MECHANISM = GuessAndCheck.tuned(rows=ROWS, queries=5, overfits=3, confidence=0.8, training_rows=ROWS)
+MECHANISM = GuessAndCheck.tuned(rows=ROWS, queries=5, surprises=3, confidence=0.8, training_rows=ROWS)
 
 
 def told_of(state, procedure, seen, guess):

@@ -18,7 +18,7 @@ from everhold.randomness import SeededNoise
 
 ROWS, SHIFT = 400, np.array([1.0, 0.5, 0.0])
 POPULATIONS = {"rare": (0.06, 0.0), "rare, tied": (0.06, 1.0), "equal": (0.5, 0.0), "equal, tied": (0.5, 1.0)}
-MECHANISM = GuessAndCheck.tuned(rows=ROWS, queries=6, overfits=3, confidence=0.8, training_rows=ROWS)
+MECHANISM = GuessAndCheck.tuned(rows=ROWS, queries=6, surprises=3, confidence=0.8, training_rows=ROWS)
 
 
 def true_area(direction, step):

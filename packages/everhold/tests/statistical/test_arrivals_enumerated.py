@@ -24,7 +24,7 @@ CHANCES = [comb(ROWS, ones) * MEAN**ones * (1 - MEAN) ** (ROWS - ones) for ones 
 @cache
 def of_tree(number, rows):
     first = GuessAndCheck.tuned(
-        rows=ROWS, queries=4, overfits=4, grid=ROWS, confidence=1.0 - BETA, unit=UNIT
+        rows=ROWS, queries=4, surprises=4, grid=ROWS, confidence=1.0 - BETA, unit=UNIT
     ).sharing(0.5)  # fmt: skip
     return tree_of(first, Suffix(number), rows=rows, training_rows=0)
 

@@ -46,7 +46,7 @@ def worst(samples, laws, wrong):
 
 def mechanism(rows, **more):
     """With a large probability of failure, so that little is given away by levels that are rare for few rows."""
-    return GuessAndCheck(rows=rows, queries=2, overfits=1, tolerance=1.0, confidence=0.05, **more)
+    return GuessAndCheck(rows=rows, queries=2, surprises=1, tolerance=1.0, confidence=0.05, **more)
 
 
 # M2: rows carry two coins; the atoms are their four pairs

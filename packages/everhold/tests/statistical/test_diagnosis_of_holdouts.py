@@ -16,7 +16,7 @@ from everhold.sealing.structure import FileStructure
 
 def sealed(folder, training, holdout=None, name="study", **wanted):
     """A holdout whose sealed rows are independent, unless others are given."""
-    wanted = {"queries": 50, "overfits": 2, "label": "late", **wanted}
+    wanted = {"queries": 50, "surprises": 2, "label": "late", **wanted}
     rows = plain(99) if holdout is None else holdout
     if training is not None:
         rows = {column: rows.get(column, np.arange(2_000)) for column in training}
@@ -54,7 +54,7 @@ def test_a_declaration_that_explains_what_is_seen_is_not_warned_of(tmp_path):
         apart = households() | {"home": households()["home"] + 10_000}
         sealed(tmp_path, apart, households(1), name="groups", dependence=Groups("home")).close()
         sealed(tmp_path, plain(), name="plain").close()
-        sealed(tmp_path, None, name="alone", label=None, again=True).close()
+        sealed(tmp_path, None, name="alone", label=None, allow_resealing=True).close()
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.DependenceWarning")
@@ -142,7 +142,7 @@ def test_clusters_on_one_side_in_which_nothing_is_alike_are_warned_of_by_structu
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", VacuousGuaranteeWarning)
         declared = {"dependence": Groups("hospital"), "allow_vacuous": True}
-        sealed(tmp_path, training, holdout, name="declared", again=True, **declared).close()
+        sealed(tmp_path, training, holdout, name="declared", allow_resealing=True, **declared).close()
 
 
 def test_whether_values_stand_on_both_sides_is_asked_in_every_type(tmp_path):

@@ -7,7 +7,7 @@ every way to ask, open, look and wait is tried, with and without each protection
 from functools import cache
 from math import exp
 
-from everhold.guarantees.description_length import QuestionTree
+from everhold.guarantees.description_length import QueryTree
 
 PLANNED, PLACES, LOOKS = 6, 7, 10
 
@@ -22,7 +22,7 @@ def worst(*, interim_label=1 / LOOKS, opening_places=1, promotion_marks=1, futil
         futile_label: What a look with an early *kept* counts for; None where *kept* is told at the end only.
         futile_marks: Marks of an early *kept*.
     """
-    tree = QuestionTree(queries=PLANNED)
+    tree = QueryTree(queries=PLANNED)
 
     @cache
     def weight(place, marks):

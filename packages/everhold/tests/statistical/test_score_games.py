@@ -26,7 +26,7 @@ from everhold.randomness import SeededNoise
 ROWS, QUERIES = 240, 4
 POPULATIONS = ("skewed", "rare", "tied", "sure")
 SETTINGS = Setting(classes=2, low=0.0, high=1.0, clip=1.0, centre=0.3, bins=5, rate=0.1)
-MECHANISM = GuessAndCheck.tuned(rows=ROWS, queries=QUERIES, overfits=2, confidence=0.8, training_rows=ROWS)
+MECHANISM = GuessAndCheck.tuned(rows=ROWS, queries=QUERIES, surprises=2, confidence=0.8, training_rows=ROWS)
 GROUP, LARGE = 6, 40
 
 

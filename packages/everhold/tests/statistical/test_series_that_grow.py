@@ -27,7 +27,7 @@ def played(rng):
 
 def misses(states, dependence_of):
     """Games in which an interval misses, if every answer is a place of one tree."""
-    tree = GuessAndCheck.tuned(rows=BATCH, queries=ARRIVALS + 1, overfits=1, confidence=0.8)
+    tree = GuessAndCheck.tuned(rows=BATCH, queries=ARRIVALS + 1, surprises=1, confidence=0.8)
     missed = np.zeros(len(states), dtype=bool)
     for place in range(ARRIVALS + 1):
         rows, nats = BATCH * (place + 1), float(tree.nats(place + 1, 0, 0.0))

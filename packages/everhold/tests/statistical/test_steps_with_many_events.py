@@ -10,7 +10,7 @@ from math import exp
 import numpy as np
 import pytest
 
-from everhold.guarantees.description_length import QuestionTree
+from everhold.guarantees.description_length import QueryTree
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.randomness import SeededNoise
 from everhold.testing.mechanisms import MechanismContract
@@ -30,7 +30,7 @@ def worst(*, grown=None, label=1 / LABELS, quiet_may_end=False):
         label: What a surprise's label counts for, of `LABELS` equally likely ones.
         quiet_may_end: Whether a word without a mark may end before its step does, too.
     """
-    tree = QuestionTree(queries=PLANNED)
+    tree = QueryTree(queries=PLANNED)
 
     @cache
     def weight(place, surprises):
@@ -82,13 +82,13 @@ def test_a_broken_rule_gives_more(broken):
 
 
 def evaluations(mechanism, means):
-    """Questions with the given sealed mean and error of the guess."""
+    """Queries with the given sealed mean and error of the guess."""
     return MechanismContract().evaluations(mechanism, means)
 
 
 @pytest.mark.parametrize("surprises", [(), (0,), (1, 3), (0, 1, 2, 3)])
 def test_all_of_a_step_have_the_levels_of_its_start(surprises):
-    mechanism = GuessAndCheck.tuned(rows=2_000, queries=20, overfits=2)
+    mechanism = GuessAndCheck.tuned(rows=2_000, queries=20, surprises=2)
     means = [(float(place in surprises), 0.5 * (place not in surprises)) for place in range(4)]
     before, _ = mechanism.answer_many(
         mechanism.start(SeededNoise(1)), evaluations(mechanism, [(1.0, 0.0)]), SeededNoise(1)

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import gammaln
 from test_declared_families_exact import chance_of_a_miss, told
 
-from everhold.guarantees.description_length import QuestionTree
+from everhold.guarantees.description_length import QueryTree
 from everhold.mechanisms.described import Description
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.full_release import cell_nats, release_all
@@ -20,7 +20,7 @@ ROWS, TEXTS, CONFIDENCE = 40, 25, 0.9
 @pytest.mark.parametrize("queries", [1, 7, 200])
 def test_the_tree_leaves_what_its_weights_do_not_take(queries):
     """All histories before each place are counted; the places that are left out are bounded."""
-    tree, places = QuestionTree(queries=queries), 1_200
+    tree, places = QueryTree(queries=queries), 1_200
     weight = 0.0
     for place in range(1, places + 1):
         surprises = np.arange(min(place, 300))  # more of them have no weight to speak of
@@ -132,7 +132,7 @@ def game(seed, *, pays):
     """
     rng, rows, beta = np.random.default_rng(seed), 200, 0.2
     made = GuessAndCheck.tuned(
-        rows=rows, queries=60, overfits=3, confidence=1.0 - beta, training_rows=rows, text_bits=100
+        rows=rows, queries=60, surprises=3, confidence=1.0 - beta, training_rows=rows, text_bits=100
     )
     nats = made.of_text(math.log(30.0)) if pays else 0.0
     truths, state, misses = rng.uniform(0.2, 0.8, 30), made.start(SeededNoise(1)), False

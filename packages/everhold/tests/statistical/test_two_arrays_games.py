@@ -20,10 +20,10 @@ from everhold.values.base import Schema
 from everhold.values.evaluation import clip_to_grid
 from everhold.values.expressions import ColumnKind
 
-ROWS, QUESTIONS = 200, 5
+ROWS, QUERIES = 200, 5
 BINARY = Schema(ROWS, 0, {"y": ColumnKind.NUMBER}, label="y", label_kind="binary")
 NUMBERS = replace(BINARY, label_kind="number")
-MECHANISM = GuessAndCheck.tuned(rows=ROWS, queries=QUESTIONS, overfits=3, confidence=0.8)
+MECHANISM = GuessAndCheck.tuned(rows=ROWS, queries=QUERIES, surprises=3, confidence=0.8)
 UNIT = MECHANISM.unit
 
 
@@ -113,9 +113,9 @@ def game(rng, world, *, shrink=1):
     """Whether some interval, told or unsealed, misses what the law says."""
     world, state = world(rng), State()
     sealed, base = world.labels(), world.predictions()
-    for number in range(QUESTIONS):
+    for number in range(QUERIES):
         other = world.predictions() if number % 2 else np.where(rng.random(ROWS) < 0.2, world.predictions(), base)
-        single = number == QUESTIONS - 1
+        single = number == QUERIES - 1
         if single:
             bound = world.metric(base).bind(world.schema)
         else:

@@ -4,7 +4,7 @@ from everhold import Holdout
 
 
 def spend_all(storage, worker, barrier, results):
-    """Ask different questions on behalf of one analyst; report how many were answered."""
+    """Ask different queries on behalf of one analyst; report how many were answered."""
     with Holdout.open(storage, "study") as holdout:
         team = holdout.analyst("a")
         barrier.wait()

@@ -52,7 +52,7 @@ def ask_until_stopped(storage, log, stop, seed):
             except Unavailable:  # another one wrote all the time, and nothing was charged
                 continue
             if not answer.refused:
-                _note(told, [answer.question, answer.value, answer.low, answer.high])
+                _note(told, [answer.query, answer.value, answer.low, answer.high])
 
 
 def _note(told, what):

@@ -25,7 +25,7 @@ LABELS = 201
 def planned():
     """The mechanism of the creation."""
     return GuessAndCheck.tuned(
-        rows=ROWS, queries=200, overfits=10, grid=1_000, confidence=1.0 - BETA, unit=UNIT
+        rows=ROWS, queries=200, surprises=10, grid=1_000, confidence=1.0 - BETA, unit=UNIT
     ).sharing(0.5)
 
 
@@ -38,7 +38,7 @@ def of_tree(number, rows):
 @cache
 def static(rows):
     """The only tree of a holdout with one query."""
-    mechanism = GuessAndCheck.tuned(rows=50, queries=1, overfits=1, confidence=1.0 - BETA, unit=UNIT)
+    mechanism = GuessAndCheck.tuned(rows=50, queries=1, surprises=1, confidence=1.0 - BETA, unit=UNIT)
     return tree_of(mechanism, Suffix(1), rows=rows, training_rows=0)
 
 

@@ -43,7 +43,7 @@ class Night:
     def wrong(self, seed):
         """Wrong promotions of one night."""
         rng = np.random.default_rng([seed, 27])
-        mechanism = GuessAndCheck.tuned(rows=self.cases, queries=self.challenges, overfits=10)
+        mechanism = GuessAndCheck.tuned(rows=self.cases, queries=self.challenges, surprises=10)
         world = _WORLDS[self.world](self, rng)
         charged = labels = promoted = 0
         for asked in range(self.challenges):

@@ -22,7 +22,7 @@ def shown(name="model B", measure="right", *, entry=1, source="training", number
     """The facts of one answer on the first page."""
     told = dict(zip(("value", "low", "high"), numbers, strict=True))
     return {
-        "name": name, "measure": measure, "asked": f"what is {name}?", "question": f"{entry:064x}", "entries": [entry],
+        "name": name, "measure": measure, "asked": f"what is {name}?", "query": f"{entry:064x}", "entries": [entry],
         "source": source, "by_position": False, **told, **more,
     }  # fmt: skip
 
@@ -37,14 +37,14 @@ SHOWN = (
 
 @functools.cache
 def _default_mechanism():
-    return GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10)
+    return GuessAndCheck.tuned(rows=20_000, queries=1_000, surprises=10)
 
 
 def make_sample(
     folder, mechanism=None, *, simulation=False, name="flights", columns=(("delay", "number"),), features="sealed",
     by_position=0, answers=(), timestamp=None,
 ):  # fmt: skip
-    """A certificate of a holdout that answered five questions, and the key that signed it."""
+    """A certificate of a holdout that answered five queries, and the key that signed it."""
     mechanism = mechanism or _default_mechanism()
     key_file = folder / "steward.key"
     if key_file.exists():

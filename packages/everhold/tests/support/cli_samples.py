@@ -9,7 +9,7 @@ from everhold.cli.application import app
 SECRET = "ZEBRA77"
 """Stands in one cell of the sealed rows, and nowhere else."""
 
-ANSWER = ["value", "low", "high", "source", "charged", "remaining", "question"]
+ANSWER = ["value", "low", "high", "source", "charged", "remaining", "query"]
 
 
 def write_rows(folder, name, *, rows, first_id):

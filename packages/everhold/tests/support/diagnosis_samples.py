@@ -11,7 +11,7 @@ from everhold_lab.audit.open_rows import columns_of
 
 ROWS = 2_000
 DAY = np.datetime64("2020-01-01", "us")
-WISH = {"queries": 100, "overfits": 5, "confidence": 0.9}
+WISH = {"queries": 100, "surprises": 5, "confidence": 0.9}
 
 
 @lru_cache

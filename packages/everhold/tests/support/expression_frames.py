@@ -178,7 +178,7 @@ def _spread(pair: _Pair, kind: ColumnKind, zeros: nw.Expr) -> _Pair:
 
 
 def _shortened(root: Node) -> Node:
-    """The same question with long ``case`` chains cut into short ones, each the ``else`` of the one before."""
+    """The same query with long ``case`` chains cut into short ones, each the ``else`` of the one before."""
     rebuilt: dict[Node, Node] = {}
     for node in Expression(root).nodes:
         operands = [rebuilt[operand] for operand in node.operands]

@@ -12,4 +12,4 @@ def challenge_all(storage, worker, barrier, results):
         models = np.load(storage.removeprefix("sqlite:///").replace("study.db", "models.npy"))
         barrier.wait()
         verdicts = [gate.challenge(model) for model in models[worker::2]]
-    results.put([(verdict.promoted, verdict.question, verdict.charged) for verdict in verdicts])
+    results.put([(verdict.promoted, verdict.query, verdict.charged) for verdict in verdicts])

@@ -19,14 +19,14 @@ def rows(seed=0, count=ROWS):
     }
 
 
-def guess_and_check(count=ROWS, *, queries=60, overfits=3, tolerance=0.2, grid=10):
+def guess_and_check(count=ROWS, *, queries=60, surprises=3, tolerance=0.2, grid=10):
     """Untuned, so that a test need not wait."""
-    return GuessAndCheck(rows=count, queries=queries, overfits=overfits, tolerance=tolerance, grid=grid)
+    return GuessAndCheck(rows=count, queries=queries, surprises=surprises, tolerance=tolerance, grid=grid)
 
 
 def create(folder, name="study", *, training=True, **wanted):
     """A holdout of `rows(0)`, trained on `rows(1)`; tests compare several holdouts of the same rows."""
-    wanted = {"holdout": rows(0), "label": "late", "mechanism": guess_and_check(), "again": True, **wanted}
+    wanted = {"holdout": rows(0), "label": "late", "mechanism": guess_and_check(), "allow_resealing": True, **wanted}
     if training is not None:
         wanted["training"] = rows(1) if training is True else training
     return Holdout.create(f"sqlite:///{folder}/study.db", name, **settings_from(wanted))

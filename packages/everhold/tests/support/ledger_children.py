@@ -5,7 +5,7 @@ import os
 import secrets
 import time
 
-from ledger_samples import ask, new_study, question, spend
+from ledger_samples import ask, new_study, query, spend
 
 from everhold.errors import EverholdError
 from everhold.ledger.store import LedgerStore
@@ -30,7 +30,7 @@ def spend_from_a_state_read_earlier(store, record):
 
 
 def ask_many(url, worker, barrier, results, asks, careless):
-    """Ask different questions; report the sequence numbers granted."""
+    """Ask different queries; report the sequence numbers granted."""
     granted = []
     with LedgerStore.open(url) as store:
         record = store.record("study")
@@ -62,7 +62,7 @@ def commit_until_killed(url, acknowledged):
         while True:
             numbers = [secrets.token_hex(8) for _ in range(1 + secrets.randbelow(4))]
             committed = ask(store, record, *numbers)
-            lines = [f"\n{c.sequence} {question(n).fingerprint}\n" for c, n in zip(committed, numbers, strict=True)]
+            lines = [f"\n{c.sequence} {query(n).fingerprint}\n" for c, n in zip(committed, numbers, strict=True)]
             os.write(file.fileno(), "".join(lines).encode())
 
 
@@ -75,5 +75,5 @@ def commit_up_to_the_cap_until_killed(url, acknowledged):
                 while True:
                     asked = secrets.token_hex(8)
                     (committed,) = ask(store, record, asked, step=spend_up_to_the_cap)
-                    os.write(file.fileno(), f"\n{committed.sequence} {question(asked).fingerprint}\n".encode())
+                    os.write(file.fileno(), f"\n{committed.sequence} {query(asked).fingerprint}\n".encode())
             time.sleep(0.01)

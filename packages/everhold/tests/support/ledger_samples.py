@@ -8,7 +8,7 @@ KEY = b"steward's key of thirty-two byte"
 SECRET = 987_654_321
 
 
-def question(number):
+def query(number):
     return EntryDraft(hashlib.sha256(str(number).encode()).hexdigest(), {"kind": "mean", "text": f"größe > {number}"})
 
 
@@ -17,7 +17,7 @@ def start_state():
 
 
 def spend(state, indices):
-    """A step that charges 1 for each question and answers with its running number."""
+    """A step that charges 1 for each query and answers with its running number."""
     spent = state["spent"]
     outcomes = [Outcome({"value": (spent + k) / 7, "secret": SECRET}, 1) for k in range(len(indices))]
     return state | {"spent": spent + len(indices)}, outcomes
@@ -28,4 +28,4 @@ def new_study(store, name="study"):
 
 
 def ask(store, record, *numbers, step=spend):
-    return store.commit(record.id, [question(number) for number in numbers], step, seal_key=KEY)
+    return store.commit(record.id, [query(number) for number in numbers], step, seal_key=KEY)

@@ -10,4 +10,4 @@ GRID = list(itertools.product(ROWS, QUERIES, FAILURES))
 
 
 def wanted(rows, queries, failure, **others):
-    return {"rows": rows, "queries": queries, "overfits": min(10, queries), "confidence": 1 - failure, **others}
+    return {"rows": rows, "queries": queries, "surprises": min(10, queries), "confidence": 1 - failure, **others}

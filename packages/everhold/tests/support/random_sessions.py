@@ -158,8 +158,8 @@ class Session:
                     self.refused += 1
             entries = self.holdout.unseal().to_dict()["entries"]
         for entry in entries:
-            if (question := str(entry.get("question", "")).removeprefix("mean of ")) in self.silent:
-                self.claims.append(Claim("unsealed", entry["low"], self.silent[question], entry["high"]))
+            if (query := str(entry.get("query", "")).removeprefix("mean of ")) in self.silent:
+                self.claims.append(Claim("unsealed", entry["low"], self.silent[query], entry["high"]))
         return self.claims
 
     def pick(self, some):

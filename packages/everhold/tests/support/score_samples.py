@@ -76,7 +76,7 @@ RANGE = {"low": -45.0, "high": 45.0}
 
 def untuned():
     """So that a test need not wait."""
-    return GuessAndCheck(rows=ROWS, queries=50, overfits=5, tolerance=0.3, grid=20, training_rows=ROWS, endless=True)
+    return GuessAndCheck(rows=ROWS, queries=50, surprises=5, tolerance=0.3, grid=20, training_rows=ROWS, endless=True)
 
 
 def made(path, label, **wanted):

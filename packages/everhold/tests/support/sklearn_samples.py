@@ -24,10 +24,10 @@ def points(seed, rows=ROWS):
     return {"a": x[:, 0], "b": x[:, 1], "y": (x[:, 0] * x[:, 1] + 0.5 * rng.normal(size=rows) > 0).astype(int)}
 
 
-def mechanism(*, queries=60, overfits=3, tolerance=0.2):
+def mechanism(*, queries=60, surprises=3, tolerance=0.2):
     """Untuned, so that a test need not wait."""
     return GuessAndCheck(
-        rows=ROWS, queries=queries, overfits=overfits, tolerance=tolerance, grid=20, training_rows=ROWS
+        rows=ROWS, queries=queries, surprises=surprises, tolerance=tolerance, grid=20, training_rows=ROWS
     )  # fmt: skip
 
 
@@ -38,7 +38,7 @@ def create(folder, name="study", **wanted):
         "training": points(1),
         "label": "y",
         "mechanism": mechanism(),
-        "again": True,
+        "allow_resealing": True,
         **wanted,
     }
     return Holdout.create(f"sqlite:///{folder}/study.db", name, **settings_from(wanted))
@@ -64,9 +64,9 @@ class Confirming:
         self.schema = Schema(10, 0, {"y": ColumnKind.NUMBER}, label="y", label_kind="number")
         self.mechanism = SimpleNamespace(dependence=SimpleNamespace(group_column=None))
 
-    def ask_many(self, questions, *, guesses, silent, reveal):
-        return [self.ask(question, guess=guess) for question, guess in zip(questions, guesses, strict=True)]
+    def ask_many(self, queries, *, guesses, silent, reveal):
+        return [self.ask(query, guess=guess) for query, guess in zip(queries, guesses, strict=True)]
 
-    def ask(self, question, *, guess=None, strict=False):
+    def ask(self, query, *, guess=None, strict=False):
         """The guess, confirmed."""
         return Answer(guess, guess - 0.1, guess + 0.1, "guess", 0, {}, "", False, "", 0.95)

@@ -1,4 +1,4 @@
-"""Sessions of two adaptive questions on the tiny models, in full: everything that S1 and S4 speak of."""
+"""Sessions of two adaptive queries on the tiny models, in full: everything that S1 and S4 speak of."""
 
 import functools
 import math
@@ -10,7 +10,7 @@ from tiny_models import data_sets, models, noisy_total, privacy_loss
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """Two adaptive questions, answered with discrete Laplace noise, in full.
+    """Two adaptive queries, answered with discrete Laplace noise, in full.
 
     Attributes:
         model: The rows.

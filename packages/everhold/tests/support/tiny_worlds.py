@@ -18,8 +18,8 @@ class World:
         data: Shape (data sets, rows), all data sets.
         prior: Shape (data sets,), the joint law of the rows.
         law: Shape (data sets, transcripts), the law of the transcript for each data set.
-        queries: Shape (transcripts, questions, 2), the query behind each answer.
-        answers: Shape (transcripts, questions).
+        queries: Shape (transcripts, queries, 2), the query behind each answer.
+        answers: Shape (transcripts, queries).
     """
 
     data: np.ndarray
@@ -29,11 +29,11 @@ class World:
     answers: np.ndarray
 
     def sealed_means(self):
-        """f_j(X), shape (data sets, transcripts, questions)."""
+        """f_j(X), shape (data sets, transcripts, queries)."""
         return self.queries[:, :, self.data].mean(axis=3).transpose(2, 0, 1)
 
     def population_means(self):
-        """f_j(P), shape (transcripts, questions)."""
+        """f_j(P), shape (transcripts, queries)."""
         return np.einsum("xtj,x->tj", self.sealed_means(), self.prior)
 
     def joint(self):
@@ -76,7 +76,7 @@ class World:
         return float(self.joint().sum(axis=0) @ np.maximum(worst - alpha, 0.0))
 
     def failures(self, low, high):
-        """P[some f_j(P) is outside its interval]; ends of shape (transcripts, questions)."""
+        """P[some f_j(P) is outside its interval]; ends of shape (transcripts, queries)."""
         q = self.population_means()
         return float(self.joint().sum(axis=0) @ np.any((q < low) | (q > high), axis=1))
 
@@ -115,7 +115,7 @@ def noisy_mean(scale, reach=30):
     return grid, law
 
 
-def two_questions(prior, mechanism, second_query, *, rows, first_query=QUERIES[0], divisor=1.0):
+def two_queries(prior, mechanism, second_query, *, rows, first_query=QUERIES[0], divisor=1.0):
     """The world of an analyst who asks one query and chooses the second by the first answer.
 
     Args:

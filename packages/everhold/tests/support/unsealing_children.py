@@ -3,7 +3,7 @@
 from everhold import Holdout, QueryRejected
 
 
-def unseal_between_questions(storage, worker, barrier, results):
+def unseal_between_queries(storage, worker, barrier, results):
     """Ask, and unseal in the midst of it; report what was unsealed, and the entries that were answered here."""
     with Holdout.open(storage, "study") as holdout:
         barrier.wait()
@@ -12,7 +12,7 @@ def unseal_between_questions(storage, worker, barrier, results):
             if k == 4 + worker:
                 unsealed = holdout.unseal().to_dict()
             try:
-                answered.append(holdout.ask(f"delay > {k} or delay <= -{100 + worker}", silent=worker == 1).question)
+                answered.append(holdout.ask(f"delay > {k} or delay <= -{100 + worker}", silent=worker == 1).query)
             except QueryRejected:
                 break
     results.put((unsealed, answered))

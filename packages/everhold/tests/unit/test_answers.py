@@ -6,17 +6,17 @@ import pytest
 
 from everhold.answers import PUBLIC_FEATURES, Answer, QuotedPrice
 
-ANSWER = Answer(0.5, 0.4, 0.6, "training", 0, {"questions": 1_999, "overfits": 2}, "ab" * 32, False, "S3", 0.95)
+ANSWER = Answer(0.5, 0.4, 0.6, "training", 0, {"queries": 1_999, "surprises": 2}, "ab" * 32, False, "S3", 0.95)
 REFUSED = dataclasses.replace(ANSWER, value=None, low=None, high=None, source="refused")
 
 
 def test_the_stable_form_has_exactly_these_names():
-    assert list(ANSWER.to_dict()) == ["value", "low", "high", "source", "charged", "remaining", "question"]
+    assert list(ANSWER.to_dict()) == ["value", "low", "high", "source", "charged", "remaining", "query"]
 
 
 def test_one_line_says_it_all():
-    assert str(ANSWER) == "0.5 in [0.4, 0.6], from training, charged 0, 1,999 questions and 2 surprises left"
-    assert str(REFUSED) == "refused: what is left may not cover it (1,999 questions and 2 surprises left)"
+    assert str(ANSWER) == "0.5 in [0.4, 0.6], from training, charged 0, 1,999 queries and 2 surprises left"
+    assert str(REFUSED) == "refused: what is left may not cover it (1,999 queries and 2 surprises left)"
 
 
 @pytest.mark.parametrize("source", ["training", "guess", "holdout"])
@@ -36,17 +36,17 @@ def test_an_answer_cannot_be_altered():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "within 0.1 if the guess holds, else 0.2, costs 0 if the guess holds, else 1, 9 questions left"),
-        ({"radius": None, "charged_if_confirmed": 1}, "within 0.2, costs 1, 9 questions left"),
+        ({}, "within 0.1 if the guess holds, else 0.2, costs 0 if the guess holds, else 1, 9 queries left"),
+        ({"radius": None, "charged_if_confirmed": 1}, "within 0.2, costs 1, 9 queries left"),
         (
             {"answered_before": True, "charged_at_most": 0},
-            "within 0.1, free, because it was answered before, 9 questions left",
+            "within 0.1, free, because it was answered before, 9 queries left",
         ),
-        ({"refused": True, "radius": None}, "would be refused: what is left does not pay for it (9 questions left)"),
+        ({"refused": True, "radius": None}, "would be refused: what is left does not pay for it (9 queries left)"),
     ],
 )
 def test_a_price_is_one_line(changes, words):
-    price = QuotedPrice(None, 0.1, 0.2, 0, 1, False, False, {"questions": 9})
+    price = QuotedPrice(None, 0.1, 0.2, 0, 1, False, False, {"queries": 9})
     assert str(dataclasses.replace(price, **changes)).startswith(words)
 
 

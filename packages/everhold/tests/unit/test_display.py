@@ -9,8 +9,8 @@ import pytest
 from everhold.answers import Answer, QuotedPrice, Transcript
 from everhold.display import Facts, html_bar, text_table
 
-ANSWER = Answer(0.5, 0.4, 0.6, "training", 0, {"questions": 9, "overfits": 2}, "ab" * 32, False, "S3", 0.95)
-QUOTE = QuotedPrice(None, 0.1, 0.2, 0, 1, False, False, {"questions": 9})
+ANSWER = Answer(0.5, 0.4, 0.6, "training", 0, {"queries": 9, "surprises": 2}, "ab" * 32, False, "S3", 0.95)
+QUOTE = QuotedPrice(None, 0.1, 0.2, 0, 1, False, False, {"queries": 9})
 ENTRY = {"sequence": 1, "asked": "mean of a < 1 & b > '<script>'", "value": None, "charged": 0}
 SHOWN = [ANSWER, QUOTE, Transcript([ENTRY, {**ENTRY, "sequence": 2}]), Transcript([])]
 
@@ -56,7 +56,7 @@ def test_what_rounding_left_of_0_is_shown_as_0_and_no_end_moves_inwards():
     assert text_table([row]).split()[-5:] == ["0", "-1e-15", "1e-15", "0.1235", "0"]
     for cell in (">0</td>", ">-1e-15</td>", ">1e-15</td>"):
         assert cell in Transcript([row])._repr_html_()
-    tiny = Answer(2.8e-27, 2.8e-27, 0.038441, "holdout", 1, {"questions": 9}, "ab" * 32, False, "S1", 0.95)
+    tiny = Answer(2.8e-27, 2.8e-27, 0.038441, "holdout", 1, {"queries": 9}, "ab" * 32, False, "S1", 0.95)
     assert str(tiny).startswith("0 in [0, 0.03845],")
     assert "[0, 0.03845]" in tiny.explain()
     assert tiny.to_dict()["low"] == 2.8e-27  # data keeps every digit
@@ -90,7 +90,7 @@ def test_nothing_in_a_name_or_value_becomes_markup_or_steers_the_page(thing):
 
 
 def test_hashes_are_short_and_moments_without_fractions_with_the_whole_in_the_title():
-    page = Transcript([{"question": "ab" * 32, "asked_at": "2026-11-22T09:42:26.123456+00:00"}])._repr_html_()
+    page = Transcript([{"query": "ab" * 32, "asked_at": "2026-11-22T09:42:26.123456+00:00"}])._repr_html_()
     assert f'<code title="{"ab" * 32}">abababababab</code>' in page
     assert 'title="2026-11-22T09:42:26.123456+00:00" style="white-space: nowrap">2026-11-22 09:42:26</span>' in page
 
@@ -101,13 +101,11 @@ def test_an_answer_says_what_was_asked_above_its_numbers():
 
 
 def test_facts_are_a_dict_that_is_shown_as_a_record():
-    facts = Facts(
-        {"name": "flights", "left": {"questions": 1_997}, "gates": [{"gate": "a", "limit": None}], "ok": True}
-    )
+    facts = Facts({"name": "flights", "left": {"queries": 1_997}, "gates": [{"gate": "a", "limit": None}], "ok": True})
     assert json.loads(json.dumps(facts)) == facts == facts.to_dict()
-    assert facts.to_rows() == [{"name": "flights", "left.questions": 1_997, "gates": facts["gates"], "ok": True}]
+    assert facts.to_rows() == [{"name": "flights", "left.queries": 1_997, "gates": facts["gates"], "ok": True}]
     assert len(facts.to_pandas()) == 1 == facts.to_arrow().num_rows
-    assert str(facts).splitlines()[2].split() == ["left.questions", "1997"]
+    assert str(facts).splitlines()[2].split() == ["left.queries", "1997"]
     page = facts._repr_html_()
     assert ">1,997</td>" in page
     assert ">yes</td>" in page
@@ -115,4 +113,4 @@ def test_facts_are_a_dict_that_is_shown_as_a_record():
 
 
 def test_what_is_left_is_a_bar_and_a_sentence():
-    assert html_bar("overfits", 9, 10) == '<p><progress value="9" max="10"></progress> 9 of 10 surprises left</p>'
+    assert html_bar("surprises", 9, 10) == '<p><progress value="9" max="10"></progress> 9 of 10 surprises left</p>'

@@ -40,11 +40,11 @@ def rows(seed, count=ROWS, *, chance=None):
 
 
 def checked(**wanted):
-    return GuessAndCheck(**{"rows": ROWS, "queries": 40, "overfits": 4, "tolerance": 0.2, "grid": 20, **wanted})
+    return GuessAndCheck(**{"rows": ROWS, "queries": 40, "surprises": 4, "tolerance": 0.2, "grid": 20, **wanted})
 
 
 def create(folder, name="h", *, seed=0, **wanted):
-    wanted = {"holdout": rows(seed), "label": "y", "mechanism": checked(), "again": True, **wanted}
+    wanted = {"holdout": rows(seed), "label": "y", "mechanism": checked(), "allow_resealing": True, **wanted}
     return eh.Holdout.create(f"sqlite:///{folder}/s.db", name, **settings_from(wanted))
 
 
@@ -76,7 +76,7 @@ def split_game(folder, name, seed):
         return not answer.low <= 0.5 <= answer.high
 
 
-def test_predictions_by_position_are_refused_where_questions_share_the_rows(tmp_path, monkeypatch):
+def test_predictions_by_position_are_refused_where_queries_share_the_rows(tmp_path, monkeypatch):
     with pytest.raises(QueryRejected, match="by position"):
         split_game(tmp_path, "protected", 0)
     unprotected(monkeypatch)
@@ -86,16 +86,16 @@ def test_predictions_by_position_are_refused_where_questions_share_the_rows(tmp_
 def test_sample_splitting_refuses_every_door_for_predictions_by_position_and_charges_nothing(tmp_path):
     array = np.zeros(ROWS)
     with create(tmp_path, mechanism=SampleSplitting(rows=ROWS, queries=3)) as holdout:
-        holdout.allot("a", questions=2)
+        holdout.allot("a", queries=2)
         for query in (eh.accuracy(array), eh.error(array), eh.brier(array), risk(array)):
             for ask in (holdout.ask, holdout.quote, holdout.analyst("a").ask, lambda query: holdout.ask_many([query])):
                 with pytest.raises(QueryRejected, match=r"by position.*nothing was charged"):
                     ask(query)
-        assert holdout.remaining == {"questions": 3}
+        assert holdout.remaining == {"queries": 3}
         assert holdout.ask(eh.accuracy(Rule())).source == holdout.ask("y = 1").source == "holdout"
 
 
-def test_sample_splitting_refuses_questions_about_the_names_of_rows(tmp_path):
+def test_sample_splitting_refuses_queries_about_the_names_of_rows(tmp_path):
     sealed = {**rows(0), "id": np.arange(ROWS)}
     mechanism = SampleSplitting(rows=ROWS, queries=2)
     with create(tmp_path, holdout=sealed, row_id="id", mechanism=mechanism) as holdout:
@@ -107,8 +107,8 @@ def test_sample_splitting_refuses_questions_about_the_names_of_rows(tmp_path):
 
 def test_sample_splitting_says_that_rows_are_of_one_law(tmp_path):
     with create(tmp_path, mechanism=SampleSplitting(rows=ROWS, queries=3)) as holdout:
-        for question in ("y = 1", eh.mean("x", low=0, high=1)):
-            assert "only if all sealed rows are of one law" in holdout.ask(question).explain()
+        for query in ("y = 1", eh.mean("x", low=0, high=1)):
+            assert "only if all sealed rows are of one law" in holdout.ask(query).explain()
         document = holdout.certificate().to_dict()
     assert any("of one law (independent and identically" in text for text in document["assumptions"]["stated"])
     assert "one law that all sealed rows were drawn from" in document["assumptions"]["always"][1]
@@ -155,7 +155,7 @@ def contest(tmp_path_factory):
 
 
 @pytest.mark.parametrize("query", ABOUT_FEATURES.values(), ids=ABOUT_FEATURES)
-def test_a_question_about_public_features_alone_is_refused(contest, query):
+def test_a_query_about_public_features_alone_is_refused(contest, query):
     before = contest.remaining
     for ask in (contest.ask, contest.quote):
         with pytest.raises(QueryRejected, match=r"does not read the label 'y'.*nothing was charged"):
@@ -164,7 +164,7 @@ def test_a_question_about_public_features_alone_is_refused(contest, query):
 
 
 @pytest.mark.parametrize("query", ABOUT_LABELS.values(), ids=ABOUT_LABELS)
-def test_a_question_that_reads_the_label_is_about_labels_drawn_anew(contest, query):
+def test_a_query_that_reads_the_label_is_about_labels_drawn_anew(contest, query):
     answer = contest.ask(query)
     for one in answer.answers.values() if hasattr(answer, "answers") else [answer]:
         assert one.about == one.to_dict()["about"] == PUBLIC_FEATURES
@@ -196,7 +196,7 @@ def test_purchases_too_have_to_read_the_label_where_features_are_public(tmp_path
         for query in refused:
             with pytest.raises(QueryRejected, match=r"does not read the label"):
                 holdout.ask(query)
-        assert holdout.remaining["questions"] == 20
+        assert holdout.remaining["queries"] == 20
         results = [
             *map(holdout.ask, purchases(["x", "y"])),
             holdout.ask(eh.f1(array, least=500)), holdout.ask(eh.auc(Rule(), positives=9, negatives=9)),
@@ -291,9 +291,9 @@ def test_answers_to_arrays_say_what_they_are_about_and_are_counted(tmp_path):
         assert [row["about"] for row in holdout.transcript().rows] == [None, *[FRESH_LABELS] * 3, None]
         certificate = holdout.certificate()
     document = certificate.to_dict()
-    assert document["account"]["by_position"] == 3  # accuracy and error are one question
+    assert document["account"]["by_position"] == 3  # accuracy and error are one query
     said = document["assumptions"]["how_to_tell"][-1]
-    assert said.startswith("3 questions were about predictions for these very rows")
+    assert said.startswith("3 queries were about predictions for these very rows")
     assert "What remains promised then, for every answer, is its value for labels drawn anew" in said
     certificate.save(tmp_path / "c.json")
     assert verify_certificate(tmp_path / "c.json").ok

@@ -129,10 +129,10 @@ def test_the_bar_of_a_terminal_counts_and_leaves_nothing_behind(monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
     bar = bars._Terminal()
-    bar.show(Line("[b]questions[/b]", 40, 7))
+    bar.show(Line("[b]queries[/b]", 40, 7))
     bar.show(Line("waiting"))
     bar.close()
-    assert "[b]questions[/b]: 7 of 40" in stream.getvalue() or "waiting" in stream.getvalue()
+    assert "[b]queries[/b]: 7 of 40" in stream.getvalue() or "waiting" in stream.getvalue()
     assert stream.getvalue().endswith("\x1b[2K")  # the line is cleared
 
 
@@ -161,8 +161,8 @@ def test_what_is_told_depends_on_no_sealed_value(tmp_path, told, mechanism, monk
             tmp_path / f"{number}.db", holdout={"x": sealed}, training=training, mechanism=mechanism, queries=300,
             surprises=1, rows=eh.Rows(equal_rows=True), seed=1, planning=eh.Planning(allow_vacuous=True),
         ) as holdout:  # fmt: skip
-            questions = [f"x < {cut / 100}" for cut in range(100)]
-            holdout.ask_many(questions, guesses=[0.5] * 100, silent=mechanism == "guess_and_check")
+            queries = [f"x < {cut / 100}" for cut in range(100)]
+            holdout.ask_many(queries, guesses=[0.5] * 100, silent=mechanism == "guess_and_check")
             holdout.certificate()
         stories.append(list(told))
     assert stories[0] == stories[1]
@@ -187,6 +187,6 @@ def test_every_long_operation_tells_how_far_it_has_come(tmp_path, told):
         holdout.certificate()
     eh.rows_needed(radius=0.2, queries=10)
     assert {what for what, _, _ in told} >= {
-        "writing and checking rows", "preparing questions", "asking", "opening envelopes", "reading the ledger",
+        "writing and checking rows", "preparing queries", "asking", "opening envelopes", "reading the ledger",
         "checking the ledger", "planning, by mechanism",
     }  # fmt: skip

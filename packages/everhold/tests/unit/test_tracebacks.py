@@ -19,7 +19,7 @@ SEALED = 987654.321
 
 @pytest.fixture
 def holdout(tmp_path):
-    mechanism = Thresholdout.tuned(rows=ROWS, queries=20, overfits=3)
+    mechanism = Thresholdout.tuned(rows=ROWS, queries=20, surprises=3)
     sealed = {**rows(0), "delay": np.full(ROWS, SEALED)}
     with create(tmp_path, holdout=sealed, mechanism=mechanism, allow_vacuous=True) as made:
         yield made
@@ -61,7 +61,7 @@ def test_nothing_of_a_fault_leaves_the_service_or_stands_in_its_log(holdout, bro
     with testclient.TestClient(app, "http://127.0.0.1:8000", raise_server_exceptions=False) as client:
         secret = app.state.token_store.make(Role.STEWARD, "grace", by="test").secret
         said = client.post(
-            "/api/v1/holdouts/study/ask", json={"question": "delay > 0"}, headers={"authorization": f"Bearer {secret}"}
+            "/api/v1/holdouts/study/ask", json={"query": "delay > 0"}, headers={"authorization": f"Bearer {secret}"}
         )
     (line,) = [json.loads(each) for each in capfd.readouterr().err.splitlines() if '"fault"' in each]
     assert said.status_code == 500
@@ -81,7 +81,7 @@ def test_nothing_of_a_fault_leaves_an_mcp_server(holdout, broken, capfd):
 
     async def called():
         async with Client(make_server(holdout)) as client:
-            return await client.call_tool("ask", {"question": "delay > 0"})
+            return await client.call_tool("ask", {"query": "delay > 0"})
 
     told = anyio.run(called)
     assert told.is_error

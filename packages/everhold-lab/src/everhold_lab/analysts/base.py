@@ -33,11 +33,11 @@ class Claim:
     """Claim of an analyst at some point of the game.
 
     Attributes:
-        questions: Questions asked until then, this one included.
+        queries: Queries asked until then, this one included.
         score: The answer for it; nan if it was refused.
     """
 
-    questions: int
+    queries: int
     vote: Vote
     score: float
 
@@ -84,7 +84,7 @@ def best_claim(claims: Iterable[Claim]) -> Claim:
     """
     scored = [claim for claim in claims if not math.isnan(claim.score)]
     if not scored:
-        raise ValueError("every claim was refused; expected at least one answer; plan for more questions or overfits")
+        raise ValueError("every claim was refused; expected at least one answer; plan for more queries or surprises")
     return max(scored, key=lambda claim: claim.score)
 
 

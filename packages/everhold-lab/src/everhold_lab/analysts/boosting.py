@@ -40,7 +40,7 @@ class BoostingAnalyst(Analyst):
         """One claim: the majority of what was kept."""
         scores = board.score_rules(0, board.rules, guess=None)
         vote = Vote(self._kept(scores).astype(np.float64), 0.0)
-        yield Claim(questions=board.rules + 1, vote=vote, score=board.score_vote(vote))
+        yield Claim(queries=board.rules + 1, vote=vote, score=board.score_vote(vote))
 
     def _kept(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Rules that vote; none that was refused."""

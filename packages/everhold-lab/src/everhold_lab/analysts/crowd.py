@@ -24,7 +24,7 @@ class CrowdAnalyst(Analyst):
     A number of members means so many climbers. In each turn every one of them has a few of his own rules scored, all in
     one batch, and submits one vote, all in one batch. He sees the answers about his own rules, and the public
     leaderboard: the best vote so far and its score. His vote is that one with his own rules in his own words, by the
-    log-odds of their scores. So nobody asks more than a few questions, and nobody sees the answers of another one, but
+    log-odds of their scores. So nobody asks more than a few queries, and nobody sees the answers of another one, but
     the vote at the top has been fitted to the sealed rows by everyone who was ever there; and being the best of many
     is luck by itself.
 

@@ -1,4 +1,4 @@
-"""The tracer: reads off from answers to random questions what the sealed labels are, and goes where they point."""
+"""The tracer: reads off from answers to random queries what the sealed labels are, and goes where they point."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class FingerprintingAnalyst(Analyst):
     """An interactive fingerprinting attack: every answer is correlated with what it was asked about.
 
-    What a question predicts for a row is the row's letter in a random code word. An answer ``a`` to the question with
+    What a query predicts for a row is the row's letter in a random code word. An answer ``a`` to the query with
     letters ``q`` says how much the sealed labels agree with ``q``, so each row's label is traced by the sum of
-    ``(a - 1/2) q`` over all questions so far, and the row is predicted by the sign of its sum. As ``q`` is made of
+    ``(a - 1/2) q`` over all queries so far, and the row is predicted by the sign of its sum. As ``q`` is made of
     rules, so is the sum: the trace is a vote. In each of several rounds the analyst asks
 
     1. the next rules, which are fresh independent code words; their weight is ``a - 1/2``;
@@ -34,10 +34,10 @@ class FingerprintingAnalyst(Analyst):
     The claim after the last round is asked once more, with everything.
 
     How this differs from the papers: they trace *which rows* are in the sample, with code words that are biased
-    by a random share of ones, score each row by name, and take rows that were accused out of later questions; with that
-    they prove that no efficient mechanism answers more than about n^2 questions. A board tells no row apart and its
+    by a random share of ones, score each row by name, and take rows that were accused out of later queries; with that
+    they prove that no efficient mechanism answers more than about n^2 queries. A board tells no row apart and its
     rows' labels are fair coins. So here the *labels* are traced, the code words are fair, the scores of the rows exist
-    only as a vote, and later questions depend on earlier answers through step 3 and not through accusations.
+    only as a vote, and later queries depend on earlier answers through step 3 and not through accusations.
 
     Attributes:
         votes_per_round: Correlated random votes in each round.
@@ -75,7 +75,7 @@ class FingerprintingAnalyst(Analyst):
 
     def _claim(self, board: Board, trace: NDArray[np.float64], asked: int) -> Claim:
         vote = Vote(trace.copy(), 0.0)
-        return Claim(questions=asked + 1, vote=vote, score=board.score_vote(vote))
+        return Claim(queries=asked + 1, vote=vote, score=board.score_vote(vote))
 
     def _from_correlated_votes(
         self, board: Board, trace: NDArray[np.float64], rng: np.random.Generator

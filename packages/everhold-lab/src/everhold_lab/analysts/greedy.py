@@ -50,7 +50,7 @@ class GreedySelectionAnalyst(Analyst):
         if not waiting:
             return
         vote, tried = _joined(Vote(np.zeros(0), 0.0), waiting[0], luck), 0
-        yield Claim(questions=board.rules, vote=vote, score=0.5 + abs(float(luck[waiting.pop(0)])))
+        yield Claim(queries=board.rules, vote=vote, score=0.5 + abs(float(luck[waiting.pop(0)])))
         while waiting and tried < self.most_tries:
             ballot = waiting[: min(self.width, self.most_tries - tried)]
             votes = [_joined(vote, rule, luck) for rule in ballot]
@@ -61,7 +61,7 @@ class GreedySelectionAnalyst(Analyst):
             best = int(np.nanargmax(answers))
             del waiting[best]
             vote = votes[best]
-            yield Claim(questions=board.rules + tried, vote=vote, score=float(answers[best]))
+            yield Claim(queries=board.rules + tried, vote=vote, score=float(answers[best]))
 
 
 def _joined(vote: Vote, rule: int, strengths: NDArray[np.float64]) -> Vote:

@@ -49,7 +49,7 @@ class HillClimbingAnalyst(Analyst):
         while True:
             vote = Vote(weights, self.log_odds)
             votes += 1
-            yield Claim(questions=len(weights) + votes, vote=vote, score=board.score_vote(vote))
+            yield Claim(queries=len(weights) + votes, vote=vote, score=board.score_vote(vote))
             if len(weights) >= board.rules:
                 return
             last = min(len(weights) + self.rules_per_round, board.rules)

@@ -1,4 +1,4 @@
-"""The honest analyst: a list of questions that is written down before the first answer."""
+"""The honest analyst: a list of queries that is written down before the first answer."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ class HonestAnalyst(Analyst):
         best = int(np.nanargmax(scores))
         weights = np.zeros(best + 1)
         weights[best] = 1.0
-        yield Claim(questions=board.rules, vote=Vote(weights, 0.0), score=float(scores[best]))
+        yield Claim(queries=board.rules, vote=Vote(weights, 0.0), score=float(scores[best]))

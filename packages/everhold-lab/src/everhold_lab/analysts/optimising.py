@@ -26,7 +26,7 @@ class OptimisingAnalyst(Analyst):
     This is what automatic tuning does with a test set that answers: nobody looks at a single score. The rules come in
     groups, one study for each: every rule of the group votes yes, no or not at all, on top of the best vote of the
     studies before, and the best vote of all goes on into the next study. Rules are never scored alone; each
-    question is a vote. (One study over all rules at once finds much less with as many questions.)
+    query is a vote. (One study over all rules at once finds much less with as many queries.)
 
     Attributes:
         rules_per_study: Rules that are tuned together.
@@ -46,7 +46,7 @@ class OptimisingAnalyst(Analyst):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
 
-    def questions(self, rules: int) -> int:
+    def queries(self, rules: int) -> int:
         """Votes that are asked on a board of so many rules."""
         return -(-rules // self.rules_per_study) * self.trials_per_study
 

@@ -81,7 +81,7 @@ def audit(
     *,
     rows: int,
     queries: int,
-    overfits: int = 10,
+    surprises: int = 10,
     confidence: float = 0.95,
     slack: float = 0.0,
     **games: Unpack[GameTerms],
@@ -90,8 +90,8 @@ def audit(
 
     Args:
         rows: Number of sealed rows; the simulation rounds it down to a power of 2.
-        queries: Number of adaptive questions.
-        overfits: Answers that may come from the holdout, for mechanisms that check guesses.
+        queries: Number of adaptive queries.
+        surprises: Answers that may come from the holdout, for mechanisms that check guesses.
         confidence: 1 - beta, in (0, 1).
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
         **games: ``mechanisms``, ``analysts``, ``runs``, ``seed`` and ``progress``; see `GameTerms`.
@@ -100,7 +100,7 @@ def audit(
         ValueError: If the request is not valid, or no mechanism promises anything for it.
 
     Examples:
-        >>> result = audit(rows=300, queries=100, overfits=1, analysts=["climbing"], runs=5)
+        >>> result = audit(rows=300, queries=100, surprises=1, analysts=["climbing"], runs=5)
         >>> result.rows, result.consistent
         (256, True)
     """
@@ -110,7 +110,7 @@ def audit(
     for name in _adaptive(chosen.mechanisms):
         try:
             tuned[name] = MECHANISMS[name].for_request(
-                rows=played, queries=queries, overfits=overfits, confidence=confidence, slack=slack
+                rows=played, queries=queries, surprises=surprises, confidence=confidence, slack=slack
             )
         except ValueError as reason:
             tuned[name] = str(reason)
@@ -178,12 +178,12 @@ def _adaptive(names: Sequence[str] | None) -> Sequence[str]:
 
 
 def entry_of(name: str, mechanism: Mechanism, *, procedure: Procedure | None = None) -> tuple[Analyst, int]:
-    """An analyst that asks as many questions as planned, and the number of rules for it.
+    """An analyst that asks as many queries as planned, and the number of rules for it.
 
     Args:
         name: Of the analyst.
         mechanism: The mechanism to play against.
-        procedure: How the intervals of questions are made, for the probing analyst.
+        procedure: How the intervals of queries are made, for the probing analyst.
     """
     queries = mechanism.queries
     if name == "honest":
@@ -254,7 +254,7 @@ def _excuse(mechanism: Mechanism | str) -> str:
     if not radius < _VACUOUS:
         return f"its radius {radius:.2f} is half the range or more and promises nothing"
     if mechanism.parts > 1 and mechanism.queries * mechanism.rows > _MOST_SPLIT:
-        return f"it is simulated only up to {_MOST_SPLIT} rows times questions"
+        return f"it is simulated only up to {_MOST_SPLIT} rows times queries"
     return ""
 
 

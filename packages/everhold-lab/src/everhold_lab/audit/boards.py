@@ -36,7 +36,7 @@ class BareBoard:
         labels: What the rules guess, shape (rows,).
         rules: Number of random rules.
         seed: Which rules.
-        advance: Called with the number of questions after each batch.
+        advance: Called with the number of queries after each batch.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -97,7 +97,7 @@ class HoldoutBoard:
         keys: One for each sealed row, in the order of the rows, shape (rows,).
         training_keys: The same for the training rows; None to do without them.
         rules: Number of random rules.
-        advance: Called with the number of questions after each batch.
+        advance: Called with the number of queries after each batch.
         **predicted: ``seed``: which rules. ``classes``: the labels that no and yes of a rule mean; by default 0 and 1,
             or false and true.
 

@@ -3,12 +3,12 @@
 The rows are the points of the cube ``{0,1}^d``, each once, and every label is a fair coin of its own. Rule j is the
 parity of the coordinates in a set of them (a Walsh function), so all rules are orthogonal and all their scores come
 from one fast transform. Whatever a rule or a vote of rules predicts, it is right with probability 1/2 in every row: the
-population value of every question is exactly 1/2, and the rows are independent. Orthogonal rules are the hill climber's
+population value of every query is exactly 1/2, and the rows are independent. Orthogonal rules are the hill climber's
 best case: from exact scores of most of them the labels themselves could be read off.
 
 Dependent rows are drawn from a population in which rows copy each other, as in
 `everhold_lab.audit.dependent_boards`: several rows
-may have the same point of the cube and the same label, and the value of every question is still 1/2.
+may have the same point of the cube and the same label, and the value of every query is still 1/2.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from everhold_lab.audit.dependent_boards import Population
 
 TRUTH = 0.5
-"""Population value of every question of a study."""
+"""Population value of every query of a study."""
 
 
 def walsh_transform(values: NDArray[Any]) -> NDArray[Any]:
@@ -75,7 +75,7 @@ class StudyOutcome:
     worst_error: float
     violated: bool
     needless: bool
-    questions: int
+    queries: int
     refused: int
 
 
@@ -143,7 +143,7 @@ class CubeBoard:
         return (self._mechanism.rows + balance) // 2
 
     def _right_by_part(self, predicted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Number of correct predictions in each part of the rows, shape (questions, parts)."""
+        """Number of correct predictions in each part of the rows, shape (queries, parts)."""
         parts = self._mechanism.parts
         if parts == 1:
             return np.asarray(self._right(predicted @ self._sealed)[:, None])
@@ -191,14 +191,14 @@ def _procedure_of(mechanism: Mechanism) -> OfMeans | None:
 def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> float | None:
     """The greatest guess that a sealed mean of 1/2 still confirms: there every reply tells on which side it lies.
 
-    None where guesses are not checked. It is that of the first question; later ones differ where there is a slack.
+    None where guesses are not checked. It is that of the first query; later ones differ where there is a slack.
 
     Args:
         mechanism: The mechanism.
-        procedure: How intervals are made; by default that of yes-or-no questions.
+        procedure: How intervals are made; by default that of yes-or-no queries.
 
     Examples:
-        >>> mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10)
+        >>> mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, surprises=10)
         >>> round(edge_of_checks(mechanism), 3)
         0.52
     """
@@ -310,7 +310,7 @@ class CoverageStudy(Display):
             "mechanism": self.mechanism,
             "analyst": self.analyst,
             "rows": self.rows,
-            "questions": max(outcome.questions for outcome in self.outcomes),
+            "queries": max(outcome.queries for outcome in self.outcomes),
             "radius": self.radius,
             "runs": self.runs,
             "violations": self.violations,
@@ -338,7 +338,7 @@ def coverage_study(
     Examples:
         >>> from everhold_lab.analysts import HonestAnalyst
         >>> from everhold.mechanisms import GuessAndCheck
-        >>> mechanism = GuessAndCheck.tuned(rows=256, queries=50, overfits=1)
+        >>> mechanism = GuessAndCheck.tuned(rows=256, queries=50, surprises=1)
         >>> coverage_study(mechanism, HonestAnalyst(), rules=50, runs=20, seed=0).violations
         0
     """

@@ -3,7 +3,7 @@
 A record is a point of the cube ``{0,1}^d`` and a label, all of them fair coins. The rows of a population carry records
 that are drawn independently, but several rows may carry the same one: siblings that got the same haplotype, patients
 that repeat what their household said, a machine that stays as it was a minute ago. Every row for itself is uniform, so
-the population value of every question is exactly 1/2, however the rows depend on each other.
+the population value of every query is exactly 1/2, however the rows depend on each other.
 """
 
 from __future__ import annotations

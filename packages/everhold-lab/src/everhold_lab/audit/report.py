@@ -41,7 +41,7 @@ class AuditLine:
             "mechanism": self.study.mechanism,
             "analyst": self.study.analyst,
             "statement": self.statement,
-            "questions": max(outcome.questions for outcome in self.study.outcomes),
+            "queries": max(outcome.queries for outcome in self.study.outcomes),
             "runs": self.study.runs,
             "violations": self.study.violations,
             "rate_low": low,
@@ -105,7 +105,7 @@ class Audit(Display):
         if unbroken:
             notes.append(
                 f"bare averages, too, stay within the radius of {', '.join(unbroken)}: at this size these analysts "
-                "overfit less than is promised, and the audit shows no more than that; fewer rows or more questions "
+                "surprise less than is promised, and the audit shows no more than that; fewer rows or more queries "
                 "show more"
             )
         return tuple(notes)

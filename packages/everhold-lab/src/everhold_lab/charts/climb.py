@@ -28,7 +28,7 @@ class ClimbPoint:
     """
 
     panel: str
-    questions: int
+    queries: int
     reported: float | None
     fresh: float
     low: float | None = None
@@ -36,7 +36,7 @@ class ClimbPoint:
 
 
 def climb_chart(points: Sequence[ClimbPoint], *, score: str) -> alt.FacetChart:
-    """*The climb*: what the analyst was told, the stated interval, and the truth, against the questions asked."""
+    """*The climb*: what the analyst was told, the stated interval, and the truth, against the queries asked."""
     import altair as alt
 
     # room to the right of each label: a reader's font may be wider than the one that was measured
@@ -51,7 +51,7 @@ def climb_chart(points: Sequence[ClimbPoint], *, score: str) -> alt.FacetChart:
             .transform_calculate(line=f"'{name}'")
             .mark_line(strokeWidth=2.5, **mark)
             .encode(
-                x=alt.X("questions:Q", title="questions asked", axis=alt.Axis(format=",d", tickCount=5)),
+                x=alt.X("queries:Q", title="queries asked", axis=alt.Axis(format=",d", tickCount=5)),
                 y=alt.Y(f"{field}:Q", title=score, scale=vertical, axis=alt.Axis(format=".0%")),
                 color=alt.Color("line:N", scale=alt.Scale(domain=names, range=[_REPORTED, _TRUTH]), legend=lines),
                 strokeDash=alt.StrokeDash(
@@ -67,7 +67,7 @@ def climb_chart(points: Sequence[ClimbPoint], *, score: str) -> alt.FacetChart:
         .transform_calculate(area=f"'{band_name}'")
         .mark_area(opacity=_BAND_OPACITY)
         .encode(
-            x="questions:Q",
+            x="queries:Q",
             y=alt.Y("low:Q", title=score, scale=vertical),
             y2="high:Q",
             fill=alt.Fill(

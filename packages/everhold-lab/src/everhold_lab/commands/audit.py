@@ -29,7 +29,7 @@ class AuditedSession:
     """The planned session."""
 
     rows: Annotated[int | None, typer.Option(help="Number of sealed rows.")] = None
-    queries: Annotated[int | None, typer.Option(help="Number of adaptive questions.")] = None
+    queries: Annotated[int | None, typer.Option(help="Number of adaptive queries.")] = None
     surprises: Annotated[int, typer.Option(help="Answers that may come from the holdout.")] = 10
     confidence: Annotated[float, typer.Option(help="Probability that every answer is true.")] = 0.95
     slack: Annotated[
@@ -98,7 +98,7 @@ def audit(
             result = audits.audit_plan(_read(plan), **chosen, progress=line)
         else:
             session = asdict(request)
-            session["overfits"] = session.pop("surprises")
+            session["surprises"] = session.pop("surprises")
             result = audits.audit(**session, **chosen, progress=line)
     _show(result, form)
 

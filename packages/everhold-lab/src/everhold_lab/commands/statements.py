@@ -45,7 +45,7 @@ class ThresholdOptions:
     surprises: Annotated[int, typer.Option(help="B, answers that may come from the holdout.")]
     scale: Annotated[float, typer.Option(help="sigma, the noise of the threshold, in units of the query.")]
     tolerance: Annotated[float, typer.Option(help="tau, in units of the query.")]
-    failure: Annotated[float, typer.Option(help="beta, the probability of failure for one question.")]
+    failure: Annotated[float, typer.Option(help="beta, the probability of failure for one query.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ def rows(
       everhold lab rows --surprises 10 --scale .01 --tolerance .1 --failure .05 \
         --model chain.json --model-rows 100000
 
-    With so many rows the average of each question is within the tolerance of
+    With so many rows the average of each query is within the tolerance of
     the population, except with the given probability. n_star uses Markov
     blankets and n_sharp Markov quilts. With --model the best quilts of all rows
     are used for n_sharp. A dash (null in JSON) means that no number of rows

@@ -89,20 +89,20 @@ class GroupsWorth:
         return asdict(self)
 
 
-def worth_of(flights: Flights, *, queries: int, overfits: int) -> tuple[GroupsWorth, ...]:
+def worth_of(flights: Flights, *, queries: int, surprises: int) -> tuple[GroupsWorth, ...]:
     """The sealed flights under each assumption, for the same request.
 
     The sealed flights give the sizes of the groups, which are public; whether they are late is looked up for training
     flights alone.
     """
-    return tuple(_worth_under(assumption, flights, queries, overfits) for assumption in ASSUMPTIONS)
+    return tuple(_worth_under(assumption, flights, queries, surprises) for assumption in ASSUMPTIONS)
 
 
-def _worth_under(assumption: Assumption, flights: Flights, queries: int, overfits: int) -> GroupsWorth:
+def _worth_under(assumption: Assumption, flights: Flights, queries: int, surprises: int) -> GroupsWorth:
     sealed, training, model = flights.sealed, flights.training, assumption.model_of(flights.sealed)
     sizes = np.bincount(assumption.groups_of(sealed))
     request = PlanRequest(
-        rows=len(sealed), queries=queries, overfits=overfits, dependence=model, training_rows=len(training)
+        rows=len(sealed), queries=queries, surprises=surprises, dependence=model, training_rows=len(training)
     )
     mechanism = tuned_mechanism("guess_and_check", request)
     groups = assumption.groups_of(training)

@@ -78,7 +78,7 @@ def unseal(holdout: Holdout, trials: Sequence[Trial]) -> tuple[UnsealedStudy, ..
         holdout.unseal()
     told = []
     for trial in trials:
-        before, after = trial.answer, holdout.ask(trial.question)
+        before, after = trial.answer, holdout.ask(trial.query)
         if before.low is None or before.high is None or after.sealed_low is None or after.sealed_high is None:
             continue
         half = (before.high - before.low) / 2.0

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.dependence import DependenceModel
 
-_HONEST_OVERFITS = 2
+_HONEST_SURPRISES = 2
 _STANDARD_ERRORS = 3.0  # of the fresh flights' own averages, allowed for when intervals are held against them
 
 
@@ -50,23 +50,23 @@ class DemoPlan:
     Attributes:
         rules: Random rules that the hill climber scores.
         rules_per_round: Rules between two of its votes.
-        overfits: Surprises that the first holdout is planned for.
+        surprises: Surprises that the first holdout is planned for.
         candidates: What the honest analyst tries.
     """
 
     rules: int = 8_000
     rules_per_round: int = 800
-    overfits: int = 10
+    surprises: int = 10
     seed: int = 1
     candidates: tuple[TunedModel, ...] = (*CANDIDATES, OVERFITTED)
 
     @property
-    def questions(self) -> int:
+    def queries(self) -> int:
         """Number of queries of the hill climber: every rule, "always on time", and one vote a round."""
         return self.rules + 1 + math.ceil(self.rules / self.rules_per_round)
 
     @property
-    def honest_questions(self) -> int:
+    def honest_queries(self) -> int:
         """Planned queries of the honest analyst's holdouts: twice the number of models."""
         return 2 * len(self.candidates)
 
@@ -89,7 +89,7 @@ class ClimbOutcome:
 
     reported: float
     fresh: float
-    questions: int
+    queries: int
     low: float | None = None
     high: float | None = None
     charged: int = 0
@@ -147,21 +147,21 @@ class DemoResult(Display):
     def to_dict(self) -> dict[str, Any]:
         """The stable contract of ``everhold demo --format json``.
 
-        ``{"bare": {"reported", "fresh"}, "everhold": {"reported", "low", "high", "fresh", "questions", "refused"},
+        ``{"bare": {"reported", "fresh"}, "everhold": {"reported", "low", "high", "fresh", "queries", "refused"},
         "dependent": [{"assumption", "groups", "largest", "effective_rows", "within", "left", "radius"}, ...]}``.
         """
         return {
             "bare": {"reported": self.bare.reported, "fresh": self.bare.fresh},
             "everhold": {
                 name: getattr(self.everhold, name)
-                for name in ("reported", "low", "high", "fresh", "questions", "refused")
+                for name in ("reported", "low", "high", "fresh", "queries", "refused")
             },
             "dependent": [worth.to_dict() for worth in self.worth],
         }
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for the bare test set, one for everhold."""
-        names = ("reported", "low", "high", "fresh", "gap", "questions", "charged", "refused")
+        names = ("reported", "low", "high", "fresh", "gap", "queries", "charged", "refused")
         acts = {"bare test set": self.bare, "everhold": self.everhold}
         return [{"holdout": act, **{name: getattr(outcome, name) for name in names}} for act, outcome in acts.items()]
 
@@ -184,7 +184,7 @@ def run_demo(output: Path, *, flights: Flights | None = None, plan: DemoPlan | N
     started = perf_counter()
     plan = plan or DemoPlan()
     models = len(plan.candidates) + len(plan.known_before)
-    with progress("questions and models", 2 * plan.questions + models) as line:
+    with progress("queries and models", 2 * plan.queries + models) as line:
 
         def advance(more: int) -> None:
             line(line.done + more)
@@ -193,20 +193,20 @@ def run_demo(output: Path, *, flights: Flights | None = None, plan: DemoPlan | N
         storage = _empty_storage(output)
         fresh = BareBoard(flights.fresh.keys, flights.fresh.late, rules=plan.rules, seed=plan.seed)
         bare, points = _climb_bare(flights, fresh, plan, advance)
-        with _sealed(storage, "climber", flights, queries=plan.questions, overfits=plan.overfits) as holdout:
+        with _sealed(storage, "climber", flights, queries=plan.queries, surprises=plan.surprises) as holdout:
             everhold, more_points, answers = _climb_holdout(holdout, flights, fresh, plan, advance)
             files = _save_certificate(holdout, output)
-        queries, overfits = plan.honest_questions, _HONEST_OVERFITS
-        with _sealed(storage, "honest", flights, queries=queries, overfits=overfits) as holdout:
+        queries, surprises = plan.honest_queries, _HONEST_SURPRISES
+        with _sealed(storage, "honest", flights, queries=queries, surprises=surprises) as holdout:
             trials = tune(holdout, flights, plan.candidates, advance=advance)
             files += _save_certificate(holdout, output)
-        worth, by_hour = worth_of(flights, queries=queries, overfits=overfits), with_departures(flights)
+        worth, by_hour = worth_of(flights, queries=queries, surprises=surprises), with_departures(flights)
         with _sealed(
-            storage, "by-hour", by_hour, queries=queries, overfits=overfits, dependence=Groups(DEPARTURE)
+            storage, "by-hour", by_hour, queries=queries, surprises=surprises, dependence=Groups(DEPARTURE)
         ) as holdout:
             dependent_trials = tune(holdout, by_hour, plan.known_before, advance=advance)
             files += _save_certificate(holdout, output)
-        with _sealed(storage, "declared", flights, queries=queries, overfits=overfits, declared=FAMILY) as holdout:
+        with _sealed(storage, "declared", flights, queries=queries, surprises=surprises, declared=FAMILY) as holdout:
             members = ask_members(holdout, flights.fresh.table)
             files += _save_certificate(holdout, output)
         with Holdout.open(storage, "honest") as holdout:  # at last: nobody asks about these flights any more
@@ -248,7 +248,7 @@ def _sealed(
     name: str,
     flights: Flights,
     *,
-    overfits: int,
+    surprises: int,
     dependence: DependenceModel | None = None,
     **terms: Any,
 ) -> Holdout:
@@ -261,7 +261,7 @@ def _sealed(
         warnings.simplefilter("ignore", DependenceWarning)
         return Holdout.create(
             storage, name, holdout=flights.sealed.table, training=flights.training.table, label="late",
-            surprises=overfits, mechanism="guess_and_check", dependence=dependence or Independent(),
+            surprises=surprises, mechanism="guess_and_check", dependence=dependence or Independent(),
             allow_resealing=True, **terms,
         )  # fmt: skip
 
@@ -279,8 +279,8 @@ def _climb_bare(
     board = BareBoard(sealed.keys, sealed.late, rules=plan.rules, seed=plan.seed, advance=advance)
     played = [(claim, fresh.score_vote(claim.vote)) for claim in _analyst(flights, plan).play(board)]
     best = best_claim(claim for claim, _ in played)
-    points = [ClimbPoint(report.BARE, claim.questions, claim.score, truth) for claim, truth in played]
-    return ClimbOutcome(best.score, _truth_of(best, played), plan.questions), points
+    points = [ClimbPoint(report.BARE, claim.queries, claim.score, truth) for claim, truth in played]
+    return ClimbOutcome(best.score, _truth_of(best, played), plan.queries), points
 
 
 def _climb_holdout(
@@ -297,13 +297,13 @@ def _climb_holdout(
     answers = [*board.rule_answers, *board.vote_answers]
     truths = [*fresh.score_rules(0, plan.rules, guess=None).tolist(), *(truth for _, truth in played)]
     points = [
-        ClimbPoint(report.EVERHOLD, claim.questions, answer.value, truth, answer.low, answer.high)
+        ClimbPoint(report.EVERHOLD, claim.queries, answer.value, truth, answer.low, answer.high)
         for (claim, truth), answer in zip(played, board.vote_answers, strict=True)
     ]
     outcome = ClimbOutcome(
         reported=best.score,
         fresh=_truth_of(best, played),
-        questions=plan.questions,
+        queries=plan.queries,
         low=stated.low,
         high=stated.high,
         charged=sum(answer.charged for answer in answers),

@@ -56,7 +56,7 @@ class Trial:
     answer: Answer
     fresh: float
     sealed: NDArray[np.bool_] = field(repr=False, compare=False)
-    question: RowwiseQuery = field(repr=False, compare=False)
+    query: RowwiseQuery = field(repr=False, compare=False)
 
 
 def _logistic(categories: list[int]) -> Any:
@@ -146,8 +146,8 @@ def _try(holdout: Holdout, flights: Flights, candidate: TunedModel) -> Trial:
     guess = _share_right(model.predict(features[judged]), late[judged])
     sealed = model.predict(flights.sealed.features[:, known])
     fresh = _share_right(model.predict(flights.fresh.features[:, known]), flights.fresh.late)
-    question = accuracy(sealed)
-    return Trial(candidate, guess, holdout.ask(question, guess=guess), fresh, sealed, question)
+    query = accuracy(sealed)
+    return Trial(candidate, guess, holdout.ask(query, guess=guess), fresh, sealed, query)
 
 
 def _share_right(predicted: NDArray[np.bool_], late: NDArray[np.bool_]) -> float:

@@ -71,7 +71,7 @@ class PublishedThresholdout(AttributeHoldout):
     """Thresholdout as in the published experiment of Dwork et al. 2015: a rule of thumb without a budget.
 
     An answer is the training value while the two differ by at most ``4/sqrt(n)`` plus noise, else the sealed value
-    plus noise; both noises are normal with standard deviation ``1/sqrt(n)`` and drawn anew for every question. So much
+    plus noise; both noises are normal with standard deviation ``1/sqrt(n)`` and drawn anew for every query. So much
     for the experiment: the algorithm that the paper proves something about has Laplace noise and keeps the noisy
     threshold. Nothing is promised here.
     """
@@ -80,7 +80,7 @@ class PublishedThresholdout(AttributeHoldout):
     generator: np.random.Generator = field(repr=False)
 
     def correlations(self, training: LinearSample, holdout: LinearSample) -> NDArray[np.float64]:
-        """Each question with noise of its own."""
+        """Each query with noise of its own."""
         return self._answers(training.correlations, holdout.correlations)
 
     def accuracies(self, training: NDArray[np.int64], holdout: NDArray[np.int64], *, rows: int) -> Reported:
@@ -90,8 +90,8 @@ class PublishedThresholdout(AttributeHoldout):
     def _answers(self, training: NDArray[np.float64], holdout: NDArray[np.float64]) -> NDArray[np.float64]:
         scale = 1.0 / math.sqrt(self.rows)
         compared, added = scale * self.generator.standard_normal((2, len(training)))
-        overfit = np.abs(training - holdout) > 4.0 * scale + compared
-        return np.where(overfit, holdout + added, training)
+        surprise = np.abs(training - holdout) > 4.0 * scale + compared
+        return np.where(surprise, holdout + added, training)
 
 
 class PromisingHoldout(AttributeHoldout):
@@ -113,7 +113,7 @@ class PromisingHoldout(AttributeHoldout):
         self._correlations = Reported.bare(np.empty(0))
 
     def correlations(self, training: LinearSample, holdout: LinearSample) -> NDArray[np.float64]:
-        """In one batch: no question depends on an answer."""
+        """In one batch: no query depends on an answer."""
         self._correlations = self._ask(training.totals, holdout.totals, rows=self.mechanism.rows)
         return np.asarray((2.0 * self._correlations.values - 1.0) * self._clip)
 

@@ -46,8 +46,8 @@ class DependenceExperiment(Experiment):
 
     Attributes:
         rows: Sealed rows, a whole number of groups of each size.
-        queries: Adaptive questions that are planned.
-        overfits: That are planned, for mechanisms that check guesses.
+        queries: Adaptive queries that are planned.
+        surprises: That are planned, for mechanisms that check guesses.
         points: Points of the cube that rows copy, a power of 2; a chain of twice as many states is declared.
         group_sizes: Rows of a group, weakest first.
         correlations: Of neighbouring rows, in [0, 1), weakest first.
@@ -59,7 +59,7 @@ class DependenceExperiment(Experiment):
     source: ClassVar[str] = "Statements S1, S3, S4 and S5 of everhold; coverage by simulation"
     about: ClassVar[str] = (
         "Rows copy each other: all rows of a group carry one record, or each row of a series repeats the one before "
-        "with some probability. The value of every question is 1/2, however strongly the rows depend on each other. A "
+        "with some probability. The value of every query is 1/2, however strongly the rows depend on each other. A "
         "hill climber asks two mechanisms about rules and votes, once with the right dependence model declared and "
         "once with independent rows declared. The right model states fewer effective rows and a larger radius, and "
         "keeps its promise. The wrong one promises the same however few rows there really are. For a Gaussian AR(1) "
@@ -70,7 +70,7 @@ class DependenceExperiment(Experiment):
 
     rows: int = 16_384
     queries: int = 128
-    overfits: int = 3
+    surprises: int = 3
     points: int = 32
     group_sizes: tuple[int, ...] = (1, 4, 16, 32, 64)
     correlations: tuple[float, ...] = (0.0, 0.3, 0.6, 0.8, 0.9, 0.95)
@@ -142,7 +142,7 @@ class DependenceExperiment(Experiment):
             "counts games in which the narrower interval of a released answer misses, or budget is spent against the "
             "promise. Lines end at half the range."
         )
-        worth = "How many independent rows tell as much about a question that was fixed beforehand (S5)."
+        worth = "How many independent rows tell as much about a query that was fixed beforehand (S5)."
         pictures = []
         for name, families in (("groups", ("groups",)), ("order", ("chain", "ar1"))):
             lines = [line for line in summary if line["family"] in families]
@@ -160,7 +160,7 @@ class DependenceExperiment(Experiment):
         return pictures
 
     def _mechanism(self, name: str, model: DependenceModel | None) -> Mechanism:
-        return _tuned(name, self.rows, self.queries, self.overfits, self.confidence, model)
+        return _tuned(name, self.rows, self.queries, self.surprises, self.confidence, model)
 
     def _line(self, setting: Setting, name: str, declared: str, model: DependenceModel | None) -> Row:
         effective = float(self.rows) if model is None else model.concentration(self.rows)
@@ -188,10 +188,10 @@ def _analyst(mechanism: Mechanism, points: int) -> HillClimbingAnalyst:
 
 @lru_cache(maxsize=256)
 def _tuned(
-    name: str, rows: int, queries: int, overfits: int, confidence: float, model: DependenceModel | None
+    name: str, rows: int, queries: int, surprises: int, confidence: float, model: DependenceModel | None
 ) -> Mechanism:
     request = PlanRequest(
-        rows=rows, queries=queries, overfits=overfits, confidence=confidence, dependence=model or Independent()
+        rows=rows, queries=queries, surprises=surprises, confidence=confidence, dependence=model or Independent()
     )
     return tuned_mechanism(name, request)
 

@@ -139,7 +139,7 @@ class Dwork2015(Experiment):
         "k with the largest training correlation vote. Reported is what the same holdout then says of their accuracy. "
         "Without signal nothing can be better than one half; with plain reuse the holdout says otherwise. The "
         "published Thresholdout stays near it, but promises nothing. The tuned holdouts promise an interval for the "
-        "population's value of every correlation and every accuracy, planned for one overfit for each accuracy."
+        "population's value of every correlation and every accuracy, planned for one surprise for each accuracy."
     )
 
     def __post_init__(self) -> None:
@@ -164,7 +164,7 @@ class Dwork2015(Experiment):
     def mechanism(self, analyst: str) -> Mechanism:
         """The mechanism of a tuned analyst: all correlations and all accuracies are planned.
 
-        Each accuracy may overfit. No correlation does: training and sealed rows are equally new to those questions.
+        Each accuracy may surprise. No correlation does: training and sealed rows are equally new to those queries.
         """
         asked = sum(count > 0 for count in self.counts)
         return _tuned(analyst, self.rows, self.attributes + asked, asked, self.confidence)
@@ -286,8 +286,8 @@ def _picture(game: Dwork2015, lines: Sequence[Row], signal: bool) -> Picture:
 
 
 @lru_cache(maxsize=16)
-def _tuned(analyst: str, rows: int, queries: int, overfits: int, confidence: float) -> Mechanism:
-    return _TUNED[analyst].tuned(rows=rows, queries=queries, overfits=overfits, confidence=confidence)
+def _tuned(analyst: str, rows: int, queries: int, surprises: int, confidence: float) -> Mechanism:
+    return _TUNED[analyst].tuned(rows=rows, queries=queries, surprises=surprises, confidence=confidence)
 
 
 def _cutoff(rows: int) -> float:

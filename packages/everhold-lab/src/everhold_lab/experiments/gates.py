@@ -68,7 +68,7 @@ class GatesExperiment(Experiment):
     def mechanism(self) -> GuessAndCheck:
         """The mechanism of the holdout."""
         return GuessAndCheck.tuned(
-            rows=self.rows, queries=self.challengers, overfits=self.surprises, confidence=self.confidence
+            rows=self.rows, queries=self.challengers, surprises=self.surprises, confidence=self.confidence
         )
 
     def settings(self) -> Sequence[Setting]:

@@ -47,13 +47,13 @@ class LadderAttack(Experiment):
     Attributes:
         rows: Number of sealed rows; the training rows, which make guesses, are as many.
         submissions: Numbers of random labellings, each for a game of its own.
-        overfits: What guess and check and Thresholdout are tuned for.
+        surprises: What guess and check and Thresholdout are tuned for.
         confidence: 1 - beta of every promise.
     """
 
     rows: int = 4_000
     submissions: tuple[int, ...] = (1, 2, 5, 10, 25, 50, 100, 200, 400)
-    overfits: int = 1
+    surprises: int = 1
     confidence: float = 0.95
 
     name: ClassVar[str] = "ladder-attack"
@@ -80,13 +80,13 @@ class LadderAttack(Experiment):
         return [self._game(world, setting["attack"], setting["board"], k, seed) for k in self.submissions]
 
     def _game(self, world: SubmittedFiles, attack: str, board: str, submissions: int, seed: int) -> Row:
-        analyst, questions = _attacker(attack, submissions)
-        shown = leaderboard(board, self.rows, questions, self.overfits, self.confidence, seed)
+        analyst, queries = _attacker(attack, submissions)
+        shown = leaderboard(board, self.rows, queries, self.surprises, self.confidence, seed)
         game = LabellingBoard(world, submissions, shown)
         claims = [claim for claim in analyst.play(game) if not math.isnan(claim.score)]
         return {
             "submissions": submissions,
-            "questions": game.asked,
+            "queries": game.asked,
             "refused": game.refused,
             "reported": best_claim(claims).score if claims else None,
             "fresh": TRUTH,
@@ -130,8 +130,8 @@ class LadderAttack(Experiment):
                 f"{off:.1f} standard deviations of a score above it (expected: at least 3)"
             ] = off >= 3.0
         for attack, board in itertools.product(_ATTACKS, (LADDER, HALF_STEP)):
-            line, (_, questions) = last[attack, board], _attacker(attack, most)
-            ladder = tuned_for(board, self.rows, questions, self.overfits, self.confidence)
+            line, (_, queries) = last[attack, board], _attacker(attack, most)
+            ladder = tuned_for(board, self.rows, queries, self.surprises, self.confidence)
             step = 1.0 / float(ladder.parameters()["grid"])
             found[
                 f"{attack}, {most} submissions: the {board} shows {line['reported']:.3f} on average and "

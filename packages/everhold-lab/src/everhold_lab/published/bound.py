@@ -35,14 +35,14 @@ class SessionBound(Protocol):
     """A statement about a whole session, as the planner calls it."""
 
     def __call__(
-        self, subject: float, /, *, queries: int, overfits: int, confidence: float, slack: float
+        self, subject: float, /, *, queries: int, surprises: int, confidence: float, slack: float
     ) -> BoundOfSource:
         """Evaluate the statement.
 
         Args:
             subject: n, the rows at hand; or tau, the radius that is requested, in (0, 1) and in units of the query.
-            queries: m or k, the adaptive questions, at least `overfits`.
-            overfits: B, those above threshold; not used where every answer has noise or rows of its own.
+            queries: m or k, the adaptive queries, at least `surprises`.
+            surprises: B, those above threshold; not used where every answer has noise or rows of its own.
             confidence: 1 - beta, in (0, 1).
             slack: c, in [0, 1): budget is not spent while the training set is off by less than ``c tau``. Only
                 Thresholdout has it.
@@ -89,13 +89,13 @@ def check_count(name: str, value: float) -> None:
         raise ValueError(f"{name} is {value!r}, expected a whole number of at least 1; pass e.g. 1000")
 
 
-def check_session(*, queries: int, overfits: int, confidence: float, slack: float) -> None:
+def check_session(*, queries: int, surprises: int, confidence: float, slack: float) -> None:
     """Raise ValueError unless the four arguments of a session make sense together."""
     check_count("queries", queries)
-    check_count("overfits", overfits)
+    check_count("surprises", surprises)
     fraction(confidence, "confidence")
-    if overfits > queries:
-        raise ValueError(f"overfits is {overfits}, above queries = {queries}; allow at most one overfit per question")
+    if surprises > queries:
+        raise ValueError(f"surprises is {surprises}, above queries = {queries}; allow at most one surprise per query")
     if not 0.0 <= slack < 1.0:
         raise ValueError(f"slack is {slack!r}, expected a number in [0, 1); pass e.g. 1/3")
 

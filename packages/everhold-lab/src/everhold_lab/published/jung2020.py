@@ -146,7 +146,7 @@ def _refined_minimum(radii: Callable[[Floats, Floats], Floats]) -> tuple[float, 
     return best
 
 
-def jung_2020(rows: float, /, *, queries: int, overfits: int, confidence: float, slack: float) -> BoundOfSource:
+def jung_2020(rows: float, /, *, queries: int, surprises: int, confidence: float, slack: float) -> BoundOfSource:
     """Radius of P7 for k answers with Gaussian noise, its scale, alpha, eps, c and d optimised.
 
     With ``mu = sqrt(k)/(n sigma)`` and ``z = alpha/sigma`` the radius to minimise over z, eps and mu is
@@ -157,7 +157,7 @@ def jung_2020(rows: float, /, *, queries: int, overfits: int, confidence: float,
     Source: Jung et al. 2020, transfer theorem; Gaussian mechanism.
     """
     check_count("rows", rows)
-    check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
     noise = math.sqrt(queries) / rows
 
     def log_radius(point: Floats) -> float:
@@ -168,10 +168,10 @@ def jung_2020(rows: float, /, *, queries: int, overfits: int, confidence: float,
     return _bound(math.exp(least), rows, _gaussian_parameters(point, noise))
 
 
-def jung_2020_rows(radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float) -> BoundOfSource:
+def jung_2020_rows(radius: float, /, *, queries: int, surprises: int, confidence: float, slack: float) -> BoundOfSource:
     """Rows for a requested radius: the least ``z sqrt(k) / (mu (tau - everything else))``; see :func:`jung_2020`."""
     fraction(radius, "radius")
-    check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
 
     def log_rows(point: Floats) -> float:
         z, epsilon, mu = _from_logs(point)

@@ -10,7 +10,7 @@ divergence from the Gaussian at its conditional mean is ``Var(f(X_i)) / (2 n^2 s
 in [0, 1] has variance at most 1/4 under every posterior. Hence ``I(X; pi) <= rho k n`` nats. Nothing else of
 concentrated privacy is used. The same holds for discrete Gaussian noise.
 
-The monitor: the transcript alone chooses the worst question. For a question chosen by the transcript, the law of
+The monitor: the transcript alone chooses the worst query. For a query chosen by the transcript, the law of
 ``f(X) - f(P)`` under independence is sub-Gaussian with variance proxy ``1/(4n)``, and the variational formula gives
 ``E (f(X) - f(P))^2 <= (2 I - ln(1-l)) / (4 n l)`` for every l in (0, 1). Markov at beta/2 and the noise at beta/2.
 """
@@ -62,7 +62,7 @@ def rogers_width(rows: int, *, queries: int, scale: float, confidence: float) ->
 
 
 def rogers_2020_monitor(
-    rows: float, /, *, queries: int, overfits: int, confidence: float, slack: float
+    rows: float, /, *, queries: int, surprises: int, confidence: float, slack: float
 ) -> BoundOfSource:
     """Radius for k Gaussian answers, the noise scale optimised; it falls exactly like ``1/sqrt(n)``.
 
@@ -71,7 +71,7 @@ def rogers_2020_monitor(
     Source: Rogers et al. 2020; see :func:`rogers_width`.
     """
     check_count("rows", rows)
-    check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
     width, scale = _scale_free(queries, 1.0 - confidence)
     radius = width / math.sqrt(rows)
     parameters = {"scale": scale / math.sqrt(rows)}
@@ -79,11 +79,11 @@ def rogers_2020_monitor(
 
 
 def rogers_2020_monitor_rows(
-    radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float
+    radius: float, /, *, queries: int, surprises: int, confidence: float, slack: float
 ) -> BoundOfSource:
     """Rows for a requested radius: the inverse of :func:`rogers_2020_monitor`."""
     fraction(radius, "radius")
-    check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
     width, scale = _scale_free(queries, 1.0 - confidence)
     rows = whole_rows((width / radius) ** 2)
     return BoundOfSource(_NAME, radius, rows, {"scale": scale / math.sqrt(rows)})

@@ -1,4 +1,4 @@
-"""Sample splitting: Hoeffding's inequality for questions that each get rows of their own (statement P9)."""
+"""Sample splitting: Hoeffding's inequality for queries that each get rows of their own (statement P9)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _NAME = "hoeffding_splitting"
 
 
 def hoeffding_radius(rows: int, *, queries: int = 1, confidence: float) -> float:
-    """Half-width for k questions fixed in advance, all at once: ``sqrt(ln(2k/beta) / (2n))`` (statement P9).
+    """Half-width for k queries fixed in advance, all at once: ``sqrt(ln(2k/beta) / (2n))`` (statement P9).
 
-    Not for adaptive questions.
+    Not for adaptive queries.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -26,9 +26,9 @@ def hoeffding_radius(rows: int, *, queries: int = 1, confidence: float) -> float
 
 
 def hoeffding_splitting(
-    rows: float, /, *, queries: int, overfits: int, confidence: float, slack: float
+    rows: float, /, *, queries: int, surprises: int, confidence: float, slack: float
 ) -> BoundOfSource:
-    """Radius when each of k adaptive questions gets a part of the rows of its own (statement P9).
+    """Radius when each of k adaptive queries gets a part of the rows of its own (statement P9).
 
     ``sqrt(k ln(2k/beta) / (2n))`` where k divides n; in general each part has ``floor(n/k)`` rows.
 
@@ -37,25 +37,25 @@ def hoeffding_splitting(
     Source: Hoeffding 1963, Theorem 2; rows independent.
     """
     check_count("rows", rows)
-    check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
     part = int(rows) // queries
     radius = hoeffding_radius(part, queries=queries, confidence=confidence) if part else math.inf
     return BoundOfSource(_NAME, radius if radius < 1.0 else math.inf, rows, {"rows_per_part": part})
 
 
 def hoeffding_splitting_rows(
-    radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float
+    radius: float, /, *, queries: int, surprises: int, confidence: float, slack: float
 ) -> BoundOfSource:
     """Rows for a requested radius: ``k ceil(ln(2k/beta) / (2 alpha^2))``; see :func:`hoeffding_splitting`."""
     fraction(radius, "radius")
-    check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
     part = math.ceil(math.log(2.0 * queries / (1.0 - confidence)) / (2.0 * radius**2))
     return BoundOfSource(_NAME, radius, queries * part, {"rows_per_part": part})
 
 
 HOEFFDING_SPLITTING = StatementOfSource(
     _NAME,
-    "Hoeffding 1963 (P9), a part of the rows for each question",
+    "Hoeffding 1963 (P9), a part of the rows for each query",
     hoeffding_splitting,
     hoeffding_splitting_rows,
     colour="#57606a",

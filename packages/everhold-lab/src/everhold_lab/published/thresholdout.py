@@ -60,16 +60,16 @@ def independent_price(tolerance: float) -> float:
     return 3.0 / tolerance
 
 
-def zhao_theorem_1_rows(overfits: float, scale: float, tolerance: float, failure: float, *, price: float) -> float:
-    """Rows for one question, ``max{9 ln(4/beta)/tau^2, 9 B price/(4 sigma)}`` (statement P1).
+def zhao_theorem_1_rows(surprises: float, scale: float, tolerance: float, failure: float, *, price: float) -> float:
+    """Rows for one query, ``max{9 ln(4/beta)/tau^2, 9 B price/(4 sigma)}`` (statement P1).
 
-    With so many rows ``P[|Q_i(X) - Q_i(P)| >= tau] <= beta`` for each question i of Algorithm 1.
+    With so many rows ``P[|Q_i(X) - Q_i(P)| >= tau] <= beta`` for each query i of Algorithm 1.
 
     Args:
-        overfits: B.
+        surprises: B.
         scale: sigma, in units of the query.
         tolerance: tau, in units of the query.
-        failure: beta, in (0, 1), for one question.
+        failure: beta, in (0, 1), for one query.
         price: Of noise, at this tolerance: `independent_price`, or that of a quilt or a blanket.
 
     Returns:
@@ -81,11 +81,11 @@ def zhao_theorem_1_rows(overfits: float, scale: float, tolerance: float, failure
     Source: Zhao 2017, Theorem 1. Erratum 1: the proof applies Lemma 2 backwards, the condition is right; erratum 5:
     for dependent rows the proof has an open gap.
     """
-    check_count("overfits", overfits)
+    check_count("surprises", surprises)
     positive(scale, "scale")
     positive(tolerance, "tolerance")
     fraction(failure, "failure")
-    return max(9.0 * math.log(4.0 / failure) / tolerance**2, 9.0 * overfits * price / (4.0 * scale))
+    return max(9.0 * math.log(4.0 / failure) / tolerance**2, 9.0 * surprises * price / (4.0 * scale))
 
 
 def zhao_theorem_2_calibration(radius: float, *, queries: int, confidence: float, slack: float) -> Calibration:
@@ -108,14 +108,14 @@ def zhao_theorem_2_rows(
     /,
     *,
     queries: int,
-    overfits: int,
+    surprises: int,
     confidence: float,
     slack: float,
     price: Callable[[float], float] = independent_price,
 ) -> BoundOfSource:
     """Rows for a requested radius, ``n_#(B, sigma, (1-c) tau/4, beta/(2m))`` (statement P2).
 
-    With probability `confidence`, every question before the budget of `overfits` is used up is answered within
+    With probability `confidence`, every query before the budget of `surprises` is used up is answered within
     `radius` of the population; budget is not spent while ``|Q(D) - Q(P)| < c tau``.
 
     Arguments and errors are those of every `SessionBound`, but the slack has to be positive, and `price` tells the
@@ -126,11 +126,11 @@ def zhao_theorem_2_rows(
     evaluated here. Erratum 9: the proof adds one probability too few, and stands when it is added.
 
     Examples:
-        >>> zhao_theorem_2_rows(0.1, queries=1000, overfits=10, confidence=0.95, slack=1 / 3).rows
+        >>> zhao_theorem_2_rows(0.1, queries=1000, surprises=10, confidence=0.95, slack=1 / 3).rows
         8230252
     """
-    check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
-    rows = whole_rows(_theorem_2_rows(radius, queries, overfits, confidence, slack, price))
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
+    rows = whole_rows(_theorem_2_rows(radius, queries, surprises, confidence, slack, price))
     return _zhao_bound(radius, rows, queries, confidence, slack, price)
 
 
@@ -139,25 +139,25 @@ def zhao_theorem_2(
     /,
     *,
     queries: int,
-    overfits: int,
+    surprises: int,
     confidence: float,
     slack: float,
     price: Callable[[float], float] = independent_price,
 ) -> BoundOfSource:
     """Radius of statement P2 for the rows at hand: the inverse of :func:`zhao_theorem_2_rows`."""
     check_count("rows", rows)
-    check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
     fraction(slack, "slack")
-    radius = smallest_radius(lambda tau: _theorem_2_rows(tau, queries, overfits, confidence, slack, price), rows)
+    radius = smallest_radius(lambda tau: _theorem_2_rows(tau, queries, surprises, confidence, slack, price), rows)
     return _zhao_bound(radius, rows, queries, confidence, slack, price)
 
 
 def _theorem_2_rows(
-    radius: float, queries: int, overfits: int, confidence: float, slack: float, price: Callable[[float], float]
+    radius: float, queries: int, surprises: int, confidence: float, slack: float, price: Callable[[float], float]
 ) -> float:
     scale = zhao_theorem_2_calibration(radius, queries=queries, confidence=confidence, slack=slack).scale
     tolerance, failure = (1.0 - slack) * radius / 4.0, (1.0 - confidence) / (2.0 * queries)
-    return zhao_theorem_1_rows(overfits, scale, tolerance, failure, price=price(tolerance))
+    return zhao_theorem_1_rows(surprises, scale, tolerance, failure, price=price(tolerance))
 
 
 def _zhao_bound(
@@ -182,26 +182,26 @@ ZHAO_THEOREM_2 = StatementOfSource(
 # Dwork et al. 2015 ----------------------------------------------------------------------------------------------------
 
 
-def dwork_n_0(overfits: int, scale: float, tolerance: float, failure: float) -> float:
+def dwork_n_0(surprises: int, scale: float, tolerance: float, failure: float) -> float:
     """Rows by pure privacy, ``n_0 = max{2B/(sigma tau), ln(6/beta)/tau^2}``, not rounded; see `dwork_lemma_24`."""
-    _check_lemma_24(overfits, scale, tolerance, failure)
-    return max(2.0 * overfits / (scale * tolerance), math.log(6.0 / failure) / tolerance**2)
+    _check_lemma_24(surprises, scale, tolerance, failure)
+    return max(2.0 * surprises / (scale * tolerance), math.log(6.0 / failure) / tolerance**2)
 
 
-def dwork_n_1(overfits: int, scale: float, tolerance: float, failure: float) -> float:
+def dwork_n_1(surprises: int, scale: float, tolerance: float, failure: float) -> float:
     """Rows by approximate privacy, ``n_1 = 80 sqrt(B ln(1/(tau beta))) / (tau sigma)``; see `dwork_lemma_24`."""
-    _check_lemma_24(overfits, scale, tolerance, failure)
-    return 80.0 * math.sqrt(overfits * math.log(1.0 / (tolerance * failure))) / (tolerance * scale)
+    _check_lemma_24(surprises, scale, tolerance, failure)
+    return 80.0 * math.sqrt(surprises * math.log(1.0 / (tolerance * failure))) / (tolerance * scale)
 
 
-def dwork_lemma_24(overfits: int, scale: float, tolerance: float, failure: float) -> float:
-    """Rows for one question, ``min{n_0, n_1}``: then ``P[|f_i(X) - f_i(P)| >= tau] <= beta`` for each question i.
+def dwork_lemma_24(surprises: int, scale: float, tolerance: float, failure: float) -> float:
+    """Rows for one query, ``min{n_0, n_1}``: then ``P[|f_i(X) - f_i(P)| >= tau] <= beta`` for each query i.
 
     Args:
-        overfits: B.
+        surprises: B.
         scale: sigma, in units of the query.
         tolerance: tau, in (0, 1).
-        failure: beta, in (0, 1), for one question.
+        failure: beta, in (0, 1), for one query.
 
     Returns:
         Rows, not rounded.
@@ -211,11 +211,11 @@ def dwork_lemma_24(overfits: int, scale: float, tolerance: float, failure: float
 
     Source: Dwork et al. 2015 (NIPS), Lemma 24; for independent, identically distributed rows.
     """
-    return min(dwork_n_0(overfits, scale, tolerance, failure), dwork_n_1(overfits, scale, tolerance, failure))
+    return min(dwork_n_0(surprises, scale, tolerance, failure), dwork_n_1(surprises, scale, tolerance, failure))
 
 
-def _check_lemma_24(overfits: int, scale: float, tolerance: float, failure: float) -> None:
-    check_count("overfits", overfits)
+def _check_lemma_24(surprises: int, scale: float, tolerance: float, failure: float) -> None:
+    check_count("surprises", surprises)
     positive(scale, "scale")
     fraction(tolerance, "tolerance")
     fraction(failure, "failure")
@@ -236,11 +236,11 @@ def dwork_theorem_25_calibration(radius: float, *, queries: int, confidence: flo
 
 
 def dwork_theorem_25_rows(
-    radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float = _DWORK_SLACK
+    radius: float, /, *, queries: int, surprises: int, confidence: float, slack: float = _DWORK_SLACK
 ) -> BoundOfSource:
     """Rows for a requested radius: ``min{n_0, n_1}(B, sigma, tau/8, beta/(2m))``.
 
-    With probability `confidence`, every question before the budget is used up is answered within `radius` of the
+    With probability `confidence`, every query before the budget is used up is answered within `radius` of the
     population; budget is not spent while ``|f(D) - f(P)| <= tau/2``. So c = 1/2 is built in: the theorem serves every
     slack up to 1/2 and none above, for which the rows are ``inf``.
 
@@ -249,26 +249,26 @@ def dwork_theorem_25_rows(
     Source: Dwork et al. 2015 (NIPS), Theorem 25.
     """
     fraction(radius, "radius")
-    check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
-    rows = math.inf if slack > _DWORK_SLACK else _theorem_25_rows(radius, queries, overfits, confidence)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
+    rows = math.inf if slack > _DWORK_SLACK else _theorem_25_rows(radius, queries, surprises, confidence)
     return _dwork_bound(radius, whole_rows(rows), queries, confidence, slack)
 
 
 def dwork_theorem_25(
-    rows: float, /, *, queries: int, overfits: int, confidence: float, slack: float = _DWORK_SLACK
+    rows: float, /, *, queries: int, surprises: int, confidence: float, slack: float = _DWORK_SLACK
 ) -> BoundOfSource:
     """Radius of Theorem 25 for the rows at hand: the inverse of :func:`dwork_theorem_25_rows`."""
     check_count("rows", rows)
-    check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
     radius = math.inf
     if slack <= _DWORK_SLACK:
-        radius = smallest_radius(lambda tau: _theorem_25_rows(tau, queries, overfits, confidence), rows)
+        radius = smallest_radius(lambda tau: _theorem_25_rows(tau, queries, surprises, confidence), rows)
     return _dwork_bound(radius, rows, queries, confidence, slack)
 
 
-def _theorem_25_rows(radius: float, queries: int, overfits: int, confidence: float) -> float:
+def _theorem_25_rows(radius: float, queries: int, surprises: int, confidence: float) -> float:
     scale = dwork_theorem_25_calibration(radius, queries=queries, confidence=confidence).scale
-    return dwork_lemma_24(overfits, scale, radius / 8.0, (1.0 - confidence) / (2.0 * queries))
+    return dwork_lemma_24(surprises, scale, radius / 8.0, (1.0 - confidence) / (2.0 * queries))
 
 
 def _dwork_bound(radius: float, rows: float, queries: int, confidence: float, slack: float) -> BoundOfSource:

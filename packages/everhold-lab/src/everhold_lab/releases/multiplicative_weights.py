@@ -53,10 +53,10 @@ class MultiplicativeWeights:
 
     Examples:
         >>> weights = MultiplicativeWeights(4)
-        >>> question = [1, 1, 0, 0]
-        >>> weights.guess(question)
+        >>> query = [1, 1, 0, 0]
+        >>> weights.guess(query)
         0.5
-        >>> round(weights.update(question, 0.9).guess(question), 3)
+        >>> round(weights.update(query, 0.9).guess(query), 3)
         0.832
     """
 
@@ -92,34 +92,34 @@ class MultiplicativeWeights:
         """Shape (cells,), summing to 1; read-only."""
         return self._weights
 
-    def guess(self, question: ArrayLike) -> float:
-        """The mean of a question under the weights.
+    def guess(self, query: ArrayLike) -> float:
+        """The mean of a query under the weights.
 
         Args:
-            question: Shape (cells,), boolean or numbers in [0, 1].
+            query: Shape (cells,), boolean or numbers in [0, 1].
 
         Raises:
             ValueError: If the shape is another one or a value is outside [0, 1].
         """
-        return mean_under(self._weights, _checked_question(question, self.cells))
+        return mean_under(self._weights, _checked_query(query, self.cells))
 
-    def update(self, question: ArrayLike, released: float) -> Self:
+    def update(self, query: ArrayLike, released: float) -> Self:
         """The weights after an answer that came from the sealed rows.
 
         Args:
-            question: As for `guess`.
+            query: As for `guess`.
             released: The released answer, clipped to [0, 1].
 
         Raises:
-            ValueError: If the question is not as for `guess` or the answer is nan, as refused ones are.
+            ValueError: If the query is not as for `guess` or the answer is nan, as refused ones are.
         """
         if math.isnan(released):
             raise ValueError("the released answer is nan; expected a number; do not learn from refused answers")
-        return self._updated(_checked_question(question, self.cells), released)
+        return self._updated(_checked_query(query, self.cells), released)
 
-    def _updated(self, question: NDArray[np.float64], released: float) -> Self:
+    def _updated(self, query: NDArray[np.float64], released: float) -> Self:
         new = object.__new__(type(self))
-        new._set(taught(self._weights, question, released), capacity=self.capacity, updates=self.updates + 1)
+        new._set(taught(self._weights, query, released), capacity=self.capacity, updates=self.updates + 1)
         return new
 
     def most_updates(self, gap: float, *, error: float = 0.0) -> int:
@@ -144,13 +144,13 @@ class MultiplicativeWeights:
         return f"MultiplicativeWeights(cells={self.cells}, updates={self.updates})"
 
 
-def _checked_question(question: ArrayLike, cells: int) -> NDArray[np.float64]:
-    vector = np.asarray(question)
+def _checked_query(query: ArrayLike, cells: int) -> NDArray[np.float64]:
+    vector = np.asarray(query)
     if vector.shape != (cells,) or vector.dtype.kind not in "biuf":
-        raise ValueError(f"the question has the shape {vector.shape}; expected one number for each of {cells} cells")
+        raise ValueError(f"the query has the shape {vector.shape}; expected one number for each of {cells} cells")
     real = vector.astype(np.float64)
     if vector.dtype.kind != "b" and not (float(real.min()) >= 0.0 and float(real.max()) <= 1.0):  # also false for nan
-        raise ValueError("the question has values that are nan or outside [0, 1]; clip and rescale them")
+        raise ValueError("the query has values that are nan or outside [0, 1]; clip and rescale them")
     return real
 
 
@@ -169,10 +169,10 @@ class WeightsSession:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateMultiplicativeWeights:
-    """Questions are answered from public weights while a mechanism confirms them; each release teaches the weights.
+    """Queries are answered from public weights while a mechanism confirms them; each release teaches the weights.
 
     With Thresholdout that is Hardt and Rothblum's private multiplicative weights; with GuessAndCheck it is the same
-    without noise. The promise is the mechanism's own, for all questions that are asked.
+    without noise. The promise is the mechanism's own, for all queries that are asked.
 
     Attributes:
         universe: The cells.
@@ -204,21 +204,21 @@ class PrivateMultiplicativeWeights:
         )
 
     def ask(
-        self, session: WeightsSession, question: ArrayLike, histogram: ArrayLike, noise: Noise
+        self, session: WeightsSession, query: ArrayLike, histogram: ArrayLike, noise: Noise
     ) -> tuple[WeightsSession, Replies]:
-        """One question that arrives now, whatever it was chosen after.
+        """One query that arrives now, whatever it was chosen after.
 
         Args:
             session: The session so far.
-            question: Shape (cells,), boolean or numbers in [0, 1].
+            query: Shape (cells,), boolean or numbers in [0, 1].
             histogram: The sealed one, of the mechanism's number of rows; always the same.
             noise: Where the mechanism's randomness comes from.
 
         Raises:
-            ValueError: If question or histogram are not as described; nothing was asked.
+            ValueError: If query or histogram are not as described; nothing was asked.
         """
         counts = checked_histogram(histogram, cells=self.universe.cells, rows=self.mechanism.rows)
-        grid = to_grid(_checked_question(question, self.universe.cells))
+        grid = to_grid(_checked_query(query, self.universe.cells))
         vector = grid / UNIT
         mean = np.array([mean_under(session.weights.weights, vector)])
         return self._ask(session, mean, lambda _: vector, np.array([int(grid @ counts)]), noise)
@@ -244,13 +244,13 @@ class PrivateMultiplicativeWeights:
     def draw(
         self, queries: QueryFamily, histogram: ArrayLike, noise: Noise, *, training: ArrayLike | None = None
     ) -> SyntheticTable:
-        """Ask all questions in turns until all are confirmed by the same weights; these are the table.
+        """Ask all queries in turns until all are confirmed by the same weights; these are the table.
 
-        The table answers every question of the family within the mechanism's radius. How many updates that takes shows
+        The table answers every query of the family within the mechanism's radius. How many updates that takes shows
         only in the run, mostly far fewer than `MultiplicativeWeights.most_updates`.
 
         Args:
-            queries: The questions; the mechanism should be planned for ``|Q| (overfits + 1)`` of them.
+            queries: The queries; the mechanism should be planned for ``|Q| (surprises + 1)`` of them.
             histogram: As for `ask`.
             noise: As for `ask`.
             training: As for `start`.
@@ -260,7 +260,7 @@ class PrivateMultiplicativeWeights:
             ValueError: As for `ask`.
         """
         if queries.cells != self.universe.cells:
-            raise ValueError(f"the questions are about {queries.cells} cells; expected {self.universe.cells}")
+            raise ValueError(f"the queries are about {queries.cells} cells; expected {self.universe.cells}")
         totals = queries.totals(checked_histogram(histogram, cells=queries.cells, rows=self.mechanism.rows))
         session, confirmed, first, length = self.start(noise, training=training), 0, 0, 1
         while confirmed < len(queries):
@@ -275,12 +275,12 @@ class PrivateMultiplicativeWeights:
             length = min(2 * length, _LONGEST_BATCH) if quiet else 1  # a batch should hold one release at most
         return self._table(session.weights, len(queries), simulated=noise.simulated)
 
-    def _table(self, weights: MultiplicativeWeights, questions: int, *, simulated: bool) -> SyntheticTable:
+    def _table(self, weights: MultiplicativeWeights, queries: int, *, simulated: bool) -> SyntheticTable:
         promise = self.mechanism.promise()
         radius = promise.radius + ROUNDING
         return SyntheticTable(
             universe=self.universe, weights=weights.weights, method=self.method, rows=self.mechanism.rows,
-            questions=questions, radius=radius, confidence=promise.confidence, statement=promise.statement,
+            queries=queries, radius=radius, confidence=promise.confidence, statement=promise.statement,
             assumptions=promise.assumptions, privacy=promise.privacy, margin=radius, tilt=0.0, simulated=simulated,
         )  # fmt: skip
 
@@ -289,11 +289,11 @@ def _vector_after(queries: QueryFamily, first: int, index: int) -> NDArray[np.fl
     return queries.vector(first + index)
 
 
-def _exhausted(session: WeightsSession, questions: int) -> BudgetExhausted:
+def _exhausted(session: WeightsSession, queries: int) -> BudgetExhausted:
     asked, updates = session.state.asked, session.weights.updates
     return BudgetExhausted(
-        f"the mechanism refused after {asked} questions and {updates} updates, before all {questions} were confirmed "
-        "by the same weights; plan for more overfits and more questions, or start from a training histogram",
+        f"the mechanism refused after {asked} queries and {updates} updates, before all {queries} were confirmed "
+        "by the same weights; plan for more surprises and more queries, or start from a training histogram",
         asked=asked,
         updates=updates,
     )

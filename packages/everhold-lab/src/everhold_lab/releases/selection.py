@@ -208,8 +208,8 @@ class QuantileRelease(QuantileBins):
 
         Examples:
             >>> selection = PermuteAndFlip(0.05)
-            >>> question = QuantileRelease(quantile=0.9, low=0, high=100, bins=100, rows=20_000, selection=selection)
-            >>> question.bound()
+            >>> query = QuantileRelease(quantile=0.9, low=0, high=100, bins=100, rows=20_000, selection=selection)
+            >>> query.bound()
             QuantileBound(radius=0.02..., least=0.8..., most=0.9..., confidence=0.95, statement='S1')
         """
         curve = self.curve() if leakage is None else leakage

@@ -1,7 +1,7 @@
 """The sparse vector technique: which of many values are above a threshold, at the price of those that are.
 
 These are pure steps on integers (sums over the sealed rows in grid units), for streams that are answered "below" or
-"above". As an answer to a statistical question "above" says next to nothing, so it is no holdout mechanism; with the
+"above". As an answer to a statistical query "above" says next to nothing, so it is no holdout mechanism; with the
 training estimate as the answer below, and a noisy release above, it is `Thresholdout` (see `thresholdout_numeric`).
 """
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TableBound", "TableRelease", "small_tables", "tuned_blr", "tuned_mwem", "uniform_deviation"]
 
-_FIXED = "the questions were fixed before anything that depends on the sealed rows was seen"
+_FIXED = "the queries were fixed before anything that depends on the sealed rows was seen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TableBound:
         on_rows: Part of it that bounds the distance from the sealed rows, at the same confidence.
         margin: The half-width without the part of S2 that is smaller near 0 and 1.
         tilt: The eps of S2.
-        statement: "S1", or "S5" where questions fixed in advance have the smaller bound.
+        statement: "S1", or "S5" where queries fixed in advance have the smaller bound.
     """
 
     radius: float
@@ -64,7 +64,7 @@ class TableRelease:
         maker: MWEM or BLR.
         confidence: 1 - beta, in (0, 1).
         dependence: How the rows depend on each other.
-        fixed_questions: Whether the family was fixed before anything that depends on the sealed rows was seen. Then
+        fixed_queries: Whether the family was fixed before anything that depends on the sealed rows was seen. Then
             Hoeffding's bound for all of them (S5) may be the smaller one.
 
     Raises:
@@ -87,7 +87,7 @@ class TableRelease:
     _: KW_ONLY
     confidence: float = 0.95
     dependence: DependenceModel = field(default_factory=Independent)
-    fixed_questions: bool = False
+    fixed_queries: bool = False
 
     def __post_init__(self) -> None:
         if not 0.0 < self.confidence < 1.0:
@@ -122,13 +122,13 @@ class TableRelease:
         assumptions = (self.dependence.describe(), *([_FIXED] if bound.statement == "S5" else []))
         return SyntheticTable(
             universe=maker.universe, weights=self.weights(histogram, noise), method=maker.method, rows=maker.rows,
-            questions=len(maker.queries), radius=bound.radius, confidence=self.confidence, statement=bound.statement,
+            queries=len(maker.queries), radius=bound.radius, confidence=self.confidence, statement=bound.statement,
             assumptions=assumptions, privacy=maker.privacy(), margin=bound.margin, tilt=bound.tilt,
             simulated=noise.simulated,
         )  # fmt: skip
 
     def bound(self, leakage: PrivacyCurve | None = None) -> TableBound:
-        """The promise, before anything is drawn (S1; S5 for fixed questions).
+        """The promise, before anything is drawn (S1; S5 for fixed queries).
 
         Args:
             leakage: Hockey-stick curve of everything that has been or will be released from these rows, this table
@@ -143,7 +143,7 @@ class TableRelease:
             tilt=leak.epsilon, statement="S1",
         )  # fmt: skip
         beta = self.beta - self.dependence.training_distance()
-        if not self.fixed_questions or beta <= 0.0:
+        if not self.fixed_queries or beta <= 0.0:
             return sharp
         close, effective = self._on_rows(beta), self.dependence.concentration(rows)
         radius = close + uniform_deviation(len(self.maker.queries), rows=effective, beta=beta) + ROUNDING
@@ -158,7 +158,7 @@ class TableRelease:
 def uniform_deviation(queries: int, *, rows: float, beta: float) -> float:
     """``gamma + c(gamma) / beta`` at its least, ``c(gamma) = 2|Q| int_gamma^inf e^{-2 n s^2} ds`` (S5).
 
-    The least is where ``2|Q| e^{-2 n gamma^2} = beta``, the radius of Hoeffding's bound for |Q| fixed questions. The
+    The least is where ``2|Q| e^{-2 n gamma^2} = beta``, the radius of Hoeffding's bound for |Q| fixed queries. The
     second term is the price of having one Markov step for the distance to the rows and that to the population.
     """
     gamma = math.sqrt(math.log(2.0 * queries / beta) / (2.0 * rows))
@@ -171,7 +171,7 @@ def small_tables(*, accuracy: float, queries: QueryFamily, **others: Any) -> BLR
 
     Args:
         accuracy: alpha, what smallness may cost; at least `everhold_privacy.synthetic.blr.small_table_error`.
-        queries: At least 2 questions.
+        queries: At least 2 queries.
         **others: The other attributes of `everhold_privacy.synthetic.BLR`.
     """
     return BLR(size=small_database_rows(len(queries), accuracy=accuracy), queries=queries, **others)
@@ -189,10 +189,10 @@ def tuned_blr(
         rows: As for `everhold_privacy.synthetic.BLR`.
         epsilon: Privacy loss, or None for the one with the smallest radius.
         limit: Largest number of candidate tables.
-        **promise: Confidence, dependence and whether the questions are fixed, as for `TableRelease`.
+        **promise: Confidence, dependence and whether the queries are fixed, as for `TableRelease`.
 
     Raises:
-        ValueError: If no epsilon is requested and the questions are fixed: the best would be no privacy.
+        ValueError: If no epsilon is requested and the queries are fixed: the best would be no privacy.
     """
 
     def draft(size: int, chosen: float) -> TableRelease:
@@ -222,11 +222,11 @@ def tuned_mwem(
         queries: As for `everhold_privacy.synthetic.MWEM`.
         rows: As for `everhold_privacy.synthetic.MWEM`.
         rho: Zero-concentrated privacy loss of the whole run, or None for the one with the smallest radius.
-        most_rounds: Largest number of rounds; each of them reads all questions once.
-        **promise: Confidence, dependence and whether the questions are fixed, as for `TableRelease`.
+        most_rounds: Largest number of rounds; each of them reads all queries once.
+        **promise: Confidence, dependence and whether the queries are fixed, as for `TableRelease`.
 
     Raises:
-        ValueError: If no rho is requested and the questions are fixed: the best would be no privacy.
+        ValueError: If no rho is requested and the queries are fixed: the best would be no privacy.
     """
 
     def draft(rounds: int, log_rho: float) -> TableRelease:
@@ -252,9 +252,9 @@ def _least(draft: Callable[[float], TableRelease], low: float, high: float, fine
 
 
 def _check_requested(name: str, promise: dict[str, Any]) -> None:
-    if promise.get("fixed_questions"):
+    if promise.get("fixed_queries"):
         raise ValueError(
-            f"{name} is not given and the questions are fixed: then the radius is smallest without any privacy; "
+            f"{name} is not given and the queries are fixed: then the radius is smallest without any privacy; "
             f"expected a {name} that you request"
         )
 

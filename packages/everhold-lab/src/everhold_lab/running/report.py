@@ -37,7 +37,7 @@ _CLIMB_CAPTION = (
 _VACUOUS = 0.5
 _WORTH_TITLE = "What the same flights are worth"
 _WORTH_CAPTION = (
-    "The same sealed flights and the same questions, under four assumptions about which flights move together. "
+    "The same sealed flights and the same queries, under four assumptions about which flights move together. "
     "Flights that may move together count for less, and the radius that can be promised is larger."
 )
 
@@ -65,7 +65,7 @@ def save_worth(worth: Sequence[GroupsWorth], sealed_flights: int, output: Path) 
         )
         for line in worth
     ]
-    chart = worth_chart(bars, title="radius of the promise, for the same flights and questions")
+    chart = worth_chart(bars, title="radius of the promise, for the same flights and queries")
     files = tuple(output / f"worth{suffix}" for suffix in (".svg", ".html"))
     for file in files:
         save_chart(chart, file, title=_WORTH_TITLE, caption=_WORTH_CAPTION)
@@ -123,7 +123,7 @@ def _cells(outcome: ClimbOutcome) -> list[str]:
         _between(outcome.low, outcome.high),
         _percent(outcome.fresh),
         f"{_points(outcome.gap)} pts",
-        f"{outcome.questions:,}",
+        f"{outcome.queries:,}",
     ]
 
 
@@ -309,7 +309,7 @@ def _on_the_bare(result: DemoResult) -> str:
     bare = result.bare
     against = "less" if bare.fresh < result.always_on_time else "more"
     return (
-        f"An analyst scored {bare.questions:,} coin-flip rules and votes on {result.sealed_flights:,} test flights "
+        f"An analyst scored {bare.queries:,} coin-flip rules and votes on {result.sealed_flights:,} test flights "
         f"and reported a forecaster that is right {bare.reported:.1%} of the time. On {result.fresh_flights:,} flights "
         f"that nobody had looked at it is right {bare.fresh:.1%} of the time, {against} than the "
         f"{result.always_on_time:.1%} of saying that no flight is ever late: {_points(bare.gap)} points of the report "
@@ -321,7 +321,7 @@ def _on_everhold(result: DemoResult) -> str:
     everhold = result.everhold
     verdict = "inside" if everhold.confirmed else "OUTSIDE"
     return (
-        f"With the same flights behind everhold, the same analyst got {everhold.questions - everhold.refused:,} "
+        f"With the same flights behind everhold, the same analyst got {everhold.queries - everhold.refused:,} "
         f"answers and could report {everhold.reported:.1%}, with the interval from "
         f"{_ends(everhold.low, everhold.high)}; the fresh flights say {everhold.fresh:.1%}, {verdict} it."
     )

@@ -166,7 +166,7 @@ def mean_after_answers(queries: int, *, rows: int) -> tuple[float, float]:
     labels, rules = rng.integers(0, 2, rows), rng.integers(0, 2, (queries, rows), dtype=np.int8)
     lucky = rules[(rules == labels).mean(axis=1) > 0.5]
     plain = abs(((lucky.mean(axis=0) > 0.5) == labels).mean() - 0.5)
-    return float(plain), eh.GuessAndCheck.tuned(rows=rows, queries=queries + 1, overfits=1).promise().radius
+    return float(plain), eh.GuessAndCheck.tuned(rows=rows, queries=queries + 1, surprises=1).promise().radius
 
 
 def median_by_gradients(rows: int, *, steps: int) -> tuple[float, float]:

@@ -27,7 +27,7 @@ from everhold_privacy.networks.factors import Graph
 
 TITLE = "Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy"
 
-_SESSION: dict[str, Any] = {"queries": 1000, "overfits": 10, "confidence": 0.95, "slack": 1 / 3}
+_SESSION: dict[str, Any] = {"queries": 1000, "surprises": 10, "confidence": 0.95, "slack": 1 / 3}
 
 
 def first_chosen(epsilon: float, *losses: int) -> float:
@@ -72,7 +72,7 @@ ITEMS = (
     Item("after (1)", "bad events are at most $2^k$ times as likely: the p-value that keeps a level of 5 %",
          call(information.p_value_threshold, 0.05, bits=3.0, failure=0.01)),
     Item("2.1, statistical queries", "averages chosen adaptively; half-width of 1,000 answers",
-         call(worlds.tuned_radius, eh.GuessAndCheck, rows=50_000, queries=1000, overfits=10)),
+         call(worlds.tuned_radius, eh.GuessAndCheck, rows=50_000, queries=1000, surprises=10)),
     Item("(2)", "differential privacy; delta at half the loss of a purely private answer",
          call(PrivacyCurve.delta, call(PureCurve, 1.0), 0.5)),
     Item("2.2, Laplace mechanism", "noise of scale sensitivity / loss; half-width of 20 answers",
@@ -105,9 +105,9 @@ ITEMS = (
     Item("2.4, after (6)", "influence 0 if and only if independent",
          call(bayes.enumerated_influence, worlds.INDEPENDENT, targets=(1,), row=0)),
     Item("Algorithm 1", "reusable holdout with noise scales 1, 2 and 4; its threshold as Theorem 2 sets it",
-         call(thresholdout_zhao2017, rows=9_000_000, queries=1000, overfits=10, tolerance=0.1, read="threshold")),
+         call(thresholdout_zhao2017, rows=9_000_000, queries=1000, surprises=10, tolerance=0.1, read="threshold")),
     Item("Algorithm 1, privacy", "the whole session loses 9B/(4 sigma n)",
-         call(thresholdout.zhao_privacy, 100_000, overfits=10, scale=0.01)),
+         call(thresholdout.zhao_privacy, 100_000, surprises=10, scale=0.01)),
     Item("Theorem 1, (7)", "rows by Markov blankets, $n_*$; command `everhold lab rows`",
          call(thresholdout.zhao_n_star, 10, 0.01, 0.1, 0.05, blanket_influence=0.004)),
     Item("Theorem 1, (8)", "rows by Markov quilts, $n_\\#$; command `everhold lab rows`",
@@ -120,7 +120,7 @@ ITEMS = (
     Item("Theorem 1, b_i", "influence on the quilt, the largest over what is known of nearby rows",
          call(bayes.enumerated_quilt_influence, [[[0.405, 0.045], [0.005, 0.045]], [[0.045, 0.005], [0.045, 0.405]]],
               row=0, quilt=(2,), nearby=(1,))),
-    Item("Theorem 2", "rows for 1,000 answers within 0.1, 10 overfits",
+    Item("Theorem 2", "rows for 1,000 answers within 0.1, 10 surprises",
          call(zhao_theorem_2_rows, 0.1, **_SESSION, read="rows")),
     Item("Theorem 2, inverse", "radius of 20 million rows",
          call(zhao_theorem_2, 20_000_000, **_SESSION, read="radius")),
@@ -145,7 +145,7 @@ ITEMS = (
          call(thresholdout.zhao_lemma_1, 100, tolerance=0.8, epsilon=0.2, sensitivity=0.01)),
     Item("after Lemma 1", "the same for a statistical query",
          call(thresholdout.zhao_lemma_1, 10_000, tolerance=0.1, epsilon=0.03)),
-    Item("Figure 2", "common reuse of a holdout overfits", ExperimentOf("figure2")),
+    Item("Figure 2", "common reuse of a holdout surprises", ExperimentOf("figure2")),
     Item("Figure 3", "protected reuse does not", ExperimentOf("figure3")),
     Item("Lemma 2", "the privacy that a wanted Bayesian loss needs, by quilts",
          call(bayes.privacy_for, 1.0, [[(4, 0.0), (1, 0.1)], [(2, 0.0)]])),

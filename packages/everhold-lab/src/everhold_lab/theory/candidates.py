@@ -71,5 +71,5 @@ def _published(mechanism: Mechanism) -> Iterator[tuple[str, float]]:
         )
         yield "jung_2020_pure", pure.radius
     elif isinstance(mechanism, SampleSplitting):
-        session = {"queries": queries, "overfits": 1, "confidence": confidence, "slack": 0.0}
+        session = {"queries": queries, "surprises": 1, "confidence": confidence, "slack": 0.0}
         yield "hoeffding_splitting", hoeffding_splitting(mechanism.rows, **session).radius  # type: ignore[arg-type]

@@ -172,7 +172,7 @@ def selected_level(level: float, *, log_inverse_weight: float, dependence: Depen
     """Level at which to test a hypothesis chosen from a tree: ``level * w`` (S3).
 
     With weights ``w`` of all hypotheses that could have been chosen, fixed in advance, that sum to at most 1: ``1 / N``
-    for N of them, or the weight of the next node of a `QuestionTree`. For dependent rows it is
+    for N of them, or the weight of the next node of a `QueryTree`. For dependent rows it is
     ``(level - miss - distance) * w``.
 
     Args:
@@ -204,10 +204,10 @@ def selected_p_value(p_value: float, *, log_inverse_weight: float, dependence: D
         ValueError: If an argument is out of its range.
 
     Examples:
-        A test chosen after 20 questions, 2 of which were corrected by the sealed rows:
+        A test chosen after 20 queries, 2 of which were corrected by the sealed rows:
 
-        >>> from everhold.guarantees.description_length import QuestionTree
-        >>> tree = QuestionTree(queries=30)
+        >>> from everhold.guarantees.description_length import QueryTree
+        >>> tree = QueryTree(queries=30)
         >>> told = 2 * math.log(94)
         >>> weight = float(tree.log_inverse_weight(asked=21, surprises=2, labels=told))
         >>> f"{selected_p_value(1e-9, log_inverse_weight=weight):.1g}"
@@ -296,7 +296,7 @@ def post_selection_radius(
     imagined answer, bounds the mean of f over the posterior law of the rows, and not its average over the rows.
 
     Args:
-        curve: Hockey-stick curve of the whole session for one replaced row; `PureCurve(0.0)` before any question.
+        curve: Hockey-stick curve of the whole session for one replaced row; `PureCurve(0.0)` before any query.
         rows: n.
         confidence: 1 - beta, in (0, 1).
         dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;

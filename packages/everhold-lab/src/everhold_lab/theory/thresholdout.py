@@ -21,7 +21,7 @@ from everhold_lab.published.thresholdout import (
 )
 
 
-def dwork_lemma_23_pure(rows: int, *, overfits: int, scale: float) -> float:
+def dwork_lemma_23_pure(rows: int, *, surprises: int, scale: float) -> float:
     """Pure privacy loss of Thresholdout about one row: ``2 B / (sigma n)``.
 
     Raises:
@@ -30,12 +30,12 @@ def dwork_lemma_23_pure(rows: int, *, overfits: int, scale: float) -> float:
     Source: Dwork et al. 2015 (NIPS), Lemma 23, first half.
     """
     check_count("rows", rows)
-    check_count("overfits", overfits)
+    check_count("surprises", surprises)
     positive(scale, "scale")
-    return 2.0 * overfits / (scale * rows)
+    return 2.0 * surprises / (scale * rows)
 
 
-def dwork_lemma_23_approximate(rows: int, *, overfits: int, scale: float, delta: float) -> float:
+def dwork_lemma_23_approximate(rows: int, *, surprises: int, scale: float, delta: float) -> float:
     """Epsilon of Thresholdout at a given delta: ``sqrt(32 B ln(2/delta)) / (sigma n)``.
 
     Stated in the source for every delta > 0. It is advanced composition of B tops of ``e = 2/(sigma n)`` each, which
@@ -44,7 +44,7 @@ def dwork_lemma_23_approximate(rows: int, *, overfits: int, scale: float, delta:
 
     Args:
         rows: n.
-        overfits: B.
+        surprises: B.
         scale: sigma, in units of the query.
         delta: In (0, 1).
 
@@ -54,17 +54,17 @@ def dwork_lemma_23_approximate(rows: int, *, overfits: int, scale: float, delta:
     Source: Dwork et al. 2015 (NIPS), Lemma 23, second half.
     """
     fraction(delta, "delta")
-    check_count("overfits", overfits)
-    top = dwork_lemma_23_pure(rows, overfits=1, scale=scale)
-    if top * math.sqrt(overfits) > math.sqrt(8.0 * math.log(2.0 / delta)):
+    check_count("surprises", surprises)
+    top = dwork_lemma_23_pure(rows, surprises=1, scale=scale)
+    if top * math.sqrt(surprises) > math.sqrt(8.0 * math.log(2.0 / delta)):
         raise ValueError(
-            f"scale is {scale:.6g}, too small for advanced composition of {overfits} overfits; "
+            f"scale is {scale:.6g}, too small for advanced composition of {surprises} surprises; "
             "use the pure form, a larger scale or more rows"
         )
-    return math.sqrt(32.0 * overfits * math.log(2.0 / delta)) / (scale * rows)
+    return math.sqrt(32.0 * surprises * math.log(2.0 / delta)) / (scale * rows)
 
 
-def zhao_privacy(rows: int, *, overfits: int, scale: float) -> float:
+def zhao_privacy(rows: int, *, surprises: int, scale: float) -> float:
     """Pure privacy loss of Algorithm 1 about one row: ``9 B / (4 sigma n)``.
 
     Each top costs ``Delta (1/sigma + 2/(2 sigma) + 1/(4 sigma))`` with sensitivity ``Delta = 1/n``.
@@ -75,9 +75,9 @@ def zhao_privacy(rows: int, *, overfits: int, scale: float) -> float:
     Source: Zhao 2017, Algorithm 1 (theory, section 1).
     """
     check_count("rows", rows)
-    check_count("overfits", overfits)
+    check_count("surprises", surprises)
     positive(scale, "scale")
-    return 9.0 * overfits / (4.0 * scale * rows)
+    return 9.0 * surprises / (4.0 * scale * rows)
 
 
 def quilt_price(tolerance: float, *, nearby: int = 0, quilt_influence: float = 0.0) -> float:
@@ -100,17 +100,17 @@ def blanket_price(tolerance: float, *, blanket_influence: float = 0.0) -> float:
 
 
 def zhao_n_star(
-    overfits: int, scale: float, tolerance: float, failure: float, *, blanket_influence: float = 0.0
+    surprises: int, scale: float, tolerance: float, failure: float, *, blanket_influence: float = 0.0
 ) -> float:
     """Rows by Markov blankets, ``n_* = max{9 ln(4/beta)/tau^2, 9B/(4 sigma (tau/3 - 4a))}`` (statement P1).
 
-    With so many rows ``P[|Q_i(X) - Q_i(P)| >= tau] <= beta`` for each question i of Algorithm 1.
+    With so many rows ``P[|Q_i(X) - Q_i(P)| >= tau] <= beta`` for each query i of Algorithm 1.
 
     Args:
-        overfits: B.
+        surprises: B.
         scale: sigma, in units of the query.
         tolerance: tau, in units of the query.
-        failure: beta, in (0, 1), for one question.
+        failure: beta, in (0, 1), for one query.
         blanket_influence: a = max_i a_i; 0 for independent rows.
 
     Returns:
@@ -123,11 +123,11 @@ def zhao_n_star(
     for dependent rows the proof has an open gap.
     """
     price = blanket_price(tolerance, blanket_influence=blanket_influence)
-    return zhao_theorem_1_rows(overfits, scale, tolerance, failure, price=price)
+    return zhao_theorem_1_rows(surprises, scale, tolerance, failure, price=price)
 
 
 def zhao_n_sharp(
-    overfits: int,
+    surprises: int,
     scale: float,
     tolerance: float,
     failure: float,
@@ -141,10 +141,10 @@ def zhao_n_sharp(
     for the promise, the arguments and the errata.
 
     Args:
-        overfits: B.
+        surprises: B.
         scale: sigma, in units of the query.
         tolerance: tau, in units of the query.
-        failure: beta, in (0, 1), for one question.
+        failure: beta, in (0, 1), for one query.
         nearby: |N_i|; 0 for independent rows.
         quilt_influence: b_i; 0 for independent rows.
 
@@ -158,11 +158,11 @@ def zhao_n_sharp(
     """
     check_nonnegative("nearby", nearby)
     price = quilt_price(tolerance, nearby=nearby, quilt_influence=quilt_influence)
-    return zhao_theorem_1_rows(overfits, scale, tolerance, failure, price=price)
+    return zhao_theorem_1_rows(surprises, scale, tolerance, failure, price=price)
 
 
 def zhao_theorem_2_rows_as_printed(
-    radius: float, *, queries: int, overfits: int, confidence: float, slack: float
+    radius: float, *, queries: int, surprises: int, confidence: float, slack: float
 ) -> float:
     """Rows of the printed (31), ``n_#(B, sigma, tau, beta)``, for comparison only (erratum 2).
 
@@ -173,9 +173,9 @@ def zhao_theorem_2_rows_as_printed(
 
     Source: Zhao 2017, equation (31).
     """
-    check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
     scale = zhao_theorem_2_calibration(radius, queries=queries, confidence=confidence, slack=slack).scale
-    return zhao_theorem_1_rows(overfits, scale, radius, 1.0 - confidence, price=independent_price(radius))
+    return zhao_theorem_1_rows(surprises, scale, radius, 1.0 - confidence, price=independent_price(radius))
 
 
 def zhao_lemma_1(rows: int, *, tolerance: float, epsilon: float, sensitivity: float | None = None) -> float:

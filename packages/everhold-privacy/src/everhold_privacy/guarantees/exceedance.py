@@ -32,18 +32,18 @@ def gaussian_exceedance(*, alpha: float, scale: float, answers: int) -> float:
 
 
 def comparison_exceedance(
-    *, excess: float, threshold_scale: float, comparison_scale: float, queries: int, overfits: int
+    *, excess: float, threshold_scale: float, comparison_scale: float, queries: int, surprises: int
 ) -> float:
     """Expected excess over ``T + x`` of a training answer that noise let pass (S1, Thresholdout).
 
     The training answer is released when ``|f(X) - f(D)| + Lap(s3) <= T + Lap(s1)``. The smaller of the union over all
-    B m pairs (epoch, question), ``B m (s1^3 e^{-x/s1} - s3^3 e^{-x/s3}) / (2 (s1^2 - s3^2))``, and the split bound
+    B m pairs (epoch, query), ``B m (s1^3 e^{-x/s1} - s3^3 e^{-x/s3}) / (2 (s1^2 - s3^2))``, and the split bound
     ``B s1 e^{-x1/s1} / 2 + m s3 e^{-x2/s3} / 2`` minimised over ``x1 + x2 = x``. One-sided.
     """
     s1, s3 = threshold_scale, comparison_scale
     return min(
-        queries * overfits * _pair_mean_excess(excess, s1, s3),
-        _split_mean_excess(excess, s1, s3, queries=queries, overfits=overfits),
+        queries * surprises * _pair_mean_excess(excess, s1, s3),
+        _split_mean_excess(excess, s1, s3, queries=queries, surprises=surprises),
     )
 
 
@@ -55,11 +55,11 @@ def _pair_mean_excess(x: float, s1: float, s3: float) -> float:
     return (s1**3 * math.exp(-x / s1) - s3**3 * math.exp(-x / s3)) / (2.0 * (s1**2 - s3**2))
 
 
-def _split_mean_excess(x: float, s1: float, s3: float, *, queries: int, overfits: int) -> float:
+def _split_mean_excess(x: float, s1: float, s3: float, *, queries: int, surprises: int) -> float:
     """``B s1 e^{-x1/s1}/2 + m s3 e^{-x2/s3}/2`` at its best split x = x1 + x2."""
-    first = (x / s3 + math.log(overfits / queries)) / (1.0 / s1 + 1.0 / s3)  # where both derivatives agree
+    first = (x / s3 + math.log(surprises / queries)) / (1.0 / s1 + 1.0 / s3)  # where both derivatives agree
     x1 = min(max(first, 0.0), x)
-    return overfits * s1 * math.exp(-x1 / s1) / 2.0 + queries * s3 * math.exp(-(x - x1) / s3) / 2.0
+    return surprises * s1 * math.exp(-x1 / s1) / 2.0 + queries * s3 * math.exp(-(x - x1) / s3) / 2.0
 
 
 def laplace_pair_tail(*, excess: float, threshold_scale: float, comparison_scale: float) -> float:
@@ -71,7 +71,7 @@ def laplace_pair_tail(*, excess: float, threshold_scale: float, comparison_scale
     return (s1**2 * math.exp(-x / s1) - s3**2 * math.exp(-x / s3)) / (2.0 * (s1**2 - s3**2))
 
 
-def wrong_side_exceedance(*, distance: float, tail: float, answer_scale: float, queries: int, overfits: int) -> float:
+def wrong_side_exceedance(*, distance: float, tail: float, answer_scale: float, queries: int, surprises: int) -> float:
     """Growth of r when a release may fall on the wrong side of the training estimate (S1, no false spending).
 
     ``B (T-x) e^{-(T-x)/s2} + (s2/e) B m t(x)``.
@@ -81,7 +81,7 @@ def wrong_side_exceedance(*, distance: float, tail: float, answer_scale: float, 
         tail: t(x), see `laplace_pair_tail`. A tail is not convex, so on a grid it is taken one step earlier.
         answer_scale: s2.
         queries: m.
-        overfits: B.
+        surprises: B.
 
     Raises:
         ValueError: If the distance is below the answer's scale: the bound needs it.
@@ -91,8 +91,8 @@ def wrong_side_exceedance(*, distance: float, tail: float, answer_scale: float, 
             f"threshold - excess is {distance:.3g}; expected at least the answer's scale {answer_scale:.3g}; "
             "raise the threshold or lower the scales"
         )
-    crossing = overfits * distance * math.exp(-distance / answer_scale)
-    return crossing + answer_scale / math.e * overfits * queries * tail
+    crossing = surprises * distance * math.exp(-distance / answer_scale)
+    return crossing + answer_scale / math.e * surprises * queries * tail
 
 
 def gaussian_norm_exceedance(*, alpha: float, scale: float, dimension: int) -> float:

@@ -1,4 +1,4 @@
-"""Mechanisms that answer a fixed number of adaptive questions by adding noise to each sealed average (S1)."""
+"""Mechanisms that answer a fixed number of adaptive queries by adding noise to each sealed average (S1)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RANGE, _LOOKS = 1e7, 17  # a factor 2.7 from look to look
 TRANSFER_PAGE = "transfer"
 TRANSFER_THEOREM = (
     "Because of the noise, what anybody sees can hardly depend on a single sealed row. Then answers that are close "
-    "to the averages over the sealed rows are close to the population's values too, however the questions were "
+    "to the averages over the sealed rows are close to the population's values too, however the queries were "
     "chosen. With probability at least 1 - beta, every answer is within alpha + tanh(epsilon/4) + excess of the "
     "population's value. Here excess = (r(alpha) + leak(epsilon)) / beta; r(alpha) bounds by how much the worst "
     "answer is expected to be further than alpha from its sealed average; leak(epsilon) bounds what the answers "
@@ -171,7 +171,7 @@ class AdditiveNoise(TransferredPromise):
     def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]: ...
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Each sealed sum plus fresh noise, until the planned number of questions is used up."""
+        """Each sealed sum plus fresh noise, until the planned number of queries is used up."""
         size, bound = len(evaluations.totals), self.bound
         replies, count = Replies.refused(size), min(size, self.queries - state.asked)
         values = (evaluations.totals[:count, 0] + self._noise(noise, count)) / self.steps
@@ -219,7 +219,7 @@ class GaussianMechanism(GaussianNoise):
         page=TRANSFER_PAGE,
         colour="#0072b2",
         explanation=(
-            "Each answer is the average over the sealed rows with fresh Gaussian noise. Every question is charged."
+            "Each answer is the average over the sealed rows with fresh Gaussian noise. Every query is charged."
         ),
         theorem=TRANSFER_THEOREM,
     )
@@ -253,7 +253,7 @@ class LaplaceMechanism(AdditiveNoise):
         page=TRANSFER_PAGE,
         colour="#56b4e9",
         explanation=(
-            "Each answer is the average over the sealed rows with fresh Laplace noise. Every question is charged."
+            "Each answer is the average over the sealed rows with fresh Laplace noise. Every query is charged."
         ),
         theorem=TRANSFER_THEOREM,
     )

@@ -1,4 +1,4 @@
-"""Mechanisms that answer with the bare average: all rows at once, or fresh rows for every question."""
+"""Mechanisms that answer with the bare average: all rows at once, or fresh rows for every query."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_NOISE = "no noise is added to the answers"
 
 @dataclass(frozen=True, kw_only=True)
 class BareAverage(Mechanism):
-    """Common steps: the average of the question's part of the rows, nothing added."""
+    """Common steps: the average of the query's part of the rows, nothing added."""
 
     traits: ClassVar[Traits] = Traits(adds_noise=False)
 
@@ -50,7 +50,7 @@ class BareAverage(Mechanism):
         return self.rows // self.parts
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """The averages themselves, until the planned number of questions is used up."""
+        """The averages themselves, until the planned number of queries is used up."""
         count = min(len(evaluations), self.queries - state.asked)
         replies = Replies.refused(len(evaluations))
         parts = (state.asked + np.arange(count)) % self.parts
@@ -62,7 +62,7 @@ class BareAverage(Mechanism):
         return state.after(asked=count, charged=count), replies
 
     def promise(self) -> Promise:
-        """The union of one two-sided bound per question."""
+        """The union of one two-sided bound per query."""
         rows = self.effective_rows(self._rows_per_answer)
         radius = float(hoeffding_radius(rows=rows, log_inverse_level=self._log_inverse_level))
         return self._promised(radius + self.rounding, {"rows_per_answer": float(self._rows_per_answer)})
@@ -70,7 +70,7 @@ class BareAverage(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class Empirical(BareAverage):
-    """The bare holdout: right for questions fixed in advance, and the baseline that adaptive use breaks (P9).
+    """The bare holdout: right for queries fixed in advance, and the baseline that adaptive use breaks (P9).
 
     Examples:
         >>> round(Empirical(rows=20_000, queries=10).promise().radius, 4)
@@ -84,33 +84,33 @@ class Empirical(BareAverage):
         page="concentration",
         colour="#24292f",
         explanation=(
-            "Each answer is the bare average over all sealed rows. Nothing protects it from questions that were "
-            "chosen after an answer was seen. Every question is charged."
+            "Each answer is the bare average over all sealed rows. Nothing protects it from queries that were "
+            "chosen after an answer was seen. Every query is charged."
         ),
         theorem=(
-            "For a question fixed in advance, the average over n rows is further than sqrt(ln(2 m / beta) / (2 "
+            "For a query fixed in advance, the average over n rows is further than sqrt(ln(2 m / beta) / (2 "
             "n)) from the population's value with probability at most beta / m, where m is the number of "
-            "questions. So with probability at least 1 - beta all of them are within it. It says nothing about a "
-            "question that was chosen after an answer was seen."
+            "queries. So with probability at least 1 - beta all of them are within it. It says nothing about a "
+            "query that was chosen after an answer was seen."
         ),
         sentence=(
-            "If all questions were fixed before the first answer was seen, every one of up to {answers} is "
+            "If all queries were fixed before the first answer was seen, every one of up to {answers} is "
             "{reach}, all of them at once, {holds}; otherwise nothing is promised."
         ),
-        note="only for questions fixed in advance",
-        legend="questions fixed in advance",
+        note="only for queries fixed in advance",
+        legend="queries fixed in advance",
     )
     traits: ClassVar[Traits] = replace(BareAverage.traits, adaptive=False)
 
     def assumptions(self) -> tuple[str, ...]:
         """That nobody adapts, besides what is assumed of the rows."""
-        fixed = "all questions were fixed before the first answer was seen; nothing is promised to anyone who adapts"
+        fixed = "all queries were fixed before the first answer was seen; nothing is promised to anyone who adapts"
         return (*super().assumptions(), fixed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampleSplitting(BareAverage):
-    """Fresh rows for every question: row i serves question i modulo m (S3 with one node per question).
+    """Fresh rows for every query: row i serves query i modulo m (S3 with one node per query).
 
     It needs rows of one law (independent and identically distributed): a part stands for the whole only if no row is
     unlike the others, in its law or in what is asked of it. So predictions by position are refused, and it is neither
@@ -129,14 +129,14 @@ class SampleSplitting(BareAverage):
         page="description length",
         colour="#cc79a7",
         explanation=(
-            "The sealed rows are split by their order into as many parts as questions were planned. Each answer "
-            "is the average over a part that no other question touches. Predictions as arrays or files are "
-            "refused, because no part stands for the whole then. Every question is charged."
+            "The sealed rows are split by their order into as many parts as queries were planned. Each answer "
+            "is the average over a part that no other query touches. Predictions as arrays or files are "
+            "refused, because no part stands for the whole then. Every query is charged."
         ),
         theorem=(
-            "All rows are of one law, and each question is answered from rows that had no part in choosing it. "
-            "For such a question the average over its rows is further than sqrt(ln(2 m / beta) / (2 k)) from the "
-            "population's value with probability at most beta / m, where m is the number of questions and k the "
+            "All rows are of one law, and each query is answered from rows that had no part in choosing it. "
+            "For such a query the average over its rows is further than sqrt(ln(2 m / beta) / (2 k)) from the "
+            "population's value with probability at most beta / m, where m is the number of queries and k the "
             "number of rows for each. So with probability at least 1 - beta all are within it."
         ),
         note="only for rows of one law",
@@ -153,13 +153,13 @@ class SampleSplitting(BareAverage):
             )
         if self.queries > self.rows:
             raise ValueError(
-                f"queries is {self.queries} and rows is {self.rows}; expected at least one row per question; "
-                "ask fewer questions or choose another mechanism"
+                f"queries is {self.queries} and rows is {self.rows}; expected at least one row per query; "
+                "ask fewer queries or choose another mechanism"
             )
 
     @property
     def parts(self) -> int:
-        """One part for each planned question."""
+        """One part for each planned query."""
         return self.queries
 
     def assumptions(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ class ChosenCandidate:
     """A candidate that was chosen.
 
     Attributes:
-        index: Its position among the candidates; -1 where the question was refused.
+        index: Its position among the candidates; -1 where the query was refused.
         regret: How much worse it is, at most, than the best candidate for the population, in the units of a mean over
             [0, 1]; holds together with all other answers. nan where refused.
     """

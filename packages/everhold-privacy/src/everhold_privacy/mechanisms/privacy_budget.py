@@ -1,4 +1,4 @@
-"""One budget for a mix of questions: means as sharp as each has to be, and choices among candidates (S1)."""
+"""One budget for a mix of queries: means as sharp as each has to be, and choices among candidates (S1)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CreditAccounting(Accounting["PrivacyBudget"]):
         """Not more of either than were planned."""
         return state.asked <= self.mechanism.queries and state.charged <= self.mechanism.credits
 
-    def losable(self, *, questions: int, charges: int) -> bool:
+    def losable(self, *, queries: int, charges: int) -> bool:
         """Of credits any number."""
         return charges <= self.mechanism.credits
 
@@ -64,10 +64,10 @@ class PrivacyBudget(GaussianNoise):
     The planned m means at the scale sigma cost `CREDITS` each and use the whole budget ``rho = m / (2 n^2 sigma^2)``. A
     mean at another scale s costs ``(sigma/s)^2`` as much. A choice by the exponential mechanism of loss eps is
     ``eps^2/8``-zero-concentrated. Credits are spent before the answer leaves and never exceed the budget (a filter), so
-    the transcript is rho-zero-concentrated however scales and questions depend on earlier answers.
+    the transcript is rho-zero-concentrated however scales and queries depend on earlier answers.
 
-    Every question may add ``r_0`` to the exceedance r of S1, and at most m are answered. A mean at the scale s has its
-    own ``alpha_s`` with ``r_s(alpha_s) = r_0``. S1's proof, applied to the question whose error exceeds its own alpha
+    Every query may add ``r_0`` to the exceedance r of S1, and at most m are answered. A mean at the scale s has its
+    own ``alpha_s`` with ``r_s(alpha_s) = r_0``. S1's proof, applied to the query whose error exceeds its own alpha
     most, gives ``|a - f(P)| <= alpha_s + tanh(eps/4) + (m r_0 + leak(eps))/beta`` for all of them at once. A choice is
     the query ``(1 + l_chosen - l_best)/2`` with the answer 1/2: twice that bounds its regret.
 
@@ -84,24 +84,24 @@ class PrivacyBudget(GaussianNoise):
 
     name: ClassVar[str] = "privacy_budget"
     presentation: ClassVar[Presentation] = Presentation(
-        page="one budget for many kinds of questions",
+        page="one budget for many kinds of queries",
         colour="#e69f00",
         explanation=(
-            "Every question is paid from one budget of credits. The answer to a mean is the average over the "
+            "Every query is paid from one budget of credits. The answer to a mean is the average over the "
             "sealed rows with fresh Gaussian noise: the sharper it has to be, the more credits it costs; at the "
             "planned sharpness it costs 100. A choice among candidates prefers those that do well on the sealed "
-            "rows, at random, and the more so the more credits are paid. A scan for the first question above a "
+            "rows, at random, and the more so the more credits are paid. A scan for the first query above a "
             "threshold compares with noise on both sides, and a synthetic table is learned from noisy answers: "
-            "each is one question with one price, however many it speaks about. What is charged is counted in "
+            "each is one query with one price, however many it speaks about. What is charged is counted in "
             "credits."
         ),
         theorem=(
-            "Because of the noise, what anybody sees can hardly depend on a single sealed row. Every question has "
+            "Because of the noise, what anybody sees can hardly depend on a single sealed row. Every query has "
             "an alpha of its own, fixed before it is answered, beyond which its answer is expected to stray from "
-            "the sealed rows by the same small amount; the amounts of all questions together are r. With "
+            "the sealed rows by the same small amount; the amounts of all queries together are r. With "
             "probability at least 1 - beta, every mean is within its own alpha + tanh(epsilon/4) + excess of the "
             "population's value, and every choice is worse than the best candidate by at most its own alpha + 2 "
-            "(tanh(epsilon/4) + excess); the levels of quantiles, the verdicts of scans and all the questions "
+            "(tanh(epsilon/4) + excess); the levels of quantiles, the verdicts of scans and all the queries "
             "that a synthetic table was made for are as means are. A gradient is within twice its clipping length "
             "times the same, with an alpha of its own for its Euclidean length, and a statistic of independent "
             "rows within n times its sensitivity times the same. Here excess = (r + leak(epsilon)) / beta, and "
@@ -109,7 +109,7 @@ class PrivacyBudget(GaussianNoise):
             "The alpha that is stated is that of a mean at the planned sharpness."
         ),
         sentence=(
-            "Until {questions} or the credits are used up, every mean at the planned sharpness is {reach} and "
+            "Until {queries} or the credits are used up, every mean at the planned sharpness is {reach} and "
             "every other answer within what was stated with it, all of them at once, {holds}."
         ),
     )
@@ -150,7 +150,7 @@ class PrivacyBudget(GaussianNoise):
 
     @property
     def own_exceedance(self) -> float:
-        """r_0, what every question may add to r."""
+        """r_0, what every query may add to r."""
         return self._sampling()[1] / self.queries
 
     def radius_at(self, scale: float) -> float:
@@ -185,7 +185,7 @@ class PrivacyBudget(GaussianNoise):
         return min(most, self.affords(state, CREDITS))
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Each sealed sum plus fresh noise of its own scale, while credits and questions last."""
+        """Each sealed sum plus fresh noise of its own scale, while credits and queries last."""
         replies = Replies.refused(len(evaluations.totals))
         if evaluations.tolerances is None:
             count = self.surely_answers(state, len(replies.values))
@@ -217,9 +217,9 @@ class PrivacyBudget(GaussianNoise):
         return Quote(radius, radius, price, price, refused=False)
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Questions and credits left."""
+        """Queries and credits left."""
         left = max(self.accounts.charges_left(state), 0)
-        return {"questions": max(self.queries - state.asked, 0) if left else 0, "credits": left}
+        return {"queries": max(self.queries - state.asked, 0) if left else 0, "credits": left}
 
 
 def least_steps(budget: PrivacyBudget) -> int:
@@ -249,7 +249,7 @@ def largest_scale(budget: PrivacyBudget, tolerance: float, radius_at: Callable[[
     if radius_at(least) > tolerance:
         raise ValueError(
             f"tolerance is {tolerance:.4g}; the budget cannot pay for less than {radius_at(least):.4g}; "
-            "expected a larger tolerance; seal more rows or plan for fewer questions to get below"
+            "expected a larger tolerance; seal more rows or plan for fewer queries to get below"
         )
     if radius_at(1.0) <= tolerance:
         return 1.0
@@ -273,7 +273,7 @@ def release(
         noise: Source of randomness.
         scale: Noise scale of every coordinate, in the units of a mean.
 
-    Source: Canonne, Kamath, Steinke 2020, Theorem 14, for the vector as one question.
+    Source: Canonne, Kamath, Steinke 2020, Theorem 14, for the vector as one query.
     """
     price = budget.credits_for(scale)
     if not budget.affords(state, price):

@@ -1,4 +1,4 @@
-"""Mechanisms that answer each question from fresh random rows, drawn anew for it.
+"""Mechanisms that answer each query from fresh random rows, drawn anew for it.
 
 Row values are rounded to bits at random, so that an answer's law depends on the sealed rows through their average
 alone: the number of ones among k draws is binomial, and is drawn as such.
@@ -65,7 +65,7 @@ class FreshDraws(Mechanism):
             raise ValueError(f"draws is {self.draws}; expected at most {MOST_DRAWS}")
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """The share of ones among fresh draws, until the planned number of questions is used up."""
+        """The share of ones among fresh draws, until the planned number of queries is used up."""
         count = min(len(evaluations), self.queries - state.asked)
         replies = Replies.refused(len(evaluations))
         values = np.array([self._drawn(total, noise) for total in evaluations.totals[:count, 0].tolist()])
@@ -101,7 +101,7 @@ class Subsampling(TransferredPromise, FreshDraws):
         explanation=(
             "Each answer comes from many draws made for it alone. A draw is a fair coin or a bit of a random "
             "sealed row, and which of the two is not shown; the answer is the share of ones with the coins taken "
-            "out. Every question is charged."
+            "out. Every query is charged."
         ),
         theorem=TRANSFER_THEOREM,
     )
@@ -181,7 +181,7 @@ class RandomRows(FreshDraws):
         colour="#117733",
         explanation=(
             "Each answer is the average over sealed rows drawn at random for it alone, each value rounded to 0 or "
-            "1 at random; a few draws may be fair coins instead. No noise is added. Every question is charged."
+            "1 at random; a few draws may be fair coins instead. No noise is added. Every query is charged."
         ),
         theorem=(
             "Each answer shows a few random rows only, so all answers together tell little about all sealed rows, "

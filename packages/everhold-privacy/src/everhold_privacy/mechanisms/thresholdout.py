@@ -12,7 +12,7 @@ import scipy
 
 from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import REFUSED, Promise, Quote, Replies, Source, State, Traits, usable_scales
-from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_overfits
+from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_surprises
 from everhold.mechanisms.presentation import Presentation
 from everhold.privacy.curves import PureCurve
 from everhold_privacy.guarantees.transfer import LeakageBound, leakage_bound
@@ -49,30 +49,30 @@ class EpochAccounting(Accounting["Thresholdout"]):
 
     def reachable(self, state: State) -> bool:
         """Not more of either than were planned."""
-        return state.asked <= self.mechanism.queries and state.charged <= self.mechanism.overfits
+        return state.asked <= self.mechanism.queries and state.charged <= self.mechanism.surprises
 
-    def losable(self, *, questions: int, charges: int) -> bool:
-        """A recovery ends an epoch without a question, or all epochs that were left."""
-        return charges <= self.mechanism.overfits
+    def losable(self, *, queries: int, charges: int) -> bool:
+        """A recovery ends an epoch without a query, or all epochs that were left."""
+        return charges <= self.mechanism.surprises
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
         """The epoch in progress ends and counts as one: its threshold may be lost, and never comes into force again."""
         after = super().after_loss(state, asked=asked, charged=charged, noise=noise)
-        ended = min(after.charged + 1, self.mechanism.overfits)
+        ended = min(after.charged + 1, self.mechanism.surprises)
         return State(after.asked, ended, self.mechanism.threshold_noise(noise))
 
     def charges_left(self, state: State) -> int:
-        """Overfits."""
-        return self.mechanism.overfits - state.charged
+        """Surprises."""
+        return self.mechanism.surprises - state.charged
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholdout(ChecksGuesses, Transferred):
     """Sparse vector technique with a training set (Dwork et al. 2015; Zhao 2017, Algorithm 1).
 
-    Question j is answered by its guess g while ``|f(X) - g| + Lap(comparison) <= threshold + Lap(threshold_scale)``,
-    else by ``f(X) + Lap(answer)``; then one overfit is spent and the noisy threshold is drawn anew. After B overfits or
-    m questions everything is refused. All three scales and the threshold are in the units of a mean.
+    Query j is answered by its guess g while ``|f(X) - g| + Lap(comparison) <= threshold + Lap(threshold_scale)``,
+    else by ``f(X) + Lap(answer)``; then one surprise is spent and the noisy threshold is drawn anew. After B surprises
+    or m queries everything is refused. All three scales and the threshold are in the units of a mean.
 
     Attributes:
         threshold: T, how far guess and sealed average may be apart.
@@ -81,7 +81,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         answer_scale: Scale s2 of the noise on each release.
 
     Examples:
-        >>> mechanism = Thresholdout.tuned(rows=500_000, queries=1_000, overfits=10)
+        >>> mechanism = Thresholdout.tuned(rows=500_000, queries=1_000, surprises=10)
         >>> mechanism.promise().radius < 0.1
         True
     """
@@ -96,9 +96,9 @@ class Thresholdout(ChecksGuesses, Transferred):
         page=TRANSFER_PAGE,
         colour="#d55e00",
         explanation=(
-            "Each question comes with a guess: the estimate from the training rows, or the analyst's own. If the "
+            "Each query comes with a guess: the estimate from the training rows, or the analyst's own. If the "
             "guess is close to the average over the sealed rows, up to a noisy threshold, it is confirmed and is "
-            "the answer. Otherwise the answer is the sealed average with Laplace noise, one overfit is charged "
+            "the answer. Otherwise the answer is the sealed average with Laplace noise, one surprise is charged "
             "and the threshold is drawn anew."
         ),
         theorem=TRANSFER_THEOREM,
@@ -122,20 +122,20 @@ class Thresholdout(ChecksGuesses, Transferred):
         *,
         rows: int,
         queries: int,
-        overfits: int | None = None,
+        surprises: int | None = None,
         confidence: float = 0.95,
         slack: float = 0.0,
         **shared: Any,
     ) -> Self:
         """The threshold and the scales with the smallest radius for the request; see `Mechanism.tuned`.
 
-        So many ``overfits``, releases from the holdout, are planned: by default 10, or one for each question if fewer.
+        So many ``surprises``, releases from the holdout, are planned: by default 10, or one for each query if fewer.
         No budget is spent on guesses closer than ``slack`` times the radius to the population's value.
         """
         check_slack(slack)
-        planned = planned_overfits(overfits, queries)
+        planned = planned_surprises(surprises, queries)
         draft = cls(
-            rows=rows, queries=queries, overfits=planned, confidence=confidence,
+            rows=rows, queries=queries, surprises=planned, confidence=confidence,
             threshold=1.0, threshold_scale=1.0, comparison_scale=1.0, answer_scale=1.0, **shared,
         )  # fmt: skip
 
@@ -144,7 +144,7 @@ class Thresholdout(ChecksGuesses, Transferred):
             return leakage_bound(curve, confidence=draft.statement_confidence).total
 
         best = best_scales(
-            leak, rows=rows, queries=queries, overfits=planned, confidence=draft.statement_confidence,
+            leak, rows=rows, queries=queries, surprises=planned, confidence=draft.statement_confidence,
             ratio=(1.0 + slack) / (1.0 - slack),
         )  # fmt: skip
         tuned = replace(
@@ -156,12 +156,12 @@ class Thresholdout(ChecksGuesses, Transferred):
         """B-fold composition of the pure loss of one epoch, ``Delta (1/s1 + 2/s3 + 1/s2)`` (S1)."""
         scales = self.threshold_scale, self.comparison_scale, self.answer_scale
         first, comparison, answer = (self.scale_on_grid(scale) for scale in scales)
-        return PureCurve(self.unit * (1.0 / first + 2.0 / comparison + 1.0 / answer), times=self.overfits)
+        return PureCurve(self.unit * (1.0 / first + 2.0 / comparison + 1.0 / answer), times=self.surprises)
 
     def spent_curve(self, state: State) -> PureCurve:
         """The epochs so far, with the one in progress, which has told of its threshold."""
-        epochs = min(state.charged + 1, self.overfits) if state.asked else 0
-        return replace(self, overfits=epochs).curve() if epochs else PureCurve(0.0)
+        epochs = min(state.charged + 1, self.surprises) if state.asked else 0
+        return replace(self, surprises=epochs).curve() if epochs else PureCurve(0.0)
 
     def _error(self, leak: LeakageBound, *, require_two_sided: bool = False) -> _Error:
         """S1's error beyond the threshold, at its best x; covers needless spending wherever the threshold allows it."""
@@ -171,7 +171,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         first, comparison, answer = map(
             self.drawn_scale, (self.threshold_scale, self.comparison_scale, self.answer_scale)
         )
-        scales = Scales(first, comparison, answer, self.queries, self.overfits, step=1.0 / self.steps)
+        scales = Scales(first, comparison, answer, self.queries, self.surprises, step=1.0 / self.steps)
 
         def at(x: float) -> _Error:
             exceedance = scales.exceedance(excess=x, threshold=self.threshold, two_sided=two_sided)
@@ -199,13 +199,13 @@ class Thresholdout(ChecksGuesses, Transferred):
         """Training answers in runs; each release ends an epoch."""
         size = len(evaluations.totals)
         replies = Replies.refused(size)
-        count = min(size, self.queries - state.asked) if state.charged < self.overfits else 0
+        count = min(size, self.queries - state.asked) if state.charged < self.surprises else 0
         totals, guesses = evaluations.totals.sum(axis=1)[:count], evaluations.guesses[:count]
         comparison = noise.laplace(self.scale_on_grid(self.comparison_scale), count, stream="comparison")
         distance = np.abs(totals - guesses) + comparison
         margin, epsilon = self._margin_and_epsilon()
         done, threshold = 0, math.floor(self.threshold * self.steps)
-        while done < count and state.charged < self.overfits:
+        while done < count and state.charged < self.surprises:
             above = distance[done:] > threshold + state.carried_noise
             quiet = int(np.argmax(above)) if bool(np.any(above)) else count - done
             values = guesses[done : done + quiet] / self.steps
@@ -242,7 +242,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
         """Each of them may spend an overfit."""
-        return min(super().surely_answers(state, most), max(self.overfits - state.charged, 0))
+        return min(super().surely_answers(state, most), max(self.surprises - state.charged, 0))
 
     def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
         """The radius is the same whether the guess holds or not."""
@@ -252,10 +252,10 @@ class Thresholdout(ChecksGuesses, Transferred):
         return Quote(radius, radius, 0, 1, refused=False)
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Questions and overfits left."""
+        """Queries and surprises left."""
         return {
-            "questions": 0 if state.charged >= self.overfits else max(self.queries - state.asked, 0),
-            "overfits": max(self.overfits - state.charged, 0),
+            "queries": 0 if state.charged >= self.surprises else max(self.queries - state.asked, 0),
+            "surprises": max(self.surprises - state.charged, 0),
         }
 
 

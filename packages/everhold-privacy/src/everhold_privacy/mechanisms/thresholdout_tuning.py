@@ -42,7 +42,7 @@ class Scales:
         comparison: s3, of the noise on each comparison.
         answer: s2, of the noise on each release.
         queries: m.
-        overfits: B.
+        surprises: B.
         step: One step of the grid of sealed means.
     """
 
@@ -50,26 +50,26 @@ class Scales:
     comparison: float
     answer: float
     queries: int
-    overfits: int
+    surprises: int
     step: float = 0.0
 
     @classmethod
     def sharing(
-        cls, loss: float, comparison_weight: float, answer_weight: float, *, rows: int, queries: int, overfits: int
+        cls, loss: float, comparison_weight: float, answer_weight: float, *, rows: int, queries: int, surprises: int
     ) -> Self:
         """Scales whose epoch loses ``(1/s1 + 2/s3 + 1/s2)/n``, shared as 1 : comparison_weight : answer_weight."""
         unit = (1.0 + comparison_weight + answer_weight) / (rows * loss)
-        return cls(unit, 2.0 * unit / comparison_weight, unit / answer_weight, queries, overfits)
+        return cls(unit, 2.0 * unit / comparison_weight, unit / answer_weight, queries, surprises)
 
     def exceedance(self, *, excess: float, threshold: float, two_sided: bool) -> float:
         """The exceedance r at alpha = T + x (S1).
 
         Two-sided, it covers needless spending too; then it is infinite unless ``T - x >= s2``.
         """
-        asked = {"queries": self.queries, "overfits": self.overfits}
+        asked = {"queries": self.queries, "surprises": self.surprises}
         scales = {"threshold_scale": self.threshold, "comparison_scale": self.comparison}
         passed = comparison_exceedance(excess=excess, **scales, **asked)  # type: ignore[arg-type]
-        released = laplace_exceedance(alpha=threshold + excess, scale=self.answer, answers=self.overfits)
+        released = laplace_exceedance(alpha=threshold + excess, scale=self.answer, answers=self.surprises)
         if not two_sided:
             return passed + released
         if threshold - excess < self.answer:
@@ -91,7 +91,7 @@ class Scales:
 
 
 def best_scales(
-    leak: Callable[[float], float], *, rows: int, queries: int, overfits: int, confidence: float, ratio: float
+    leak: Callable[[float], float], *, rows: int, queries: int, surprises: int, confidence: float, ratio: float
 ) -> Scales:
     """The scales with the least threshold, and so with the least radius.
 
@@ -99,11 +99,11 @@ def best_scales(
         leak: ``tanh(eps/4) + leak(eps)/beta`` at its least, for the pure loss of one epoch.
         rows: Number of sealed rows n.
         queries: m.
-        overfits: B.
+        surprises: B.
         confidence: 1 - beta.
         ratio: ``(1+c)/(1-c)`` for slack c: the threshold is so many times the error beyond it.
     """
-    search = _Search(leak, rows=rows, queries=queries, overfits=overfits, beta=1.0 - confidence, ratio=ratio)
+    search = _Search(leak, rows=rows, queries=queries, surprises=surprises, beta=1.0 - confidence, ratio=ratio)
     point, threshold = search.start(), 1.0
     widths = list(_WIDTHS)
     for _ in range(_MOST_ROUNDS):
@@ -123,7 +123,7 @@ class _Search:
     leak: Callable[[float], float] = field(kw_only=False)
     rows: int
     queries: int
-    overfits: int
+    surprises: int
     beta: float
     ratio: float
 
@@ -133,8 +133,8 @@ class _Search:
         Where rows depend on each other the best loss may be hundreds of times smaller than for independent ones, and
         in between all thresholds are equally useless: go down by steps until the threshold rises again.
         """
-        spread = math.log(4.0 * self.queries * self.overfits / self.beta)
-        loss = math.sqrt(12.0 * spread / (self.rows * math.sqrt(self.overfits)))
+        spread = math.log(4.0 * self.queries * self.surprises / self.beta)
+        loss = math.sqrt(12.0 * spread / (self.rows * math.sqrt(self.surprises)))
         best, least = None, math.inf
         for step in range(_MOST_STEPS_DOWN):
             point = np.array([math.log(loss) - step, 0.5, -0.3, math.log(6.0 * spread)])
@@ -149,7 +149,7 @@ class _Search:
         """The scales and x of a point."""
         loss, comparison, answer, excess = np.exp(np.minimum(point, 50.0)).tolist()
         chosen = Scales.sharing(
-            loss, comparison, answer, rows=self.rows, queries=self.queries, overfits=self.overfits
+            loss, comparison, answer, rows=self.rows, queries=self.queries, surprises=self.surprises
         )  # fmt: skip
         return chosen, excess / (self.rows * loss)
 

@@ -1,4 +1,4 @@
-"""A whole vector answered by one draw of Gaussian noise, paid from a `PrivacyBudget` as one question (S1, S2)."""
+"""A whole vector answered by one draw of Gaussian noise, paid from a `PrivacyBudget` as one query (S1, S2)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class VectorNoise:
     One row moves the sums by at most ``unit`` in Euclidean length, so independent discrete Gaussian noise on every
     coordinate is as private as it is on one mean. In every direction the answer is a mean over [0, 1]: S1's proof,
     applied to the direction of the error, bounds its Euclidean length; applied to the coordinates it bounds each of
-    them. Both are promised, and each may add half of what a question may add to the exceedance r.
+    them. Both are promised, and each may add half of what a query may add to the exceedance r.
 
     Attributes:
         dimension: Number of coordinates d.

@@ -5,7 +5,7 @@ are skipped and which influences are infinite.
 
 The junction tree is that of an elimination: each node has a bucket, the table over itself and the neighbours it has
 when it is summed out, and the bucket above it is that of the neighbour that is summed out next. The buckets of a node
-are connected, so that messages up and down the tree carry everything that is outside; a question about a few nodes is
+are connected, so that messages up and down the tree carry everything that is outside; a query about a few nodes is
 then answered inside the smallest subtree that holds their buckets.
 """
 

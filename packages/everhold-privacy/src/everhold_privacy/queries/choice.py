@@ -11,7 +11,7 @@ from everhold.display import at_most
 from everhold.errors import QueryRejected
 from everhold.queries.candidates import check_same_units, listed
 from everhold.queries.means import RowwiseQuery
-from everhold.queries.question import QuerySpec, digest
+from everhold.queries.query import QuerySpec, digest
 from everhold.values.base import BoundQuery
 from everhold_privacy.mechanisms.paid_selection import PaidSelection
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
@@ -36,7 +36,7 @@ class BestCandidate(Paid):
     """The candidate that was chosen, and how much worse than the best one it is at most.
 
     Attributes:
-        index: Its position among the candidates; None if the question was refused.
+        index: Its position among the candidates; None if the query was refused.
         candidate: The candidate as people read it; None if refused.
         regret: How much worse it is for the population than the best candidate, at most, in the candidates' units;
             holds together with all other answers. None if refused.
@@ -47,7 +47,7 @@ class BestCandidate(Paid):
     regret: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"index", "candidate", "regret", "charged", "remaining", "question"}``."""
+        """``{"index", "candidate", "regret", "charged", "remaining", "query"}``."""
         return {"index": self.index, "candidate": self.candidate, "regret": self.regret, **self.payment()}
 
     def _found(self) -> str | None:
@@ -59,7 +59,7 @@ class BestCandidate(Paid):
         return (
             f"{self.candidate} is at most {at_most(self.regret or 0.0)} worse than the best candidate. How good it is "
             "was not revealed; ask for its value. A higher price, more sealed rows, fewer candidates or fewer "
-            "planned questions make the regret smaller."
+            "planned queries make the regret smaller."
         )
 
 
@@ -77,7 +77,7 @@ class PricedChoice(Purchase["NDArray[np.int64]", Result]):
 
     @property
     def means(self) -> tuple[BoundQuery, ...]:
-        """The questions whose row values are summed."""
+        """The queries whose row values are summed."""
         return self.bound
 
     @property
@@ -92,11 +92,11 @@ class PricedChoice(Purchase["NDArray[np.int64]", Result]):
 
     def listed(self) -> str:
         """Number of them, and the names of the first."""
-        names = "; ".join(question.shown for question in self.bound[:_MOST_SHOWN])
+        names = "; ".join(query.shown for query in self.bound[:_MOST_SHOWN])
         return f"{len(self.bound):,}: {names}{'; ...' if len(self.bound) > _MOST_SHOWN else ''}"
 
     def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
-        """The questions' sums, shape (questions,)."""
+        """The queries' sums, shape (queries,)."""
         return sealed.totals(self.bound, unit=unit)[:, 0]
 
 
@@ -122,7 +122,7 @@ class PrivateChoice(PricedChoice[BestCandidate]):
             "kind": "choice",
             "least": "row values" if self._least else "their complements",  # an error is an accuracy turned round
             "price": self.credits,
-            "candidates": digest([question.question for question in self.bound]),
+            "candidates": digest([query.query for query in self.bound]),
         }
 
     @property
@@ -175,7 +175,7 @@ class PrivateChoiceQuery(PricedQuery[BestCandidate]):
         candidates: Means in the same units; or anything, with a loss.
         best: Whether the lowest or the highest mean is best.
         price: Credits that the choice costs.
-        loss: From a candidate to its question; None where candidates are questions.
+        loss: From a candidate to its query; None where candidates are queries.
     """
 
     candidates: Iterable[Any]
@@ -184,17 +184,17 @@ class PrivateChoiceQuery(PricedQuery[BestCandidate]):
     loss: Callable[[Any], RowwiseQuery | str] | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
-        return QuerySpec("private_choose", self._questions(), {"best": self.best, "price": self.price})
+        """See `Query.made`."""
+        return QuerySpec("private_choose", self._queries(), {"best": self.best, "price": self.price})
 
     def purchase(self, compiler: QueryCompiler) -> PrivateChoice:
-        """The choice among the candidates' questions."""
-        return PrivateChoice(tuple(map(compiler.bind, self._questions())), whole_price(self.price), self.best)
+        """The choice among the candidates' queries."""
+        return PrivateChoice(tuple(map(compiler.bind, self._queries())), whole_price(self.price), self.best)
 
-    def _questions(self) -> list[RowwiseQuery | str]:
+    def _queries(self) -> list[RowwiseQuery | str]:
         if self.loss is not None and not callable(self.loss):
             raise QueryRejected(
-                f"the loss is a {type(self.loss).__name__}; expected a function from a candidate to its question, such "
+                f"the loss is a {type(self.loss).__name__}; expected a function from a candidate to its query, such "
                 "as error"
             )
         # all are made before the first is looked at: some may share an array that they fill
@@ -216,7 +216,7 @@ def private_choose(
             such as the models themselves; `BestCandidate.index` is a position among them.
         best: Whether the lowest or the highest mean is best.
         price: Credits that the choice costs; with more of them it comes closer to the best. A mean costs 100.
-        loss: From a candidate to the question that is its loss, such as `error`, or
+        loss: From a candidate to the query that is its loss, such as `error`, or
             ``lambda cut: f"delay > {cut} and late = 0"``.
 
     Examples:

@@ -1,4 +1,4 @@
-"""The first of many questions whose mean is above a threshold: the sparse vector technique as one purchase."""
+"""The first of many queries whose mean is above a threshold: the sparse vector technique as one purchase."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
 from everhold.queries.candidates import check_same_units, listed
 from everhold.queries.means import RowwiseQuery
-from everhold.queries.question import QuerySpec, digest
+from everhold.queries.query import QuerySpec, digest
 from everhold.randomness import LARGEST_SCALE
 from everhold.values.base import BoundQuery
 from everhold_privacy.guarantees.exceedance import comparison_exceedance
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-_MOST_QUESTIONS = 100_000
+_MOST_QUERIES = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateFirstAbove(Paid):
     """First query found above the threshold, with its promise for the population.
 
-    With the confidence of all answers together, the population's value of the question that was found is at least
-    ``threshold - within``, and that of every question before it (of every question, if none was found) at most
+    With the confidence of all answers together, the population's value of the query that was found is at least
+    ``threshold - within``, and that of every query before it (of every query, if none was found) at most
     ``threshold + within``.
 
     Attributes:
-        index: Its position among the questions; None if none was found or the purchase was refused.
+        index: Its position among the queries; None if none was found or the purchase was refused.
         found: Whether one was found; None if refused.
-        asked: The question that was found, as people read it; None if there is none.
-        threshold: What it was compared with, in the questions' units.
-        within: See above, in the questions' units; None if refused.
+        asked: The query that was found, as people read it; None if there is none.
+        threshold: What it was compared with, in the queries' units.
+        within: See above, in the queries' units; None if refused.
     """
 
     index: int | None
@@ -59,7 +59,7 @@ class PrivateFirstAbove(Paid):
     within: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"index", "found", "asked", "threshold", "within", "charged", "remaining", "question"}``."""
+        """``{"index", "found", "asked", "threshold", "within", "charged", "remaining", "query"}``."""
         return {
             "index": self.index, "found": self.found, "asked": self.asked, "threshold": self.threshold,
             "within": self.within, **self.payment(),
@@ -68,18 +68,18 @@ class PrivateFirstAbove(Paid):
     def _found(self) -> str | None:
         if self.found is None:
             return None
-        what = f"question {self.index}: {self.asked}, the first above" if self.found else "none above"
+        what = f"query {self.index}: {self.asked}, the first above" if self.found else "none above"
         return f"{what} {self.threshold:g}, within {at_most(self.within or 0.0)}"
 
     def _meaning(self) -> str:
         within = self.within or 0.0
         least, most = self.threshold - within, self.threshold + within
-        before = f"each question before it is at most {at_most(most)}" if self.index else ""
+        before = f"each query before it is at most {at_most(most)}" if self.index else ""
         found = f"{self.asked} is at least {at_least(least)}{' and ' * bool(before)}{before}"
-        none = f"every question is at most {at_most(most)}"
+        none = f"every query is at most {at_most(most)}"
         return (
-            f"{found if self.found else none}. A higher price, more sealed rows, fewer questions in the scan or fewer "
-            "planned questions bring the bounds closer to the threshold."
+            f"{found if self.found else none}. A higher price, more sealed rows, fewer queries in the scan or fewer "
+            "planned queries bring the bounds closer to the threshold."
         )
 
 
@@ -87,21 +87,21 @@ class PrivateFirstAbove(Paid):
 class AboveQuery(PricedQuery[PrivateFirstAbove]):
     """Search for the first query whose mean is above a threshold; made by `private_first_above`."""
 
-    questions: Sequence[RowwiseQuery | str]
+    queries: Sequence[RowwiseQuery | str]
     threshold: float
     price: int = CREDITS
 
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
-        return QuerySpec("private_first_above", self.questions, {"threshold": self.threshold, "price": self.price})
+        """See `Query.made`."""
+        return QuerySpec("private_first_above", self.queries, {"threshold": self.threshold, "price": self.price})
 
     def purchase(self, compiler: QueryCompiler) -> AbovePurchase:
         """The scan of one holdout's rows."""
         mechanism, price = paying(compiler.mechanism), whole_price(self.price)
-        if isinstance(self.questions, Iterator):
-            raise QueryRejected("the questions are an iterator, which is empty when it is asked again; expected a list")
-        questions = listed(self.questions, what="questions", most=_MOST_QUESTIONS)
-        bound = tuple(map(compiler.bind, questions))
+        if isinstance(self.queries, Iterator):
+            raise QueryRejected("the queries are an iterator, which is empty when it is asked again; expected a list")
+        queries = listed(self.queries, what="queries", most=_MOST_QUERIES)
+        bound = tuple(map(compiler.bind, queries))
         prepared = AbovePurchase(bound, price, _checked_threshold(bound, self.threshold))
         if max(prepared.stream(mechanism).query_scale, prepared.stream(mechanism).threshold_scale) > LARGEST_SCALE:
             raise QueryRejected(f"price is {price}; it buys nothing here; expected a higher one")
@@ -113,7 +113,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
     """A scan that is ready to be made.
 
     Attributes:
-        threshold: In the questions' units.
+        threshold: In the queries' units.
     """
 
     threshold: float
@@ -126,7 +126,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
             "of": "row values" if self.rises else "their complements",  # an error is an accuracy turned round
             "threshold": self._mean_threshold,
             "price": self.credits,
-            "questions": digest([question.question for question in self.bound]),
+            "queries": digest([query.query for query in self.bound]),
         }
 
     @property
@@ -171,7 +171,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
         return MechanismResult(state, answer, self.credits)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> PrivateFirstAbove:
-        """The question that was found, in the questions' units."""
+        """The query that was found, in the queries' units."""
         index, within = answer["value"], answer["within"]
         return PrivateFirstAbove(
             index=index,
@@ -183,16 +183,14 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
         )
 
 
-def private_first_above(
-    questions: Sequence[RowwiseQuery | str], threshold: float, *, price: int = CREDITS
-) -> AboveQuery:
+def private_first_above(queries: Sequence[RowwiseQuery | str], threshold: float, *, price: int = CREDITS) -> AboveQuery:
     """Find the first of these queries, taken in order, whose mean is above a threshold.
 
     The means are compared on the sealed rows with noise on both sides, and none is told: AboveThreshold of the sparse
-    vector technique. However many questions there are, it is one question of the plan and has one price.
+    vector technique. However many queries there are, it is one query of the plan and has one price.
 
     Args:
-        questions: Means in the same units, in the order in which they are scanned.
+        queries: Means in the same units, in the order in which they are scanned.
         threshold: In their units; must not come from the sealed rows.
         price: Credits that the scan costs; with more of them it comes closer. A mean costs 100.
 
@@ -200,38 +198,38 @@ def private_first_above(
         >>> private_first_above([f"delay > {cut}" for cut in (60, 30, 15)], threshold=0.2).price
         100
     """
-    return AboveQuery(questions, threshold, price)
+    return AboveQuery(queries, threshold, price)
 
 
-def first_above_exceedance(alpha: float, *, questions: int, threshold_scale: float, query_scale: float) -> float:
+def first_above_exceedance(alpha: float, *, queries: int, threshold_scale: float, query_scale: float) -> float:
     """Expected error beyond alpha of the worst verdict of AboveThreshold on the sealed rows (r of S1).
 
-    A question above the threshold can only be wronged by "below", one that is not only by "above"; so each has one
+    A query above the threshold can only be wronged by "below", one that is not only by "above"; so each has one
     direction, and the error there is at most the sum of its own Laplace noise and of the threshold's. Either k such
     sums are united, or the threshold's noise, in both directions, is taken apart: the smaller of the two.
 
     Args:
         alpha: In the units of a mean, as the scales are.
-        questions: k, scanned at most.
+        queries: k, scanned at most.
         threshold_scale: Of the Laplace noise on the threshold.
-        query_scale: Of the Laplace noise on each question.
+        query_scale: Of the Laplace noise on each query.
 
     Source: docs/theory, budget.
     """
     scales = {"excess": alpha, "threshold_scale": threshold_scale, "comparison_scale": query_scale}
     return min(
-        questions * comparison_exceedance(**scales, queries=1, overfits=1),
-        comparison_exceedance(**scales, queries=questions, overfits=2),  # 2: the threshold's noise in both directions
+        queries * comparison_exceedance(**scales, queries=1, surprises=1),
+        comparison_exceedance(**scales, queries=queries, surprises=2),  # 2: the threshold's noise in both directions
     )
 
 
 @lru_cache(maxsize=256)
-def _allowance(questions: int, threshold_scale: float, query_scale: float, exceedance: float) -> float:
+def _allowance(queries: int, threshold_scale: float, query_scale: float, exceedance: float) -> float:
     """The alpha with which a scan adds no more than this exceedance."""
 
     def missing(alpha: float) -> float:
         scales = {"threshold_scale": threshold_scale, "query_scale": query_scale}
-        return first_above_exceedance(alpha, questions=questions, **scales) - exceedance
+        return first_above_exceedance(alpha, queries=queries, **scales) - exceedance
 
     if missing(0.0) <= 0.0:
         return 0.0
@@ -239,8 +237,8 @@ def _allowance(questions: int, threshold_scale: float, query_scale: float, excee
 
 
 def _checked_threshold(bound: Sequence[BoundQuery], threshold: float) -> float:
-    """A threshold that the questions can be compared with."""
-    check_same_units(bound, "questions")
+    """A threshold that the queries can be compared with."""
+    check_same_units(bound, "queries")
     low, high = sorted((bound[0].at_zero, bound[0].at_one))
     number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)
     if not number or not low <= threshold <= high:

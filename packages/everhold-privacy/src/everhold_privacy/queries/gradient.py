@@ -51,7 +51,7 @@ class VectorAnswer(Paid):
     """A noisy mean vector, and where the population's one is.
 
     Attributes:
-        values: One number for each coordinate, shape (dimension,), read-only; None if the question was refused. They
+        values: One number for each coordinate, shape (dimension,), read-only; None if the query was refused. They
             are not cut to the clipping length, so that their noise is on average 0.
         lows: Lower ends of the intervals of the coordinates; None if refused.
         highs: Upper ends; None if refused.
@@ -67,13 +67,13 @@ class VectorAnswer(Paid):
     clip: float
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"values", "lows", "highs", "within", "clip", "charged", "remaining", "question"}``, vectors as lists."""
+        """``{"values", "lows", "highs", "within", "clip", "charged", "remaining", "query"}``, vectors as lists."""
         vectors = {"values": self.values, "lows": self.lows, "highs": self.highs}
         lists = {name: None if vector is None else vector.tolist() for name, vector in vectors.items()}
         return {**lists, "within": self.within, "clip": self.clip, **self.payment()}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each coordinate: coordinate, value, low, high; none if the question was refused."""
+        """One row for each coordinate: coordinate, value, low, high; none if the query was refused."""
         if self.values is None or self.lows is None or self.highs is None:
             return []
         columns = zip(self.values.tolist(), self.lows.tolist(), self.highs.tolist(), strict=True)
@@ -94,7 +94,7 @@ class VectorAnswer(Paid):
             f"the mean vector, with each row's clipped to the length {self.clip:g}, is at most "
             f"{at_most(self.within or 0.0)} away (Euclidean distance), and each coordinate lies between its ends in "
             "lows and highs. A smaller tolerance= for more credits, a smaller clip=, more sealed rows or fewer "
-            "planned questions make it sharper."
+            "planned queries make it sharper."
         )
 
 
@@ -171,7 +171,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
         code: What tells the function from others (`everhold.queries.identity`).
     """
 
-    query: GradientQuery
+    asked: GradientQuery
     noise: VectorNoise
     scale: float
     names: tuple[str, ...]
@@ -180,7 +180,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
     @property
     def description(self) -> dict[str, Any]:
         """Public and canonical."""
-        query = self.query
+        query = self.asked
         return {
             "kind": "gradient", "dimension": int(query.dimension), "clip": float(query.clip),
             "tolerance": None if query.tolerance is None else float(query.tolerance),
@@ -190,8 +190,8 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
 
     @property
     def shown(self) -> str:
-        """The question as people read it."""
-        query = self.query
+        """The query as people read it."""
+        query = self.asked
         within = "" if query.tolerance is None else f", within {query.tolerance:g}"
         return f"gradient {query.name or 'without a name'}, {query.dimension:,} numbers, clip {query.clip:g}{within}"
 
@@ -202,16 +202,16 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
     @property
     def _width(self) -> float:
         """Width of a mean over [0, 1] in a coordinate's units."""
-        return 2.0 * float(self.query.clip)
+        return 2.0 * float(self.asked.clip)
 
     def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
         """Sums of the rows' clipped vectors in grid units, shape (dimension,); a row of a fault counts as zero."""
-        table, dimension = sealed.code.table(self.names), int(self.query.dimension)
+        table, dimension = sealed.code.table(self.names), int(self.asked.dimension)
         total, step = np.zeros(dimension, dtype=np.int64), max(_NUMBERS_AT_ONCE // dimension, 1)
         for start in range(0, sealed.rows, step):
             part = {name: column[start : start + step] for name, column in table.items()}
-            vectors = sealed_values(self.query.function, part, min(step, sealed.rows - start), (dimension,))
-            total += vectors_to_grid(vectors.astype(np.float64), clip=self.query.clip, unit=unit).sum(axis=0)
+            vectors = sealed_values(self.asked.function, part, min(step, sealed.rows - start), (dimension,))
+            total += vectors_to_grid(vectors.astype(np.float64), clip=self.asked.clip, unit=unit).sum(axis=0)
         return total
 
     def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
@@ -230,7 +230,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
         values, lows, highs = (self._in_units(answer[end]) for end in ("value", "low", "high"))
         within = None if answer["within"] is None else self._width * answer["within"]
         return VectorAnswer(
-            values=values, lows=lows, highs=highs, within=within, clip=float(self.query.clip), **paid
+            values=values, lows=lows, highs=highs, within=within, clip=float(self.asked.clip), **paid
         )  # fmt: skip
 
     def _in_units(self, means: Sequence[float] | None) -> NDArray[np.float64] | None:
@@ -265,7 +265,7 @@ def gradient(
         tolerance: Euclidean half-width requested, in the vector's units; sharper answers cost more credits. By default
             the planned noise, for 100 credits.
         name: Functions of one name that are made of the same code and data (weights, too), and give the same for public
-            rows, are one question. Without a name every new object is a new question.
+            rows, are one query. Without a name every new object is a new query.
         columns: Columns that the function reads; None for all but the row ids.
 
     Raises:

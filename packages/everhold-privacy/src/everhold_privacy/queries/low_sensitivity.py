@@ -163,7 +163,7 @@ def low_sensitivity(
             ``columns``: those that the function reads; None for all but the row ids. ``tolerance``: requested
             half-width, in the statistic's units, for a privacy budget only; None for the planned noise, at the price of
             a mean. ``name``: functions of one name that are made of the same code and data, and give the same for
-            public rows, are one question; without a name every new object is a new question. ``probe``: public rows to
+            public rows, are one query; without a name every new object is a new query. ``probe``: public rows to
             try the claim on at once, columns by name, as many rows as are sealed; not kept.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Questions with a price of their own: each is answered by one draw, and paid for from a privacy budget."""
+"""Queries with a price of their own: each is answered by one draw, and paid for from a privacy budget."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.ledger import EntryDraft, Outcome
-from everhold.queries import question
-from everhold.queries.question import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, digest
+from everhold.queries import query
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, digest
 from everhold.queries.results import Paid
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
@@ -69,7 +69,7 @@ class Price:
     """Price and width of a purchase.
 
     Attributes:
-        within: Its regret or error, in the question's units.
+        within: Its regret or error, in the query's units.
     """
 
     charged: int
@@ -77,20 +77,20 @@ class Price:
 
 
 class Purchase(ABC, Generic[Seen, Result]):
-    """A question that is ready to be answered; looks at public facts only, until `look`."""
+    """A query that is ready to be answered; looks at public facts only, until `look`."""
 
     @property
     @abstractmethod
     def description(self) -> dict[str, Any]:
-        """Public and canonical; its SHA-256 is the question's identity."""
+        """Public and canonical; its SHA-256 is the query's identity."""
 
     @property
     @abstractmethod
     def shown(self) -> str:
-        """The question as people read it."""
+        """The query as people read it."""
 
     @property
-    def question(self) -> str:
+    def query(self) -> str:
         """SHA-256 of the description, in hex."""
         return digest(self.description)
 
@@ -102,7 +102,7 @@ class Purchase(ABC, Generic[Seen, Result]):
     @property
     def by_position(self) -> bool:
         """True if a row's part in it depends on the row's place: predictions as arrays."""
-        return any(question.by_position for question in self.means)
+        return any(query.by_position for query in self.means)
 
     @abstractmethod
     def price(self, mechanism: PrivacyBudget) -> Price:
@@ -122,26 +122,26 @@ class Purchase(ABC, Generic[Seen, Result]):
 
 
 class PricedQuery(Query[Result]):
-    """A question with a price of its own, as an analyst writes it."""
+    """A query with a price of its own, as an analyst writes it."""
 
     __slots__ = ()
 
     @abstractmethod
     def purchase(self, compiler: QueryCompiler) -> Purchase[Any, Result]:
-        """The question for one holdout."""
+        """The query for one holdout."""
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Result]:
-        """The question with the mechanism that it is paid from."""
+        """The query with the mechanism that it is paid from."""
         mechanism = paying(compiler.mechanism)
         if guess is not None or tolerance is not None:
             raise QueryRejected(
-                "a question with a price of its own takes no guess and no tolerance here; expected ask(question), with "
-                "what sharpens the answer in the question itself"
+                "a query with a price of its own takes no guess and no tolerance here; expected ask(query), with "
+                "what sharpens the answer in the query itself"
             )
         purchase = self.purchase(compiler)
-        if not compiler.before.answered(purchase.question):
+        if not compiler.before.answered(purchase.query):
             compiler.planner.evaluator.training_totals(
                 purchase.means, plan=mechanism.queries * max(len(purchase.means), 1)
             )
@@ -166,7 +166,7 @@ class Bought(QueryPlan[Result]):
         """Its entry."""
         purchase = self.purchase
         described = {**purchase.description, "shown": purchase.shown[:MOST_SHOWN]}
-        return [EntryDraft(purchase.question, marked(described, by_position=purchase.by_position))]
+        return [EntryDraft(purchase.query, marked(described, by_position=purchase.by_position))]
 
     @cached_property
     def _price(self) -> Price:
@@ -193,7 +193,7 @@ class Bought(QueryPlan[Result]):
             REFUSED if entry is None else entry.answer,
             charged=0 if entry is None else entry.charged,
             remaining=result.remaining,
-            question=self.asked[0].fingerprint,
+            query=self.asked[0].fingerprint,
             repeated=entry is not None and entry.repeated,
             confidence=self.mechanism.confidence,
             about=about_of(self.schema, by_position=self.purchase.by_position),
@@ -210,7 +210,7 @@ class Bought(QueryPlan[Result]):
 def paying(mechanism: Mechanism) -> PrivacyBudget:
     """The mechanism as a privacy budget."""
     if not isinstance(mechanism, PrivacyBudget):
-        question.paying(mechanism)
+        query.paying(mechanism)
         raise QueryRejected(
             f"{mechanism.name} sells tolerances alone. Create the holdout with mechanism='privacy_budget'."
         )
@@ -229,7 +229,7 @@ def whole_price(price: int) -> int:
 
 
 def checked_function_name(name: object) -> None:
-    """Check the name that makes a function the same question another time.
+    """Check the name that makes a function the same query another time.
 
     Raises:
         ValueError: If it is no text that the ledger can keep.

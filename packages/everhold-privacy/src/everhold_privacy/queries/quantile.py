@@ -13,7 +13,7 @@ from everhold.arguments import as_float, brief
 from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.queries.mean import MeanQuery
-from everhold.queries.question import QuerySpec, digest
+from everhold.queries.query import QuerySpec, digest
 from everhold.values.base import BoundQuery
 from everhold_privacy.mechanisms.paid_selection import PaidSelection
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
@@ -40,7 +40,7 @@ class PrivateQuantileAnswer(Paid):
     Values beyond the range belong to the first and the last bin, which have no other end; missing ones to the last.
 
     Attributes:
-        low: Lower end of the bin, minus infinity for the first one; None if the question was refused.
+        low: Lower end of the bin, minus infinity for the first one; None if the query was refused.
         high: Upper end of the bin, infinity for the last one; None if refused.
         quantile: q, the quantile that was asked for.
         error: e. Of the population at most ``q + e`` lies below ``low`` and at least ``q - e`` below ``high``; holds
@@ -53,7 +53,7 @@ class PrivateQuantileAnswer(Paid):
     error: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"low", "high", "quantile", "error", "charged", "remaining", "question"}``; an infinite end is None."""
+        """``{"low", "high", "quantile", "error", "charged", "remaining", "query"}``; an infinite end is None."""
         low, high = (None if end is None or not math.isfinite(end) else end for end in (self.low, self.high))
         return {"low": low, "high": high, "quantile": self.quantile, "error": self.error, **self.payment()}
 
@@ -89,17 +89,17 @@ class PrivateQuantileQuery(PricedQuery[PrivateQuantileAnswer]):
     price: int = CREDITS
 
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
+        """See `Query.made`."""
         given = {name: getattr(self, name) for name in ("quantile", "low", "high", "bins", "price")}
         return QuerySpec("private_quantile", self.text, given)
 
     def purchase(self, compiler: QueryCompiler) -> QuantilePurchase:
-        """The question for one holdout."""
+        """The query for one holdout."""
         mechanism, price = paying(compiler.mechanism), whole_price(self.price)
         search = self._search(mechanism, price)
         number = compiler.bind(MeanQuery(self.text, self.low, self.high))  # the text is one expression, and a number
         below = [compiler.bind(f"({self.text}) < {float(edge)!r}") for edge in search.edges[1:-1]]
-        return QuantilePurchase(self, search, number.question, tuple(below), price)
+        return QuantilePurchase(self, search, number.query, tuple(below), price)
 
     def _search(self, mechanism: PrivacyBudget, price: int) -> QuantileBins:
         bins = self.bins
@@ -122,10 +122,10 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
     """A quantile that is ready to be searched for.
 
     Attributes:
-        below: Which share of rows lies below each inner edge, as questions.
+        below: Which share of rows lies below each inner edge, as queries.
     """
 
-    query: PrivateQuantileQuery
+    asked: PrivateQuantileQuery
     search: QuantileBins
     number: str
     below: tuple[BoundQuery, ...]
@@ -134,28 +134,28 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
     @property
     def description(self) -> dict[str, Any]:
         """Public and canonical."""
-        query = self.query
+        query = self.asked
         return {
             "kind": "quantile", "quantile": float(query.quantile), "low": float(query.low), "high": float(query.high),
             "bins": query.bins, "price": self.credits, "of": self.number,
-            "edges": digest([question.question for question in self.below]),
+            "edges": digest([query.query for query in self.below]),
         }  # fmt: skip
 
     @property
     def means(self) -> tuple[BoundQuery, ...]:
-        """The questions whose row values are summed."""
+        """The queries whose row values are summed."""
         return self.below
 
     @property
     def shown(self) -> str:
-        """The question as people read it."""
-        query = self.query
+        """The query as people read it."""
+        query = self.asked
         ends = f"{query.bins:,} bins from {query.low:g} to {query.high:g}"
         return f"quantile {query.quantile:g} of {query.text} in {ends}"
 
     def price(self, mechanism: PrivacyBudget) -> Price:
         """Its credits, and the error of the level that they buy."""
-        return Price(self.credits, PaidSelection(mechanism, self.credits).level_error(self.query.bins))
+        return Price(self.credits, PaidSelection(mechanism, self.credits).level_error(self.asked.bins))
 
     def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
         """Number of rows below each inner edge, in grid units, shape (bins - 1,)."""
@@ -172,7 +172,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
         return PrivateQuantileAnswer(
             low=None if found is None else found[0],
             high=None if found is None else found[1],
-            quantile=float(self.query.quantile),
+            quantile=float(self.asked.quantile),
             error=answer["within"],
             **paid,
         )

@@ -18,8 +18,8 @@ from everhold_privacy.queries.priced import MechanismResult, Price, PricedQuery,
 
 if TYPE_CHECKING:
     from everhold.mechanisms import State
+    from everhold.queries.query import QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.queries.question import QueryPlan
     from everhold.randomness import Noise
     from everhold.sealing.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
@@ -74,7 +74,7 @@ class StatisticPurchase(Purchase[int, Answer]):
 
     @property
     def shown(self) -> str:
-        """The question as people read it."""
+        """The query as people read it."""
         return self.statistic.shown
 
     @property

@@ -13,7 +13,7 @@ from everhold.display import at_most
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.ledger.chain import canonical
-from everhold.queries.question import QuerySpec
+from everhold.queries.query import QuerySpec
 from everhold.queries.universe_checks import check_universe, check_universe_columns, plain_universe
 from everhold.values.query_family import QueryFamily, QueryMatrix
 from everhold.values.universe import Universe
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 1_000_000  # of an entry of the ledger
 _MOST_ROUNDS = 2_000
-_MOST_WORK = 2**31  # values of questions that are read while a table is made: some ten seconds
-_MOST_KEPT = 2**26  # values of questions that are not a matrix yet
+_MOST_WORK = 2**31  # values of queries that are read while a table is made: some ten seconds
+_MOST_KEPT = 2**26  # values of queries that are not a matrix yet
 _MOST_TABLES = 2**17  # candidates of BLR
 _DRAFTS = 20  # rounds or sizes that are compared
 
@@ -48,7 +48,7 @@ class SyntheticAnswer(Paid):
 
     Attributes:
         table: Public weights over the cells of the universe; None if the purchase was refused.
-        within: How far the table's mean of any question of its family is from the population's, at most; for all of
+        within: How far the table's mean of any query of its family is from the population's, at most; for all of
             them at once, and together with all other answers. None if refused.
     """
 
@@ -56,12 +56,12 @@ class SyntheticAnswer(Paid):
     within: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"method", "cells", "questions", "within", "charged", "remaining", "question"}``, without the weights."""
+        """``{"method", "cells", "queries", "within", "charged", "remaining", "query"}``, without the weights."""
         table = self.table
         return {
             "method": None if table is None else table.method,
             "cells": None if table is None else table.universe.cells,
-            "questions": None if table is None else table.questions,
+            "queries": None if table is None else table.queries,
             "within": self.within,
             **self.payment(),
         }
@@ -71,14 +71,14 @@ class SyntheticAnswer(Paid):
         if table is None:
             return None
         return (
-            f"a synthetic table of {table.universe.cells:,} cells, {table.questions:,} questions within "
+            f"a synthetic table of {table.universe.cells:,} cells, {table.queries:,} queries within "
             f"{at_most(self.within or 0.0)}"
         )
 
     def _meaning(self) -> str:
-        questions = 0 if self.table is None else self.table.questions
+        queries = 0 if self.table is None else self.table.queries
         return (
-            f"the table's answer to each of its {questions:,} questions is within {at_most(self.within or 0.0)} of the "
+            f"the table's answer to each of its {queries:,} queries is within {at_most(self.within or 0.0)} of the "
             "truth. Look at it with .table, which may be queried for ever at no further cost. A higher price, more "
             "sealed rows, fewer cells or fewer planned queries make it closer; for a few cells the method 'blr' "
             "may, too."
@@ -104,13 +104,13 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
     marginals: int | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
+        """See `Query.made`."""
         if self.marginals is None:
             raise QueryRejected(
-                "a family of questions does not travel, because it is code or as large as its table; expected a number "
+                "a family of queries does not travel, because it is code or as large as its table; expected a number "
                 "k, for all counts of k columns at a time; or ask where the rows are"
             )
-        given = {"questions": self.marginals, "method": self.method, "price": self.price, "rounds": self.rounds}
+        given = {"queries": self.marginals, "method": self.method, "price": self.price, "rounds": self.rounds}
         return QuerySpec("private_synthesize", self.universe, given)
 
     def purchase(self, compiler: QueryCompiler) -> SynthesisPurchase:
@@ -179,8 +179,8 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
     def shown(self) -> str:
         """The table as people read it."""
         names = ", ".join(column.name for column in self.maker.universe.columns)
-        cells, questions = self.maker.universe.cells, len(self.maker.queries)
-        return f"a synthetic table of {cells:,} cells for {questions:,} questions about {names}"
+        cells, queries = self.maker.universe.cells, len(self.maker.queries)
+        return f"a synthetic table of {cells:,} cells for {queries:,} queries about {names}"
 
     def price(self, mechanism: PrivacyBudget) -> Price:
         """Its credits, and how close the table is to the population."""
@@ -212,7 +212,7 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
         assumptions = promise.assumptions if about is None else (*promise.assumptions, f"values are for {about}")
         return SyntheticTable(
             universe=maker.universe, weights=maker.learned(answer["released"]), method=maker.method, rows=maker.rows,
-            questions=len(maker.queries), radius=answer["within"], confidence=confidence, statement=promise.statement,
+            queries=len(maker.queries), radius=answer["within"], confidence=confidence, statement=promise.statement,
             assumptions=assumptions, privacy=maker.privacy(), simulated=answer["simulated"],
             margin=self.alpha + ROUNDING + promise.details["excess"] + self.mechanism.rounding,
             tilt=promise.details["epsilon"],
@@ -221,22 +221,22 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
 
 def private_synthesize(
     universe: Universe | Mapping[str, Any],
-    questions: QueryFamily | int = 2,
+    queries: QueryFamily | int = 2,
     *,
     method: Literal["mwem", "blr"] = "mwem",
     price: int = CREDITS,
     rounds: int | None = None,
 ) -> SynthesisQuery:
-    """A table of made-up rows whose means are close to the population's, for all questions of a family.
+    """A table of made-up rows whose means are close to the population's, for all queries of a family.
 
-    It may be queried for ever at no further cost. However many questions the family has, it is one question of the plan
+    It may be queried for ever at no further cost. However many queries the family has, it is one query of the plan
     and has one price.
 
     Args:
         universe: The cells, listed from public knowledge; its columns are columns of the holdout. Rows with other
             values are counted in the place that each column has for them. Plain data, as a JSON file holds them,
             describe them as well: ``{"columns": [{"name": "carrier", "values": ["AA", "UA"]}]}``.
-        questions: The family that the table promises to answer, or a number k for ``universe.marginals(k)``, all
+        queries: The family that the table promises to answer, or a number k for ``universe.marginals(k)``, all
             counts of k columns at a time.
         method: "mwem", or "blr" for universes of a few cells.
         price: Credits that it costs; with more of them it comes closer. A mean costs 100.
@@ -250,9 +250,9 @@ def private_synthesize(
     """
     if isinstance(universe, Mapping):
         universe = universe_from(universe, called="the document")
-    if isinstance(questions, int):
-        return SynthesisQuery(universe, _marginals(universe, questions), method, price, rounds, questions)
-    return SynthesisQuery(universe, questions, method, price, rounds)
+    if isinstance(queries, int):
+        return SynthesisQuery(universe, _marginals(universe, queries), method, price, rounds, queries)
+    return SynthesisQuery(universe, queries, method, price, rounds)
 
 
 def _marginals(universe: Universe, width: int) -> QueryFamily:
@@ -268,11 +268,11 @@ def _kept(queries: QueryFamily) -> QueryMatrix:
     if type(queries) is QueryMatrix:
         return queries
     if not isinstance(queries, QueryFamily):
-        raise TypeError(f"the questions are a {type(queries).__name__}; expected such as universe.marginals(2)")
+        raise TypeError(f"the queries are a {type(queries).__name__}; expected such as universe.marginals(2)")
     if queries.count * queries.cells > _MOST_KEPT:
         raise ValueError(
-            f"the questions have {queries.count * queries.cells:,} values over all cells; expected at most "
-            f"{_MOST_KEPT:,}; use fewer questions or cells"
+            f"the queries have {queries.count * queries.cells:,} values over all cells; expected at most "
+            f"{_MOST_KEPT:,}; use fewer queries or cells"
         )
     return QueryMatrix(np.array([queries.vector(index) for index in range(queries.count)]))
 
@@ -281,9 +281,7 @@ def _rounds(requested: int | None, *, work: int) -> list[int]:
     """Rounds of MWEM to compare: the requested number, or some up to what can be worked through."""
     most = min(_MOST_ROUNDS, _MOST_WORK // work)
     if most < 1:
-        raise ValueError(
-            f"the questions have {work:,} values over all cells; expected at most {_MOST_WORK:,}; use fewer"
-        )
+        raise ValueError(f"the queries have {work:,} values over all cells; expected at most {_MOST_WORK:,}; use fewer")
     if requested is None:
         return _geometric(most)
     if isinstance(requested, bool) or not isinstance(requested, (int, np.integer)) or not 1 <= requested <= most:
@@ -309,7 +307,7 @@ def _check_size(prepared: SynthesisPurchase, rounds: int) -> None:
         described = len(canonical(prepared.description).encode())
     except ValueError as reason:
         raise QueryRejected(f"the universe cannot be written down: {reason}") from None
-    each = len(str(len(prepared.maker.queries))) + 24  # a question, a sum of up to 20 digits, brackets and commas
+    each = len(str(len(prepared.maker.queries))) + 24  # a query, a sum of up to 20 digits, brackets and commas
     if described + rounds * each > _MOST_BYTES:
         raise QueryRejected(
             f"the universe and what is released fill {described + rounds * each:,} bytes of the ledger; expected at "

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from everhold_privacy.mechanisms.selection import ExponentialMechanism
 
 ROUNDING = 3.0 / UNIT
-"""Questions, means of public weights and measurements are each rounded by less than one step of the grid."""
+"""Queries, means of public weights and measurements are each rounded by less than one step of the grid."""
 
 _LEAST_SLOPE, _HALVINGS = 1e-15, 24  # of the search for an allowance
 
@@ -35,10 +35,10 @@ class Synthesizer(ABC):
 
     Attributes:
         universe: The cells, listed without a look at the sealed rows.
-        queries: The family of questions that the table shall answer.
+        queries: The family of queries that the table shall answer.
 
     Raises:
-        ValueError: If an attribute is out of its range or the questions are about other cells.
+        ValueError: If an attribute is out of its range or the queries are about other cells.
     """
 
     universe: Universe
@@ -50,7 +50,7 @@ class Synthesizer(ABC):
     def __post_init__(self) -> None:
         if self.queries.cells != self.universe.cells:
             raise ValueError(
-                f"the questions are about {self.queries.cells} cells and the universe has {self.universe.cells}; "
+                f"the queries are about {self.queries.cells} cells and the universe has {self.universe.cells}; "
                 "expected vectors over the cells of this universe"
             )
         checked_count("rows", self.rows, most=MOST_ROWS)

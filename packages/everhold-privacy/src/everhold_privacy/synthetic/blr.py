@@ -26,7 +26,7 @@ MOST_CANDIDATES = 2**20
 """Candidate tables up to which the distribution is enumerated unless another limit is stated."""
 
 _MOST_LOSS = 2**62
-_MOST_VALUES = 2**26  # of all questions together: 512 MiB as doubles
+_MOST_VALUES = 2**26  # of all queries together: 512 MiB as doubles
 _BLOCK = 2**20
 
 
@@ -45,7 +45,7 @@ def small_table_error(*, queries: int, cells: int, size: int) -> float:
 
     The smaller of ``sqrt(ln(2|Q|) / (2 s))``, the expected largest error of s rows drawn with replacement, and
     ``floor(N/2) ceil(N/2) / (N s)``, what rounding the weights of N cells to multiples of 1/s changes at most. The
-    first is at most ``sqrt(ln|Q| / s)``, the alpha of P10, from two questions on.
+    first is at most ``sqrt(ln|Q| / s)``, the alpha of P10, from two queries on.
 
     Source: docs/theory, synthetic data.
 
@@ -102,7 +102,7 @@ class BLR(Synthesizer):
             )
         if self.universe.cells * len(self.queries) > _MOST_VALUES:
             raise ValueError(
-                f"{len(self.queries):,} questions about {self.universe.cells:,} cells are too many to enumerate with; "
+                f"{len(self.queries):,} queries about {self.universe.cells:,} cells are too many to enumerate with; "
                 f"expected at most {_MOST_VALUES:,} values in all; use MWEM"
             )
         if self.steps > _MOST_LOSS:
@@ -189,7 +189,7 @@ class BLR(Synthesizer):
 
 @lru_cache(maxsize=1)
 def _grid_of(queries: Any) -> NDArray[np.float64]:
-    """All questions in grid units, shape (cells, questions); doubles hold them and sums of 2**23 of them exactly."""
+    """All queries in grid units, shape (cells, queries); doubles hold them and sums of 2**23 of them exactly."""
     block = queries.block(0, len(queries))
     return np.asarray(block.T.astype(np.float64) * (UNIT if block.dtype.kind == "b" else 1))
 

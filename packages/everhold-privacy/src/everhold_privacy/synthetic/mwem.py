@@ -1,4 +1,4 @@
-"""MWEM: multiplicative weights taught by the questions that are answered worst (Hardt, Ligett, McSherry 2012)."""
+"""MWEM: multiplicative weights taught by the queries that are answered worst (Hardt, Ligett, McSherry 2012)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _LEAST = 1e-290
 _TILTS = np.concatenate([np.geomspace(1e-4, 0.5, 40), 1.0 - np.geomspace(0.49, 1e-4, 30)])[:, None]
 
 
-def mean_under(weights: NDArray[np.float64], question: NDArray[np.float64]) -> float:
-    """The mean of a question with values in [0, 1] under weights that sum to 1; both of shape (cells,)."""
-    return min(max(float(np.einsum("i,i->", question, weights)), 0.0), 1.0)
+def mean_under(weights: NDArray[np.float64], query: NDArray[np.float64]) -> float:
+    """The mean of a query with values in [0, 1] under weights that sum to 1; both of shape (cells,)."""
+    return min(max(float(np.einsum("i,i->", query, weights)), 0.0), 1.0)
 
 
-def taught(weights: NDArray[np.float64], question: NDArray[np.float64], released: float) -> NDArray[np.float64]:
+def taught(weights: NDArray[np.float64], query: NDArray[np.float64], released: float) -> NDArray[np.float64]:
     """Public weights after an answer that came from the sealed rows: times ``exp(4 (a - guess) q(c))`` in cell c.
 
     If the sealed average is ``q(x) = a - e``, the relative entropy from the sealed histogram to the weights falls by
@@ -44,22 +44,22 @@ def taught(weights: NDArray[np.float64], question: NDArray[np.float64], released
 
     Source: Hardt, Rothblum 2010; the constants: docs/theory, synthetic data.
     """
-    step = 4.0 * (min(max(released, 0.0), 1.0) - mean_under(weights, question))
-    grown = np.maximum(weights * np.exp(step * question), _LEAST)  # no weight becomes 0 for ever
+    step = 4.0 * (min(max(released, 0.0), 1.0) - mean_under(weights, query))
+    grown = np.maximum(weights * np.exp(step * query), _LEAST)  # no weight becomes 0 for ever
     return np.asarray(grown / grown.sum())
 
 
 @dataclass(frozen=True, kw_only=True)
 class MWEM(Synthesizer):
-    """T rounds: the exponential mechanism picks a badly answered question, it is measured, the weights learn it.
+    """T rounds: the exponential mechanism picks a badly answered query, it is measured, the weights learn it.
 
     The table is the average of the weights before each round. Its largest error on the sealed rows is at most
     ``sqrt(ln N / (2T) + mean e_t^2) + mean regret_t``, with e_t the errors of the measurements and regret_t what the
-    choices miss the worst question by: `sampling` turns that into the r of S1.
+    choices miss the worst query by: `sampling` turns that into the r of S1.
 
     Attributes:
         rounds: T.
-        choice_epsilon: Privacy loss of each choice; one row moves the error of a question by one unit.
+        choice_epsilon: Privacy loss of each choice; one row moves the error of a query by one unit.
         scale: Scale of the Gaussian noise of each measurement, in the units of a mean.
 
     Raises:
@@ -118,7 +118,7 @@ class MWEM(Synthesizer):
 
     @property
     def candidates(self) -> int:
-        """Number of questions."""
+        """Number of queries."""
         return len(self.queries)
 
     @property
@@ -157,7 +157,7 @@ class MWEM(Synthesizer):
         return int(noise.gaussian(self.scale_on_grid, 1, stream="measurement")[0])
 
     def release(self, histogram: ArrayLike, noise: Noise) -> list[list[int]]:
-        """Of each round the number of the chosen question and its noisy sum in grid units."""
+        """Of each round the number of the chosen query and its noisy sum in grid units."""
         totals = self.queries.totals(checked_histogram(histogram, cells=self.universe.cells, rows=self.rows))
         released = []
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 class SyntheticTable(WeightedCells):
     """Weights that were made once from the sealed rows, with what they promise; compared by identity.
 
-    With probability `confidence`, the table's mean of *every* question of the family it was made for is within `radius`
+    With probability `confidence`, the table's mean of *every* query of the family it was made for is within `radius`
     of the population's, all of them at once, in whatever order and after whatever else they are chosen. So is the mean
-    of every mixture of these questions and their complements. Nothing is promised about other questions.
+    of every mixture of these queries and their complements. Nothing is promised about other queries.
 
     Attributes:
-        questions: Number of questions of the family.
+        queries: Number of queries of the family.
         radius: Half-width, in the units of a mean in [0, 1].
         confidence: Probability with which it holds.
         assumptions: In plain words, what has to be true.
@@ -39,7 +39,7 @@ class SyntheticTable(WeightedCells):
 
     method: str
     rows: int
-    questions: int
+    queries: int
     radius: float
     confidence: float
     statement: str
@@ -60,7 +60,7 @@ class SyntheticTable(WeightedCells):
         object.__setattr__(self, "weights", weights)
 
     def mean(self, vector: ArrayLike) -> float:
-        """The table's mean of one question.
+        """The table's mean of one query.
 
         Args:
             vector: Shape (cells,), boolean or numbers in [0, 1].
@@ -71,13 +71,13 @@ class SyntheticTable(WeightedCells):
         values = np.asarray(vector, dtype=np.float64)
         if values.shape != self.weights.shape or not bool(np.all((values >= 0.0) & (values <= 1.0))):
             raise ValueError(
-                f"the question has the shape {values.shape}; expected a number in [0, 1] for each of "
+                f"the query has the shape {values.shape}; expected a number in [0, 1] for each of "
                 f"{self.universe.cells} cells"
             )
         return min(float(values @ self.weights), 1.0)
 
     def interval(self, vector: ArrayLike) -> tuple[float, float]:
-        """Population values that the table's mean does not exclude, for a question of the family (S2)."""
+        """Population values that the table's mean does not exclude, for a query of the family (S2)."""
         low, high = transferred_interval(
             self.mean(vector), margin=self.margin, epsilon=self.tilt, rounded_down=1.0 / UNIT
         )

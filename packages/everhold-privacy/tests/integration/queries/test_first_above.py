@@ -1,4 +1,4 @@
-"""The first question above a threshold: its law, its price, its promise, and what it refuses."""
+"""The first query above a threshold: its law, its price, its promise, and what it refuses."""
 
 import json
 import math
@@ -21,7 +21,7 @@ CUTS = range(60, -31, -10)
 
 
 def scan(count, threshold, price=100):
-    return AbovePurchase(tuple(BoundQuery({"number": i}, f"question {i}") for i in range(count)), price, threshold)
+    return AbovePurchase(tuple(BoundQuery({"number": i}, f"query {i}") for i in range(count)), price, threshold)
 
 
 def found(purchase, mechanism, sums, noise):
@@ -70,23 +70,23 @@ def test_the_exceedance_is_above_what_noise_does_and_not_much(count):
     for sign in [1.0] * (count - count // 2) + [-1.0] * (count // 2):
         harm = np.maximum(harm, sign * (shared - rng.laplace(0.0, own, runs)))
     for alpha in (1.0, 4.0, 8.0):
-        bound = first_above_exceedance(alpha, questions=count, threshold_scale=1.0, query_scale=own)
+        bound = first_above_exceedance(alpha, queries=count, threshold_scale=1.0, query_scale=own)
         excess = np.maximum(harm - alpha, 0.0)
         assert excess.mean() <= bound + 4 * excess.std() / math.sqrt(runs)
     beyond = 8.0 + own * math.log(count)
     excess = np.maximum(harm - beyond, 0.0).mean()
-    assert first_above_exceedance(beyond, questions=count, threshold_scale=1.0, query_scale=own) < 20 * excess + 0.01
+    assert first_above_exceedance(beyond, queries=count, threshold_scale=1.0, query_scale=own) < 20 * excess + 0.01
 
 
-def test_the_allowance_adds_no_more_than_any_question_may():
+def test_the_allowance_adds_no_more_than_any_query_may():
     mechanism = PrivacyBudget.tuned(rows=20_000, queries=40)
     purchase = scan(300, 0.5, 1_000)
     stream, steps = purchase.stream(mechanism), mechanism.steps
     alpha = purchase.price(mechanism).within - mechanism.reach(0.0)
     scales = {"threshold_scale": stream.threshold_scale / steps, "query_scale": stream.query_scale / steps}
     allowed = mechanism.own_exceedance
-    assert first_above_exceedance(alpha, questions=300, **scales) <= allowed
-    assert first_above_exceedance(0.99 * alpha, questions=300, **scales) > allowed
+    assert first_above_exceedance(alpha, queries=300, **scales) <= allowed
+    assert first_above_exceedance(0.99 * alpha, queries=300, **scales) > allowed
 
 
 def broken(index, truth, threshold, within):
@@ -144,7 +144,7 @@ def test_the_first_cut_above_is_found_and_stays_found(study):
     answer = study.ask(query)
     assert (answer.index, answer.found, answer.asked) == (5, True, "mean of delay > 10") or answer.index in (4, 6)
     assert (quoted.charged_at_most, quoted.radius) == (answer.charged, answer.within) == (500, answer.within)
-    assert study.remaining == {"questions": before["questions"] - 1, "credits": before["credits"] - 500}
+    assert study.remaining == {"queries": before["queries"] - 1, "credits": before["credits"] - 500}
     again = study.ask(query)
     assert (again.index, again.charged, again.repeated) == (answer.index, 0, True)
     assert list(answer.to_dict())[:5] == ["index", "found", "asked", "threshold", "within"]
@@ -175,7 +175,7 @@ def test_units_carry_over(study):
 
 def test_the_certificate_and_the_ledger_know_it(study, tmp_path):
     answer = study.ask(AboveQuery(cuts(), 0.5, price=500))
-    (line,) = [line for line in study.transcript().to_rows() if line["question"] == answer.question]
+    (line,) = [line for line in study.transcript().to_rows() if line["query"] == answer.query]
     assert line["asked"].startswith("the first above 0.5 of 10: mean of delay > 60; ")
     assert (line["value"], line["within"]) == (answer.index, answer.within)
     study.certificate().save(tmp_path / "c.json")
@@ -186,9 +186,9 @@ def test_the_certificate_and_the_ledger_know_it(study, tmp_path):
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        (AboveQuery([], 0.5), "there are 0 questions"),
+        (AboveQuery([], 0.5), "there are 0 queries"),
         (AboveQuery("delay > 5", 0.5), "expected a list of 1 to 100,000"),
-        (AboveQuery(["late = 1"] * 100_001, 0.5), "100,001 questions"),
+        (AboveQuery(["late = 1"] * 100_001, 0.5), "100,001 queries"),
         (AboveQuery(["late = 1"], 1.5), "threshold is 1.5; expected a number from 0 to 1"),
         (AboveQuery(["late = 1"], math.nan), "threshold is nan"),
         (AboveQuery(["late = 1"], "high"), "threshold is 'high'"),
@@ -196,7 +196,7 @@ def test_the_certificate_and_the_ledger_know_it(study, tmp_path):
         (AboveQuery(["late = 1"], 0.5, price=0), "price is 0"),
         (AboveQuery(["late = 1", eh.mean("delay", low=0, high=9)], 0.5), "different units"),
         (AboveQuery(["speed > 3"], 0.5), "speed"),
-        (AboveQuery([eh.variance("delay", low=0, high=1)], 0.5), "not a question"),
+        (AboveQuery([eh.variance("delay", low=0, high=1)], 0.5), "not a query"),
     ],
 )
 def test_what_cannot_be_asked_costs_nothing(study, query, reason):
@@ -215,8 +215,8 @@ def test_a_scan_that_cannot_be_paid_is_refused_for_nothing(study):
     assert study.quote(AboveQuery(cuts(), 0.25, price=10**6)).refused
 
 
-def test_thousands_of_questions_are_one(study):
+def test_thousands_of_queries_are_one(study):
     before = study.remaining
     answer = study.ask(AboveQuery([f"delay > {300 - i / 10}" for i in range(2_000)], 0.9, price=200))
     assert answer.charged == 200
-    assert study.remaining["questions"] == before["questions"] - 1
+    assert study.remaining["queries"] == before["queries"] - 1

@@ -123,7 +123,7 @@ def test_units_are_those_of_the_clipping_length(holdout):
     assert ten == pytest.approx(10 * one)
 
 
-def test_names_make_questions_one_and_objects_without_one_do_not(holdout):
+def test_names_make_queries_one_and_objects_without_one_do_not(holdout):
     named = [gradient(slope(np.zeros(2)), dimension=2, clip=1.0, name="at zero") for _ in range(2)]
     bare = [gradient(slope(np.zeros(2)), dimension=2, clip=1.0) for _ in range(2)]
     assert [holdout.ask(query).repeated for query in (*named, *bare)] == [False, True, False, False]

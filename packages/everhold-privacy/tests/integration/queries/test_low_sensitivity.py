@@ -445,7 +445,7 @@ def test_an_analyst_who_picks_the_luckiest_score_on_the_holdout_is_held_to_the_t
 def test_a_statistic_with_missing_rows_or_a_floor_is_not_certified_as_an_auc_or_an_f1(tmp_path):
     truth = rows(0)
     perfect, predicted = truth["y"].astype(float), truth["y"].astype(int)
-    wanted = {"mechanism": "guess_and_check", "queries": 10, "overfits": 2}
+    wanted = {"mechanism": "guess_and_check", "queries": 10, "surprises": 2}
     with eh.Holdout.create(tmp_path / "h.db", "h", holdout=truth, label="y", **settings_from(wanted)) as holdout:
         half_missing = holdout.ask(auc(perfect, positives=2 * int(truth["y"].sum()), negatives=1_800), guess=0.75)
         floored = holdout.ask(f1(predicted, least=4.0 * int(truth["y"].sum())), guess=0.5)

@@ -15,10 +15,10 @@ from everhold_privacy.queries.synthesis import SyntheticAnswer
 from everhold_privacy.synthetic import SyntheticTable
 
 PAID = {
-    "charged": 1_000, "remaining": {"questions": 9, "credits": 1_200}, "question": "ab" * 32, "repeated": False,
+    "charged": 1_000, "remaining": {"queries": 9, "credits": 1_200}, "query": "ab" * 32, "repeated": False,
     "confidence": 0.95,
 }  # fmt: skip
-TAIL = ", charged 1,000, 9 questions and 1,200 credits left"
+TAIL = ", charged 1,000, 9 queries and 1,200 credits left"
 BEST = {"index": 2, "candidate": "mean of x", "regret": 0.0625}
 MEDIAN = {"low": 1.0, "high": 2.0, "quantile": 0.5, "error": 0.125}
 FIRST = {"index": 1, "found": True, "asked": "mean of y", "threshold": 0.5, "within": 0.25}
@@ -26,7 +26,7 @@ VECTOR = np.array([1.0, 2.0])
 GRADIENT = {"values": VECTOR, "lows": VECTOR - 1, "highs": VECTOR + 1, "within": 0.5, "clip": 2.0}
 TABLE = SyntheticTable(
     universe=Universe((ListedColumn("a", ("u", "v"), rest="v"),)), weights=np.array([0.5, 0.5]), method="mwem",
-    rows=100, questions=2, radius=0.25, confidence=0.95, statement="S1", assumptions=(), privacy=(0.1, 1e-6),
+    rows=100, queries=2, radius=0.25, confidence=0.95, statement="S1", assumptions=(), privacy=(0.1, 1e-6),
     margin=0.2, tilt=0.1, simulated=True,
 )  # fmt: skip
 
@@ -42,19 +42,19 @@ TABLE = SyntheticTable(
         ),
         (
             PrivateFirstAbove(**FIRST, **PAID),
-            "question 1: mean of y, the first above 0.5, within 0.25",
-            "mean of y is at least 0.25 and each question before it is at most 0.75.",
+            "query 1: mean of y, the first above 0.5, within 0.25",
+            "mean of y is at least 0.25 and each query before it is at most 0.75.",
         ),
         (
             PrivateFirstAbove(**{**FIRST, "index": None, "found": False, "asked": None}, **PAID),
             "none above 0.5, within 0.25",
-            "every question is at most 0.75.",
+            "every query is at most 0.75.",
         ),
         (VectorAnswer(**GRADIENT, **PAID), "(1, 2) within 0.5", "at most 0.5 away"),
         (
             SyntheticAnswer(table=TABLE, within=0.25, **PAID),
-            "a synthetic table of 2 cells, 2 questions within 0.25",
-            "to each of its 2 questions is within 0.25",
+            "a synthetic table of 2 cells, 2 queries within 0.25",
+            "to each of its 2 queries is within 0.25",
         ),
     ],
     ids=lambda value: type(value).__name__,
@@ -85,7 +85,7 @@ def test_the_last_bin_and_the_first_have_one_end():
 def test_a_refusal_says_so_and_what_is_left(kind, found):
     public = {key: value for key, value in found.items() if key in ("quantile", "threshold", "clip")}
     refused = kind(**{**dict.fromkeys(found), **public, **PAID, "charged": 0})
-    assert str(refused) == "refused: what is left does not pay for it (9 questions and 1,200 credits left)"
+    assert str(refused) == "refused: what is left does not pay for it (9 queries and 1,200 credits left)"
     assert "Nothing was charged" in refused.explain()
 
 

@@ -76,23 +76,23 @@ F1 = f1_score(SEALED["y"], SEALED["x"] > 0)
     ],
 )
 def test_the_training_rows_make_the_guess_and_it_is_confirmed(holdout, query, value):
-    question = query()
-    quoted = holdout.quote(question)
-    answer = holdout.ask(question)
+    asked = query()
+    quoted = holdout.quote(asked)
+    answer = holdout.ask(asked)
     assert (answer.source, answer.charged, answer.statement) == ("training", 0, "S8")
     assert answer.value == pytest.approx(value, abs=0.05)
     assert answer.low <= value <= answer.high
     assert quoted.radius == pytest.approx(max(answer.high - answer.value, answer.value - answer.low), rel=1e-9)
     assert quoted.radius_unsealed < min(quoted.radius, quoted.radius_if_charged) < 0.5
     assert "expected value of the statistic over sets of as many rows" in answer.explain()
-    again = holdout.ask(query() if query is not variance else question)
+    again = holdout.ask(query() if query is not variance else asked)
     assert (again.repeated, again.value, again.low, again.high) == (True, answer.value, answer.low, answer.high)
     (line,) = holdout.transcript().rows
     assert line["guess"] == line["estimate"] == pytest.approx(answer.value)
     json.dumps(holdout.transcript().to_dict(), allow_nan=False)
 
 
-def test_a_surprise_and_a_silent_question_and_what_is_unsealed(holdout):
+def test_a_surprise_and_a_silent_query_and_what_is_unsealed(holdout):
     first = holdout.ask(area(), guess=0.2)
     assert (first.source, first.charged) == ("holdout", 1)
     assert first.low <= AUC <= first.high
@@ -123,7 +123,7 @@ def test_a_guess_is_needed_and_a_tolerance_is_refused(holdout):
     query = eh.auc(SEALED["x"], **COUNTS)
     for attempt, words in (
         (lambda: holdout.ask(query), "needs a prior estimate"),
-        (lambda: holdout.ask(query, guess=1.5), "outside the question's range"),
+        (lambda: holdout.ask(query, guess=1.5), "outside the query's range"),
         (lambda: holdout.ask(area(tolerance=0.1)), "privacy_budget"),
         (lambda: holdout.ask(area(), tolerance=0.1), "privacy_budget"),
         (lambda: holdout.ask(eh.low_sensitivity(lambda t: np.median(np.nan_to_num(t["x"])), 0.01)), "replacing one"),
@@ -228,7 +228,7 @@ def test_the_spread_of_a_mean_is_that_of_its_rows(seed):
 
 
 def answered(mechanism, procedure, guess, seen):
-    """The reply to one question, and its sealed numbers."""
+    """The reply to one query, and its sealed numbers."""
     evaluations = Evaluations(
         totals=np.array([[round(seen * mechanism.steps)]]), guesses=np.array([round(guess * mechanism.steps)]),
         rows=mechanism.rows, unit=mechanism.unit, procedures=[procedure], seen=[seen],
@@ -239,7 +239,7 @@ def answered(mechanism, procedure, guess, seen):
 @pytest.mark.parametrize("slack", [0.2, 0.6])
 def test_with_a_slack_near_guesses_are_no_surprises(slack):
     """Whatever the sealed rows say within the reach. Planted error: the same without the slack's share."""
-    mechanism = GuessAndCheck.tuned(rows=3_000, queries=50, overfits=3, slack=slack)
+    mechanism = GuessAndCheck.tuned(rows=3_000, queries=50, surprises=3, slack=slack)
     beyond, delta = mechanism.promise().spends_only_beyond, auc_sensitivity(positives=1_400, negatives=1_400)
     procedure = BoundedDifferences(rows=3_000, sensitivity=delta, training=3_000, spread=0.001)
     reach = procedure.reach(float(mechanism.next_nats(State())[0]))
@@ -257,7 +257,7 @@ def test_with_a_slack_near_guesses_are_no_surprises(slack):
 def test_intervals_hold_and_a_sensitivity_that_is_claimed_too_small_is_what_breaks_them():
     """Fair coins, honest and wrong guesses; what is told and what is unsealed contain 1/2."""
     count, missed = 400, {1.0: 0, 0.25: 0}
-    mechanism = GuessAndCheck.tuned(rows=count, queries=1, overfits=1, confidence=0.8)
+    mechanism = GuessAndCheck.tuned(rows=count, queries=1, surprises=1, confidence=0.8)
     for share in missed:
         procedure = BoundedDifferences(rows=count, sensitivity=share / count, training=count)
         for seed in range(300):
@@ -281,11 +281,11 @@ def test_the_grid_of_a_statistic_is_covered_by_what_rounding_adds():
             assert Statistic(grid, lambda sealed: 0.0, {}, "").share_of(0.7) > Fraction(0.7) - Fraction(2, unit)
 
 
-def test_statistics_and_means_share_the_questions_and_the_surprises(holdout):
+def test_statistics_and_means_share_the_queries_and_the_surprises(holdout):
     holdout.ask("x > 0")
     before = holdout.remaining
     holdout.ask(area())
     holdout.ask(variance(), guess=0.99)
     after = holdout.remaining
-    assert before["questions"] - after["questions"] == 2
-    assert before["overfits"] > after["overfits"]
+    assert before["queries"] - after["queries"] == 2
+    assert before["surprises"] > after["surprises"]

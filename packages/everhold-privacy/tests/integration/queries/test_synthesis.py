@@ -44,9 +44,9 @@ def synthesis(universe=UNIVERSE, width=1, **wanted):
     return SynthesisQuery(universe, universe.marginals(width), **{"price": 500, **wanted})
 
 
-def released(holdout, question):
+def released(holdout, query):
     return next(
-        entry for entry in all_entries(holdout._executor.ledger) if entry.question == question
+        entry for entry in all_entries(holdout._executor.ledger) if entry.query == query
     )  # the ledger as it is on disk
 
 
@@ -60,24 +60,24 @@ def test_a_table_is_bought_once_and_queried_for_ever(study, query):
     before, quoted = study.remaining, study.quote(query)
     answer = study.ask(query)
     assert (quoted.charged_at_most, quoted.radius) == (answer.charged, answer.within) == (500, answer.within)
-    assert study.remaining == {"questions": before["questions"] - 1, "credits": before["credits"] - 500}
+    assert study.remaining == {"queries": before["queries"] - 1, "credits": before["credits"] - 500}
     again = study.ask(query)
     assert (again.charged, again.repeated) == (0, True)
     assert answer.table.radius == answer.within < 0.75
     truth = query.queries.means(query.universe.histogram(rows()) / ROWS)
     assert np.abs(answer.table.means(query.queries) - truth).max() <= answer.within
-    assert list(answer.to_dict())[:4] == ["method", "cells", "questions", "within"]
+    assert list(answer.to_dict())[:4] == ["method", "cells", "queries", "within"]
     json.dumps(answer.to_dict(), allow_nan=False)
 
 
 @pytest.mark.parametrize("query", [synthesis(width=2), synthesis(TINY, method="blr")])
 def test_the_ledger_keeps_what_was_released_and_the_table_comes_out_of_it_to_the_bit(study, query):
     first = study.ask(query)
-    entry = released(study, first.question)
+    entry = released(study, first.query)
     assert len(json.dumps(entry.answer)) + len(json.dumps(entry.description)) < 20_000
     assert "weights" not in entry.answer
     again = query.purchase(study._executor.compiler).result(
-        json.loads(json.dumps(entry.answer)), charged=0, remaining={}, question="", repeated=True, confidence=0.95
+        json.loads(json.dumps(entry.answer)), charged=0, remaining={}, query="", repeated=True, confidence=0.95
     )
     np.testing.assert_array_equal(again.table.weights, first.table.weights)
     np.testing.assert_array_equal(study.ask(query).table.weights, first.table.weights)
@@ -130,14 +130,14 @@ def test_an_exceedance_that_nothing_keeps_allows_everything():
 
 
 def largest_errors(mechanism, maker, population, price, *, runs):
-    """The worst question of the family in each run: no analyst who chooses among them can do worse."""
-    questions, errors = maker.queries, []
+    """The worst query of the family in each run: no analyst who chooses among them can do worse."""
+    queries, errors = maker.queries, []
     bought = purchase(mechanism, maker, price)
     for run in range(runs):
         histogram = np.random.default_rng(run).multinomial(mechanism.rows, population)
         drawn = bought.answer(mechanism, eh.mechanisms.State(), histogram, SeededNoise(run))
-        means = questions.means(maker.learned(drawn.answer["released"]))
-        errors.append(np.abs(means - questions.means(population)).max())
+        means = queries.means(maker.learned(drawn.answer["released"]))
+        errors.append(np.abs(means - queries.means(population)).max())
     return np.array(errors), drawn.answer["within"]
 
 
@@ -178,15 +178,15 @@ def test_unlisted_values_are_counted_and_never_raise(tmp_path):
 
 def test_the_certificate_and_the_ledger_know_it(study, tmp_path):
     answer = study.ask(synthesis(width=2))
-    (line,) = [line for line in study.transcript().to_rows() if line["question"] == answer.question]
-    assert line["asked"] == "a synthetic table of 12 cells for 12 questions about carrier, delay"
+    (line,) = [line for line in study.transcript().to_rows() if line["query"] == answer.query]
+    assert line["asked"] == "a synthetic table of 12 cells for 12 queries about carrier, delay"
     assert (line["value"], line["within"], line["source"]) == (None, answer.within, "holdout")
     study.certificate().save(tmp_path / "c.json")
     assert verify_certificate(tmp_path / "c.json").ok
 
 
 class MadeLater(QueryFamily):
-    """The questions of another family, asked for block by block."""
+    """The queries of another family, asked for block by block."""
 
     def __init__(self, family):
         self.count, self.cells, self.block = family.count, family.cells, family.block
@@ -194,15 +194,15 @@ class MadeLater(QueryFamily):
     block = None
 
 
-def test_the_same_questions_have_the_same_identity_however_they_are_kept(study):
+def test_the_same_queries_have_the_same_identity_however_they_are_kept(study):
     family = UNIVERSE.marginals(1)
     made = MadeLater(family)
     other = QueryMatrix(family.block(0, len(family))[::-1])
-    questions = [
-        SynthesisQuery(UNIVERSE, kept, price=500).purchase(study._executor.compiler).question
+    queries = [
+        SynthesisQuery(UNIVERSE, kept, price=500).purchase(study._executor.compiler).query
         for kept in (family, made, other)
     ]
-    assert questions[0] == questions[1] != questions[2]
+    assert queries[0] == queries[1] != queries[2]
 
 
 class Nosy(ListedColumn):
@@ -213,7 +213,7 @@ class Nosy(ListedColumn):
     ("query", "reason"),
     [
         (SynthesisQuery("cells", UNIVERSE.marginals(1)), "universe is a str"),
-        (SynthesisQuery(UNIVERSE, "all"), "questions are a str"),
+        (SynthesisQuery(UNIVERSE, "all"), "queries are a str"),
         (SynthesisQuery(UNIVERSE, TINY.marginals(1)), "3 cells and the universe has 12"),
         (synthesis(Universe((ListedColumn("speed", ("slow",)),))), "no column 'speed'"),
         (synthesis(Universe((ListedColumn("delay", ("early", "late")),))), "describes it otherwise"),

@@ -49,7 +49,7 @@ def test_a_pair_of_laplaces_against_the_convolution(s1, s3, x):
 
     mean = over_the_second(lambda y: s1 * mp.exp(-abs(y) / s1) / 2 + max(-y, 0), s3, x)
     tail = over_the_second(tail_of_first, s3, x)
-    computed = comparison_exceedance(excess=x, threshold_scale=s1, comparison_scale=s3, queries=1, overfits=1)
+    computed = comparison_exceedance(excess=x, threshold_scale=s1, comparison_scale=s3, queries=1, surprises=1)
     assert computed == pytest.approx(mean, rel=1e-5)
     assert computed >= mean * (1 - 1e-9)
     assert laplace_pair_tail(excess=x, threshold_scale=s1, comparison_scale=s3) == pytest.approx(tail, rel=1e-5)
@@ -60,7 +60,7 @@ def test_no_jump_where_the_two_scales_meet(scale, x, sign):
     x *= scale
     near, far = (scale * (1 + sign * step) for step in (0.9e-6, 1.1e-6))
     for function in (laplace_pair_tail, comparison_exceedance):
-        shared = {} if function is laplace_pair_tail else {"queries": 1, "overfits": 1}
+        shared = {} if function is laplace_pair_tail else {"queries": 1, "surprises": 1}
         values = [function(excess=x, threshold_scale=scale, comparison_scale=s, **shared) for s in (near, far)]
         assert values[0] == pytest.approx(values[1], rel=1e-4, abs=1e-300)
 
@@ -77,7 +77,7 @@ def test_discrete_pairs_stay_below_the_formulas(s1, s3):
     points, law = discrete_pair(s1, s3)
     for x in np.arange(0, 40, 0.25):
         scales = {"threshold_scale": float(s1), "comparison_scale": float(s3)}
-        mean = comparison_exceedance(excess=x, queries=1, overfits=1, **scales)
+        mean = comparison_exceedance(excess=x, queries=1, surprises=1, **scales)
         assert np.sum(np.maximum(points - x, 0) * law) <= mean * (1 + 1e-9) + 1e-15
         assert law[points > x].sum() <= laplace_pair_tail(excess=math.floor(x), **scales) + 1e-15
 
@@ -88,19 +88,21 @@ def test_the_discrete_tail_is_not_below_the_continuous_one_between_the_steps():
     assert law[points > 0.99].sum() > laplace_pair_tail(excess=0.99, threshold_scale=2.0, comparison_scale=2.0)
 
 
-@given(s1=SCALES, s3=SCALES, x=st.floats(0, 20), queries=st.integers(1, 10**5), overfits=st.integers(1, 50))
-def test_the_split_is_at_its_best(s1, s3, x, queries, overfits):
-    overfits = min(overfits, queries)
-    value = comparison_exceedance(excess=x, threshold_scale=s1, comparison_scale=s3, queries=queries, overfits=overfits)
+@given(s1=SCALES, s3=SCALES, x=st.floats(0, 20), queries=st.integers(1, 10**5), surprises=st.integers(1, 50))
+def test_the_split_is_at_its_best(s1, s3, x, queries, surprises):
+    surprises = min(surprises, queries)
+    value = comparison_exceedance(
+        excess=x, threshold_scale=s1, comparison_scale=s3, queries=queries, surprises=surprises
+    )
     x1 = np.linspace(0, x, 400)
-    split = overfits * s1 / 2 * np.exp(-x1 / s1) + queries * s3 / 2 * np.exp(-(x - x1) / s3)
+    split = surprises * s1 / 2 * np.exp(-x1 / s1) + queries * s3 / 2 * np.exp(-(x - x1) / s3)
     assert value <= split.min() * (1 + 1e-12)
 
 
 # Thresholdout by play: the formulas bound what really happens ---------------------------------------------------------
 
 
-def play(generator, *, distances, threshold, scales, overfits, games):
+def play(generator, *, distances, threshold, scales, surprises, games):
     """Quiet excess, release deficit and wrong-side error of Thresholdout, for fixed distances |f(X) - g|.
 
     Returns:
@@ -112,7 +114,7 @@ def play(generator, *, distances, threshold, scales, overfits, games):
     carried = generator.laplace(0, s1, games)
     spent = np.zeros(games, dtype=int)
     for distance in distances:
-        active = spent < overfits
+        active = spent < surprises
         top = active & (distance + generator.laplace(0, s3, games) > threshold + carried)
         quiet = np.where(active & ~top, np.maximum(quiet, distance - threshold), quiet)
         early = np.where(top, np.maximum(early, threshold - distance), early)
@@ -127,7 +129,7 @@ def play(generator, *, distances, threshold, scales, overfits, games):
 @pytest.mark.parametrize("spread", ["at the threshold", "worst", "wide"])
 def test_joint_exceedance_bounds_what_happens_in_play(scales, spread):
     """E max over quiet excess, early release and wrong side together is at most ``2 passed + side`` (Thresholdout)."""
-    threshold, queries, overfits, games = 1.5, 30, 3, 20_000
+    threshold, queries, surprises, games = 1.5, 30, 3, 20_000
     distances = {
         "at the threshold": np.full(queries, threshold),
         "worst": np.where(np.arange(queries) % 2 == 0, threshold + 0.6, threshold - 0.6),
@@ -135,10 +137,10 @@ def test_joint_exceedance_bounds_what_happens_in_play(scales, spread):
     }[spread]
     generator = np.random.default_rng(5)
     quiet, early, side = play(
-        generator, distances=distances, threshold=threshold, scales=scales, overfits=overfits, games=games
+        generator, distances=distances, threshold=threshold, scales=scales, surprises=surprises, games=games
     )
     noise = {"threshold_scale": scales[0], "comparison_scale": scales[1]}
-    asked = {"queries": queries, "overfits": overfits}
+    asked = {"queries": queries, "surprises": surprises}
     for x in (0.3, 0.7, 1.0):
         happened = np.maximum(np.maximum(np.maximum(quiet, early), side) - x, 0.0)
         passed = comparison_exceedance(excess=x, **noise, **asked)
@@ -149,17 +151,19 @@ def test_joint_exceedance_bounds_what_happens_in_play(scales, spread):
 
 def test_the_worst_quiet_error_is_above_one_fresh_pair_and_below_the_union():
     """A long epoch selects a large threshold noise; the union over B m pairs covers it (S1)."""
-    queries, overfits, games, s1, s3, x = 400, 60, 4000, 1.0, 0.02, 3.0
+    queries, surprises, games, s1, s3, x = 400, 60, 4000, 1.0, 0.02, 3.0
     threshold = 2.0
     quiet, _, _ = play(
         np.random.default_rng(3),
         distances=np.full(queries, threshold + x + 0.5),  # every quiet answer is an error beyond x
-        threshold=threshold, scales=(s1, s3, 0.1), overfits=overfits, games=games,
+        threshold=threshold, scales=(s1, s3, 0.1), surprises=surprises, games=games,
     )  # fmt: skip
     happened = np.maximum(quiet - x, 0.0).mean()
-    one_fresh_pair = comparison_exceedance(excess=x, threshold_scale=s1, comparison_scale=s3, queries=1, overfits=1)
+    one_fresh_pair = comparison_exceedance(excess=x, threshold_scale=s1, comparison_scale=s3, queries=1, surprises=1)
     assert happened > 4 * one_fresh_pair
-    bound = comparison_exceedance(excess=x, threshold_scale=s1, comparison_scale=s3, queries=queries, overfits=overfits)
+    bound = comparison_exceedance(
+        excess=x, threshold_scale=s1, comparison_scale=s3, queries=queries, surprises=surprises
+    )
     assert happened <= bound
 
 
@@ -176,7 +180,7 @@ def test_one_wrong_side_is_bounded_in_both_cases(distance, threshold, share, ans
 
 def test_wrong_side_is_its_formula_and_refuses_a_threshold_too_near():
     tail = laplace_pair_tail(excess=0.5, threshold_scale=0.3, comparison_scale=0.2)
-    asked = {"tail": tail, "answer_scale": 0.1, "queries": 50, "overfits": 4}
+    asked = {"tail": tail, "answer_scale": 0.1, "queries": 50, "surprises": 4}
     value = wrong_side_exceedance(distance=1.0, **asked)
     assert value == pytest.approx(4 * 1.0 * math.exp(-10) + 0.1 / math.e * 4 * 50 * tail)
     with pytest.raises(ValueError, match="threshold"):

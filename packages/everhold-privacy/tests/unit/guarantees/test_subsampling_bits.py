@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import rel_entr
 from scipy.stats import binom
-from tiny_worlds import QUERIES, independent_law, two_questions
+from tiny_worlds import QUERIES, independent_law, two_queries
 
 from everhold_privacy.guarantees import subsampling
 from everhold_privacy.guarantees.exceedance import gaussian_exceedance
@@ -119,11 +119,11 @@ def drawn(draws, coins):
 
 
 def world(seed, draws, coins, rows):
-    """Independent rows and two adaptive questions."""
+    """Independent rows and two adaptive queries."""
     generator = np.random.default_rng(seed)
     choice = generator.integers(len(QUERIES), size=100)
     prior = independent_law(generator.beta(0.3, 0.3, size=rows))
-    return two_questions(prior, drawn(draws, coins), lambda i: QUERIES[choice[i]], rows=rows)
+    return two_queries(prior, drawn(draws, coins), lambda i: QUERIES[choice[i]], rows=rows)
 
 
 SEEDS, DRAWS, ROWS = st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 4)
@@ -146,7 +146,7 @@ def test_the_information_in_two_adaptive_answers_is_below_its_bound(seed, draws,
 
 def test_fewer_draws_counted_would_be_too_few():
     """A single row that is a fair bit is told whole by one draw: 1/2 of the bound of two."""
-    tiny = two_questions(independent_law([0.5]), drawn(1, 0.0), lambda _: QUERIES[0], rows=1)
+    tiny = two_queries(independent_law([0.5]), drawn(1, 0.0), lambda _: QUERIES[0], rows=1)
     told, _, seen = divergences(tiny)
     assert seen @ told == pytest.approx(information_per_draw(1, 0.0))
     assert seen @ told > 0.99 * information_per_draw(1, 0.0)

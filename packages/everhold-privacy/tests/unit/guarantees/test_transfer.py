@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
-from tiny_worlds import QUERIES, World, binary_data, independent_law, noisy_mean, randomised_response, two_questions
+from tiny_worlds import QUERIES, World, binary_data, independent_law, noisy_mean, randomised_response, two_queries
 
 from everhold.privacy import GaussianCurve, PureCurve
 from everhold_privacy.guarantees.transfer import leakage_bound, transfer_radius, transferred_interval
@@ -15,7 +15,7 @@ GRID_EPSILON = (0.0, 0.1, 0.4, 1.0, 2.5)
 
 
 def world(seed, *, dependent):
-    """A random tiny world: 1 to 3 rows, two adaptive questions, one of two mechanisms."""
+    """A random tiny world: 1 to 3 rows, two adaptive queries, one of two mechanisms."""
     generator = np.random.default_rng([seed, dependent])
     rows = int(generator.integers(1, 4))
     prior = (
@@ -28,7 +28,7 @@ def world(seed, *, dependent):
         mechanism, divisor = randomised_response(float(generator.uniform(0.2, 3.0))), 1.0
     else:
         mechanism, divisor = noisy_mean(int(generator.integers(1, 8))), 4.0 * rows
-    return two_questions(prior, mechanism, lambda i: QUERIES[choice[i]], rows=rows, divisor=divisor)
+    return two_queries(prior, mechanism, lambda i: QUERIES[choice[i]], rows=rows, divisor=divisor)
 
 
 @pytest.mark.parametrize("dependent", [False, True])

@@ -14,7 +14,7 @@ from everhold_privacy.mechanisms.thresholdout import Thresholdout
 
 ROWS, DRAWS = 1000, 1500
 MECHANISM = Thresholdout(
-    rows=ROWS, queries=10**6, overfits=10**5, threshold=0.2, threshold_scale=0.010, comparison_scale=0.004,
+    rows=ROWS, queries=10**6, surprises=10**5, threshold=0.2, threshold_scale=0.010, comparison_scale=0.004,
     answer_scale=0.007,
 )  # fmt: skip
 
@@ -40,7 +40,7 @@ def ask(mechanism, state, totals, guesses, noise):
 
 
 def released_noise(noise):
-    """Answer noise: every question is far from its guess."""
+    """Answer noise: every query is far from its guess."""
     totals = np.full(DRAWS, MECHANISM.steps // 2)
     _, replies = ask(MECHANISM, State(), totals, np.zeros(DRAWS, dtype=np.int64), noise)
     assert np.all(replies.sources == Source.HOLDOUT)

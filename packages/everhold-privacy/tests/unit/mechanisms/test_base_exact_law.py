@@ -32,13 +32,13 @@ def in_turn(transcript):
     return len(transcript), 0
 
 
-def adaptive(seed, *, questions, steps):
-    """An analyst whose next question and guess are fixed at random for every transcript."""
+def adaptive(seed, *, queries, steps):
+    """An analyst whose next query and guess are fixed at random for every transcript."""
 
     def analyst(transcript):
         key = [seed, len(transcript), *(int(100 * value) if value != "refused" else 999 for value, _ in transcript)]
         generator = np.random.default_rng(key)
-        return int(generator.integers(questions)), int(generator.integers(steps + 1))
+        return int(generator.integers(queries)), int(generator.integers(steps + 1))
 
     return analyst
 
@@ -57,14 +57,14 @@ def in_steps(kind, *, rows, unit=1, threshold=1, scales, **shared):
 
 
 @pytest.mark.parametrize("scale", [1, 2, 3])
-@pytest.mark.parametrize(("rows", "questions"), [(1, 1), (2, 1), (4, 1), (1, 3), (2, 2)])
-def test_laplace_attains_its_curve_where_one_row_is_one_step(scale, rows, questions):
+@pytest.mark.parametrize(("rows", "queries"), [(1, 1), (2, 1), (4, 1), (1, 3), (2, 2)])
+def test_laplace_attains_its_curve_where_one_row_is_one_step(scale, rows, queries):
     """One step of the discrete Laplace is exactly randomised response, and m of them are its exact composition."""
-    mechanism = in_steps(LaplaceMechanism, rows=rows, queries=questions, scales=(scale,))
-    data, pairs = neighbouring(rows, questions)
+    mechanism = in_steps(LaplaceMechanism, rows=rows, queries=queries, scales=(scale,))
+    data, pairs = neighbouring(rows, queries)
     exact = ExactLaw(mechanism)
-    laws = {x: exact.of(x, in_turn, questions) for x in data}
-    for epsilon in np.linspace(0, questions / scale, 7):
+    laws = {x: exact.of(x, in_turn, queries) for x in data}
+    for epsilon in np.linspace(0, queries / scale, 7):
         attained = max(hockey_stick(laws[x], laws[y], epsilon) for x, y in pairs)
         assert attained == pytest.approx(mechanism.curve().delta(epsilon), rel=1e-10, abs=1e-13)
 
@@ -83,12 +83,12 @@ def test_laplace_with_a_finer_grid_keeps_its_pure_bound_and_attains_it():
 
 
 @pytest.mark.parametrize("scale", [1, 2, 4])
-@pytest.mark.parametrize(("rows", "questions"), [(1, 1), (4, 1), (1, 3), (2, 2)])
-def test_gaussian_stays_below_its_curve_and_the_allowance_of_the_grid(scale, rows, questions):
-    mechanism = in_steps(GaussianMechanism, rows=rows, queries=questions, scales=(scale,))
-    data, pairs = neighbouring(rows, questions)
+@pytest.mark.parametrize(("rows", "queries"), [(1, 1), (4, 1), (1, 3), (2, 2)])
+def test_gaussian_stays_below_its_curve_and_the_allowance_of_the_grid(scale, rows, queries):
+    mechanism = in_steps(GaussianMechanism, rows=rows, queries=queries, scales=(scale,))
+    data, pairs = neighbouring(rows, queries)
     exact = ExactLaw(mechanism)
-    laws = {x: exact.of(x, in_turn, questions) for x in data}
+    laws = {x: exact.of(x, in_turn, queries) for x in data}
     allowance = mechanism.beta * (mechanism.rounding - 2.0 / mechanism.unit)
     assert largest_excess(laws, pairs, mechanism.curve(), np.linspace(0, 4, 17)) <= allowance
 
@@ -96,18 +96,18 @@ def test_gaussian_stays_below_its_curve_and_the_allowance_of_the_grid(scale, row
 # Thresholdout ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("overfits", [1, 2])
-@pytest.mark.parametrize(("rows", "questions", "threshold"), [(1, 2, 1), (1, 3, 0), (2, 2, 1)])
-def test_thresholdout_stays_below_its_curve_for_all_neighbours(overfits, rows, questions, threshold):
+@pytest.mark.parametrize("surprises", [1, 2])
+@pytest.mark.parametrize(("rows", "queries", "threshold"), [(1, 2, 1), (1, 3, 0), (2, 2, 1)])
+def test_thresholdout_stays_below_its_curve_for_all_neighbours(surprises, rows, queries, threshold):
     mechanism = in_steps(
-        Thresholdout, rows=rows, threshold=threshold, queries=questions, overfits=overfits, scales=(1, 2, 2)
+        Thresholdout, rows=rows, threshold=threshold, queries=queries, surprises=surprises, scales=(1, 2, 2)
     )
-    data, pairs = neighbouring(rows, questions)
+    data, pairs = neighbouring(rows, queries)
     exact = ExactLaw(mechanism)
-    analysts = [in_turn] + [adaptive(seed, questions=questions, steps=mechanism.steps) for seed in range(2)]
+    analysts = [in_turn] + [adaptive(seed, queries=queries, steps=mechanism.steps) for seed in range(2)]
     epsilons = np.linspace(0, mechanism.curve().epsilon(0.0), 6)
     for analyst in analysts:
-        laws = {x: exact.of(x, analyst, questions) for x in data}
+        laws = {x: exact.of(x, analyst, queries) for x in data}
         assert largest_excess(laws, pairs, mechanism.curve(), epsilons, lost=exact.lost) <= 1e-12
 
 
@@ -116,8 +116,8 @@ PROVOKING = (1,) * (QUIET_AND_TOP - 1) + (0,), (0,) * (QUIET_AND_TOP - 1) + (1,)
 
 
 def provoked(scales, planted):
-    """The pair of rows that pulls comparisons and threshold apart the most: all questions move, the last one back."""
-    mechanism = in_steps(Thresholdout, rows=1, threshold=0, queries=QUIET_AND_TOP, overfits=1, scales=scales)
+    """The pair of rows that pulls comparisons and threshold apart the most: all queries move, the last one back."""
+    mechanism = in_steps(Thresholdout, rows=1, threshold=0, queries=QUIET_AND_TOP, surprises=1, scales=scales)
     exact = ExactLaw(mechanism, planted=planted, threshold_reach=10 * scales[0])
     first, second = ((row,) for row in PROVOKING)
     laws = {x: exact.of(x, in_turn, QUIET_AND_TOP) for x in (first, second)}
@@ -173,7 +173,7 @@ def law_of_two_releases(mechanism, row):
 
 
 def test_thresholdout_draws_a_fresh_threshold_after_every_release():
-    mechanism = in_steps(Thresholdout, rows=1, queries=3, overfits=2, scales=(2, 1, 1))
+    mechanism = in_steps(Thresholdout, rows=1, queries=3, surprises=2, scales=(2, 1, 1))
     for row in itertools.product((0, 1), repeat=3):
         assert law_of_two_releases(mechanism, row) == pytest.approx(
             reference_of_two_releases(row, (2, 1, 1), threshold=1), rel=1e-3
@@ -181,7 +181,7 @@ def test_thresholdout_draws_a_fresh_threshold_after_every_release():
 
 
 def test_a_threshold_that_is_kept_after_a_release_is_caught(monkeypatch):
-    mechanism = in_steps(Thresholdout, rows=1, queries=3, overfits=2, scales=(2, 1, 1))
+    mechanism = in_steps(Thresholdout, rows=1, queries=3, surprises=2, scales=(2, 1, 1))
     honest = Thresholdout.answer_many
 
     def keeps(self, state, evaluations, noise):
@@ -194,7 +194,7 @@ def test_a_threshold_that_is_kept_after_a_release_is_caught(monkeypatch):
 
 
 def test_every_law_sums_to_one_and_refuses_after_the_last_release():
-    mechanism = in_steps(Thresholdout, rows=2, queries=3, overfits=1, scales=(1, 1, 1))
+    mechanism = in_steps(Thresholdout, rows=2, queries=3, surprises=1, scales=(1, 1, 1))
     law = ExactLaw(mechanism).of(((1, 1, 1), (0, 1, 1)), in_turn, 3)
     assert sum(law.values()) == pytest.approx(1.0, abs=1e-12)
     for transcript in law:

@@ -10,7 +10,7 @@ from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.base import Mechanism
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.means import OneMean, Prepared
-from everhold.queries.question import ExecutionResult
+from everhold.queries.query import ExecutionResult
 from everhold.randomness import SeededNoise
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.evaluation import clip_to_grid, vectors_to_grid
@@ -31,14 +31,14 @@ DISCREET = (
     LaplaceMechanism.tuned(**PLAN),
     PrivacyBudget.tuned(**PLAN),
     Subsampling.tuned(**PLAN, draws=2**20),
-    Thresholdout.tuned(**PLAN, overfits=4),
+    Thresholdout.tuned(**PLAN, surprises=4),
 )
 ALL = (
     *DISCREET,
     RandomRows.tuned(**PLAN),
     Empirical.tuned(**PLAN),
     SampleSplitting.tuned(**PLAN),
-    GuessAndCheck.tuned(**PLAN, overfits=4),
+    GuessAndCheck.tuned(**PLAN, surprises=4),
     Ladder.tuned(**PLAN),
     Ladder.tuned(**PLAN, better="higher"),
 )
@@ -49,7 +49,7 @@ def name_of(mechanism):
 
 
 def evaluated(mechanism, value, *, guess):
-    """One question whose value is the same on every row."""
+    """One query whose value is the same on every row."""
     sizes = np.array([len(range(part, mechanism.rows, mechanism.parts)) for part in range(mechanism.parts)])
     total = sizes * clip_to_grid(np.array([value]), unit=mechanism.unit)[0]
     return Evaluations(total[None, :], np.array([round(guess * mechanism.steps)]), mechanism.rows, mechanism.unit)
@@ -85,7 +85,7 @@ def test_rows_just_below_one_are_promised_up_to_one(monkeypatch, mechanism):
 @pytest.mark.parametrize("mechanism", DISCREET, ids=name_of)
 @pytest.mark.parametrize("rounded", [0.0, 0.25, 0.5, 0.75])
 def test_the_upper_end_moves_by_a_whole_step_after_the_inversion_of_S2(monkeypatch, mechanism, rounded):
-    """For the rounded question S2 gives an interval as it stands; the question itself is up to a step above."""
+    """For the rounded query S2 gives an interval as it stands; the query itself is up to a step above."""
     low, high = interval(mechanism, rounded)
     without(monkeypatch)
     rounded_low, rounded_high = interval(mechanism, rounded)
@@ -120,7 +120,7 @@ def test_a_step_inside_the_margin_is_not_a_step_after_the_inversion():
     assert after - of_rounded == pytest.approx(step)
 
 
-def test_an_upside_down_question_has_its_room_below():
+def test_an_upside_down_query_has_its_room_below():
     """An error is an accuracy turned round: the row value is rounded down, so the error is rounded up."""
     mechanism, accuracy = DISCREET[0], 0.4999
     low, high = interval(mechanism, accuracy)

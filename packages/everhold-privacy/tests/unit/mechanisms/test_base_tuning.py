@@ -32,7 +32,7 @@ WANTED = {0: (0.0362, 0.0220, 0.0077), 3: (0.0540, 0.0326, 0.0110), 10: (0.0742,
 
 
 @pytest.mark.parametrize("surprises", WANTED)
-def test_guess_and_check_reaches_its_targets_at_the_last_planned_question(surprises):
+def test_guess_and_check_reaches_its_targets_at_the_last_planned_query(surprises):
     mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, training_rows=20_000)
     yes_no = ClopperPearson(20_000.0, 20_000.0)
     state = State(999, surprises, labels=math.ceil(surprises * 1e6 * math.log(94)))
@@ -53,9 +53,9 @@ def half(interval):
     return (min(interval[1], 1.0) - max(interval[0], 0.0)) / 2
 
 
-@pytest.mark.parametrize(("overfits", "rows"), [(10, 41_400), (1, 9_600)])
-def test_rows_that_the_request_of_zhao_2017_needs(overfits, rows):
-    mechanism = GuessAndCheck.tuned(rows=rows, queries=1_000, overfits=overfits, slack=1 / 3)
+@pytest.mark.parametrize(("surprises", "rows"), [(10, 41_400), (1, 9_600)])
+def test_rows_that_the_request_of_zhao_2017_needs(surprises, rows):
+    mechanism = GuessAndCheck.tuned(rows=rows, queries=1_000, surprises=surprises, slack=1 / 3)
     assert mechanism.promise().radius <= 0.1
     assert mechanism.promise().spends_only_beyond >= mechanism.promise().radius / 3 - 1e-8
 
@@ -71,7 +71,7 @@ def test_no_noise_scale_on_a_fine_grid_is_better(kind, rows, queries, confidence
 
 @pytest.mark.parametrize(("rows", "queries", "confidence"), WISHES)
 def test_no_grid_of_guess_and_check_is_better_with_a_slack(rows, queries, confidence):
-    wanted = {"rows": rows, "queries": queries, "confidence": confidence, "slack": 1 / 3, "overfits": 5}
+    wanted = {"rows": rows, "queries": queries, "confidence": confidence, "slack": 1 / 3, "surprises": 5}
     best = GuessAndCheck.tuned(**wanted)
     for grid in [*range(1, 300), 1000, 4000]:
         assert best.tolerance <= GuessAndCheck.tuned(**wanted, grid=grid).tolerance + 1e-12
@@ -91,9 +91,9 @@ def least_radius(mechanism, slack):
 
 
 @pytest.mark.parametrize("slack", [0.0, 1 / 3])
-@pytest.mark.parametrize(("rows", "queries", "overfits"), [(50_000, 100, 2), (500_000, 1_000, 10)])
-def test_no_perturbed_scales_of_thresholdout_are_better(rows, queries, overfits, slack):
-    best = Thresholdout.tuned(rows=rows, queries=queries, overfits=overfits, slack=slack)
+@pytest.mark.parametrize(("rows", "queries", "surprises"), [(50_000, 100, 2), (500_000, 1_000, 10)])
+def test_no_perturbed_scales_of_thresholdout_are_better(rows, queries, surprises, slack):
+    best = Thresholdout.tuned(rows=rows, queries=queries, surprises=surprises, slack=slack)
     radius = best.promise().radius
     generator = np.random.default_rng(1)
     for width in (0.03, 0.3):
@@ -107,9 +107,9 @@ def test_no_perturbed_scales_of_thresholdout_are_better(rows, queries, overfits,
             assert radius <= least_radius(perturbed, slack) * (1 + 1e-5)
 
 
-def test_radius_grows_with_the_overfits():
+def test_radius_grows_with_the_surprises():
     for kind in (Thresholdout, GuessAndCheck):
-        radii = [kind.tuned(rows=100_000, queries=500, overfits=b).promise().radius for b in (1, 3, 10, 30)]
+        radii = [kind.tuned(rows=100_000, queries=500, surprises=b).promise().radius for b in (1, 3, 10, 30)]
         assert radii == sorted(radii)
 
 
@@ -117,7 +117,7 @@ def test_radius_grows_with_the_overfits():
 @pytest.mark.parametrize("kind", [GaussianMechanism, LaplaceMechanism, PrivacyBudget, Subsampling, Thresholdout])
 def test_groups_are_tuned_as_well_as_as_many_independent_rows(kind, together):
     """What n groups of k rows promise is what n rows promise: the scales of a mean may be the same."""
-    wanted = {"queries": 1_010, **({"overfits": 10} if kind is Thresholdout else {})}
+    wanted = {"queries": 1_010, **({"surprises": 10} if kind is Thresholdout else {})}
     alone = kind.tuned(rows=10_000, **wanted).promise().radius
     groups = kind.tuned(rows=10_000 * together, dependence=Groups(together), **wanted).promise().radius
     assert groups == pytest.approx(alone, rel=1e-4)

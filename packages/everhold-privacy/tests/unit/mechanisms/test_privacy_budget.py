@@ -98,7 +98,7 @@ def test_intervals_are_as_wide_as_was_requested():
     assert replies.charged[0] > CREDITS == replies.charged[1] > replies.charged[2]
 
 
-def test_an_unaffordable_question_is_skipped_and_a_cheaper_one_answered():
+def test_an_unaffordable_query_is_skipped_and_a_cheaper_one_answered():
     dear, cheap = MECHANISM.radius_at(MECHANISM.scale / 5), 0.3
     _, replies = MECHANISM.answer_many(
         State(asked=5, charged=MECHANISM.credits - CREDITS),

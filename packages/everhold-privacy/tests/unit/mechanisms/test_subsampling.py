@@ -104,7 +104,7 @@ def test_answers_are_unbiased_and_spread_as_draws_do():
 
 
 def transcript_law(total, rows, draws, coins, second):
-    """Law of the counts of two answers; the second question is about the row's value itself or about its opposite."""
+    """Law of the counts of two answers; the second query is about the row's value itself or about its opposite."""
     law = {}
     for first in range(draws + 1):
         following = rows - total if second[first] else total
@@ -115,7 +115,7 @@ def transcript_law(total, rows, draws, coins, second):
 
 
 def largest_excess(curve, *, rows, draws, coins):
-    """By how much the exact divergence of neighbours exceeds the curve, for all adaptive choices of two questions."""
+    """By how much the exact divergence of neighbours exceeds the curve, for all adaptive choices of two queries."""
     epsilons = np.linspace(0.0, 3.0, 13)
     excess = -np.inf
     for second in itertools.product((False, True), repeat=draws + 1):
@@ -249,7 +249,7 @@ def test_no_number_of_random_rows_on_a_fine_grid_is_better(rows, queries, coins)
 
 
 def test_what_is_known_about_random_rows():
-    """Radii for (rows, questions): without coins, with a few, and of rows that are split among the questions."""
+    """Radii for (rows, queries): without coins, with a few, and of rows that are split among the queries."""
     for (rows, queries), bare, coins, split in zip(
         WISHES, (0.346, 0.223, 0.116), (0.186, 0.112, 0.055), (0.287, 0.325, 0.247), strict=True
     ):
@@ -300,7 +300,7 @@ ATTACKED, RULES, AT_ONCE = 8_000, 16_000, 2_000
 
 
 def answers(mechanism, state, means, noise):
-    """Answers to questions with the given sealed means; these themselves without a mechanism."""
+    """Answers to queries with the given sealed means; these themselves without a mechanism."""
     if mechanism is None:
         return state, means
     totals = np.rint(means * mechanism.rows).astype(np.int64)[:, None] * mechanism.unit

@@ -20,19 +20,19 @@ from everhold_privacy.synthetic.blr import candidate_tables, small_table_error
 HISTOGRAM = np.array([3, 0, 2, 1])
 
 
-def maker(*, size=3, epsilon=0.8, rows=6, cells=4, questions=5, seed=0, **others):
-    family = random_family(questions, cells, seed)
+def maker(*, size=3, epsilon=0.8, rows=6, cells=4, queries=5, seed=0, **others):
+    family = random_family(queries, cells, seed)
     return BLR(universe=plain_universe(cells), queries=family, rows=rows, epsilon=epsilon, size=size, **others)
 
 
 def largest_error(family, table, histogram):
     """With fractions, from the definition."""
-    questions = [[Fraction(v) for v in row] for row in matrix_of(family)]
+    queries = [[Fraction(v) for v in row] for row in matrix_of(family)]
 
     def mean(row, counts):
         return sum(v * int(c) for v, c in zip(row, counts, strict=True)) / int(sum(counts))
 
-    return max(abs(mean(row, table) - mean(row, histogram)) for row in questions)
+    return max(abs(mean(row, table) - mean(row, histogram)) for row in queries)
 
 
 def enumerated(blr, histogram):
@@ -113,18 +113,18 @@ def test_one_row_tells_no_more_than_the_curve_by_enumeration(size):
 # Utility --------------------------------------------------------------------------------------------------------------
 
 
-@given(seed=st.integers(0, 10**6), size=st.integers(1, 6), questions=st.integers(1, 8), cells=st.integers(1, 4))
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 6), queries=st.integers(1, 8), cells=st.integers(1, 4))
 @settings(max_examples=60, deadline=None)
-def test_some_small_table_is_as_close_as_promised(seed, size, questions, cells):
+def test_some_small_table_is_as_close_as_promised(seed, size, queries, cells):
     histogram = np.random.default_rng(seed).multinomial(6, np.full(cells, 1 / cells))
-    blr = maker(size=size, cells=cells, questions=questions, seed=seed)
+    blr = maker(size=size, cells=cells, queries=queries, seed=seed)
     best = blr.losses(histogram).min() / (6 * size * UNIT)
-    assert best <= small_table_error(queries=questions, cells=cells, size=size) + 1e-12
+    assert best <= small_table_error(queries=queries, cells=cells, size=size) + 1e-12
 
 
 def test_the_rounding_bound_is_attained():
     """Two cells of equal weight and a table of one row: half of the weight has to move."""
-    blr = maker(size=1, cells=2, questions=2, rows=2)
+    blr = maker(size=1, cells=2, queries=2, rows=2)
     assert small_table_error(queries=2, cells=2, size=1) == 0.5
     identity = BLR(universe=blr.universe, queries=blr.universe.marginals(1), rows=2, epsilon=1.0, size=1)
     assert identity.losses([1, 1]).min() / (2 * UNIT) == 0.5
@@ -157,7 +157,7 @@ def test_the_exceedance_is_attained():
 # Refusals -------------------------------------------------------------------------------------------------------------
 
 
-class ManyQuestions(QueryFamily):
+class ManyQueries(QueryFamily):
     """More than fit into memory together."""
 
     count, cells = 10**5, 1000
@@ -175,8 +175,8 @@ def test_too_many_candidates_are_refused_with_their_number():
     assert maker(size=2, cells=50, limit=1275).candidates == 1275
     with pytest.raises(ValueError, match="1,275"):
         maker(size=2, cells=50, limit=1274)
-    with pytest.raises(ValueError, match="100,000 questions about 1,000 cells"):
-        BLR(universe=plain_universe(1000), queries=ManyQuestions(), rows=10, epsilon=1.0, size=1)
+    with pytest.raises(ValueError, match="100,000 queries about 1,000 cells"):
+        BLR(universe=plain_universe(1000), queries=ManyQueries(), rows=10, epsilon=1.0, size=1)
 
 
 WRONG = [{"epsilon": 0.0}, {"epsilon": math.nan}, {"size": 0}, {"size": 2.5}, {"rows": 0}, {"rows": True}]
@@ -188,7 +188,7 @@ def test_wrong_parameters_are_refused(wrong):
         maker(**wrong)
 
 
-def test_questions_about_other_cells_and_wrong_histograms_are_refused():
+def test_queries_about_other_cells_and_wrong_histograms_are_refused():
     with pytest.raises(ValueError, match="about 3 cells"):
         BLR(universe=plain_universe(4), queries=random_family(2, 3), rows=6, epsilon=1.0, size=2)
     for histogram in ([1, 2, 3], [1, 2, 3, 1], [1.0, 2.0, 3.0, 0.0]):

@@ -32,7 +32,7 @@ def test_the_expected_excess_of_the_noise_is_below_its_bound():
 
 
 @pytest.mark.parametrize("beta", [0.05, 0.5])
-def test_the_choice_of_questions_adds_the_excess_of_the_exponential_mechanism(beta):
+def test_the_choice_of_queries_adds_the_excess_of_the_exponential_mechanism(beta):
     mwem = maker()
     learning, total = mwem._apart(beta), mwem.sampling(beta)
     extra = min(

@@ -17,17 +17,17 @@ def table():
     blr = BLR(universe=plain_universe(2), queries=family, rows=3000, epsilon=0.1, size=10)
     return SyntheticTable(
         universe=blr.universe, weights=blr.learned(blr.release([1000, 2000], noise)), method=blr.method, rows=blr.rows,
-        questions=len(family), radius=0.12, confidence=0.95, statement="S1", assumptions=(), privacy=blr.privacy(),
+        queries=len(family), radius=0.12, confidence=0.95, statement="S1", assumptions=(), privacy=blr.privacy(),
         margin=0.1, tilt=0.03, simulated=noise.simulated,
     )  # fmt: skip
 
 
 def test_a_table_answers_for_ever_and_says_what_it_promises(table):
-    question = [True, False]
-    assert table.mean(question) == table.weights[0] == table.means(QueryMatrix([question]))[0]
-    low, high = table.interval(question)
-    assert 0 <= low < table.mean(question) < high <= 1
-    assert max(high - table.mean(question), table.mean(question) - low) <= table.radius + 1e-12
+    query = [True, False]
+    assert table.mean(query) == table.weights[0] == table.means(QueryMatrix([query]))[0]
+    low, high = table.interval(query)
+    assert 0 <= low < table.mean(query) < high <= 1
+    assert max(high - table.mean(query), table.mean(query) - low) <= table.radius + 1e-12
     assert (table.statement, table.privacy, table.simulated) == ("S1", (0.1, 0.0), True)
     assert str(table.weights) not in repr(table)
 
@@ -50,12 +50,12 @@ def test_sampled_rows_follow_the_weights(table):
         table.sample(0, seed=1)
 
 
-def test_weights_cannot_be_changed_and_wrong_questions_are_refused(table):
+def test_weights_cannot_be_changed_and_wrong_queries_are_refused(table):
     with pytest.raises(ValueError, match="read-only"):
         table.weights[0] = 0.5
-    for question in ([1], [2, 0], [math.nan, 0]):
+    for query in ([1], [2, 0], [math.nan, 0]):
         with pytest.raises(ValueError, match="expected a number in"):
-            table.mean(question)
+            table.mean(query)
     with pytest.raises(ValueError, match="about 3 cells"):
         table.means(random_family(1, 3))
     with pytest.raises(ValueError, match="weights"):

@@ -1,4 +1,4 @@
-"""Cells: domains with a catch-all, tables of several kinds, questions over them."""
+"""Cells: domains with a catch-all, tables of several kinds, queries over them."""
 
 import math
 from decimal import Decimal

@@ -16,24 +16,24 @@ from everhold_server.uploads import document_of
 
 router = APIRouter(prefix="/holdouts/{name}/allotments", tags=["allotments"])
 
-_PART = {"result": "allotment", "analyst": "reports", "asked": 0, "questions": 200, "charged": 0, "charges": 5}
+_PART = {"result": "allotment", "analyst": "reports", "asked": 0, "queries": 200, "charged": 0, "charges": 5}
 
 
 class Limits(Strict):
     """Limits of an analyst's spending."""
 
-    questions: int = Field(description="Most new questions that may be answered.", ge=0, examples=[200])
+    queries: int = Field(description="Most new queries that may be answered.", ge=0, examples=[200])
     charges: int | None = Field(
         None, ge=0, examples=[5],
         description="Most that may be charged: credits, surprises, otherwise answers; by default what so many "
-        "questions can cost.",
+        "queries can cost.",
     )  # fmt: skip
 
 
 @router.get(
     "", summary="What analysts may spend",
     responses={200: said("The parts of all analysts.", {
-        "result": "allotments", "parts": [_PART], "not_allotted": {"questions": 800, "overfits": 5}, "acts": [],
+        "result": "allotments", "parts": [_PART], "not_allotted": {"queries": 800, "surprises": 5}, "acts": [],
         "warnings": [],
     }), **refusals(404, 409)},
 )  # fmt: skip
@@ -52,6 +52,6 @@ def allot(
 ) -> JSONResponse:  # fmt: skip
     """Let an analyst spend a part of the budget, and no more. The limits replace earlier ones of the same analyst."""
     with warned_of() as warned:
-        part = holdouts.whole(name, principal).allot(analyst, questions=limits.questions, charges=limits.charges)
-    noted(request, "allot", analyst=analyst, questions=part.questions, charges=part.charges)
+        part = holdouts.whole(name, principal).allot(analyst, queries=limits.queries, charges=limits.charges)
+    noted(request, "allot", analyst=analyst, queries=part.queries, charges=part.charges)
     return result(part, warned)

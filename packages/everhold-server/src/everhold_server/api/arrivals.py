@@ -14,7 +14,7 @@ from everhold.errors import HoldoutRejected
 from everhold.ledger import LedgerStore
 from everhold.sealing.resealing import Sealer, sealing_for, untold_matches
 from everhold.sealing.storage import rows_folder, storage_url
-from everhold_server.api.asking import Guess, questions_of
+from everhold_server.api.asking import Guess, queries_of
 from everhold_server.api.contract import Asking, HoldoutName, Strict, body_of, refusals, result, said, warned_of
 from everhold_server.api.holdouts import named_by_content, one_more_sealing
 from everhold_server.audit import AuditLog, noted
@@ -65,7 +65,7 @@ class ArrivalSettings(Strict):
 class Windows(Strict):
     """One query, and the windows of which it is asked."""
 
-    question: Asking
+    query: Asking
     by: Annotated[
         Literal["arrival", "day", "month", "year"] | Annotated[int, Field(ge=1, le=10_000)],
         Field(description="Windows: by arrival, by a number of arrivals, or by day, month or year of 'until'."),
@@ -220,9 +220,9 @@ def over_time(
     """
     asked = received.document(Windows)
     holdout = holdouts.asked_by(name, principal)
-    (question,) = questions_of([asked.question], holdout, principal, received)
+    (query,) = queries_of([asked.query], holdout, principal, received)
     with warned_of() as warned:
-        found = holdout.over_time(question, by=asked.by, law=asked.law, guess=asked.guess)
+        found = holdout.over_time(query, by=asked.by, law=asked.law, guess=asked.guess)
     noted(request, "ask over time", windows=len(found))
     return result(found, warned)
 
@@ -241,7 +241,7 @@ def drift(
     """
     asked = received.document(ComparedArrival)
     holdout = holdouts.asked_by(name, principal)
-    also = questions_of(asked.also, holdout, principal, received)
+    also = queries_of(asked.also, holdout, principal, received)
     with warned_of() as warned:
         found = holdout.drift(asked.arrival, columns=asked.columns, also=also)
     noted(request, "compare arrivals", arrival=found.arrival, queries=len(found))

@@ -1,4 +1,4 @@
-"""Asking over HTTP: the price of a question, its answer, many answers at once, and what was asked before.
+"""Asking over HTTP: the price of a query, its answer, many answers at once, and what was asked before.
 
 An answer that is stored is free for everybody who may ask, also if somebody else has paid for it: there is one ledger
 and one promise, which holds whoever knows which answers, so a second copy of an answer weakens nothing. Whoever asks
@@ -41,13 +41,13 @@ from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst
 from everhold_server.uploads import Brought
 from everhold_server.wire.answers import told
-from everhold_server.wire.reading import question_from
+from everhold_server.wire.reading import query_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from everhold.holdout import Holdout
-    from everhold.queries.question import Query as AnyQuery
+    from everhold.queries.query import Query as AnyQuery
     from everhold_server.principals import Principal
     from everhold_server.uploads import RequestContent
 
@@ -62,17 +62,17 @@ _PREDICTED = {
 }  # fmt: skip
 _ANSWER = {
     "result": "answer", "value": 0.2381, "low": 0.22, "high": 0.2566, "source": "holdout", "charged": 1,
-    "remaining": {"questions": 997, "overfits": 9}, "question": "5a0c...", "repeated": False, "warnings": [],
+    "remaining": {"queries": 997, "surprises": 9}, "query": "5a0c...", "repeated": False, "warnings": [],
 }  # fmt: skip
 _ROW = {
-    "sequence": 7, "asked_at": "2026-01-31T12:00:00.000000+00:00", "question": "5a0c...", "asked": "mean of delay > 15",
+    "sequence": 7, "asked_at": "2026-01-31T12:00:00.000000+00:00", "query": "5a0c...", "asked": "mean of delay > 15",
     "value": 0.2381, "low": 0.22, "high": 0.2566, "source": "holdout", "charged": 1,
 }  # fmt: skip
 
 Guess = Annotated[
     float | None,
     Field(
-        description="What you expect, computed on rows of your own, in the question's units. A guess that holds is "
+        description="What you expect, computed on rows of your own, in the query's units. A guess that holds is "
         "confirmed and costs none of the surprises; by default the training rows make it."
     ),
 ]
@@ -84,17 +84,17 @@ Silent = Annotated[bool, Field(description="Only register it: nothing is told be
 
 
 class Quoted(Strict):
-    """A question whose price is wanted."""
+    """A query whose price is wanted."""
 
-    question: Annotated[Asking, Field(default=None)]
+    query: Annotated[Asking, Field(default=None)]
     guess: Guess = None
     tolerance: Tolerance = None
 
 
 class Whole(Strict):
-    """One question."""
+    """One query."""
 
-    question: Asking
+    query: Asking
     guess: Guess = None
     tolerance: Tolerance = None
     silent: Silent = False
@@ -105,11 +105,11 @@ class Whole(Strict):
 
 
 class Several(Strict):
-    """Questions that do not depend on each other's answers."""
+    """Queries that do not depend on each other's answers."""
 
-    questions: Annotated[list[Asking], Field(max_length=_MOST_AT_ONCE, examples=[["delay > 15", "delay > 30"]])]
+    queries: Annotated[list[Asking], Field(max_length=_MOST_AT_ONCE, examples=[["delay > 15", "delay > 30"]])]
     guesses: Annotated[
-        list[float | None] | None, Field(max_length=_MOST_AT_ONCE, description="One guess or null for each question.")
+        list[float | None] | None, Field(max_length=_MOST_AT_ONCE, description="One guess or null for each query.")
     ] = None
     silent: Silent = False
     reveal: Annotated[Literal["checked", "all"], Field(description='"all" to tell everything, without surprises.')] = (
@@ -157,7 +157,7 @@ def _check_expressions(written: Sequence[Any], most: int) -> None:
         )
 
 
-def questions_of(
+def queries_of(
     written: Sequence[Any], holdout: Holdout, principal: Principal, received: RequestContent, *, most: int = _MOST_ASKED
 ) -> list[AnyQuery[Any]]:
     """Queries of a request, checked; the files beside them are their predictions."""
@@ -165,77 +165,77 @@ def questions_of(
     _check_expressions(written, most)
     tables = received.tables(holdout.schema)
     with arguments_checked():
-        return [question_from(one, holdout.schema, tables) for one in written]
+        return [query_from(one, holdout.schema, tables) for one in written]
 
 
 @router.post(
-    "/quote", summary="The price of a question", openapi_extra=body_of(Quoted),
+    "/quote", summary="The price of a query", openapi_extra=body_of(Quoted),
     responses={200: said("The price.", {
         "result": "quoted_price", "radius": 0.018, "radius_if_charged": 0.018, "charged_if_confirmed": 0,
-        "charged_at_most": 1, "refused": False, "answered_before": False, "remaining": {"questions": 997},
+        "charged_at_most": 1, "refused": False, "answered_before": False, "remaining": {"queries": 997},
         "warnings": [],
     }), **refusals(400, 404, 409, 413, 415)},
 )  # fmt: skip
 def quote(name: HoldoutName, principal: Analyst, holdouts: Holdouts, received: Brought) -> JSONResponse:
-    """Say what a question would cost and how wide its interval would be. Free, and nothing is asked.
+    """Say what a query would cost and how wide its interval would be. Free, and nothing is asked.
 
-    Without a question it is the price of any new one, for a mean between 0 and 1.
+    Without a query it is the price of any new one, for a mean between 0 and 1.
     """
     asked = received.document(Quoted)
     holdout = holdouts.asked_by(name, principal)
-    question = None
-    if asked.question is not None:
-        (question,) = questions_of([asked.question], holdout, principal, received, most=_MOST_QUOTED)
+    query = None
+    if asked.query is not None:
+        (query,) = queries_of([asked.query], holdout, principal, received, most=_MOST_QUOTED)
     with warned_of() as warned:
-        price = holdout.quote(question, guess=asked.guess, tolerance=asked.tolerance)
+        price = holdout.quote(query, guess=asked.guess, tolerance=asked.tolerance)
     return result(price, warned)
 
 
 @router.post(
-    "/ask", summary="Ask one question", openapi_extra=body_of(Whole),
+    "/ask", summary="Ask one query", openapi_extra=body_of(Whole),
     responses={200: said("The answer, committed to the ledger before it leaves.", _ANSWER),
                **refusals(400, 404, 409, 413, 415)},
 )  # fmt: skip
 def ask(name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought) -> JSONResponse:
-    """Ask one question of any kind.
+    """Ask one query of any kind.
 
-    The interval holds for the population, together with those of all other answers ever given, however the question
+    The interval holds for the population, together with those of all other answers ever given, however the query
     depends on them. What was asked before, by anybody, is answered again and is free; so an analyst who did not hear an
     answer asks the same again. After rows arrived that is a new query, and `as_of` finds the old answer. When what
-    is left may not cover it, the answer says `"source": "refused"` and has no value. Questions that hold
+    is left may not cover it, the answer says `"source": "refused"` and has no value. Queries that hold
     predictions name their files: a form has the JSON document in the part `request`, and each file in a part of its
     own name. Python code is never taken.
     """
     asked = received.document(Whole)
     holdout = holdouts.asked_by(name, principal)
-    (question,) = questions_of([asked.question], holdout, principal, received)
+    (query,) = queries_of([asked.query], holdout, principal, received)
     with warned_of() as warned:
         answer = holdout.ask(
-            question, guess=asked.guess, tolerance=asked.tolerance, silent=asked.silent, as_of=asked.as_of
+            query, guess=asked.guess, tolerance=asked.tolerance, silent=asked.silent, as_of=asked.as_of
         )
-    noted(request, "ask", outcome=_outcome(answer), question=getattr(answer, "question", None))
+    noted(request, "ask", outcome=_outcome(answer), query=getattr(answer, "query", None))
     return result(answer, warned)
 
 
 @router.post(
-    "/ask-many", summary="Ask several questions at once", openapi_extra=body_of(Several),
+    "/ask-many", summary="Ask several queries at once", openapi_extra=body_of(Several),
     responses={200: said("The answers, in order.", {"answers": [_ANSWER], "warnings": []}),
                **refusals(400, 404, 409, 413, 415)},
 )  # fmt: skip
 def ask_many(
     name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
 ) -> JSONResponse:
-    """Ask questions that do not depend on each other's answers, in order for as long as the budget pays.
+    """Ask queries that do not depend on each other's answers, in order for as long as the budget pays.
 
-    If one of them cannot be asked, none is. Questions that are made of several, or have a price of their own, are asked
+    If one of them cannot be asked, none is. Queries that are made of several, or have a price of their own, are asked
     one by one.
     """
     asked = received.document(Several)
     holdout = holdouts.asked_by(name, principal)
-    questions = questions_of(asked.questions, holdout, principal, received)
+    queries = queries_of(asked.queries, holdout, principal, received)
     with warned_of() as warned:
         answers = holdout.ask_many(
-            questions,  # type: ignore[arg-type]  # what is made of several is refused there
+            queries,  # type: ignore[arg-type]  # what is made of several is refused there
             guesses=asked.guesses,
             silent=asked.silent,
             reveal=asked.reveal,
@@ -261,7 +261,7 @@ def transcript(
     name: HoldoutName, principal: Analyst, holdouts: Holdouts,
     form: Annotated[TranscriptForm, Query(alias="format", description="Of the transcript.")] = TranscriptForm.JSON,
 ) -> Response:  # fmt: skip
-    """Every question with its answer, in order: a steward sees all, an analyst what was new of theirs.
+    """Every query with its answer, in order: a steward sees all, an analyst what was new of theirs.
 
     Values are means of row values between 0 and 1, as the ledger holds them.
     """

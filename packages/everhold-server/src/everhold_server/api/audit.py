@@ -14,7 +14,7 @@ router = APIRouter(tags=["people"])
 
 _ACT = {
     "number": 7, "at": "2026-01-31T12:00:00.000000+00:00", "request": "0f4c...", "name": "reports", "token": "5f2c...",
-    "act": "ask", "holdout": "flights", "outcome": "guess", "facts": {"status": 200, "question": "5a0c..."},
+    "act": "ask", "holdout": "flights", "outcome": "guess", "facts": {"status": 200, "query": "5a0c..."},
 }  # fmt: skip
 
 

@@ -40,7 +40,7 @@ _RESULTS = (
 _EXAMPLE = {"t1": [{"accuracy": 1, "cost": 0.2}], "t2": [{"accuracy": 0, "cost": 0.3}]}
 _VERDICT = {
     "result": "verdict", "promoted": True, "charged": 1, "repeated": False, "champion": "7b11...", "challenges": 13,
-    "promotions": 3, "remaining": {"questions": 180, "overfits": 3}, "warnings": [],
+    "promotions": 3, "remaining": {"queries": 180, "surprises": 3}, "warnings": [],
 }  # fmt: skip
 _CASES = {"cases": ["t7", "t2"], "verdict": None, "warnings": []}
 _REFUSED = refusals(400, 404, 409, 413, 415)
@@ -123,7 +123,7 @@ def challenge(
 ) -> JSONResponse:
     """Compare a challenger with the champion and the baseline.
 
-    Promoted is proved and costs a surprise; kept promises nothing and costs one of the planned questions. Which claim
+    Promoted is proved and costs a surprise; kept promises nothing and costs one of the planned queries. Which claim
     failed is never told. The same name against the same champion has the same verdict, for nothing.
     """
     requested = received.document(SentResults)
@@ -132,7 +132,7 @@ def challenge(
             results_from(requested.results), challenger=requested.challenger, champion=_new(requested.champion),
             baseline=_new(requested.baseline),
         )  # fmt: skip
-    noted(request, "challenge", gate=gate, outcome=verdict.to_dict()["verdict"], question=verdict.question)
+    noted(request, "challenge", gate=gate, outcome=verdict.to_dict()["verdict"], query=verdict.query)
     return result(verdict, warned)
 
 
@@ -143,7 +143,7 @@ def challenge(
 def open_challenge(
     name: HoldoutName, gate: GateName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
 ) -> JSONResponse:
-    """Open a challenge that ends as early as is proved; it takes one of the planned questions.
+    """Open a challenge that ends as early as is proved; it takes one of the planned queries.
 
     Opened again under the same name, it goes on where it is.
     """

@@ -42,7 +42,7 @@ def certificate(
     form: Annotated[CertificateForm, Query(alias="format", description="Of the certificate.")] = CertificateForm.JSON,
     answer: Annotated[
         list[str],
-        Query(description="ID=NAME: shows that answer on the first page, by 'sequence' or 'question' of the "
+        Query(description="ID=NAME: shows that answer on the first page, by 'sequence' or 'query' of the "
               "transcript. Several may be given. For stewards, whose signature it is.", max_length=50),
     ] = [],  # noqa: B006  FastAPI copies it
     queries: Annotated[
@@ -75,7 +75,7 @@ def chosen(answers: list[str]) -> dict[str, str | int]:
         if not (choice and sign and label) or label in found:
             raise MalformedRequest(
                 "an answer is not given as ID=NAME with a name of its own; expected such as answer=12=model%20B, where "
-                "12 is the 'sequence' of the transcript, or its 'question'; nothing was signed"
+                "12 is the 'sequence' of the transcript, or its 'query'; nothing was signed"
             )
         found[label] = int(choice) if choice.isdecimal() and len(choice) < _SHORTEST_HASH else choice
     return found

@@ -93,12 +93,12 @@ def _writable(text: str) -> bool:
 Plain = Annotated[Any, AfterValidator(_checked)]
 """Any JSON, looked at before it is used."""
 
-_QUESTION = (
+_QUERY = (
     'A text, such as "delay > 15": its share is asked. Or an object with a kind, its subject and details by the names '
     'of the command line: {"kind": "mean", "of": "delay", "low": -60, "high": 180}. Predictions are an object from row '
     'id to prediction, a list in the order of the rows, a rule, or {"file": "NAME"} and a file in the part NAME.'
 )
-Asking = Annotated[Plain, Field(description=_QUESTION, examples=["delay > 15"]), WithJsonSchema(QUERY)]
+Asking = Annotated[Plain, Field(description=_QUERY, examples=["delay > 15"]), WithJsonSchema(QUERY)]
 Predictions = Annotated[
     Plain,
     Field(

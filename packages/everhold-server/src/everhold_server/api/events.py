@@ -21,9 +21,9 @@ router = APIRouter(prefix="/holdouts/{name}", tags=["events"])
 
 _KINDS = {"holdout": "answer.released", PROMOTED: "leader.changed", UNSEALING: "study.unsealed"}
 _OTHER = "entry.added"
-_EVENT = {"sequence": 7, "event": "answer.released", "at": "2026-01-31T12:00:00.000000+00:00", "question": "5a0c...",
+_EVENT = {"sequence": 7, "event": "answer.released", "at": "2026-01-31T12:00:00.000000+00:00", "query": "5a0c...",
           "analyst": "reports", "gate": None}  # fmt: skip
-_COUNT = {"name": "questions", "left": 193, "of": 200, "analyst": "reports"}
+_COUNT = {"name": "queries", "left": 193, "of": 200, "analyst": "reports"}
 
 
 @router.get(
@@ -67,7 +67,7 @@ def _event(each: LedgerEvent) -> dict[str, Any]:
         "sequence": each.sequence,
         "event": _KINDS.get(each.source, _OTHER),
         "at": each.at,
-        "question": each.question,
+        "query": each.query,
         "analyst": each.analyst,
         "gate": each.gate,
     }

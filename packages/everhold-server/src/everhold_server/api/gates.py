@@ -125,7 +125,7 @@ def open_gate(
     "/{gate}/challenges", summary="Challenge the champion", openapi_extra=body_of(Challenged),
     responses={200: said("Promoted, kept or refused.", {
         "result": "verdict", "promoted": True, "charged": 1, "repeated": False, "champion": "7b11...", "challenges": 13,
-        "promotions": 3, "remaining": {"questions": 180, "overfits": 3}, "warnings": [],
+        "promotions": 3, "remaining": {"queries": 180, "surprises": 3}, "warnings": [],
     }), **refusals(400, 404, 409, 413, 415)},
 )  # fmt: skip
 def challenge(
@@ -134,13 +134,13 @@ def challenge(
     """Let a model try to beat the champion: keep or revert.
 
     Promoted is proved, however many failed before, and costs a surprise; kept promises nothing and costs one of the
-    planned questions. No score is told. The same challenge of the same champion again is free.
+    planned queries. No score is told. The same challenge of the same champion again is free.
     """
     requested, holdout = received.document(Challenged), holdouts.asked_by(name, principal)
     with warned_of() as warned:
         model, training = _models(requested.candidate, requested.training, holdout.schema, principal, received)
         verdict = holdout.gate(name=gate).challenge(model, training=training)
-    noted(request, "challenge", gate=gate, outcome=verdict.to_dict()["verdict"], question=verdict.question)
+    noted(request, "challenge", gate=gate, outcome=verdict.to_dict()["verdict"], query=verdict.query)
     return result(verdict, warned)
 
 

@@ -42,12 +42,12 @@ _OF_ENGINES = frozenset({"engine", "table", "training_table"})
 _ALLOTMENTS = "allotments"
 _OWN = frozenset({"name", "declared", "share"})
 _DESCRIBED = {
-    "name": "flights", "analyst": "reports", "promised": "Until 1,000 questions ... is within 0.043 ...",
+    "name": "flights", "analyst": "reports", "promised": "Until 1,000 queries ... is within 0.043 ...",
     "promise": {"result": "promise", "radius": 0.043, "confidence": 0.95, "statement": "S3"},
     "schema": {"result": "schema", "rows": 20_000, "training_rows": 20_000, "columns": {"delay": "number"}},
-    "status": {"result": "facts", "facts": {"mechanism": "guess_and_check", "questions_asked": 3}},
-    "remaining": {"questions": 197, "overfits": 4}, "may_be_asked": "columns by name ...",
-    "examples": [{"question": "delay > 0"}], "next": "compute a guess ...", "warnings": [],
+    "status": {"result": "facts", "facts": {"mechanism": "guess_and_check", "queries_asked": 3}},
+    "remaining": {"queries": 197, "surprises": 4}, "may_be_asked": "columns by name ...",
+    "examples": [{"query": "delay > 0"}], "next": "compute a guess ...", "warnings": [],
 }  # fmt: skip
 
 
@@ -68,7 +68,7 @@ class PromiseSettings(Strict):
         None, description="Column by whose values the table was split in equal shares.", max_length=1_000
     )
     mechanism: str | None = Field(None, description="By name; the best by default.", max_length=100)
-    queries: int = Field(1_000, description="Number of questions to plan for.")
+    queries: int = Field(1_000, description="Number of queries to plan for.")
     surprises: int | None = Field(None, description="Number of answers that may correct their guess.")
     confidence: float = Field(0.95, description="Probability with which all answers hold together.")
     slack: float = Field(0.0, description="Spend nothing on guesses closer than this part of the radius.")

@@ -1,4 +1,4 @@
-"""Planning over HTTP: which mechanism, how many rows, how many questions, before there is any data."""
+"""Planning over HTTP: which mechanism, how many rows, how many queries, before there is any data."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _MOST = 2**40
 class PlanSettings(Strict):
     """A study that is planned, as `everhold plan` takes it."""
 
-    queries: int = Field(description="Number of adaptive questions.", le=_MOST, examples=[1_000])
+    queries: int = Field(description="Number of adaptive queries.", le=_MOST, examples=[1_000])
     rows: int | None = Field(
         None, description="Number of sealed rows; may be left out with a radius.", le=_MOST, examples=[50_000]
     )
-    overfits: int | None = Field(None, description="Answers that may come from the holdout.", le=_MOST)
+    surprises: int | None = Field(None, description="Answers that may come from the holdout.", le=_MOST)
     confidence: float = Field(0.95, description="Probability that all answers are within the radius.")
     slack: float = Field(0.0, description="No budget is spent on guesses closer than this share of the radius.")
-    radius: float | None = Field(None, description="A requested half-width: rows and questions for it are told, too.")
+    radius: float | None = Field(None, description="A requested half-width: rows and queries for it are told, too.")
     training_rows: int | None = Field(None, description="Rows that guesses are made from.", le=_MOST)
-    at: float = Field(0.9, description="True value of a yes-or-no question at which mechanisms are compared.")
+    at: float = Field(0.9, description="True value of a yes-or-no query at which mechanisms are compared.")
     disagreement: float | None = Field(None, description="Share of the rows on which two models of a gate differ.")
     dependence: Annotated[
         dict[str, Plain] | None,
@@ -83,7 +83,7 @@ def plan_protocol(
 @router.post(
     "/plan", summary="Plan a study", openapi_extra=json_of(PlanSettings),
     responses={200: said("All mechanisms, each at its best.", {
-        "rows": 50_000, "queries": 1_000, "overfits": 10, "confidence": 0.95,
+        "rows": 50_000, "queries": 1_000, "surprises": 10, "confidence": 0.95,
         "lines": [{"mechanism": "guess_and_check", "statement": "S3", "radius": 0.046, "expected": 0.013}],
         "explanation": "guess_and_check is recommended ...", "warnings": [],
     }), **refusals(415)},

@@ -41,7 +41,7 @@ class Part(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    questions: int = Field(ge=0, description="Most new questions that may be answered.")
+    queries: int = Field(ge=0, description="Most new queries that may be answered.")
     charges: int | None = Field(None, ge=0, description="Most that may be charged; by default what they can cost.")
 
 
@@ -165,7 +165,7 @@ def _allot(settings: TokenRequest, scope: list[str] | None, principal: Principal
         holdouts.whole(name, principal)  # all of them are there before the first is changed
     for name, part in settings.allotments.items():
         try:
-            holdouts.whole(name, principal).allot(settings.name, questions=part.questions, charges=part.charges)
+            holdouts.whole(name, principal).allot(settings.name, queries=part.queries, charges=part.charges)
         except EverholdError:
             raise
         except ValueError as fault:

@@ -53,7 +53,7 @@ def unseal(
     name: HoldoutName, request: Request, principal: Steward, holdouts: Holdouts,
     confirmed: Annotated[Confirmed, Depends(document_of(Confirmed))],
 ) -> JSONResponse:  # fmt: skip
-    """Tell what the sealed rows say to every question that was asked, and answer no new question ever after.
+    """Tell what the sealed rows say to every query that was asked, and answer no new query ever after.
 
     It cannot be undone; unsealing again tells the same.
     """

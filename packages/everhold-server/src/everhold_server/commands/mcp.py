@@ -74,7 +74,7 @@ def mcp(
 
     With --analyst, the agent spends no more than was allotted: 'everhold allot'.
     A server may be stopped at any moment: an answer is in the ledger before it
-    is told, and the same question again is free. Who reaches the server may ask;
+    is told, and the same query again is free. Who reaches the server may ask;
     over HTTP it asks for no password, so it listens to this machine only.
     An agent that can read the files of the storage can read the rows: let the
     server run as another user.

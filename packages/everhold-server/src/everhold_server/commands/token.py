@@ -57,8 +57,8 @@ class RightOptions:
 class AllotmentOptions:
     """Allotment of the token's analyst in each named holdout."""
 
-    questions: Annotated[
-        int | None, typer.Option(help="Allot so many new questions of each holdout that is named, too.")
+    queries: Annotated[
+        int | None, typer.Option(help="Allot so many new queries of each holdout that is named, too.")
     ] = None
     charges: Annotated[
         int | None, typer.Option(help="Most that they may be charged; by default what they can cost.")
@@ -68,11 +68,11 @@ class AllotmentOptions:
         """The allotment; None without one.
 
         Raises:
-            Misuse: If there are charges without questions.
+            Misuse: If there are charges without queries.
         """
-        if self.charges is not None and self.questions is None:
-            raise Misuse("a limit of charges needs one of questions; expected --questions, too")
-        return None if self.questions is None else {"questions": self.questions, "charges": self.charges}
+        if self.charges is not None and self.queries is None:
+            raise Misuse("a limit of charges needs one of queries; expected --queries, too")
+        return None if self.queries is None else {"queries": self.queries, "charges": self.charges}
 
 
 @group.command()
@@ -88,7 +88,7 @@ def create(
     """Make a token for the service; its secret is printed once and not kept.
 
     Examples:
-      everhold token create flights.db reports --holdout flights --questions 200
+      everhold token create flights.db reports --holdout flights --queries 200
       everhold token create flights.db steward --role steward --days 30
       everhold token create https://holdout.example owls --holdout contest
 

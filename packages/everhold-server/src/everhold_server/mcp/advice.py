@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
 
 INSTRUCTIONS = (
-    "A sealed holdout answers questions about a population, thousands of times; every interval stays true, however you "
-    "choose your questions. Call `describe` first. Work on your own training rows, make a guess there, and ask with "
+    "A sealed holdout answers queries about a population, thousands of times; every interval stays true, however you "
+    "choose your queries. Call `describe` first. Work on your own training rows, make a guess there, and ask with "
     "it: guesses that hold are free. To improve a model, `challenge` the champion and go on from it only when the "
     "verdict is 'promoted'; 'kept' means revert. Members of declared families, which `describe` lists, are answered "
-    "exactly and cost no question and no surprise; their widths never change. What was asked before is free, so after "
+    "exactly and cost no query and no surprise; their widths never change. What was asked before is free, so after "
     "a lost connection ask the same again; only where rows arrived meanwhile is that a new query, about more rows. "
     "What is refused costs nothing. When the budget is spent, stop."
 )
@@ -42,12 +42,12 @@ def examples(schema: Schema) -> list[dict[str, Any]]:
     some = [f"{name} > 0" for name in numbers[:1]] + [f"{name} in ('a', 'b')" for name in texts[:1]]
     found: list[dict[str, Any]]
     if schema.label is None or schema.label_kind == "string":
-        found = [{"question": text} for text in some]
-        found += [{"question": name, "low": -1, "high": 1} for name in numbers[:1]]
+        found = [{"query": text} for text in some]
+        found += [{"query": name, "low": -1, "high": 1} for name in numbers[:1]]
     else:
         label = f"{_named(schema.label)} = 1"
-        found = [{"question": label}, *({"question": f"{label} and {text}"} for text in some[:1])]
-        found += [{"question": label, "given": text} for text in some[:1] if schema.training_rows]
+        found = [{"query": label}, *({"query": f"{label} and {text}"} for text in some[:1])]
+        found += [{"query": label, "given": text} for text in some[:1] if schema.training_rows]
     return [{**one, "guess": 0.3} if schema.training_rows == 0 else one for one in found]
 
 
@@ -61,7 +61,7 @@ def next_step(status: Mapping[str, Any]) -> str:
             "how wide; members of declared families keep their widths"
         )
     if not all(status["remaining"].values()):
-        return f"some of the budget is spent, and questions that could cost it are refused; {_SPENT}"
+        return f"some of the budget is spent, and queries that could cost it are refused; {_SPENT}"
     if status.get("declared") and not status.get("gates"):
         return (
             "ask members of the declared families, which cost nothing; for other queries, compute a guess on rows of "
@@ -74,7 +74,7 @@ def next_step(status: Mapping[str, Any]) -> str:
         )
     if status.get("gates"):
         return "improve your model on rows of your own, then challenge the champion; or ask, with a guess"
-    return "compute a guess on rows of your own and ask with it; quote says beforehand what a question would cost"
+    return "compute a guess on rows of your own and ask with it; quote says beforehand what a query would cost"
 
 
 def next_after_quote(price: QuotedPrice) -> str:

@@ -55,14 +55,14 @@ class ArrivalTools:
         self._holdout = holdout
 
     def over_time(
-        self, question: Text, by: Literal["arrival", "day", "month", "year"] = "arrival", guess: Guess = None,
+        self, query: Text, by: Literal["arrival", "day", "month", "year"] = "arrival", guess: Guess = None,
         low: Low = None, high: High = None, given: Given = None,
     ) -> WindowsOutput:  # fmt: skip
         """Ask one query of the rows of each window of arrivals; each window counts as a query, and repeats are free.
 
         All intervals hold at once: windows whose intervals do not meet prove that the population changed.
         """
-        found = self._holdout.over_time(mean_of(question, low, high, given), by=by, guess=guess)
+        found = self._holdout.over_time(mean_of(query, low, high, given), by=by, guess=guess)
         left = self._holdout.remaining
         drift = f"{len(found.changed):,} pairs of windows prove a change" if found.changed else "no change is proved"
         return {

@@ -33,23 +33,23 @@ class Described(_Counted):
     analyst: Annotated[str | None, Field(description="On whose behalf you ask; null for the steward.")]
     rows: Annotated[int, Field(description="How many rows are sealed.")]
     training_rows: Annotated[int, Field(description="How many open rows make the server's own guesses.")]
-    columns: Annotated[dict[str, str], Field(description="Columns that questions may read, and what each holds.")]
+    columns: Annotated[dict[str, str], Field(description="Columns that queries may read, and what each holds.")]
     label: Annotated[str | None, Field(description="The column that models predict.")]
     labels: Annotated[list[str | float] | None, Field(description="Its values, where they are known.")]
-    row_id: Annotated[str | None, Field(description="The column that names rows; no question may read it.")]
+    row_id: Annotated[str | None, Field(description="The column that names rows; no query may read it.")]
     features: Annotated[str, Field(description="'sealed': nobody has seen the rows; 'public': all but the labels.")]
     promise: Annotated[str, Field(description="What holds for all answers together.")]
     gates: Annotated[list[dict[str, Any]], Field(description="Champions that can be challenged.")]
     declared: Annotated[
         list[dict[str, Any]], Field(description="Families whose members cost nothing, with what they hold.")
     ]
-    may_be_asked: Annotated[str, Field(description="The language of questions.")]
+    may_be_asked: Annotated[str, Field(description="The language of queries.")]
     examples: Annotated[list[dict[str, Any]], Field(description="Arguments of `ask` that fit these columns.")]
     challenger: Annotated[str, Field(description="What `challenge` takes.")]
 
 
 class QuoteOutput(_Output):
-    """The price of a question; nothing was asked."""
+    """The price of a query; nothing was asked."""
 
     radius: Annotated[
         float | None, Field(description="The true value is at most this far from your guess if it holds.")
@@ -57,7 +57,7 @@ class QuoteOutput(_Output):
     radius_if_charged: Annotated[float | None, Field(description="The same bound if it does not.")]
     charged_if_confirmed: Annotated[int, Field(description="What a guess that holds costs.")]
     charged_at_most: Annotated[int, Field(description="What a guess that does not hold costs.")]
-    refused: Annotated[bool, Field(description="Whether the question would be refused.")]
+    refused: Annotated[bool, Field(description="Whether the query would be refused.")]
     answered_before: Annotated[bool, Field(description="Whether it is stored already, and free.")]
 
 
@@ -72,7 +72,7 @@ class AnswerOutput(_Output):
     ]
     charged: Annotated[int, Field(description="What it cost now.")]
     repeated: Annotated[bool, Field(description="Whether it had been asked before; then it is free.")]
-    question: Annotated[str, Field(description="SHA-256 of the question, its name in the ledger.")]
+    query: Annotated[str, Field(description="SHA-256 of the query, its name in the ledger.")]
 
 
 class VerdictOutput(_Output):
@@ -112,7 +112,7 @@ class ReportOutput(_Output):
 class StatusOutput(_Output):
     """The holdout in public facts."""
 
-    questions_asked: int
+    queries_asked: int
     charged: int
     closed: Annotated[bool, Field(description="Whether the study was unsealed; nothing new is answered then.")]
     gates: Annotated[list[dict[str, Any]], Field(description="Champions, and how often each gate was challenged.")]

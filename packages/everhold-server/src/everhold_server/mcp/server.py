@@ -91,7 +91,7 @@ def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = Non
         ...                             mechanism="guess_and_check")
         >>> async def agent():
         ...     async with Client(make_server(holdout)) as client:
-        ...         answer = await client.call_tool("ask", {"question": "delay > 15", "guess": 0.37})
+        ...         answer = await client.call_tool("ask", {"query": "delay > 15", "guess": 0.37})
         ...         return answer.structured_content["source"]
         >>> anyio.run(agent)
         'guess'

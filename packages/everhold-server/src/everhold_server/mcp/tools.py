@@ -1,8 +1,8 @@
 """The tools of an agent, as plain methods: describe, quote, ask, challenge, status, certificate.
 
 Their docstrings are what an agent reads before it calls, their results say what to do next, and so do their errors. All
-of them may be called from many threads at once. Whether a call was answered is decided by the ledger alone: a question
-is the same question another time, so an agent that lost an answer asks again, for nothing.
+of them may be called from many threads at once. Whether a call was answered is decided by the ledger alone: a query
+is the same query another time, so an agent that lost an answer asks again, for nothing.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ class Tools:
         }
 
     def quote(
-        self, question: Text, guess: Guess = None, low: Low = None, high: High = None, given: Given = None
+        self, query: Text, guess: Guess = None, low: Low = None, high: High = None, given: Given = None
     ) -> QuoteOutput:
-        """Say what a question would cost and how wide its interval would be. Free, and nothing is asked."""
-        price = self._holdout.quote(mean_of(question, low, high, given), guess=guess)
+        """Say what a query would cost and how wide its interval would be. Free, and nothing is asked."""
+        price = self._holdout.quote(mean_of(query, low, high, given), guess=guess)
         return {
             "radius": price.radius,
             "radius_if_charged": price.radius_if_charged,
@@ -119,14 +119,14 @@ class Tools:
         }
 
     def ask(
-        self, question: Text, guess: Guess = None, low: Low = None, high: High = None, given: Given = None
+        self, query: Text, guess: Guess = None, low: Low = None, high: High = None, given: Given = None
     ) -> AnswerOutput:
-        """Ask one question. The interval holds for the population, together with all other answers ever given.
+        """Ask one query. The interval holds for the population, together with all other answers ever given.
 
-        It stays true however your question depends on earlier answers. A new question counts against the budget; what
+        It stays true however your query depends on earlier answers. A new query counts against the budget; what
         was asked before is answered again for nothing, so if you are not sure that you were answered, ask the same.
         """
-        answer = self._holdout.ask(mean_of(question, low, high, given), guess=guess)
+        answer = self._holdout.ask(mean_of(query, low, high, given), guess=guess)
         return {
             "value": answer.value,
             "low": answer.low,
@@ -134,7 +134,7 @@ class Tools:
             "source": answer.source,
             "charged": answer.charged,
             "repeated": answer.repeated,
-            "question": answer.question,
+            "query": answer.query,
             "left": dict(answer.remaining),
             "says": str(answer),
             "next": next_after_answer(
@@ -148,7 +148,7 @@ class Tools:
         """Let your model try to beat the champion: keep or revert. Give exactly one of rule, predictions and file.
 
         'promoted' is proved, however many models failed before: yours is better and is the champion now, which costs a
-        surprise. 'kept' promises nothing and costs one of the planned questions. No score is told, so there is nothing
+        surprise. 'kept' promises nothing and costs one of the planned queries. No score is told, so there is nothing
         to climb. The same model against the same champion again has the same verdict, for nothing.
         """
         model = candidate(self._holdout.schema, self._predictions, rule=rule, predictions=predictions, file=file)
@@ -170,18 +170,18 @@ class Tools:
     def status(self) -> StatusOutput:
         """Say what was asked and charged, what is left, and which champions there are. Free."""
         status = self._holdout.status()
-        named = ["questions_asked", "charged", "closed", "remaining", "gates"]
+        named = ["queries_asked", "charged", "closed", "remaining", "gates"]
         if (analyst := status.get("analyst")) is not None:  # what others may spend is not theirs to know
             own = [part for part in status.get("allotments", []) if part["analyst"] == analyst]
             status["allotments"] = own
         return {
-            "questions_asked": status["questions_asked"],
+            "queries_asked": status["queries_asked"],
             "charged": status["charged"],
             "left": dict(status["remaining"]),
             "closed": status["closed"],
             "gates": status.get("gates", []),
             "facts": {name: value for name, value in status.items() if name not in named},
-            "says": f"{status['questions_asked']:,} asked, {status['charged']:,} charged, "
+            "says": f"{status['queries_asked']:,} asked, {status['charged']:,} charged, "
             f"{left_in_words(status['remaining'])} left",
             "next": next_step(status),
         }
@@ -212,6 +212,6 @@ def gate_named(holdout: Holdout, name: str) -> Gate:
         raise QueryRejected(f"{fault}") from None
 
 
-def mean_of(question: str, low: float | None, high: float | None, given: str | None) -> MeanQuery | ConditionalMean:
+def mean_of(query: str, low: float | None, high: float | None, given: str | None) -> MeanQuery | ConditionalMean:
     """The query that a text stands for."""
-    return mean(question, low=low, high=high) if given is None else mean(question, low=low, high=high, given=given)
+    return mean(query, low=low, high=high) if given is None else mean(query, low=low, high=high, given=given)

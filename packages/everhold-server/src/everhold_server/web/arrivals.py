@@ -75,14 +75,14 @@ def over_time(request: Request, name: HoldoutName, holdouts: Holdouts, principal
 
 
 def _asked(holdouts: OpenHoldouts, name: str, principal: Principal, fields: Fields) -> OverTime:
-    from everhold_server.wire.reading import question_from
+    from everhold_server.wire.reading import query_from
 
     asked = holdouts.asked_by(name, principal)
     ends = {end: fields.number(end) for end in ("low", "high")}
     written: dict[str, Any] = {"kind": "mean", "of": fields.text("of"), **ends}
-    question = question_from({key: value for key, value in written.items() if value is not None}, asked.schema, {})
+    query = query_from({key: value for key, value in written.items() if value is not None}, asked.schema, {})
     law = "one" if fields.ticked("one_law") else "windows"
-    return asked.over_time(question, by=fields.some("by") or "arrival", law=law, guess=fields.number("guess"))
+    return asked.over_time(query, by=fields.some("by") or "arrival", law=law, guess=fields.number("guess"))
 
 
 def _windows(

@@ -1,4 +1,4 @@
-"""Pages on which questions are asked: the form of each kind, a quote while it is written, the answer."""
+"""Pages on which queries are asked: the form of each kind, a quote while it is written, the answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from everhold_server.principals import Analyst
 from everhold_server.web.forms import ENDINGS, Fields, Form
 from everhold_server.web.rendering import page
 from everhold_server.web.views import SAID_OF, View
-from everhold_server.wire.reading import question_from
+from everhold_server.wire.reading import query_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ _NUMBERS = (Written.NUMBER, Written.WHOLE)
 
 @router.get("/holdouts/{name}/ask")
 def form(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, kind: str = "mean") -> Response:
-    """The form of one kind of question."""
+    """The form of one kind of query."""
     return page(request, "ask.html", **_facts(View.of(holdouts, name, principal), Fields(), kind))
 
 
@@ -51,12 +51,12 @@ def ask(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Anal
         with warned_of() as warned:
             asked, tables = holdouts.asked_by(name, principal), tables_of(view, fields)
             answer = asked.ask(
-                question_from(_written(fields, tables), asked.schema, tables), guess=fields.number("guess"),
+                query_from(_written(fields, tables), asked.schema, tables), guess=fields.number("guess"),
                 tolerance=fields.number("tolerance"), silent=fields.ticked("silent"),
             )  # fmt: skip
     except EverholdError as fault:
         return page(request, "ask.html", status=422, **_facts(view, fields, kind, fault=fault.message))
-    noted(request, "ask", outcome=getattr(answer, "source", kind), question=getattr(answer, "question", None))
+    noted(request, "ask", outcome=getattr(answer, "source", kind), query=getattr(answer, "query", None))
     view = View.of(holdouts, name, principal)
     return page(request, "ask.html", **_facts(view, fields, kind, answer=answer, warned=warned))
 
@@ -77,10 +77,10 @@ def _price(asked: Holdout, fields: Fields, *, of_any: bool) -> QuotedPrice | Non
     """The price of what a form says so far; None if it says nothing yet."""
     if of_any:
         return asked.quote()
-    if not any(map(fields.text, ("of", "rule", "questions"))):
+    if not any(map(fields.text, ("of", "rule", "queries"))):
         return None
-    question = question_from(_written(fields, {}), asked.schema, {})
-    return asked.quote(question, guess=fields.number("guess"), tolerance=fields.number("tolerance"))
+    query = query_from(_written(fields, {}), asked.schema, {})
+    return asked.quote(query, guess=fields.number("guess"), tolerance=fields.number("tolerance"))
 
 
 def tables_of(view: View, fields: Fields) -> dict[str, PredictionTable]:
@@ -94,7 +94,7 @@ def _kind(name: str) -> Kind:
     found = next((kind for kind in _ASKABLE if kind.name == name), None)
     if found is None:
         listed = ", ".join(kind.name for kind in _ASKABLE)
-        raise QueryRejected(f"there is no such kind of question; expected one of {listed}")
+        raise QueryRejected(f"there is no such kind of query; expected one of {listed}")
     return found
 
 
@@ -137,14 +137,14 @@ def _columns(schema: Schema) -> list[tuple[str, str]]:
 
 
 def _written(fields: Fields, tables: Mapping[str, Any]) -> dict[str, Any]:
-    """The question that a form writes down, as it would travel."""
+    """The query that a form writes down, as it would travel."""
     kind = _kind(fields.text("kind") or "mean")
     written: dict[str, Any] = {"kind": kind.name}
     for name in kind.details:
         if (value := _detail(fields, name, tables)) is not None:
             written[name] = value
     if kind.several:
-        written["questions"] = [line.strip() for line in fields.text("questions").splitlines() if line.strip()]
+        written["queries"] = [line.strip() for line in fields.text("queries").splitlines() if line.strip()]
     if kind.form is Written.PREDICTIONS:
         written["of"] = fields.some("rule") or file_of(fields, "predictions", tables)
     elif kind.form is Written.NUMBER:
@@ -171,7 +171,7 @@ def _detail(fields: Fields, name: str, tables: Mapping[str, Any]) -> Any:
 
 
 def file_of(fields: Fields, name: str, tables: Mapping[str, Any]) -> dict[str, str] | None:
-    """The file of a field as a question names it; None where there is none."""
+    """The file of a field as a query names it; None where there is none."""
     if name not in tables:
         return None
     column = fields.some("column")

@@ -9,7 +9,7 @@ from typing import Any
 from everhold.display import at_most
 
 _OUTLOOK = 2  # widths of a confirmed guess: now and later
-_WORDS = {"overfits": "surprises"}
+_WORDS = {"surprises": "surprises"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Budget:
     def explained(self) -> str:
         """Explanation of the budget, in words."""
         if self.status.get("competition"):
-            counted = "Each submission, final score and comparison of two teams counts as a question."
+            counted = "Each submission, final score and comparison of two teams counts as a query."
         else:
-            counted = "Every new question counts; asking the same again is free."
-        surprises = any(part["name"] == "overfits" for part in self.parts)
-        return counted + " A surprise, or overfit, is an answer that had to correct its guess." * surprises
+            counted = "Every new query counts; asking the same again is free."
+        surprises = any(part["name"] == "surprises" for part in self.parts)
+        return counted + " A surprise, or surprise, is an answer that had to correct its guess." * surprises
 
     @property
     def worth(self) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from everhold_server.web.asking import file_of, tables_of
 from everhold_server.web.forms import ENDINGS, Fields, Form
 from everhold_server.web.rendering import page
 from everhold_server.web.views import SAID_OF, View
-from everhold_server.wire.reading import question_from
+from everhold_server.wire.reading import query_from
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,16 +41,16 @@ def compare(request: Request, name: HoldoutName, holdouts: Holdouts, principal: 
     try:
         with warned_of() as warned:
             asked, tables = holdouts.asked_by(name, principal), tables_of(view, fields)
-            question = question_from(_written(fields, tables), asked.schema, tables)
-            answer = asked.ask(question, guess=fields.number("guess", 0.0 if tables else None))
+            query = query_from(_written(fields, tables), asked.schema, tables)
+            answer = asked.ask(query, guess=fields.number("guess", 0.0 if tables else None))
     except EverholdError as fault:
         return _page(request, view, fields, fault=fault.message)
-    noted(request, "ask", outcome=answer.source, question=answer.question)
+    noted(request, "ask", outcome=answer.source, query=answer.query)
     return _page(request, View.of(holdouts, name, principal), fields, answer=answer, warned=warned)
 
 
 def _written(fields: Fields, tables: Any) -> dict[str, Any]:
-    """The question as it would travel.
+    """The query as it would travel.
 
     Raises:
         QueryRejected: If one is missing, or there is no such score. Nothing is charged.
@@ -68,7 +68,7 @@ def _written(fields: Fields, tables: Any) -> dict[str, Any]:
             )
         of = file if rule is None else rule
         sides.append({"kind": "metric", "score": metric, "of": of, **({} if where is None else {"where": where})})
-    return {"kind": "difference", "questions": sides}
+    return {"kind": "difference", "queries": sides}
 
 
 def _page(

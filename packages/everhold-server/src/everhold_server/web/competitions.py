@@ -108,7 +108,7 @@ def _contest(view: View) -> Any:
     if view.competition is None:
         raise HoldoutNotFound(
             f"the holdout {view.name!r} takes no submissions; expected one that was created as a competition; ask it "
-            "questions instead"
+            "queries instead"
         )
     return view.competition
 

@@ -55,7 +55,7 @@ def challenge(request: Request, name: HoldoutName, holdouts: Holdouts, principal
         with warned_of():
             gate = holdouts.asked_by(name, principal).gate(name=fields.text("gate") or "gate")
             verdict = gate.challenge(_candidate(view, fields))
-        noted(request, "challenge", gate=gate.name, outcome=verdict.to_dict()["verdict"], question=verdict.question)
+        noted(request, "challenge", gate=gate.name, outcome=verdict.to_dict()["verdict"], query=verdict.query)
     except EverholdError as reason:
         fault = reason.message
     return _page(request, View.of(holdouts, name, principal), fault=fault, verdict=verdict)
@@ -73,7 +73,7 @@ def challenge_with_results(
             if not hasattr(gate, "open"):
                 raise QueryRejected("the gate is not about cases; expected a rule or predictions")
             verdict = gate.challenge(_results(fields), challenger=fields.some("challenger"))
-        noted(request, "challenge", gate=gate.name, outcome=verdict.to_dict()["verdict"], question=verdict.question)
+        noted(request, "challenge", gate=gate.name, outcome=verdict.to_dict()["verdict"], query=verdict.query)
     except EverholdError as reason:
         fault = reason.message
     return _page(request, View.of(holdouts, name, principal), fault=fault, verdict=verdict)

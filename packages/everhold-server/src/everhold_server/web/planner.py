@@ -20,19 +20,19 @@ from everhold_server.web.rendering import page
 router = APIRouter()
 
 _LINES = 6
-_MOST = {"rows": 7, "queries": 6, "overfits": 3}  # powers of ten
+_MOST = {"rows": 7, "queries": 6, "surprises": 3}  # powers of ten
 
 
 class _StudyForm(BaseModel):
     rows: int = Field(20_000, ge=1, le=10**9)
     queries: int = Field(1_000, ge=1, le=10**7)
-    overfits: int = Field(10, ge=1, le=10**6)
+    surprises: int = Field(10, ge=1, le=10**6)
     confidence: float = Field(95.0, gt=0, lt=100)  # in percent
 
     def asked(self) -> dict[str, Any]:
         """The arguments of the planner."""
-        overfits, confidence = min(self.overfits, self.queries), round(self.confidence / 100.0, 6)
-        return {"rows": self.rows, "queries": self.queries, "overfits": overfits, "confidence": confidence}
+        surprises, confidence = min(self.surprises, self.queries), round(self.confidence / 100.0, 6)
+        return {"rows": self.rows, "queries": self.queries, "surprises": surprises, "confidence": confidence}
 
 
 @router.get("/plan")
@@ -108,7 +108,7 @@ def _width(line: dict[str, Any]) -> float:
 
 def _sliders(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """Numbers, each with where its slider stands: at hundredths of a power of ten."""
-    labels = {"rows": "sealed rows", "queries": "adaptive questions", "overfits": "surprises"}
+    labels = {"rows": "sealed rows", "queries": "adaptive queries", "surprises": "surprises"}
     return [
         {"name": name, "label": label, "value": (value := asked[name]), "most": 100 * _MOST[name],
          "at": min(round(100 * math.log10(value)), 100 * _MOST[name])}

@@ -58,19 +58,19 @@ def _token_request(fields: Fields) -> TokenRequest:
         QueryRejected: If it cannot be meant. Nothing was made.
     """
     named = [name.strip() for name in fields.text("holdouts").split(",") if name.strip()]
-    questions, charges = fields.whole("questions"), fields.whole("charges")
-    if questions is None and charges is not None:
+    queries, charges = fields.whole("queries"), fields.whole("charges")
+    if queries is None and charges is not None:
         raise QueryRejected(
-            "there are charges to spend and no questions; expected both, or questions alone; name them, or leave the "
+            "there are charges to spend and no queries; expected both, or queries alone; name them, or leave the "
             "charges out; nothing was made"
         )
-    if questions is not None and not named:
+    if queries is not None and not named:
         raise QueryRejected(
-            "there are questions to spend and no holdout to spend them on; expected the names of holdouts; name them, "
-            "or leave the questions out; nothing was made"
+            "there are queries to spend and no holdout to spend them on; expected the names of holdouts; name them, "
+            "or leave the queries out; nothing was made"
         )
     try:
-        part = None if questions is None else Part(questions=questions, charges=charges)
+        part = None if queries is None else Part(queries=queries, charges=charges)
         allotments = {} if part is None else dict.fromkeys(named, part)
         return TokenRequest(
             name=fields.text("name"),
@@ -122,12 +122,12 @@ def audit(
 @router.post("/holdouts/{name}/allot")
 def allot(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
     """Let an analyst spend a part of the budget."""
-    view, questions = View.of(holdouts, name, principal), fields.whole("questions")
-    if questions is None:
-        raise QueryRejected("the number of questions is missing; expected a whole number; nothing was changed")
+    view, queries = View.of(holdouts, name, principal), fields.whole("queries")
+    if queries is None:
+        raise QueryRejected("the number of queries is missing; expected a whole number; nothing was changed")
     with warned_of():
-        view.whole.allot(fields.text("analyst"), questions=questions, charges=fields.whole("charges"))
-    noted(request, "allot", analyst=fields.text("analyst"), questions=questions)
+        view.whole.allot(fields.text("analyst"), queries=queries, charges=fields.whole("charges"))
+    noted(request, "allot", analyst=fields.text("analyst"), queries=queries)
     return RedirectResponse(place("holdouts", name) + "#allotted", 303)
 
 

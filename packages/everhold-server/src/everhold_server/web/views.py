@@ -233,7 +233,7 @@ def _influence(model: DependenceModel) -> dict[str, Any] | None:
 
 
 def _place(row: Mapping[str, Any], reading: MeanUnits | None) -> float | None:
-    """An answer's place in the range of its question, from 0 to 1; None without a range."""
+    """An answer's place in the range of its query, from 0 to 1; None without a range."""
     value = row["value"]
     if reading is None or value is None:
         return None

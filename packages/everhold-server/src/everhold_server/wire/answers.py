@@ -2,7 +2,7 @@
 
 ``{"result": "answer", "value": 0.21, "low": 0.16, "high": 0.26, ...}``. JSON has no infinite numbers: they are null,
 and ``"infinite"`` of the outermost object says where and which: ``{"/high": "inf"}``. Whatever shows itself to people
-(`everhold.display.Display`) travels, that of new kinds of questions too.
+(`everhold.display.Display`) travels, that of new kinds of queries too.
 
     >>> import everhold as eh
     >>> document = told(eh.Transcript([]))

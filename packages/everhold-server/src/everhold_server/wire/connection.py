@@ -183,7 +183,7 @@ class Connection:
             time.sleep(wait)
 
     def _unreachable(self, fault: Exception, *, repeatable: bool) -> str:
-        again = "ask the same again: repeated questions are free" if repeatable else "list what exists, then try again"
+        again = "ask the same again: repeated queries are free" if repeatable else "list what exists, then try again"
         return (
             f"the service at {self.address} cannot be reached ({type(fault).__name__}); check the address and the "
             f"network; {again}"

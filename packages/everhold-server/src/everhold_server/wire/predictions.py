@@ -23,7 +23,7 @@ FILE = "file"
 """Names the table that predictions are in; beside it only the column may be named."""
 
 Tables: TypeAlias = Mapping[str, PredictionTable]
-"""Tables that travel beside a question, by name."""
+"""Tables that travel beside a query, by name."""
 
 _IN_ORDER = "in_order"
 _MOST_INLINE = 10_000  # predictions; more are a table of their own
@@ -35,7 +35,7 @@ _FORMS = (
 
 
 def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
-    """Predictions as a maker of questions takes them.
+    """Predictions as a maker of queries takes them.
 
     Args:
         written: A rule as a text, a list, an object from row ids to predictions, or ``{"file": name}``, with

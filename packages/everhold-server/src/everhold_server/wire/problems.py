@@ -27,7 +27,7 @@ def error_from(status: int, document: Any) -> EverholdError:
     if not isinstance(document, dict) or not isinstance(document.get("detail"), str):
         return _BY_STATUS.get(status, EverholdError)(
             f"the service answered with the status {status} and without a reason; expected everhold's API; check the "
-            "address; if a question was asked, ask it again: what was answered already is free",
+            "address; if a query was asked, ask it again: what was answered already is free",
             whole=True,
         )
     kind = _CLASSES.get(str(document.get("title")), _BY_STATUS.get(status, EverholdError))

@@ -26,13 +26,13 @@ from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries import DETAILS, Form, Kind
 from everhold_server.wire.predictions import Tables, predictions_from
-from everhold_server.wire.questions import SCALARS, TOLERANCE, kind_of, spelled
+from everhold_server.wire.queries import SCALARS, TOLERANCE, kind_of, spelled
 from everhold_server.wire.scalars import MOST_ITEMS, a_text, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from everhold.queries.question import Query
+    from everhold.queries.query import Query
     from everhold.values.base import Schema
 
 _REFERENCE = "#/components/schemas/"
@@ -40,7 +40,7 @@ QUERY = {"x-query": True}
 """Stands for a reference to the union in the schemas of models: pydantic takes none to what it does not define."""
 
 _DEEPEST = 8  # queries in queries
-_MOST_QUESTIONS = 100_000
+_MOST_QUERIES = 100_000
 _USUAL_WIDTH = 2  # columns of the marginals of a synthetic table
 _EXAMPLE = "delay > 15"
 _SCHEMAS: Mapping[Form, dict[str, Any]] = {
@@ -61,13 +61,13 @@ _SCHEMAS: Mapping[Form, dict[str, Any]] = {
 _MODELS: dict[str, tuple[Kind, type[BaseModel]]] = {}
 
 
-def question_from(written: Any, schema: Schema, tables: Tables | None = None) -> Query[Any]:
+def query_from(written: Any, schema: Schema, tables: Tables | None = None) -> Query[Any]:
     """Read a query.
 
     Args:
         written: A text, which is a mean; or an object ``{"kind": "mean", "of": "delay", "low": 0, "high": 60}``: a kind
             of query, its subject, and details by the names of the command line. A query that is made of others has
-            ``"questions"``. Predictions are written as `everhold_server.wire.predictions` says.
+            ``"queries"``. Predictions are written as `everhold_server.wire.predictions` says.
         schema: The public schema of the rows.
         tables: Tables of predictions that were sent along, by name.
 
@@ -75,7 +75,7 @@ def question_from(written: Any, schema: Schema, tables: Tables | None = None) ->
         QueryRejected: If it is not a query, or holds code. Nothing is charged.
     """
     if not isinstance(written, (str, dict)):
-        refuse(f"the question is {brief(written)}", 'a text or an object such as {"kind": "mean", "of": "delay"}')
+        refuse(f"the query is {brief(written)}", 'a text or an object such as {"kind": "mean", "of": "delay"}')
     _check_depth(written)
     return _built(written, schema, tables or {})
 
@@ -112,9 +112,9 @@ def _made(kind: Kind) -> type[BaseModel]:
     if kind.form is not Form.FLAG:
         fields["of"] = (_typed(kind.form, "of"), ...)
     if kind.several:
-        count = {"minItems": 2, "maxItems": 2} if kind.form is Form.FLAG else {"maxItems": _MOST_QUESTIONS}
+        count = {"minItems": 2, "maxItems": 2} if kind.form is Form.FLAG else {"maxItems": _MOST_QUERIES}
         listed = WithJsonSchema({"type": "array", "items": QUERY, **count})
-        fields["questions"] = (Annotated[Any, PlainValidator(partial(_list, kind)), listed], ...)
+        fields["queries"] = (Annotated[Any, PlainValidator(partial(_list, kind)), listed], ...)
     needed = _needed(kind)
     for option, argument in kind.details.items():
         name, detail = spelled(option), DETAILS[option]
@@ -145,10 +145,10 @@ def _typed(form: Form, name: str) -> Any:
 
 
 def _list(kind: Kind, value: Any) -> list[Any]:
-    if not isinstance(value, list) or len(value) > _MOST_QUESTIONS:
-        refuse(f"questions is {brief(value)}", f"a list of at most {_MOST_QUESTIONS:,} questions")
+    if not isinstance(value, list) or len(value) > _MOST_QUERIES:
+        refuse(f"queries is {brief(value)}", f"a list of at most {_MOST_QUERIES:,} queries")
     if kind.form is Form.FLAG and len(value) != 2:
-        refuse(f"{kind.name} has {len(value)} questions", "two")
+        refuse(f"{kind.name} has {len(value)} queries", "two")
     return value
 
 
@@ -157,7 +157,7 @@ def _check_depth(written: Any) -> None:
     while left:
         item, depth = left.pop()
         if depth > _DEEPEST:
-            refuse(f"there are questions in questions, {depth} deep", f"at most {_DEEPEST}")
+            refuse(f"there are queries in queries, {depth} deep", f"at most {_DEEPEST}")
         if isinstance(item, dict):
             left += [(each, depth + 1) for each in item.values() if isinstance(each, (dict, list))]
         elif isinstance(item, list):
@@ -168,7 +168,7 @@ def _built(written: Any, schema: Schema, tables: Tables) -> Query[Any]:
     if isinstance(written, str):
         written = {"kind": "mean", "of": written}
     elif not isinstance(written, dict):
-        refuse(f"the question is {brief(written)}", 'a text or an object such as {"kind": "mean", "of": "delay"}')
+        refuse(f"the query is {brief(written)}", 'a text or an object such as {"kind": "mean", "of": "delay"}')
     kind = kind_of(written.get("kind"))
     try:
         given = _model(kind).model_validate(written).__dict__
@@ -183,14 +183,14 @@ def _built(written: Any, schema: Schema, tables: Tables) -> Query[Any]:
     if given.get(TOLERANCE) is not None:
         details[TOLERANCE] = given[TOLERANCE]
     if kind.form is Form.FLAG:
-        return _make(kind, _each(given["questions"], schema, tables), details)
+        return _make(kind, _each(given["queries"], schema, tables), details)
     subject = value(kind.form, given["of"], "of")
     if kind.form is Form.CELLS:
         from everhold.values.universe_documents import check_marginals
 
         check_marginals(subject, details.get(kind.details.get("marginals", ""), _USUAL_WIDTH))
     if kind.several:
-        return _make(kind, [_each(given["questions"], schema, tables)], {**details, kind.several: subject})
+        return _make(kind, [_each(given["queries"], schema, tables)], {**details, kind.several: subject})
     return _make(kind, [subject], details)
 
 
@@ -230,4 +230,4 @@ def _refusal(kind: Kind, fault: ValidationError) -> QueryRejected:
     else:
         problem = f"lacks {' and '.join(str(error['loc'][0]) for error in errors)}"
         expected = "a value for each"
-    return QueryRejected(f"a question of the kind {kind.name!r} {problem}; expected {expected}")
+    return QueryRejected(f"a query of the kind {kind.name!r} {problem}; expected {expected}")

@@ -1,4 +1,4 @@
-"""Tables as the files that travel beside a question, and beside its response."""
+"""Tables as the files that travel beside a query, and beside its response."""
 
 from __future__ import annotations
 

@@ -81,10 +81,10 @@ def test_from_sealing_to_a_verified_certificate(browser, service, tmp_path):
         page.get_by_label("rows to seal").set_input_files(sealed)
         page.get_by_label("open training rows").set_input_files(training)
         page.get_by_label("column with the truth").fill("late")
-        page.get_by_label("adaptive questions").fill("50")
+        page.get_by_label("adaptive queries").fill("50")
         page.get_by_role("button", name="Seal the rows").click()
         page.wait_for_url("**/holdouts/spring")
-        assert "50 questions" in page.locator(".promise").inner_text()
+        assert "50 queries" in page.locator(".promise").inner_text()
 
         page.get_by_role("link", name="Ask", exact=True).click()
         page.get_by_label("condition or number").press_sequentially("dep_delay > 10")
@@ -119,7 +119,7 @@ def test_from_sealing_to_a_verified_certificate(browser, service, tmp_path):
         page.get_by_role("heading", name="Do not believe it").wait_for()
 
 
-def test_what_is_wrong_with_a_question_is_said_while_it_is_written_and_costs_nothing(browser, service):
+def test_what_is_wrong_with_a_query_is_said_while_it_is_written_and_costs_nothing(browser, service):
     with visit(browser, service, Role.ANALYST, "ada", expected=("422",)) as page:
         page.goto("/holdouts/flights/ask")
         left = page.locator("aside .budget").inner_text()
@@ -202,7 +202,7 @@ def test_everything_can_be_reached_by_the_keyboard(browser, service):
         assert {"f-kind", "f-of", "f-guess", "f-silent", "Ask"} <= reached
 
 
-def test_without_scripts_questions_are_asked_all_the_same(browser, service):
+def test_without_scripts_queries_are_asked_all_the_same(browser, service):
     app, address = service
     context = browser.new_context(base_url=address, java_script_enabled=False)
     page = context.new_page()

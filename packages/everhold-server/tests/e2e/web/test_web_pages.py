@@ -134,7 +134,7 @@ def test_a_holdout_that_cannot_be_opened_keeps_nobody_from_the_others(tmp_path):
 def test_budgets_and_answers_are_meters_that_say_their_numbers(see):
     page = see("/holdouts/flights").text
     budget = re.findall(r'<meter aria-labelledby="part-(\w+)" value="(\d+)" max="(\d+)"', page)
-    assert ("questions", "55", "60") in budget
+    assert ("queries", "55", "60") in budget
     places = [float(place) for place in re.findall(r'<meter value="([0-9.]+)" aria-label="place in its range"', page)]
     values = [float(value) for value in re.findall(r'data-label="answer">([0-9.]+)', page)]
     assert len(places) == 4
@@ -212,17 +212,17 @@ def test_answers_stand_in_the_units_in_which_they_were_asked(send, see):
     assert f'<td class="number nowrap" data-label="interval">{told[2]}</td>' in page
 
 
-def test_what_a_kind_of_question_needs_is_not_called_optional(send, see):
+def test_what_a_kind_of_query_needs_is_not_called_optional(send, see):
     page = Elements(see("/holdouts/flights/ask?kind=histogram").text)
     needed = {facts["name"] for tag, facts in page.found if tag in ("input", "select") and "required" in facts}
     assert needed == {"of", "edges"}
     told = send("/holdouts/flights/ask", {"kind": "histogram", "of": "carrier", "edges": "AA,UA", "missing": "no"})
     assert told.status_code == 200
-    assert "missing" not in Elements(told.text).text.split("kind of question")[0]
+    assert "missing" not in Elements(told.text).text.split("kind of query")[0]
 
 
 def test_acts_of_the_pages_are_told_in_words_and_name_their_holdout(send, see):
-    send("/holdouts/flights/allot", {"analyst": "cy", "questions": "3", "charges": "1"})
+    send("/holdouts/flights/allot", {"analyst": "cy", "queries": "3", "charges": "1"})
     send("/holdouts/flights/gates/challenge", {"gate": "nightly", "rule": "dep_delay > 39.75"}, Role.STEWARD)
     acts = Elements(see("/audit").text).text
     assert "POST /holdouts" not in acts.split("challenge")[0]
@@ -230,10 +230,10 @@ def test_acts_of_the_pages_are_told_in_words_and_name_their_holdout(send, see):
 
 
 def test_a_token_may_come_with_a_part_of_the_budget_and_says_where_it_lets_in(send, see):
-    wanted = {"name": "kay", "role": "analyst", "holdouts": "flights", "questions": "6", "charges": "2"}
+    wanted = {"name": "kay", "role": "analyst", "holdouts": "flights", "queries": "6", "charges": "2"}
     assert f"{ADDRESS}/login" in send("/tokens", wanted).text
     assert re.search(r"0 of 2|2 <span class=\"soft\">of 2", see("/holdouts/flights", Role.ANALYST, "kay").text)
-    assert "no questions" in send("/tokens", {**wanted, "questions": ""}).text
+    assert "no queries" in send("/tokens", {**wanted, "queries": ""}).text
 
 
 def test_files_of_analysts_are_refused_where_features_are_sealed(send, tmp_path):
@@ -269,7 +269,7 @@ def study(tmp_path_factory):
         f"sqlite:///{folder}/s.db", "study", holdout={"id": IDS, "x": np.arange(ROWS) * 0.5, "y": TRUTH}, label="y",
         rows=Rows(row_id="id", features="public"), mechanism="guess_and_check", queries=20,
     ) as made:  # fmt: skip
-        made.allot("ada", questions=10, charges=2)
+        made.allot("ada", queries=10, charges=2)
     return make(f"sqlite:///{folder}/s.db")
 
 
@@ -344,11 +344,11 @@ def test_rows_are_sealed_whatever_they_and_their_files_are_called(send, see, tmp
         (part, ("../../../etc/passwd\0.csv", written(tmp_path / f"{part}.csv", rows(seed)).read_bytes(), "text/csv"))
         for part, seed in (("holdout", 7), ("training", 8))
     ]
-    fields = {"name": "new", "label": "late", "queries": "40", "overfits": "3", "confidence": "95"}
+    fields = {"name": "new", "label": "late", "queries": "40", "surprises": "3", "confidence": "95"}
     assert "expected a number" in send("/seal", {**fields, "queries": "x"}, files=given).text
     answer = send("/seal", fields, files=given)
     assert (answer.status_code, answer.headers["location"]) == (303, "/holdouts/new")
-    assert "40 questions" in see("/holdouts/new").text
+    assert "40 queries" in see("/holdouts/new").text
 
 
 def test_a_competition_is_public_only_once_its_steward_says_so(app, send):
@@ -369,7 +369,7 @@ def test_a_competition_is_public_only_once_its_steward_says_so(app, send):
 
 
 def test_a_token_is_shown_once_and_lets_nobody_in_after_it_was_taken_back(app, send, see):
-    made = send("/tokens", {"name": "lin", "role": "analyst", "holdouts": "flights", "questions": "5"})
+    made = send("/tokens", {"name": "lin", "role": "analyst", "holdouts": "flights", "queries": "5"})
     secret = re.search(r"eh_[0-9a-f]+_[\w-]+", made.text)[0]
     assert secret not in see("/tokens").text
     with http_client(app) as client:
@@ -611,7 +611,7 @@ def test_cells_of_a_table_carry_the_names_of_their_columns(see):
             assert shortened == named
 
 
-def test_the_audit_names_no_question_where_an_answer_has_none(tmp_path):
+def test_the_audit_names_no_query_where_an_answer_has_none(tmp_path):
     service_samples.seal(tmp_path, allot=())
     app = make(service_samples.storage(tmp_path))
     fields = {"csrf": "", "kind": "histogram", "of": "carrier", "edges": "AA", "missing": "no"}
@@ -622,7 +622,7 @@ def test_the_audit_names_no_question_where_an_answer_has_none(tmp_path):
         rows = Elements(client.get("/audit", headers=head).text).text
     assert "ask" in rows
     assert "None" not in rows
-    assert "question" not in rows.replace("Questions are named", "")
+    assert "query" not in rows.replace("Queries are named", "")
 
 
 def test_only_the_steward_sees_all_queries_on_the_certificate(see):

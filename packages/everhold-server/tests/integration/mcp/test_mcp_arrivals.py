@@ -18,11 +18,9 @@ def holdout(tmp_path):
 
 def test_the_windows_are_asked_and_charged_like_queries(holdout):
     holdout.append(rows(3, first_id=20_000), until="2026-02-01")
-    (told, wrong) = call(
-        holdout, ("over_time", {"question": "x > 0", "by": "month"}), ("over_time", {"question": "x >"})
-    )
+    (told, wrong) = call(holdout, ("over_time", {"query": "x > 0", "by": "month"}), ("over_time", {"query": "x >"}))
     assert [row["window"] for row in told.structured_content["windows"]] == ["at creation", "2026-02"]
-    assert told.structured_content["left"]["questions"] == 198
+    assert told.structured_content["left"]["queries"] == 198
     assert wrong.is_error
 
 
@@ -30,13 +28,13 @@ def test_drift_is_charged_like_two_queries_a_column(holdout):
     holdout.append(rows(3, first_id=20_000))
     (told, wrong) = call(holdout, ("drift", {"columns": ["x"]}), ("drift", {"arrival": 9}))
     assert (told.structured_content["arrival"], told.structured_content["changed"]) == (1, [])
-    assert told.structured_content["left"]["questions"] == 198
+    assert told.structured_content["left"]["queries"] == 198
     assert wrong.is_error
 
 
 def test_the_steward_completes_a_champion_and_an_analyst_cannot(tmp_path):
     with create(tmp_path, grows=True, features="public") as made:
-        made.allot("night", questions=10, charges=1)
+        made.allot("night", queries=10, charges=1)
         made.gate("accuracy", champion="x > 1", name="rule")
         late = rows(0)["late"]
         made.gate("accuracy", champion=late ^ (np.arange(len(late)) % 3 == 0), name="known")
@@ -47,7 +45,7 @@ def test_the_steward_completes_a_champion_and_an_analyst_cannot(tmp_path):
         assert "is not the champion" in refused(made, "complete", {"rule": "x > 2", "gate": "rule"})
         assert "exactly one" in refused(made, "complete", {"gate": "rule"})
         done = told(made, "complete", {"rule": "x > 1", "gate": "rule"})
-        assert (done["rows_left"], done["left"]["questions"]) == (0, 200)
+        assert (done["rows_left"], done["left"]["queries"]) == (0, 200)
         guesses = dict(zip(map(str, new["id"]), (new["late"] ^ (np.arange(len(late)) % 3 == 0)).tolist(), strict=True))
         assert told(made, "complete", {"predictions": guesses, "gate": "known"})["rows_left"] == 0
         assert told(made, "challenge", {"rule": "x + z > 0", "gate": "rule"})["promoted"]

@@ -25,7 +25,7 @@ CALL = {
     "jsonrpc": "2.0",
     "id": 2,
     "method": "tools/call",
-    "params": {"name": "ask", "arguments": {"question": "z > 0"}},
+    "params": {"name": "ask", "arguments": {"query": "z > 0"}},
 }
 HELLO = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
@@ -60,7 +60,7 @@ def test_schemas_say_what_every_argument_and_every_result_means(holdout):
         assert tool.annotations.idempotent_hint
         assert tool.annotations.read_only_hint == (tool.name not in ("ask", "challenge"))
     (ask,) = (tool for tool in tools if tool.name == "ask")
-    assert ask.input_schema["required"] == ["question"]
+    assert ask.input_schema["required"] == ["query"]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_fault_that_quotes_rows_is_not_told_or_logged(holdout, monkeypatch, ca
         raise fault
 
     monkeypatch.setattr(type(holdout), "ask", ask)
-    message = refused(holdout, "ask", {"question": "z > 0"})
+    message = refused(holdout, "ask", {"query": "z > 0"})
     assert "fault of its own" in message
     assert SECRET not in message + caplog.text + "".join(capfd.readouterr())
 
@@ -81,13 +81,13 @@ def test_an_error_of_everhold_is_told_in_its_own_words(holdout, monkeypatch):
         raise EverholdError("the ledger is busy: another process kept it locked; nothing was charged; try again")
 
     monkeypatch.setattr(type(holdout), "ask", ask)
-    assert refused(holdout, "ask", {"question": "z > 0"}).startswith("the ledger is busy")
+    assert refused(holdout, "ask", {"query": "z > 0"}).startswith("the ledger is busy")
 
 
 def test_a_result_that_does_not_fit_its_schema_is_a_fault(holdout, monkeypatch):
     def status(_) -> StatusOutput:
         """Say something else than the schema promises."""
-        return {"questions_asked": SECRET}
+        return {"queries_asked": SECRET}
 
     monkeypatch.setattr(Tools, "status", status)
     assert "fault of its own" in refused(holdout, "status")
@@ -112,16 +112,16 @@ def test_stdout_carries_the_protocol_and_nothing_else(tmp_path):
 
 def test_the_sdks_client_starts_the_command_and_asks_on_behalf_of_an_analyst(tmp_path):
     with create(tmp_path) as holdout:
-        holdout.allot("agent", questions=3, charges=1)
+        holdout.allot("agent", queries=3, charges=1)
     arguments = ["--storage", str(tmp_path / "s.db"), "--holdout", "flights", "--analyst", "agent"]
     paths = {"PYTHONPATH": os.pathsep.join(sys.path)}  # a client hands on little of its environment
     command = StdioServerParameters(command=PROGRAM[0], args=[*PROGRAM[1:], *arguments], env=paths)
 
     async def agent():
         async with Client(command) as client:
-            return (await client.call_tool("ask", {"question": "late = 1"})).structured_content
+            return (await client.call_tool("ask", {"query": "late = 1"})).structured_content
 
-    assert anyio.run(agent)["left"] == {"questions": 2, "overfits": 1}
+    assert anyio.run(agent)["left"] == {"queries": 2, "surprises": 1}
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_requests_for_another_host_or_from_another_page_are_refused(web, holdout
     assert holdout.status() == before
     answered = web.post("/mcp", json=CALL, headers={**HEADERS, "origin": "http://localhost:3000"})
     assert answered.status_code == 200
-    assert holdout.status()["questions_asked"] == 1
+    assert holdout.status()["queries_asked"] == 1
 
 
 def test_a_named_host_is_let_in_and_no_other(holdout):
@@ -173,7 +173,7 @@ def test_a_body_without_end_is_refused(web, monkeypatch):
 def test_the_secret_would_be_found(holdout):
     """The samples look for it in all results: here it is."""
     with pytest.raises(AssertionError):
-        told(holdout, "ask", {"question": f"kind = '{SECRET}"})
+        told(holdout, "ask", {"query": f"kind = '{SECRET}"})
 
 
 def test_serving_closes_no_handler_of_the_process(holdout):

@@ -44,7 +44,7 @@ def test_describe_says_what_may_be_asked_and_all_its_examples_can_be(holdout):
     assert (said["rows"], said["label"], said["row_id"], said["features"]) == (2_000, "late", "id", "sealed")
     assert said["labels"] == [0.0, 1.0]
     assert "95 %" in said["promise"]
-    assert said["left"] == {"questions": 200, "overfits": 5}
+    assert said["left"] == {"queries": 200, "surprises": 5}
     assert "no gate" in said["challenger"]
     assert len(said["examples"]) == 3
     for example in said["examples"]:
@@ -57,7 +57,7 @@ def test_examples_fit_whatever_is_sealed(tmp_path, label, mechanism):
     flights = {name: column for name, column in rows(3).items() if name != "id"}
     flights['he said "x"'] = flights.pop("x")
     features = "public" if label == "late" else "sealed"
-    wanted = {"label": label, "mechanism": mechanism, "queries": 20, "overfits": 10, "allow_vacuous": True}
+    wanted = {"label": label, "mechanism": mechanism, "queries": 20, "surprises": 10, "allow_vacuous": True}
     wanted["classes"] = ["a", "b"] if label == "kind" else None
     with warnings.catch_warnings(action="ignore", category=EverholdWarning):
         holdout = Holdout.create(
@@ -71,52 +71,52 @@ def test_examples_fit_whatever_is_sealed(tmp_path, label, mechanism):
 
 
 def test_an_answer_is_the_ledgers_and_says_what_to_do_next(holdout):
-    confirmed = told(holdout, "ask", {"question": "late = 1 and x > 0"})
+    confirmed = told(holdout, "ask", {"query": "late = 1 and x > 0"})
     assert (confirmed["source"], confirmed["charged"], confirmed["repeated"]) == ("training", 0, False)
     assert "confirmed" in confirmed["next"]
-    surprise = told(holdout, "ask", {"question": "late = 1", "guess": 0.99})
-    assert (surprise["source"], surprise["charged"], surprise["left"]["overfits"]) == ("holdout", 1, 4)
+    surprise = told(holdout, "ask", {"query": "late = 1", "guess": 0.99})
+    assert (surprise["source"], surprise["charged"], surprise["left"]["surprises"]) == ("holdout", 1, 4)
     assert "cross-validation" in surprise["next"]
-    again = told(holdout, "ask", {"question": "LATE=1.0", "guess": 0.2})
+    again = told(holdout, "ask", {"query": "LATE=1.0", "guess": 0.2})
     assert (again["repeated"], again["charged"], again["left"]) == (True, 0, surprise["left"])
     assert (again["value"], again["low"], again["high"]) == (surprise["value"], surprise["low"], surprise["high"])
     entries = holdout.transcript().rows
-    assert [entry["question"] for entry in entries] == [confirmed["question"], surprise["question"]]
+    assert [entry["query"] for entry in entries] == [confirmed["query"], surprise["query"]]
 
 
 def test_a_repeated_surprise_says_what_it_cost_now_and_not_what_it_cost_once(holdout):
-    asked = {"question": "late = 1", "guess": 0.99}
+    asked = {"query": "late = 1", "guess": 0.99}
     assert [told(holdout, "ask", asked)["charged"] for _ in range(3)] == [1, 0, 0]
 
 
 def test_ranges_and_conditions_ask_what_mean_asks(holdout):
-    ranged = told(holdout, "ask", {"question": "x", "low": -2, "high": 2})
-    among = told(holdout, "ask", {"question": "late = 1", "given": "x > 0"})
+    ranged = told(holdout, "ask", {"query": "x", "low": -2, "high": 2})
+    among = told(holdout, "ask", {"query": "late = 1", "given": "x > 0"})
     assert holdout.ask(mean("x", low=-2, high=2)).repeated
     assert holdout.ask(mean("late = 1", given="x > 0")).low == among["low"]
     assert ranged["low"] < 0 < ranged["high"]
 
 
 def test_a_quote_is_free_and_names_the_price(holdout):
-    price = told(holdout, "quote", {"question": "late = 1"})
+    price = told(holdout, "quote", {"query": "late = 1"})
     assert (price["charged_if_confirmed"], price["charged_at_most"], price["answered_before"]) == (0, 1, False)
-    assert holdout.status()["questions_asked"] == 0
-    told(holdout, "ask", {"question": "late = 1"})
-    assert told(holdout, "quote", {"question": "late = 1"})["next"] == "ask it: the stored answer is free"
+    assert holdout.status()["queries_asked"] == 0
+    told(holdout, "ask", {"query": "late = 1"})
+    assert told(holdout, "quote", {"query": "late = 1"})["next"] == "ask it: the stored answer is free"
 
 
 def test_a_spent_allotment_refuses_and_says_stop(holdout):
-    holdout.allot("agent", questions=1, charges=1)
+    holdout.allot("agent", queries=1, charges=1)
     agent = holdout.analyst("agent")
-    told(agent, "ask", {"question": "late = 1"})
-    second = told(agent, "ask", {"question": "x > 0"})
+    told(agent, "ask", {"query": "late = 1"})
+    second = told(agent, "ask", {"query": "x > 0"})
     assert (second["source"], second["value"], second["charged"]) == ("refused", None, 0)
     assert "stop here" in second["next"]
-    assert told(agent, "quote", {"question": "x > 1"})["refused"]
+    assert told(agent, "quote", {"query": "x > 1"})["refused"]
     assert told(agent, "describe")["analyst"] == "agent"
     assert "is spent" in told(agent, "status")["next"]
-    assert told(agent, "ask", {"question": "late = 1"})["repeated"]
-    assert told(holdout, "ask", {"question": "x > 0"})["source"] == "training"
+    assert told(agent, "ask", {"query": "late = 1"})["repeated"]
+    assert told(holdout, "ask", {"query": "x > 0"})["source"] == "training"
 
 
 def test_a_class_that_nobody_declared_is_refused_by_name(tmp_path):
@@ -162,18 +162,18 @@ def test_predictions_for_sealed_features_are_refused_because_they_would_weaken_t
 
 
 WRONG = [
-    ("ask", {}, "needs 'question'"),
-    ("ask", {"query": "late = 1"}, "no argument 'query'; expected some of question, guess"),
-    ("ask", {"question": "late = 1", "guess": "high"}, "cannot use 'guess' as given; expected guess: What you expect"),
-    ("ask", {"question": 7}, "needs 'question'"),
-    ("ask", {"question": ""}, "needs 'question'"),
-    ("ask", {"question": "late >"}, "not an expression"),
-    ("ask", {"question": "lat = 1"}, "no column 'lat'"),
-    ("ask", {"question": "x"}, "expected low and high"),
-    ("ask", {"question": "id = 3"}, "row ids"),
-    ("ask", {"question": "late = 1", "low": 0}, "only one end of the range"),
-    ("ask", {"question": "late = 1", "given": "x"}, "a number; expected a condition"),
-    ("quote", {"question": "late = 1", "tolerance": 0.1}, "no argument 'tolerance'"),
+    ("ask", {}, "needs 'query'"),
+    ("ask", {"query": "late = 1"}, "no argument 'query'; expected some of query, guess"),
+    ("ask", {"query": "late = 1", "guess": "high"}, "cannot use 'guess' as given; expected guess: What you expect"),
+    ("ask", {"query": 7}, "needs 'query'"),
+    ("ask", {"query": ""}, "needs 'query'"),
+    ("ask", {"query": "late >"}, "not an expression"),
+    ("ask", {"query": "lat = 1"}, "no column 'lat'"),
+    ("ask", {"query": "x"}, "expected low and high"),
+    ("ask", {"query": "id = 3"}, "row ids"),
+    ("ask", {"query": "late = 1", "low": 0}, "only one end of the range"),
+    ("ask", {"query": "late = 1", "given": "x"}, "a number; expected a condition"),
+    ("quote", {"query": "late = 1", "tolerance": 0.1}, "no argument 'tolerance'"),
     ("status", {"verbose": True}, "expected no arguments"),
     ("submit", {}, "no tool 'submit'; expected one of describe, quote, ask, challenge, status, certificate"),
     ("challenge", {"rule": "x > 0", "gate": "other"}, "no gate named 'other'"),
@@ -193,7 +193,7 @@ def test_what_is_wrong_is_said_costs_nothing_and_teaches(holdout, name, argument
 
 
 def test_the_certificate_can_be_verified(holdout, tmp_path):
-    told(holdout, "ask", {"question": "late = 1"})
+    told(holdout, "ask", {"query": "late = 1"})
     said = told(holdout, "certificate")
     file = tmp_path / "c.json"
     file.write_text(json.dumps(said["document"]))
@@ -202,15 +202,15 @@ def test_the_certificate_can_be_verified(holdout, tmp_path):
 
 
 def test_an_unsealed_study_says_stop(holdout):
-    told(holdout, "ask", {"question": "late = 1"})
+    told(holdout, "ask", {"query": "late = 1"})
     holdout.unseal()
-    assert "unsealed" in refused(holdout, "ask", {"question": "x > 0"})
-    assert told(holdout, "ask", {"question": "late = 1"})["repeated"]
+    assert "unsealed" in refused(holdout, "ask", {"query": "x > 0"})
+    assert told(holdout, "ask", {"query": "late = 1"})["repeated"]
     assert told(holdout, "status")["closed"]
     assert "stop here" in told(holdout, "describe")["next"]
 
 
 def test_the_same_call_twice_at_once_is_charged_once(holdout):
-    results = call(holdout, *[("ask", {"question": "late = 1", "guess": 0.99})] * 3)
+    results = call(holdout, *[("ask", {"query": "late = 1", "guess": 0.99})] * 3)
     assert [result.structured_content["charged"] for result in results] == [1, 0, 0]
     assert holdout.status()["charged"] == 1

@@ -14,22 +14,22 @@ def http_client(tmp_path):
 
 
 def test_a_part_is_allotted_and_listed(http_client, tmp_path):
-    part = http_client(STEWARD).put(PARTS + "/ada", json={"questions": 5, "charges": 1}).json()
-    assert (part["questions"], part["charges"], part["warnings"]) == (5, 1, [])
+    part = http_client(STEWARD).put(PARTS + "/ada", json={"queries": 5, "charges": 1}).json()
+    assert (part["queries"], part["charges"], part["warnings"]) == (5, 1, [])
     with opened(tmp_path) as holdout:
-        assert holdout.analyst("ada").remaining["questions"] == 5
+        assert holdout.analyst("ada").remaining["queries"] == 5
     (listed,) = http_client(STEWARD).get(PARTS).json()["parts"]
     assert listed["analyst"] == "ada"
 
 
 def test_more_than_there_is_is_warned_of(http_client):
-    assert http_client(STEWARD).put(PARTS + "/ada", json={"questions": 500}).json()["warnings"]
+    assert http_client(STEWARD).put(PARTS + "/ada", json={"queries": 500}).json()["warnings"]
 
 
 @pytest.mark.parametrize(("who", "name", "body", "status"), [
-    (ADA, "ada", {"questions": 5}, 403), (EVE, "ada", {"questions": 5}, 403), (STEWARD, "ada", {"questions": -1}, 422),
-    (STEWARD, "ada", {"questions": 10**30}, 422), (STEWARD, "%20ada", {"questions": 5}, 422),
-    (STEWARD, "ada", {"questions": True}, 422), (STEWARD, "a%00", {"questions": 5}, 422), (STEWARD, "ada", {}, 422),
+    (ADA, "ada", {"queries": 5}, 403), (EVE, "ada", {"queries": 5}, 403), (STEWARD, "ada", {"queries": -1}, 422),
+    (STEWARD, "ada", {"queries": 10**30}, 422), (STEWARD, "%20ada", {"queries": 5}, 422),
+    (STEWARD, "ada", {"queries": True}, 422), (STEWARD, "a%00", {"queries": 5}, 422), (STEWARD, "ada", {}, 422),
 ])  # fmt: skip
 def test_what_cannot_be_allotted_changes_nothing(http_client, tmp_path, who, name, body, status):
     before = head(tmp_path)

@@ -15,7 +15,7 @@ ZEROS, KNOWN = np.zeros(1_000), np.zeros(1_000)
 NUMBERS = ("value", "low", "high")
 
 
-def questions():
+def queries():
     """Every kind of query with one entry, in units other than a mean over [0, 1] where there are such."""
     return [
         ("delay > 0", None),
@@ -37,13 +37,13 @@ def questions():
 @pytest.fixture
 def asked(tmp_path):
     """A holdout, and its answers by the number of the entry."""
-    with copied(tmp_path, mechanism=guess_and_check(overfits=20, tolerance=0.45)) as holdout:
-        holdout.allot("ada", questions=1, charges=1)
+    with copied(tmp_path, mechanism=guess_and_check(surprises=20, tolerance=0.45)) as holdout:
+        holdout.allot("ada", queries=1, charges=1)
         answers = {}
-        for question, guess in questions():
-            answer = holdout.ask(question, guess=guess)
-            row = next(row for row in holdout.transcript().rows if row["question"] == answer.question)
-            answers.setdefault(row["sequence"], (question, answer))
+        for query, guess in queries():
+            answer = holdout.ask(query, guess=guess)
+            row = next(row for row in holdout.transcript().rows if row["query"] == answer.query)
+            answers.setdefault(row["sequence"], (query, answer))
         yield tmp_path, holdout, answers
 
 
@@ -54,7 +54,7 @@ def numbers(row, names=NUMBERS):
 def test_every_surface_tells_the_numbers_that_ask_returned(asked):
     folder, holdout, answers = asked
     told = {number: [answer.value, answer.low, answer.high] for number, (_, answer) in answers.items()}
-    assert len(told) >= len(questions()) - 1  # an error is an accuracy turned round
+    assert len(told) >= len(queries()) - 1  # an error is an accuracy turned round
     assert {number: row[0] for number, row in told.items() if row[0] < 0.0 or row[0] > 1.0}
 
     assert {row["sequence"]: numbers(row) for row in holdout.transcript().rows} == told
@@ -72,7 +72,7 @@ def test_every_surface_tells_the_numbers_that_ask_returned(asked):
     assert [numbers(fact) for fact in chosen] == [told[number] for number in list(told)[:3]]
 
     unsealed = {row["sequence"]: numbers(row, ("sealed", "sealed_low", "sealed_high")) for row in holdout.unseal().rows}
-    again = {number: holdout.ask(question) for number, (question, _) in answers.items()}
+    again = {number: holdout.ask(query) for number, (query, _) in answers.items()}
     assert unsealed == {number: [a.sealed, a.sealed_low, a.sealed_high] for number, a in again.items()}
     for row in holdout.transcript().rows:
         assert numbers(row) == told[row["sequence"]]

@@ -1,4 +1,4 @@
-"""Every kind of question can be asked over HTTP, with the answers that the library gives; refusals cost nothing."""
+"""Every kind of query can be asked over HTTP, with the answers that the library gives; refusals cost nothing."""
 
 import json
 import re
@@ -29,7 +29,7 @@ from service_samples import (
 import everhold as eh
 from everhold.queries import KINDS, Form
 from everhold_server.wire.answers import result_from
-from everhold_server.wire.questions import written
+from everhold_server.wire.queries import written
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +74,14 @@ def parquet(table):
 
 
 @pytest.mark.parametrize("kind", [kind.name for kind in KINDS if kind.form is not Form.CODE])
-def test_every_kind_of_question_has_the_same_answer_here_and_over_http(twins, kind):
+def test_every_kind_of_query_has_the_same_answer_here_and_over_http(twins, kind):
     client, here = twins
-    asked = wire_samples.questions()[kind]
+    asked = wire_samples.queries()[kind]
     assert asked
-    for question, again in zip(asked, wire_samples.questions()[kind], strict=True):
-        document, tables = written(question)
+    for query, again in zip(asked, wire_samples.queries()[kind], strict=True):
+        document, tables = written(query)
         files = {name: parquet(table) for name, table in tables.items()}
-        body = form({"question": document}, **files) if files else {"json": {"question": document}}
+        body = form({"query": document}, **files) if files else {"json": {"query": document}}
         there = client.post(STUDY + "/ask", **body)
         if there.status_code == 422:  # too sharp for so few rows, there as here
             with pytest.raises(eh.QueryRejected, match=re.escape(there.json()["detail"])):
@@ -93,15 +93,15 @@ def test_every_kind_of_question_has_the_same_answer_here_and_over_http(twins, ki
 @pytest.mark.parametrize("kind", [kind.name for kind in KINDS if kind.form is Form.CODE])
 def test_code_is_never_taken(http_client, folder, kind):
     before = head(folder)
-    response = http_client(STEWARD).post(STUDY + "/ask", json={"question": {"kind": kind, "of": "os.py:system"}})
+    response = http_client(STEWARD).post(STUDY + "/ask", json={"query": {"kind": kind, "of": "os.py:system"}})
     assert (response.status_code, head(folder)) == (422, before)
     assert "function" in response.json()["detail"]
 
 
 def test_an_answer_is_in_the_ledger_and_free_another_time(http_client, folder):
     client = http_client(ADA)
-    first = client.post(STUDY + "/ask", json={"question": "delay > 15"}).json()
-    again = client.post(STUDY + "/ask", json={"question": " delay>15 "}).json()
+    first = client.post(STUDY + "/ask", json={"query": "delay > 15"}).json()
+    again = client.post(STUDY + "/ask", json={"query": " delay>15 "}).json()
     assert (first["repeated"], again["repeated"], again["charged"]) == (False, True, 0)
     assert again["value"] == first["value"]
     with opened(folder) as holdout:
@@ -109,15 +109,15 @@ def test_an_answer_is_in_the_ledger_and_free_another_time(http_client, folder):
 
 
 def test_what_one_analyst_asked_is_free_for_another_who_is_not_told_by_whom(http_client):
-    http_client(ADA).post(STUDY + "/ask", json={"question": "delay > 20"})
-    said = http_client(BOB).post(STUDY + "/ask", json={"question": "delay > 20"})
+    http_client(ADA).post(STUDY + "/ask", json={"query": "delay > 20"})
+    said = http_client(BOB).post(STUDY + "/ask", json={"query": "delay > 20"})
     assert (said.json()["repeated"], said.json()["charged"]) == (True, 0)
     assert '"ada"' not in said.text
 
 
 def test_an_analyst_sees_what_was_new_of_theirs_and_a_steward_all(http_client):
-    http_client(ADA).post(STUDY + "/ask", json={"question": "delay > 21"})
-    http_client(BOB).post(STUDY + "/ask", json={"question": "delay > 22"})
+    http_client(ADA).post(STUDY + "/ask", json={"query": "delay > 21"})
+    http_client(BOB).post(STUDY + "/ask", json={"query": "delay > 22"})
     every = {
         who: {row["asked"] for row in http_client(who).get(STUDY + "/transcript").json()["rows"]}
         for who in (ADA, BOB, STEWARD)
@@ -130,15 +130,15 @@ def test_an_analyst_sees_what_was_new_of_theirs_and_a_steward_all(http_client):
 
 def test_answers_are_listed_the_newest_first_in_their_units_and_for_nobody_else(http_client):
     root, ada = http_client(STEWARD), http_client(ADA)
-    first = root.post(STUDY + "/ask", json={"question": {"kind": "mean", "of": "delay", "low": -60, "high": 60}}).json()
-    second = ada.post(STUDY + "/ask", json={"question": "delay > 14.5"}).json()
+    first = root.post(STUDY + "/ask", json={"query": {"kind": "mean", "of": "delay", "low": -60, "high": 60}}).json()
+    second = ada.post(STUDY + "/ask", json={"query": "delay > 14.5"}).json()
     page = root.get(STUDY + "/answers", params={"limit": 1}).json()
-    assert [row["question"] for row in page["answers"]] == [second["question"]]
+    assert [row["query"] for row in page["answers"]] == [second["query"]]
     (older, *_) = root.get(STUDY + "/answers", params={"before": page["next"]}).json()["answers"]
-    assert (older["question"], older["value"], older["low"]) == (first["question"], first["value"], first["low"])
+    assert (older["query"], older["value"], older["low"]) == (first["query"], first["value"], first["low"])
     mine, others = f"{STUDY}/answers/{page['answers'][0]['sequence']}", f"{STUDY}/answers/{older['sequence']}"
-    hers = [row["question"] for row in ada.get(STUDY + "/answers").json()["answers"]]
-    assert [hers[0] == second["question"], first["question"] in hers] == [True, False]
+    hers = [row["query"] for row in ada.get(STUDY + "/answers").json()["answers"]]
+    assert [hers[0] == second["query"], first["query"] in hers] == [True, False]
     assert ada.get(mine).json()["value"] == second["value"]
     assert [ada.get(others).status_code, root.get(others).status_code] == [404, 200]
     assert ada.get(others).json()["detail"] == ada.get(f"{STUDY}/answers/{2**40}").json()["detail"].replace(
@@ -149,7 +149,7 @@ def test_answers_are_listed_the_newest_first_in_their_units_and_for_nobody_else(
 
 def test_a_transcript_is_a_file_of_a_spreadsheet_or_of_parquet(http_client):
     client = http_client(STEWARD)
-    client.post(STUDY + "/ask", json={"question": "-delay > 21", "guess": 0.2})
+    client.post(STUDY + "/ask", json={"query": "-delay > 21", "guess": 0.2})
     rows = client.get(STUDY + "/transcript").json()["rows"]
     text = client.get(STUDY + "/transcript?format=csv")
     assert text.headers["content-type"].startswith("text/csv")
@@ -160,20 +160,20 @@ def test_a_transcript_is_a_file_of_a_spreadsheet_or_of_parquet(http_client):
 
 def test_a_quote_costs_nothing(http_client, folder):
     before = head(folder)
-    price = told(http_client(ADA).post(STUDY + "/quote", json={"question": "delay > 44"}))
+    price = told(http_client(ADA).post(STUDY + "/quote", json={"query": "delay > 44"}))
     any_price = told(http_client(ADA).post(STUDY + "/quote", json={}))
-    assert (price.answered_before, any_price.question, head(folder)) == (False, None, before)
+    assert (price.answered_before, any_price.query, head(folder)) == (False, None, before)
 
 
-def test_several_questions_are_answered_in_order(http_client):
-    asked = {"questions": ["delay > 1", "delay > 2"], "guesses": [0.5, None]}
+def test_several_queries_are_answered_in_order(http_client):
+    asked = {"queries": ["delay > 1", "delay > 2"], "guesses": [0.5, None]}
     answers = http_client(STEWARD).post(STUDY + "/ask-many", json=asked).json()["answers"]
     assert [answer["shown"] for answer in answers] == ["mean of delay > 1", "mean of delay > 2"]
     assert [answer["source"] for answer in answers] == ["guess", "training"]
 
 
 def test_everything_of_a_batch_is_told_where_that_was_asked_for(http_client):
-    asked = {"questions": ["delay > 3", "delay > 4"], "guesses": [0.01, None], "reveal": "all"}
+    asked = {"queries": ["delay > 3", "delay > 4"], "guesses": [0.01, None], "reveal": "all"}
     answers = http_client(STEWARD).post(STUDY + "/ask-many", json=asked).json()["answers"]
     assert [(answer["source"], answer["charged"]) for answer in answers] == [("chosen", 0), ("chosen", 0)]
     assert http_client(STEWARD).post(STUDY + "/ask-many", json={**asked, "silent": True}).status_code == 422
@@ -182,9 +182,9 @@ def test_everything_of_a_batch_is_told_where_that_was_asked_for(http_client):
 
 def test_an_answer_that_cannot_be_paid_for_is_refused_and_costs_nothing(http_client, folder):
     with opened(folder) as holdout:
-        holdout.allot("carl", questions=0, charges=0)
+        holdout.allot("carl", queries=0, charges=0)
     before = head(folder)
-    said = http_client("analyst:carl").post(STUDY + "/ask", json={"question": "delay > 77"}).json()
+    said = http_client("analyst:carl").post(STUDY + "/ask", json={"query": "delay > 77"}).json()
     assert (said["source"], said["value"], said["charged"], head(folder)) == ("refused", None, 0, before)
 
 
@@ -199,28 +199,28 @@ def test_what_was_warned_of_comes_with_the_answer(http_client, folder, monkeypat
         return asked(self, *arguments, **named)
 
     monkeypatch.setattr(module.Holdout, "ask", warning)
-    said = http_client(ADA).post(STUDY + "/ask", json={"question": "delay > 15"}).json()
+    said = http_client(ADA).post(STUDY + "/ask", json={"query": "delay > 15"}).json()
     assert said["warnings"] == ["these rows look alike"]
 
 
 REFUSED = {
-    "no column": {"question": "dely > 15"},
-    "no question": {},
-    "another key": {"question": "delay > 15", "seed": 1},
-    "an infinite number": {"question": {"kind": "mean", "of": "delay", "low": -1e999, "high": 3}},
-    "no kind": {"question": {"kind": "nonsense", "of": "delay"}},
-    "a zero character": {"question": "delay > 1\0"},
-    "half a character": {"question": "carrier = '\ud800'"},
-    "a list": {"question": ["delay > 15"]},
-    "a guess that is text": {"question": "delay > 15", "guess": "much"},
-    "a guess beyond the range": {"question": "delay > 15", "guess": 7},
-    "very deep": {"question": json.loads("[" * 60 + "]" * 60)},
-    "a file that is not there": {"question": {"kind": "accuracy", "of": {"file": "lost"}}},
+    "no column": {"query": "dely > 15"},
+    "no query": {},
+    "another key": {"query": "delay > 15", "seed": 1},
+    "an infinite number": {"query": {"kind": "mean", "of": "delay", "low": -1e999, "high": 3}},
+    "no kind": {"query": {"kind": "nonsense", "of": "delay"}},
+    "a zero character": {"query": "delay > 1\0"},
+    "half a character": {"query": "carrier = '\ud800'"},
+    "a list": {"query": ["delay > 15"]},
+    "a guess that is text": {"query": "delay > 15", "guess": "much"},
+    "a guess beyond the range": {"query": "delay > 15", "guess": 7},
+    "very deep": {"query": json.loads("[" * 60 + "]" * 60)},
+    "a file that is not there": {"query": {"kind": "accuracy", "of": {"file": "lost"}}},
 }
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_question_that_cannot_be_asked_costs_nothing(http_client, folder, what):
+def test_a_query_that_cannot_be_asked_costs_nothing(http_client, folder, what):
     before = head(folder)
     body = json.dumps(REFUSED[what])
     response = http_client(STEWARD).post(STUDY + "/ask", content=body, headers={"content-type": "application/json"})
@@ -231,7 +231,7 @@ def test_a_question_that_cannot_be_asked_costs_nothing(http_client, folder, what
 @pytest.mark.parametrize("where", ["quote", "ask", "ask-many", "transcript"])
 def test_nobody_asks_without_a_token_or_for_another_holdout(http_client, folder, where):
     def call(client):
-        verb, body = ("GET", {}) if where == "transcript" else ("POST", {"json": {"question": "delay > 15"}})
+        verb, body = ("GET", {}) if where == "transcript" else ("POST", {"json": {"query": "delay > 15"}})
         return client.request(verb, f"{STUDY}/{where}", **body)
 
     before = head(folder)
@@ -246,7 +246,7 @@ def test_nobody_asks_without_a_token_or_for_another_holdout(http_client, folder,
 
 
 def test_an_analyst_without_an_allotment_is_told_to_ask_for_one(http_client):
-    said = http_client("analyst:zoe").post(STUDY + "/ask", json={"question": "delay > 15"})
+    said = http_client("analyst:zoe").post(STUDY + "/ask", json={"query": "delay > 15"})
     assert said.status_code == 422
     assert "ada" not in said.text
 
@@ -257,19 +257,19 @@ def predictions(order=slice(None)):
 
 
 def test_predictions_are_joined_by_their_ids_in_any_order(http_client, folder):
-    asked = {"question": {"kind": "accuracy", "of": {"file": "model"}}, "guess": 0.5}
+    asked = {"query": {"kind": "accuracy", "of": {"file": "model"}}, "guess": 0.5}
     client = http_client(STEWARD)
     first = client.post(STUDY + "/ask", **form(asked, model=predictions())).json()
     turned = client.post(STUDY + "/ask", **form(asked, model=predictions(slice(None, None, -1)))).json()
-    assert (turned["repeated"], turned["question"]) == (True, first["question"])
+    assert (turned["repeated"], turned["query"]) == (True, first["query"])
     assert left_behind(folder) == []
 
 
 def test_an_upload_without_a_guess_asks_for_one_and_spends_nothing(http_client, folder):
     before = head(folder)
-    asked = {"question": {"kind": "accuracy", "of": {"file": "model"}}}
+    asked = {"query": {"kind": "accuracy", "of": {"file": "model"}}}
     model = as_csv({"id": IDS, "late": (samples.rows(0)["delay"] > 11).astype(int)})
-    for body in (form(asked, model=model), {"json": {"question": {"kind": "accuracy", "of": [1] * 1000}}}):
+    for body in (form(asked, model=model), {"json": {"query": {"kind": "accuracy", "of": [1] * 1000}}}):
         said = http_client(STEWARD).post(STUDY + "/ask", **body)
         assert (said.status_code, head(folder), left_behind(folder)) == (422, before, [])
         assert "guess=0.8" in said.json()["detail"]
@@ -287,7 +287,7 @@ WRONG_IDS = {
 @pytest.mark.parametrize("what", WRONG_IDS)
 def test_wrong_ids_are_told_and_cost_nothing(http_client, folder, what):
     before = head(folder)
-    asked = {"question": {"kind": "accuracy", "of": {"file": "model"}}, "guess": 0.5}
+    asked = {"query": {"kind": "accuracy", "of": {"file": "model"}}, "guess": 0.5}
     response = http_client(STEWARD).post(STUDY + "/ask", **form(asked, model=WRONG_IDS[what]))
     assert (response.status_code, head(folder), left_behind(folder)) == (422, before, [])
     assert "id" in response.json()["detail"]
@@ -295,13 +295,13 @@ def test_wrong_ids_are_told_and_cost_nothing(http_client, folder, what):
 
 def test_an_analyst_who_has_predictions_for_sealed_features_has_seen_too_much(http_client, folder):
     before = head(folder)
-    asked = {"kind": "difference", "questions": [{"kind": "error", "of": {"file": "model"}}, "delay > 3"]}
+    asked = {"kind": "difference", "queries": [{"kind": "error", "of": {"file": "model"}}, "delay > 3"]}
     for body in (
-        form({"question": asked}, model=predictions()),
-        {"json": {"question": {**asked["questions"][0], "of": [1] * 1000}}},
+        form({"query": asked}, model=predictions()),
+        {"json": {"query": {**asked["queries"][0], "of": [1] * 1000}}},
     ):
         response = http_client(ADA).post(STUDY + "/ask", **body)
         assert response.status_code == 422
         assert "sealed" in response.json()["detail"]
-    rule = http_client(ADA).post(STUDY + "/quote", json={"question": {"kind": "accuracy", "of": "delay > 3"}})
+    rule = http_client(ADA).post(STUDY + "/quote", json={"query": {"kind": "accuracy", "of": "delay > 3"}})
     assert (rule.status_code, head(folder)) == (200, before)

@@ -10,7 +10,7 @@ from everhold.holdout import Holdout
 from everhold_server.principals import Role
 
 AUDIT = "/api/v1/audit"
-ASKED = {"question": "delay > 5", "guess": 0.5}
+ASKED = {"query": "delay > 5", "guess": 0.5}
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def acts(app, **wanted):
 
 def test_an_act_says_who_did_what_with_which_holdout_and_how_it_ended(app, tmp_path):
     with Holdout.open(tmp_path / "s.db", "flights") as holdout:
-        holdout.allot("ada", questions=5)
+        holdout.allot("ada", queries=5)
     text = token(app, Role.ANALYST, "ada")
     with http_client(app, text) as client:
         heard = client.post("/api/v1/holdouts/flights/ask", json=ASKED)
@@ -37,7 +37,7 @@ def test_an_act_says_who_did_what_with_which_holdout_and_how_it_ended(app, tmp_p
     assert asked == {
         "at": "2026-01-31T12:00:00+00:00", "request": heard.headers["x-request-id"], "name": "ada",
         "token": text.split("_")[1], "act": "ask", "holdout": "flights", "outcome": "guess",
-        "facts": {"status": 200, "question": heard.json()["question"]},
+        "facts": {"status": 200, "query": heard.json()["query"]},
     }  # fmt: skip
     assert (refused["act"], refused["outcome"], refused["number"]) == ("POST /api/v1/tokens", "not done", number + 1)
 

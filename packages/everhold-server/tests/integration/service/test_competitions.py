@@ -29,7 +29,7 @@ from everhold_competitions.teams import Submissions
 def http_client(tmp_path):
     seal(
         tmp_path, ids=True, allot=(), feedback="score", features="public", teams=3, submissions=4, mechanism=None,
-        allow_vacuous=True, overfits=2,
+        allow_vacuous=True, surprises=2,
     )  # fmt: skip
     with serving(tmp_path) as found:
         yield found
@@ -113,7 +113,7 @@ def test_what_cannot_be_received_costs_nothing(http_client, tmp_path, what):
     assert head(tmp_path) == before
 
 
-def test_a_holdout_that_takes_questions_takes_no_submissions(tmp_path):
+def test_a_holdout_that_takes_queries_takes_no_submissions(tmp_path):
     seal(tmp_path)
     with serving(tmp_path) as http_client:
         assert http_client(EVE).get(STUDY + "/leaderboard").status_code == 422
@@ -143,10 +143,10 @@ def test_a_guess_that_was_confirmed_is_no_score_on_any_address(http_client):
 @pytest.mark.parametrize("limit", ["submissions", "allotment"])
 def test_requests_at_the_limit_are_told_exactly_what_is_received(tmp_path, limit):
     wanted = {"feedback": "leader", "features": "public", "teams": 2, "mechanism": None, "allow_vacuous": True}
-    seal(tmp_path, ids=True, allot=(), overfits=2, submissions=2 if limit == "submissions" else 9, **wanted)
+    seal(tmp_path, ids=True, allot=(), surprises=2, submissions=2 if limit == "submissions" else 9, **wanted)
     if limit == "allotment":
         with opened(tmp_path) as holdout:
-            holdout.allot("ada", questions=2, charges=2)
+            holdout.allot("ada", queries=2, charges=2)
     truth = np.asarray(samples.rows(0)["late"])
 
     def file(seed, right):
@@ -172,7 +172,7 @@ def test_requests_at_the_limit_are_told_exactly_what_is_received(tmp_path, limit
             final = holdout._executor.ledger.head().accounts.of(Submissions).teams["ada"].final
             assert (final in leads) if leads else (final in {each["predictions"] for each in received})
             contest = holdout.competition._session()
-            assert set(contest.leaders()[1:]) <= {contest.scoring.question(each["predictions"]) for each in received}
+            assert set(contest.leaders()[1:]) <= {contest.scoring.query(each["predictions"]) for each in received}
 
 
 RULES = "Any model.\n<b>No</b> labels."

@@ -67,22 +67,22 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
     max_leaves=12,
 )
-KEYS = ("question", "questions", "guess", "guesses", "tolerance", "silent", "predictions", "team",
+KEYS = ("query", "queries", "guess", "guesses", "tolerance", "silent", "predictions", "team",
         "training", "candidate",
         "champion", "metric", "margin", "name", "challenges", "confirm", "queries", "rows", "kind", "of", "low", "high",
         "given", "file", "dependence")  # fmt: skip
-DETAILED = ("of", "low", "high", "given", "questions", "edges", "loss", "price")
+DETAILED = ("of", "low", "high", "given", "queries", "edges", "loss", "price")
 objects = st.dictionaries(st.sampled_from(KEYS), anything, max_size=5)
 asked = st.fixed_dictionaries(
     {"kind": st.sampled_from([kind.name for kind in KINDS])},
-    optional=dict.fromkeys(("of", "low", "high", "given", "questions", "edges", "loss", "price"), anything | objects),
+    optional=dict.fromkeys(("of", "low", "high", "given", "queries", "edges", "loss", "price"), anything | objects),
 )
 PLACES = ("quote", "ask", "ask-many", "submissions", "submissions/check", "gates", "gates/gate/challenges", "unseal")
 
 
 @pytest.mark.slow
 @settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-@given(place=st.sampled_from(PLACES), body=anything | objects | st.fixed_dictionaries({"question": asked | anything}))
+@given(place=st.sampled_from(PLACES), body=anything | objects | st.fixed_dictionaries({"query": asked | anything}))
 def test_no_body_makes_the_service_fail_or_charge(ada, folder, place, body):
     before = head(folder)
     content = json.dumps(body).encode("utf-8", "surrogatepass")

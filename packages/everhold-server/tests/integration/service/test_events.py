@@ -17,8 +17,8 @@ def folder(tmp_path_factory):
 def http_client(folder):
     with serving(folder) as made:
         ada, bob = made(ADA), made(BOB)
-        assert ada.post(STUDY + "/ask", json={"question": "delay > 15", "guess": 0.99}).json()["source"] == "holdout"
-        assert bob.post(STUDY + "/ask", json={"question": "delay > 20"}).json()["source"] == "training"
+        assert ada.post(STUDY + "/ask", json={"query": "delay > 15", "guess": 0.99}).json()["source"] == "holdout"
+        assert bob.post(STUDY + "/ask", json={"query": "delay > 20"}).json()["source"] == "training"
         yield made
 
 
@@ -45,14 +45,14 @@ def test_a_steward_reads_every_entry_once_with_a_cursor(http_client, folder):
 
 def test_no_event_has_a_value(http_client):
     events = feed(http_client(STEWARD))["events"]
-    assert {name for event in events for name in event} == {"sequence", "event", "at", "question", "analyst", "gate"}
+    assert {name for event in events for name in event} == {"sequence", "event", "at", "query", "analyst", "gate"}
 
 
 def test_an_analyst_reads_their_own_entries_and_allotment(http_client):
     found = feed(http_client(ADA))
     assert {event["analyst"] for event in found["events"]} == {"ada"}
     assert {count["analyst"] for count in found["remaining"]} == {"ada"}
-    assert {count["name"]: (count["left"], count["of"]) for count in found["remaining"]}["questions"] == (19, 20)
+    assert {count["name"]: (count["left"], count["of"]) for count in found["remaining"]}["queries"] == (19, 20)
     assert {count["analyst"] for count in feed(http_client(STEWARD))["remaining"]} == {None, "ada", "bob"}
 
 

@@ -19,9 +19,9 @@ def http_client(tmp_path):
 def test_members_are_listed_quoted_and_answered_for_nothing(http_client):
     (family,) = http_client(EVE).get(FAMILIES).json()["families"]
     assert (family["name"], family["declared"]) == ("ends", "at creation")
-    quoted = http_client(ADA).post(STUDY + "/quote", json={"question": "delay > 60"}).json()
+    quoted = http_client(ADA).post(STUDY + "/quote", json={"query": "delay > 60"}).json()
     assert quoted["charged_at_most"] == 0
-    answer = http_client(ADA).post(STUDY + "/ask", json={"question": "delay > 60"}).json()
+    answer = http_client(ADA).post(STUDY + "/ask", json={"query": "delay > 60"}).json()
     assert (answer["source"], answer["charged"]) == ("declared", 0)
 
 
@@ -62,7 +62,7 @@ def test_only_stewards_declare(http_client, tmp_path, who):
 
 
 def test_a_holdout_is_created_with_families(http_client):
-    wanted = {"name": "second", "declared": ENDS, "share": 0.6, "allow_vacuous": True, "again": True}
+    wanted = {"name": "second", "declared": ENDS, "share": 0.6, "allow_vacuous": True, "allow_resealing": True}
     made = http_client(STEWARD).post(
         f"{API}/holdouts", **form(wanted, part="settings", holdout=as_csv(rows(3)), training=as_csv(rows(4)))
     )

@@ -157,12 +157,12 @@ def test_an_analyst_sees_what_is_left_to_them(http_client, tmp_path):
         mine = holdout.analyst("ada").remaining
     assert http_client(ADA).get(STUDY).json()["remaining"] == mine
     assert set(http_client("analyst:zoe").get(STUDY).json()["remaining"].values()) == {0}
-    assert http_client(EVE).get(STUDY).json()["remaining"]["questions"] == 60
+    assert http_client(EVE).get(STUDY).json()["remaining"]["queries"] == 60
 
 
 def test_examples_can_be_asked(http_client):
     said = http_client(ADA).get(STUDY).json()
     assert said["examples"]
     for example in said["examples"]:
-        question = {"kind": "mean", "of": example.pop("question"), **{k: v for k, v in example.items() if k != "guess"}}
-        assert http_client(ADA).post(STUDY + "/quote", json={"question": question}).status_code == 200
+        query = {"kind": "mean", "of": example.pop("query"), **{k: v for k, v in example.items() if k != "guess"}}
+        assert http_client(ADA).post(STUDY + "/quote", json={"query": query}).status_code == 200

@@ -30,8 +30,8 @@ def client(tmp_path_factory):
 
 
 def test_a_plan_is_that_of_the_library(client):
-    told = client.post(API + "/plan", json={"queries": 50, "rows": 20_000, "overfits": 2}).json()
-    here = eh.plan(queries=50, rows=20_000, overfits=2)
+    told = client.post(API + "/plan", json={"queries": 50, "rows": 20_000, "surprises": 2}).json()
+    here = eh.plan(queries=50, rows=20_000, surprises=2)
     assert {line["mechanism"]: line["radius"] for line in told["lines"]} == {
         line.mechanism: line.radius for line in here.lines
     }
@@ -39,7 +39,7 @@ def test_a_plan_is_that_of_the_library(client):
 
 
 def test_dependence_is_plain_data(client):
-    wanted = {"queries": 50, "rows": 2_000, "overfits": 2, "dependence": {"kind": "groups", "sizes": [5] * 400}}
+    wanted = {"queries": 50, "rows": 2_000, "surprises": 2, "dependence": {"kind": "groups", "sizes": [5] * 400}}
     assert client.post(API + "/plan", json=wanted).status_code == 200
 
 
@@ -57,7 +57,7 @@ def test_a_plan_is_made_once(client, monkeypatch):
     asked = []
     answer = planners._Worker.answer
     monkeypatch.setattr(planners._Worker, "answer", lambda *line: asked.append(line) or answer(*line))
-    wanted = {"queries": 51, "rows": 20_001, "overfits": 2}
+    wanted = {"queries": 51, "rows": 20_001, "surprises": 2}
     assert client.post(API + "/plan", json=wanted).json() == client.post(API + "/plan", json=wanted).json()
     assert len(asked) == 1
 

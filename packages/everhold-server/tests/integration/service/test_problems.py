@@ -30,7 +30,7 @@ def kept_busy(app, name="study"):
 
 
 def ask(client, **more):
-    return client.post(STUDY + "/ask", json={"question": "delay > 15"}, **more)
+    return client.post(STUDY + "/ask", json={"query": "delay > 15"}, **more)
 
 
 def said_to_come_again(said):
@@ -40,7 +40,7 @@ def said_to_come_again(said):
 
 def test_a_busy_ledger_says_when_to_come_again(http_client, tmp_path):
     ada = http_client(ADA)
-    assert ada.post(STUDY + "/ask", json={"question": "delay > 1"}).status_code == 200
+    assert ada.post(STUDY + "/ask", json={"query": "delay > 1"}).status_code == 200
     before = head(tmp_path)
     with kept_busy(http_client.app):
         said = ask(ada)

@@ -120,11 +120,11 @@ def test_the_client_appends_asks_as_of_and_over_time(tmp_path, monkeypatch):
 
 def test_an_analyst_asks_over_time_from_the_allotment(http_client):
     append(http_client(STEWARD))
-    said = http_client(ADA).post(STUDY + "/over-time", json={"question": "delay > 15"})
+    said = http_client(ADA).post(STUDY + "/over-time", json={"query": "delay > 15"})
     assert [row["window"] for row in said.json()["rows"]] == ["at creation", "arrival 1"]
-    left = http_client(ADA).get(STUDY).json()["remaining"]["questions"]
+    left = http_client(ADA).get(STUDY).json()["remaining"]["queries"]
     assert left == 18
-    assert http_client(EVE).post(STUDY + "/over-time", json={"question": "delay > 15"}).status_code == 403
+    assert http_client(EVE).post(STUDY + "/over-time", json={"query": "delay > 15"}).status_code == 403
 
 
 def test_drift_is_charged_to_the_analyst_and_proved_over_http(http_client, tmp_path):
@@ -142,7 +142,7 @@ def test_drift_is_charged_to_the_analyst_and_proved_over_http(http_client, tmp_p
     said = ada.post(STUDY + "/drift", json={"columns": ["delay"], "also": ["delay > 40"]})
     assert said.status_code == 200, said.text
     assert [row["changed"] for row in said.json()["rows"]] == [False, False]
-    assert ada.get(STUDY).json()["remaining"]["questions"] == 20 - 4
+    assert ada.get(STUDY).json()["remaining"]["queries"] == 20 - 4
     assert ada.post(STUDY + "/drift", json={"columns": ["delay"], "also": ["delay > 40"]}).json() == said.json()
 
 
@@ -184,7 +184,7 @@ def test_the_client_and_the_command_line_retire_rows(tmp_path, monkeypatch):
 def test_stewards_open_old_rows_and_hear_the_same_again(http_client, tmp_path):
     steward = http_client(STEWARD)
     for late in (10, 20):  # surprises, so that a tree opens
-        steward.post(STUDY + "/ask", json={"question": f"delay > {late}", "guess": 0.97})
+        steward.post(STUDY + "/ask", json={"query": f"delay > {late}", "guess": 0.97})
     append(steward)
     before = head(tmp_path)
     for who, wanted, status in ((ADA, 1, 403), (EVE, 1, 403), (STEWARD, 5, 422), (STEWARD, 0, 422)):

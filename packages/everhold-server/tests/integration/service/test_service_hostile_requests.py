@@ -59,14 +59,15 @@ def rows(seed):
 
 def sealed(folder):
     """A study of ada and bob, and a holdout that none of them may see."""
-    wanted = {"label": "late", "row_id": "id", "mechanism": "guess_and_check", "queries": 100, "overfits": 5}
+    wanted = {"label": "late", "row_id": "id", "mechanism": "guess_and_check", "queries": 100, "surprises": 5}
     for name, analysts in {"study": ("ada", "bob"), OTHERS[1]: (OTHERS[0],)}.items():
         made = Holdout.create(
-            storage(folder), name, holdout=rows(0), training=rows(1), **settings_from({**wanted, "again": True})
+            storage(folder), name, holdout=rows(0), training=rows(1),
+            **settings_from({**wanted, "allow_resealing": True}),
         )  # fmt: skip
         with made:
             for analyst in analysts:
-                made.allot(analyst, questions=20, charges=1)
+                made.allot(analyst, queries=20, charges=1)
 
 
 @pytest.fixture(scope="module")
@@ -118,12 +119,12 @@ VALUES = (
     "a" * 5_000, "delay > 15", "delay >", "'" * 999, f"kind = '{SECRET}'", "((((" * 300, "{{7*7}}", "<script>", "%00",
     "\u202eada", [], {}, [[[[]]]], {"file": "predictions"}, {"kind": "mean", "of": "delay", "low": 0, "high": 1},
     {"kind": "statistic", "of": "__import__('os')"},
-    {"kind": "choose", "of": "highest", "questions": ["delay > 1"] * 500},
+    {"kind": "choose", "of": "highest", "queries": ["delay > 1"] * 500},
     {"kind": "histogram", "of": "delay", "edges": list(range(10_000))}, {"kind": "groups", "sizes": [1] * 1_000},
 )  # fmt: skip
 NAMES = (
-    "question", "questions", "guess", "tolerance", "silent", "predictions", "training", "candidate", "champion", "team",
-    "name", "role", "holdouts", "allotments", "days", "queries", "rows", "overfits", "confirm", "url", "events",
+    "query", "queries", "guess", "tolerance", "silent", "predictions", "training", "candidate", "champion", "team",
+    "name", "role", "holdouts", "allotments", "days", "queries", "rows", "surprises", "confirm", "url", "events",
     "token",
     "holdout", "settings", "csrf", "kind", "of", "metric", "margin", "signature", "jsonrpc", "method", "params", "id",
 )  # fmt: skip
@@ -243,7 +244,7 @@ def test_forged_old_and_other_peoples_cookies_let_nobody_in(app, client, folder)
     assert client.post("/logout", headers={"x-csrf-token": csrf_of(first)}).status_code == 303
     second = cookies_of(client, text)["everhold"]
     client.cookies.clear()
-    asked = {"question": "delay > 15"}
+    asked = {"query": "delay > 15"}
     forged = (
         first,
         second[:-1],

@@ -27,13 +27,13 @@ HEADERS = {
 def app(tmp_path):
     storage = seal(tmp_path, "flights", "trains")
     with Holdout.open(storage, "flights") as holdout:
-        holdout.allot("agent", questions=2, charges=1)
+        holdout.allot("agent", queries=2, charges=1)
     return make(storage)
 
 
 def test_an_agent_is_not_told_what_others_may_spend(app, tmp_path):
     with Holdout.open(tmp_path / "s.db", "flights") as holdout:
-        holdout.allot("somebody else", questions=3, charges=1)
+        holdout.allot("somebody else", queries=3, charges=1)
     with http_client(app, token(app, Role.ANALYST, "agent")) as client:
         for name in ("status", "describe", "quote"):
             told = asked(client, call=calling(name))
@@ -55,11 +55,11 @@ def test_an_agent_asks_as_the_analyst_of_its_token(app):
     with http_client(app, token(app, Role.ANALYST, "agent")) as client:
         assert len(asked(client).json()["result"]["tools"]) == 6
         status = asked(client, call=calling("status")).json()["result"]["structuredContent"]
-        assert status["left"] == {"questions": 2, "overfits": 1}
-        told = asked(client, call=calling("ask", question="delay > 15", guess=0.37)).json()["result"]
-        assert told["structuredContent"]["left"]["questions"] == 1
+        assert status["left"] == {"queries": 2, "surprises": 1}
+        told = asked(client, call=calling("ask", query="delay > 15", guess=0.37)).json()["result"]
+        assert told["structuredContent"]["left"]["queries"] == 1
     with http_client(app, token(app)) as steward:
-        assert asked(steward, call=calling("status")).json()["result"]["structuredContent"]["left"]["questions"] == 99
+        assert asked(steward, call=calling("status")).json()["result"]["structuredContent"]["left"]["queries"] == 99
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_the_sdks_client_asks_and_is_refused_with_a_wrong_token(app):
         async with httpx.AsyncClient(headers=headers) as http:
             transport = streamable_http_client(f"http://127.0.0.1:{port}/mcp/flights", http_client=http)
             async with Client(transport) as client:
-                return (await client.call_tool("ask", {"question": "delay > 15", "guess": 0.37})).structured_content
+                return (await client.call_tool("ask", {"query": "delay > 15", "guess": 0.37})).structured_content
 
     with listening(app) as port:
         assert anyio.run(agent, port, token(app, Role.ANALYST, "agent"))["source"] in ("guess", "holdout")

@@ -7,7 +7,7 @@ def test_requests_and_asks_are_counted_under_routes_and_no_names(tmp_path):
     app = make(seal(tmp_path, "flights"))
     text = token(app, name="grace-hopper")
     with http_client(app, text) as client:
-        client.post("/api/v1/holdouts/flights/ask", json={"question": "delay > 5", "guess": 0.5})
+        client.post("/api/v1/holdouts/flights/ask", json={"query": "delay > 5", "guess": 0.5})
         client.get("/secret-path-of-a-client")
         client.request("MAKEUP", "/healthz")
         told = client.get("/metrics").text

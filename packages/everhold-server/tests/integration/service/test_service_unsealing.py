@@ -11,7 +11,7 @@ def http_client(tmp_path):
     seal(tmp_path)
     seal(tmp_path, "other", allot=())
     with serving(tmp_path) as found:
-        found(ADA).post(STUDY + "/ask", json={"question": "delay > 15"})
+        found(ADA).post(STUDY + "/ask", json={"query": "delay > 15"})
         yield found
 
 
@@ -21,7 +21,7 @@ def test_what_loses_its_promise_is_told_before_and_warned_of(http_client):
     told = http_client(STEWARD).post(STUDY + "/unseal", json={"confirm": "study"}).json()
     assert told["rows"][0]["sealed"] is not None
     assert any("'other'" in warning for warning in told["warnings"])
-    said = http_client(ADA).post(STUDY + "/ask", json={"question": "delay > 99"})
+    said = http_client(ADA).post(STUDY + "/ask", json={"query": "delay > 99"})
     assert said.status_code == 422
 
 

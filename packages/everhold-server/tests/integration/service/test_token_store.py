@@ -152,6 +152,6 @@ def test_what_cannot_be_a_token(token_store, wanted):
     assert token_store.all() == []
 
 
-def test_a_name_is_refused_as_a_question_would_be(token_store):
+def test_a_name_is_refused_as_a_query_would_be(token_store):
     with pytest.raises(QueryRejected):
         token_store.make(Role.ANALYST, "", by="test")

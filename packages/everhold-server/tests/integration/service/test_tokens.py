@@ -48,20 +48,20 @@ def test_a_token_is_made_told_once_used_and_taken_back(app):
 
 def test_a_token_is_made_together_with_its_allotment(app):
     with http_client(app, token(app)) as steward:
-        made = steward.post(TOKENS, json=wanted(allotments={"flights": {"questions": 3, "charges": 1}}))
+        made = steward.post(TOKENS, json=wanted(allotments={"flights": {"queries": 3, "charges": 1}}))
     assert made.status_code == 201
     with Holdout.open(app.state.storage, "flights") as holdout:
-        assert holdout.analyst("ada").remaining == {"questions": 3, "overfits": 1}
+        assert holdout.analyst("ada").remaining == {"queries": 3, "surprises": 1}
 
 
 @pytest.mark.parametrize(
     ("others", "code"),
     [
-        ({"allotments": {"trains": {"questions": 3}}}, 422),  # the token does not reach it
-        ({"role": "viewer", "allotments": {"flights": {"questions": 3}}}, 422),
-        ({"allotments": {"flights": {"questions": -1}}}, 422),
-        ({"allotments": {"flights": {"questions": 10**30}}}, 422),
-        ({"holdouts": None, "allotments": {"none": {"questions": 1}}}, 404),
+        ({"allotments": {"trains": {"queries": 3}}}, 422),  # the token does not reach it
+        ({"role": "viewer", "allotments": {"flights": {"queries": 3}}}, 422),
+        ({"allotments": {"flights": {"queries": -1}}}, 422),
+        ({"allotments": {"flights": {"queries": 10**30}}}, 422),
+        ({"holdouts": None, "allotments": {"none": {"queries": 1}}}, 404),
         ({"role": "root"}, 422),
         ({"days": 0}, 422),
         ({"name": "\n"}, 422),
@@ -92,7 +92,7 @@ def test_a_steward_of_one_holdout_cannot_reach_another(app):
             identifier = text.split("_")[1]
             assert steward.delete(f"{TOKENS}/{identifier}").status_code == 404
             assert app.state.token_store.find(identifier).revoked is None
-        no_such = steward.post(TOKENS, json=wanted(holdouts=["flights"], allotments={"trains": {"questions": 1}}))
+        no_such = steward.post(TOKENS, json=wanted(holdouts=["flights"], allotments={"trains": {"queries": 1}}))
         assert no_such.status_code == 422
 
 

@@ -15,7 +15,7 @@ from service_samples import ADA, EVE, IDS, STEWARD, STUDY, as_csv, form, head, l
 
 from everhold_server import uploads as module
 
-ASKED = {"question": {"kind": "accuracy", "of": {"file": "model"}}, "guess": 0.5}
+ASKED = {"query": {"kind": "accuracy", "of": {"file": "model"}}, "guess": 0.5}
 TABLE = pyarrow.table({"id": IDS, "late": [1] * 1000})
 
 
@@ -148,7 +148,7 @@ BODIES = {
     "very many parts": (413, multipart([(disposition(b"a%d" % number, FILE), b"x") for number in range(100)])),
     "a very long header": (400, multipart([(disposition(b"a") + b"x" * 10_000, b"x")])),
     "no JSON": (422, multipart([(disposition(b"request"), b"{")])),
-    "JSON that is no text": (422, multipart([(disposition(b"request"), b'{"question": "\xff"}')])),
+    "JSON that is no text": (422, multipart([(disposition(b"request"), b'{"query": "\xff"}')])),
     "JSON without end": (422, multipart([(disposition(b"request"), b"[" * 100_000)])),
     "an empty form": (422, multipart([(disposition(b"other"), b"x")])),
 }
@@ -177,7 +177,7 @@ def test_a_body_that_is_too_large_ends_there(http_client, folder):
     start = multipart([], end=b"\r\n") + disposition(b"a", FILE) + b"\r\n\r\n"
     response = http_client(STEWARD).post(STUDY + "/ask", content=iter([start, *chunks]), headers=kind)
     assert (response.status_code, left_behind(folder)) == (413, [])
-    long = b'{"question": "' + b" " * module.MOST_DOCUMENT + b'"}'
+    long = b'{"query": "' + b" " * module.MOST_DOCUMENT + b'"}'
     response = http_client(STEWARD).post(STUDY + "/ask", content=long, headers={"content-type": "application/json"})
     assert response.status_code == 413
 
@@ -189,7 +189,7 @@ def test_nothing_is_read_of_who_may_not_send_it(http_client, monkeypatch):
 
 
 def test_a_file_may_hold_the_document(http_client):
-    files = {"request": ("a.json", b'{"question": "delay > 15"}')}
+    files = {"request": ("a.json", b'{"query": "delay > 15"}')}
     assert http_client(ADA).post(STUDY + "/quote", files=files).status_code == 200
 
 

@@ -32,7 +32,7 @@ def as_json(client, address, body):
 
 def test_a_document_of_one_mebibyte_is_the_largest(http_client, folder):
     before = head(folder)
-    large = b'{"question": "' + b" " * 2**20 + b'"}'
+    large = b'{"query": "' + b" " * 2**20 + b'"}'
     for address in (QUOTE, ASK, f"{API}/plan", f"{STUDY}/ask-many"):
         said = as_json(http_client(ADA), address, large)
         assert (said.status_code, said.json()["most"]) == (413, 2**20), said.text
@@ -42,14 +42,14 @@ def test_a_document_of_one_mebibyte_is_the_largest(http_client, folder):
 @pytest.mark.parametrize("item", ["{}", "[]", "1"])
 def test_values_are_counted_before_they_become_objects(http_client, monkeypatch, item):
     monkeypatch.setattr(uploads.RequestValidationError, "__init__", None)  # nothing is validated
-    body = ('{"question": [' + ",".join([item] * uploads.MOST_VALUES) + "]}").encode()
+    body = ('{"query": [' + ",".join([item] * uploads.MOST_VALUES) + "]}").encode()
     said = as_json(http_client(ADA), QUOTE, body)
     assert (said.status_code, said.json()["most"]) == (413, uploads.MOST_VALUES)
     assert "send predictions as a file" in said.json()["detail"]
 
 
 def test_values_of_a_part_of_a_form_are_counted(http_client):
-    body = json.dumps({"question": [[]] * uploads.MOST_VALUES})
+    body = json.dumps({"query": [[]] * uploads.MOST_VALUES})
     for parts in ({"data": {"request": body}}, {"files": {"request": ("a", body)}}):
         said = http_client(ADA).post(QUOTE, **parts, **({} if "files" in parts else {"files": {"x": ("a", b"1")}}))
         assert said.status_code == 413, said.text
@@ -67,18 +67,18 @@ def test_expressions_of_a_quote_are_limited_together(http_client, folder):
     before = head(folder)
     each = [f"{LONG} or delay > {number}" for number in range(1_000)]
     begun = time.process_time()
-    said = http_client(STEWARD).post(QUOTE, json={"question": {"kind": "choose", "of": "highest", "questions": each}})
+    said = http_client(STEWARD).post(QUOTE, json={"query": {"kind": "choose", "of": "highest", "queries": each}})
     assert said.status_code == 422
     assert "expected at most 100,000" in said.json()["detail"]
     assert time.process_time() - begun < 5.0
-    many = http_client(STEWARD).post(f"{STUDY}/ask-many", json={"questions": each})
+    many = http_client(STEWARD).post(f"{STUDY}/ask-many", json={"queries": each})
     assert "expected at most 400,000" in many.json()["detail"]
     assert head(folder) == before
 
 
 def test_predictions_are_no_expressions(http_client):
     labels = {f"a row with a long name {number:05d}": "a class with a long name" for number in range(9_000)}
-    said = http_client(STEWARD).post(QUOTE, json={"question": {"kind": "accuracy", "of": labels}})
+    said = http_client(STEWARD).post(QUOTE, json={"query": {"kind": "accuracy", "of": labels}})
     assert "too long" not in said.text
 
 
@@ -99,7 +99,7 @@ import resource, sys
 from everhold_server.api.asking import Quoted
 from everhold_server.uploads import MOST_VALUES, _document
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-_document(Quoted, b'{"question": [' + b"{}," * (MOST_VALUES // 2 - 10) + b"{}]}")
+_document(Quoted, b'{"query": [' + b"{}," * (MOST_VALUES // 2 - 10) + b"{}]}")
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 

@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 import pytest
-from wire_samples import LABELS, WITHOUT_NOISE, create, questions
+from wire_samples import LABELS, WITHOUT_NOISE, create, queries
 
 import everhold as eh
 from everhold.display import Facts
@@ -62,13 +62,13 @@ def test_two_answers_that_differ_are_not_the_same(holdout):
 
 
 @pytest.mark.parametrize("kind", [kind.name for kind in KINDS if kind.form is not Form.CODE])
-def test_the_answer_to_every_kind_of_question_arrives(kind, holdout, without_noise):
+def test_the_answer_to_every_kind_of_query_arrives(kind, holdout, without_noise):
     holdout = without_noise if kind in WITHOUT_NOISE else holdout
-    asked = [question for question in questions()[kind] if getattr(question, "tolerance", None) is None]
-    for question in asked[:1]:
-        check(holdout.quote(question))
-        check(holdout.ask(question))
-        check(holdout.ask(question))
+    asked = [query for query in queries()[kind] if getattr(query, "tolerance", None) is None]
+    for query in asked[:1]:
+        check(holdout.quote(query))
+        check(holdout.ask(query))
+        check(holdout.ask(query))
 
 
 def test_the_answers_to_code_arrive(holdout):
@@ -86,7 +86,7 @@ def test_refused_answers_arrive(tmp_path):
 
 
 def test_everything_else_that_a_holdout_tells_arrives(holdout):
-    holdout.allot("mia", questions=3)
+    holdout.allot("mia", queries=3)
     answer = holdout.analyst("mia").ask("x > 0.25")
     assert travelled(answer).analyst == "mia"
     for result in (
@@ -101,13 +101,13 @@ def test_everything_else_that_a_holdout_tells_arrives(holdout):
     told_all = {"classes": ("A", 2.0), "categories": {"arm": ("A", "B"), "x": (1.0, math.inf)}, "stratified": "y"}
     for schema in (holdout.schema, replace(holdout.schema, **told_all, whole_groups=("arm",))):
         assert same(schema, travelled(schema))
-    assert travelled(holdout.allot("mia", questions=4)).questions == 4
+    assert travelled(holdout.allot("mia", queries=4)).queries == 4
     certificate = holdout.certificate()  # says the second in which it was issued
     assert travelled(certificate).to_dict() == certificate.to_dict()
 
 
 def test_gates_and_silent_answers_arrive(tmp_path):
-    with create(tmp_path, mechanism="guess_and_check", overfits=2) as holdout:
+    with create(tmp_path, mechanism="guess_and_check", surprises=2) as holdout:
         gate = holdout.gate("accuracy", champion="x > 5")
         check(gate.challenge("x > 0.1"))
         check(gate.status())

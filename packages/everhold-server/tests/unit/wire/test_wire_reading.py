@@ -4,15 +4,15 @@ from importlib.metadata import EntryPoint
 
 import jsonschema
 import pytest
-from wire_samples import questions
+from wire_samples import queries
 
 from everhold import extensions
 from everhold.errors import QueryRejected
 from everhold.queries import KINDS, Detail, Form, Kind
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
-from everhold_server.wire.questions import written
-from everhold_server.wire.reading import query_schemas, question_from
+from everhold_server.wire.queries import written
+from everhold_server.wire.reading import query_from, query_schemas
 
 SCHEMA = Schema(9, 0, {"x": ColumnKind.NUMBER, "y": ColumnKind.NUMBER}, "y", "binary", None)
 
@@ -28,10 +28,10 @@ def test_the_union_has_every_kind_but_those_that_run_code():
     assert set(mapping) == {kind.name for kind in KINDS if kind.form is not Form.CODE}
 
 
-@pytest.mark.parametrize("kind", questions())
+@pytest.mark.parametrize("kind", queries())
 def test_what_travels_fits_its_schema(kind):
-    for question in questions()[kind]:
-        validator().validate(written(question)[0])
+    for query in queries()[kind]:
+        validator().validate(written(query)[0])
 
 
 @pytest.mark.parametrize("told", [
@@ -41,7 +41,7 @@ def test_what_travels_fits_its_schema(kind):
 def test_what_is_refused_does_not_fit(told):
     assert not validator().is_valid(told)
     with pytest.raises(QueryRejected):
-        question_from(told, SCHEMA)
+        query_from(told, SCHEMA)
 
 
 def halved(of, *, by=2):
@@ -60,7 +60,7 @@ def test_a_kind_of_an_extension_is_read_and_documented(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setitem(extensions.installed(group), "halved", point)
         assert "divisor" in query_schemas()["HalvedQuery"]["properties"]
-        asked = question_from({"kind": "halved", "of": "x", "divisor": 4}, SCHEMA)
+        asked = query_from({"kind": "halved", "of": "x", "divisor": 4}, SCHEMA)
         assert str(asked.spec().of) == "(x) / 4"
     KINDS.extensions._loaded.pop("halved")
     assert "HalvedQuery" not in query_schemas()

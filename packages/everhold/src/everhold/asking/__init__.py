@@ -1,1 +1,1 @@
-"""The way of a question, from the analyst to the answer."""
+"""The way of a query, from the analyst to the answer."""

@@ -16,7 +16,7 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import ACT, ANALYST, MOST, Accounts, Allotment
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import State
-from everhold.queries.question import digest
+from everhold.queries.query import digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class Allotments(Display):
     Attributes:
         parts: One for each analyst, in the order of their first allotment.
         not_allotted: What is left of the budget beyond all that analysts may still spend, by name.
-        acts: The steward's acts in order: sequence, asked_at, analyst, questions, charges.
+        acts: The steward's acts in order: sequence, asked_at, analyst, queries, charges.
     """
 
     parts: Sequence[Allotment]
@@ -56,18 +56,18 @@ class Allotments(Display):
         return {"allotments": self.to_rows(), "not_allotted": dict(self.not_allotted), "acts": acts}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each analyst: analyst, asked, questions (its limit), charged, charges (its limit)."""
+        """One row for each analyst: analyst, asked, queries (its limit), charged, charges (its limit)."""
         return [part.to_dict() for part in self.parts]
 
 
-def allot(executor: QueryExecutor, analyst: str, *, questions: int, charges: int | None) -> Allotment:
+def allot(executor: QueryExecutor, analyst: str, *, queries: int, charges: int | None) -> Allotment:
     """See `everhold.Holdout.allot`."""
     if executor.analyst is not None:
         raise QueryRejected(
             "an analyst cannot allot; expected the holdout itself, as the steward opens it; nothing was changed"
         )
     analyst = checked_name(analyst)
-    most, charges = _checked_limits(questions, charges, executor.mechanism)
+    most, charges = _checked_limits(queries, charges, executor.mechanism)
 
     def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
         accounts = Accounts.from_state(data)
@@ -89,7 +89,7 @@ def allotments_of(executor: QueryExecutor) -> Allotments:
     head = executor.ledger.head()
     acts = [
         {"sequence": entry.sequence, "asked_at": entry.asked_at,
-         **{name: entry.description[name] for name in (ANALYST, "questions", "charges")}}
+         **{name: entry.description[name] for name in (ANALYST, "queries", "charges")}}
         for entry in all_entries(executor.ledger, head.sequence) if entry.answer["source"] == ACT
     ]  # fmt: skip
     accounts = Accounts.from_state(head.state)
@@ -97,9 +97,9 @@ def allotments_of(executor: QueryExecutor) -> Allotments:
     return Allotments(tuple(accounts.parts.values()), {name: max(count, 0) for name, count in left.items()}, acts)
 
 
-def _checked_limits(questions: int, charges: int | None, mechanism: Mechanism) -> tuple[int, int]:
-    """Both limits as plain whole numbers; without one, charges pay for as many questions at the planned price."""
-    most = _limit("questions", questions)
+def _checked_limits(queries: int, charges: int | None, mechanism: Mechanism) -> tuple[int, int]:
+    """Both limits as plain whole numbers; without one, charges pay for as many queries at the planned price."""
+    most = _limit("queries", queries)
     planned = max(mechanism.quote(State()).charged_at_most, 1)
     return most, min(most * planned, MOST) if charges is None else _limit("charges", charges)
 
@@ -114,22 +114,22 @@ def _limit(what: str, value: int) -> int:
     return number
 
 
-def _act_of(analyst: str, questions: int, charges: int) -> EntryDraft:
+def _act_of(analyst: str, queries: int, charges: int) -> EntryDraft:
     """A steward's act as an entry of the ledger; no two of them are the same."""
-    limits = {"questions": questions, "charges": charges}
+    limits = {"queries": queries, "charges": charges}
     public = {"kind": ACT, ANALYST: analyst, **limits, "act": secrets.token_hex(16)}
     return EntryDraft(digest(public), {**public, "shown": f"allotment for {analyst!r}"})
 
 
-def _set_limits(accounts: Accounts, analyst: str, questions: int, charges: int) -> bool:
+def _set_limits(accounts: Accounts, analyst: str, queries: int, charges: int) -> bool:
     """Set the limits of an analyst; returns whether that changes anything."""
     before = accounts.parts.get(analyst)
-    if before is not None and (before.questions, before.charges) == (questions, charges):
+    if before is not None and (before.queries, before.charges) == (queries, charges):
         return False
     if before is None:
         refuse_look_alikes(analyst, accounts.parts, of="analyst")
     try:
-        accounts.allot(analyst, questions, charges)
+        accounts.allot(analyst, queries, charges)
     except ValueError as fault:
         raise QueryRejected(f"{fault}; expected limits of at least that much; nothing was changed") from None
     return True
@@ -138,7 +138,7 @@ def _set_limits(accounts: Accounts, analyst: str, questions: int, charges: int) 
 def _warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> None:
     """Warn if analysts were promised more than there is: then it is first come, first served."""
     beyond = _beyond(accounts, mechanism, state)
-    missing = ["surprises" if name == "overfits" else name for name, count in beyond.items() if count < 0]
+    missing = ["surprises" if name == "surprises" else name for name, count in beyond.items() if count < 0]
     if missing:
         warn_caller(EverholdWarning(
             f"what analysts may still spend adds up to more {' and '.join(missing)} than are left in the budget; it is "
@@ -150,7 +150,7 @@ def _beyond(accounts: Accounts, mechanism: Mechanism, state: State) -> dict[str,
     """Budget left in the whole minus all that analysts may still spend, by name."""
     whole, parts = mechanism.remaining(state), accounts.parts.values()
     owed = {
-        "questions": sum(part.questions - part.asked for part in parts),
+        "queries": sum(part.queries - part.asked for part in parts),
         "charges": sum(part.charges - part.charged for part in parts),
     }
-    return {name: count - owed["questions" if name == "questions" else "charges"] for name, count in whole.items()}
+    return {name: count - owed["queries" if name == "queries" else "charges"] for name, count in whole.items()}

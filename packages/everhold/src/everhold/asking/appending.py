@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
-from everhold.asking.growth import Growth, arrival_question, latest_until, one_series, table_of_rows
+from everhold.asking.growth import Growth, arrival_query, latest_until, one_series, table_of_rows
 from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
 from everhold.dependence import Groups, Independent
 from everhold.display import Display
@@ -27,7 +27,7 @@ from everhold.ledger.open_challenges import OpenChallenges
 from everhold.mechanisms import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, opens
-from everhold.queries.question import digest
+from everhold.queries.query import digest
 from everhold.sealing.arriving import EarlierFiles, arriving, known_rows, remove_orphans, rows_file, seal_arrival
 from everhold.sealing.configuration import FAMILIES_GROW, GROWS, LARGEST_GROUP, recorded_extensions
 from everhold.sealing.resealing import arrived_elsewhere
@@ -251,7 +251,7 @@ def _append(
         _check_elsewhere(growth, folder, number, files)
         before, tree = _next(growth.best()), _recorded(growth, number, files, until=until)
     except BaseException:
-        if growth.first.ledger.find(arrival_question(number)) is None:
+        if growth.first.ledger.find(arrival_query(number)) is None:
             remove_orphans(folder, arrivals=growth.account.arrivals)
         raise
     return _result(growth, files, before=before, tree=tree)
@@ -327,7 +327,7 @@ def _record(
         **({"groups": [list(pair) for pair in files.groups]} if files.groups else {}),
     }  # fmt: skip
     shown = f"arrival {number}: {files.rows:,} rows" + (f" until {until}" if until else "")
-    draft = EntryDraft(arrival_question(number), {**public, "shown": shown})
+    draft = EntryDraft(arrival_query(number), {**public, "shown": shown})
     with growth.first.ledger.transaction([draft]) as transaction:
         if arrived(transaction.state) != growth.changes:
             raise RowsArrived(_MEANWHILE)

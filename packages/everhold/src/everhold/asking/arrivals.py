@@ -86,7 +86,7 @@ class HoldoutArrivals(HoldoutAccessor):
         remaining = best.remaining(head.state)
         return {
             "rows": growth.rows.ever - growth.rows.retired_rows, "training_rows": growth.rows.training_rows,
-            "questions_asked": growth.state().asked, "questions_left": remaining["questions"], "remaining": remaining,
+            "queries_asked": growth.state().asked, "queries_left": remaining["queries"], "remaining": remaining,
             "outlook": best.mechanism.outlook(best.state_from(head.state)),
             "arrivals": {
                 "number": account.arrivals, "rows": account.rows, "training_rows": account.training_rows,
@@ -137,7 +137,7 @@ def _outlooks(growth: Growth) -> list[dict[str, Any]]:
         counted = since(state, tree.before)
         found.append({
             "tree": tree.number, "since_arrival": tree.arrival, "rows": executor.schema.rows,
-            "questions": counted.asked, "surprises": counted.charged,
+            "queries": counted.asked, "surprises": counted.charged,
             "within": radius_of(cast("GuessAndCheck", executor.mechanism), counted),
         })  # fmt: skip
     return found

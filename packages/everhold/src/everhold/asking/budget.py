@@ -1,7 +1,7 @@
 """Parts of the budget for named analysts: who may be named, how limits are set, and how they are kept.
 
 One ledger, one transcript and one promise remain: an allotment limits spending and changes no interval. Whether a
-question is affordable is decided by what is public, its price at most and what was charged before, so a refusal tells
+query is affordable is decided by what is public, its price at most and what was charged before, so a refusal tells
 nothing about the sealed rows, is decided before anybody looks at them, and is not recorded. The steward is an analyst
 whose part is the whole. The decision that counts falls inside the ledger's transaction.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.mechanisms import Mechanism
-    from everhold.queries.question import Pricing
+    from everhold.queries.query import Pricing
 
 __all__ = [
     "SPENT",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 SPENT = (
-    "what is left of the allotment, or of the whole budget, may not pay for the question, so it was refused; "
+    "what is left of the allotment, or of the whole budget, may not pay for the query, so it was refused; "
     "nothing was charged; ask the steward for a larger allotment, or ask something cheaper"
 )
 
@@ -48,7 +48,7 @@ _LOOK_ALIKES = str.maketrans(
 )  # Cyrillic, then Greek letters that pass for Latin ones
 
 
-_WHOLE = Allotment("", questions=MOST, charges=MOST)  # what the steward may spend: the budget itself is the limit
+_WHOLE = Allotment("", queries=MOST, charges=MOST)  # what the steward may spend: the budget itself is the limit
 
 
 _FORMULA = ("=", "+", "-", "@")
@@ -138,10 +138,10 @@ def warn_of_last_surprises(
 
 
 def _of_allotment(part: Allotment) -> str | None:
-    left, questions = part.charges - part.charged, part.questions - part.asked
-    if left > 1 or questions <= left:
+    left, queries = part.charges - part.charged, part.queries - part.asked
+    if left > 1 or queries <= left:
         return None
-    unused = f"{questions:,} question{'s' * (questions != 1)}"
+    unused = f"{queries:,} query{'s' * (queries != 1)}"
     if left:
         return (
             f"One surprise of the allotment of {part.analyst!r} is left for {unused}. Pass a guess that you are sure "
@@ -156,7 +156,7 @@ def _of_allotment(part: Allotment) -> str | None:
 def _of_plan(mechanism: Mechanism, state: State, *, charged: int) -> str | None:
     """Of the planned surprises of the whole, when one or none is left that was there before."""
     left, before = (
-        mechanism.remaining(each).get("overfits", 0)
+        mechanism.remaining(each).get("surprises", 0)
         for each in (state, replace(state, charged=state.charged - charged))
     )
     if left > 1 or before <= left:
@@ -188,10 +188,10 @@ def left_to(part: Allotment, mechanism: Mechanism, state: State) -> dict[str, in
     """Budget left to an analyst, by name: of the allotment, and no more than is left of the whole."""
     charges = part.charges - part.charged
     whole, price = mechanism.remaining(state), mechanism.quote(state)
-    questions = part.questions - part.asked if charges or not price.charged_at_most else 0
+    queries = part.queries - part.asked if charges or not price.charged_at_most else 0
     if len(whole) == 1 and price.charged_if_confirmed == 1:  # then every answer costs one
-        questions = min(questions, charges)
-    return {name: min(count, questions if name == "questions" else charges) for name, count in whole.items()}
+        queries = min(queries, charges)
+    return {name: min(count, queries if name == "queries" else charges) for name, count in whole.items()}
 
 
 def part_of(accounts: Accounts, analyst: str | None) -> Allotment:

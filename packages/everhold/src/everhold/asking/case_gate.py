@@ -30,7 +30,7 @@ from everhold.queries.case_challenge import (
 )
 from everhold.queries.case_evidence import UnitPlan
 from everhold.queries.case_results import NEW_RUNS, CaseSuite
-from everhold.queries.question import ExecutionResult, Outdated
+from everhold.queries.query import ExecutionResult, Outdated
 from everhold.queries.verdict import Decision, Verdict
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ class CaseGate(SeesArrivals):
         remaining = executor.remaining(executor.ledger.head().state)
         told = ExecutionResult([], remaining, executor.promise.statement, executor.analyst)
         shown = f"gate {gate.name!r}: {name}, the champion"
-        decision = Decision.of_champion(gate, question=gate.champion, shown=shown)
+        decision = Decision.of_champion(gate, query=gate.champion, shown=shown)
         return case_verdict(decision, self._units.suite, told, confidence=executor.mechanism.confidence)
 
     def _now(self, data: dict[str, Any] | None = None) -> GateAccount:

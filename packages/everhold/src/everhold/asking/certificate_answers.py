@@ -16,7 +16,7 @@ from everhold.estimand import ABOUT
 from everhold.ledger import Committed
 from everhold.queries.derived import Derived
 from everhold.queries.means import OneMean
-from everhold.queries.question import ExecutionResult, Query
+from everhold.queries.query import ExecutionResult, Query
 from everhold.queries.units import MeanUnits
 from everhold.values.measures import measure_of
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST_LABEL", "MOST_CHOSEN", "Choice", "chosen_answers"]
 
 Choice = Answer | Query[Any] | str | int
-"""An answer, the question that was asked, or its id in the transcript: ``sequence``, or the hash ``question``."""
+"""An answer, the query that was asked, or its id in the transcript: ``sequence``, or the hash ``query``."""
 
 MOST_CHOSEN = 50
 LONGEST_LABEL = 100
@@ -45,7 +45,7 @@ def chosen_answers(
 
     Args:
         executor: The holdout at work.
-        answers: By the name that each one gets on the certificate; or without names, to be called by their questions.
+        answers: By the name that each one gets on the certificate; or without names, to be called by their queries.
         last: Number of the last entry that may be shown.
         told: What was unsealed, by the number of the entry.
 
@@ -66,7 +66,7 @@ def chosen_answers(
     stored = _StoredAnswers(executor, last, told)
     facts = [{"name": _checked_label(name), **stored.found(choice)} for name, choice in named]
     facts = [{**fact, "name": fact["name"] or fact["asked"]} for fact in facts]
-    for field in ("name", "question"):
+    for field in ("name", "query"):
         if len({fact[field] for fact in facts}) < len(facts):
             raise ValueError(
                 f"two of the chosen answers have the same {field}; expected each answer once, by a name of its own"
@@ -103,7 +103,7 @@ class _StoredAnswers:
             return self._of_entry(self._numbered(number))
         if isinstance(choice, str) and (entry := self._hashed(choice)) is not None:
             return self._of_entry(entry)
-        return self._of_question(choice)  # type: ignore[arg-type]  # what is no question is refused there
+        return self._of_query(choice)  # type: ignore[arg-type]  # what is no query is refused there
 
     def _numbered(self, number: int) -> Entry:
         found = [*self.executor.ledger.entries(number - 1, 1)] if 1 <= number <= self.last else []
@@ -114,30 +114,30 @@ class _StoredAnswers:
             )
         return found[0]
 
-    def _asked(self, question: str) -> Entry | None:
-        """The entry of a question, by its whole fingerprint."""
-        entry = self.executor.ledger.find(question)
+    def _asked(self, query: str) -> Entry | None:
+        """The entry of a query, by its whole fingerprint."""
+        entry = self.executor.ledger.find(query)
         return entry if entry is not None and entry.sequence <= self.last else None
 
     def _hashed(self, text: str) -> Entry | None:
-        """The entry whose question begins so; None where the text is no beginning of a hash."""
+        """The entry whose query begins so; None where the text is no beginning of a hash."""
         if not re.fullmatch(f"[0-9a-f]{{{_SHORTEST_HASH},64}}", text):
             return None
         found = [entry for entry in self.executor.ledger.beginning_with(text) if entry.sequence <= self.last]
         if len(found) != 1:
             raise QueryRejected(
-                f"the id {text!r} is that of {len(found)} entries; expected the 'question' of one line of the "
+                f"the id {text!r} is that of {len(found)} entries; expected the 'query' of one line of the "
                 f"transcript, or its 'sequence'; {_SIGNED_NOTHING}"
             )
         return found[0]
 
     def _of_answer(self, answer: Answer) -> dict[str, Any]:
         """An analyst's answer: the ledger's numbers, in the direction in which that one reads."""
-        entry = self._asked(answer.question)
+        entry = self._asked(answer.query)
         if entry is None:
             raise QueryRejected(
                 "the answer is no single entry of this ledger: it was refused, belongs to another holdout, or its "
-                "question is made of several; expected the question itself in place of its answer, which is free; "
+                "query is made of several; expected the query itself in place of its answer, which is free; "
                 f"{_SIGNED_NOTHING}"
             )
         kept = self._reading(entry)
@@ -147,8 +147,8 @@ class _StoredAnswers:
             if all(_same(kept, given, abs(reading.at_one - reading.at_zero)) for kept, given in told):
                 return fact
         raise QueryRejected(
-            "the answer is not the one that the ledger holds to this question; expected an answer of this holdout as "
-            f"it was given; ask the question again, which is free; {_SIGNED_NOTHING}"
+            "the answer is not the one that the ledger holds to this query; expected an answer of this holdout as "
+            f"it was given; ask the query again, which is free; {_SIGNED_NOTHING}"
         )
 
     def _reading(self, entry: Entry) -> MeanUnits:
@@ -167,16 +167,16 @@ class _StoredAnswers:
         sealed = self.told.get(entry.sequence)
         return _Shown(
             entries=[entry], told=numbers, sealed=reading.in_units(*sealed or (None, None, None), row_step=step),
-            measure=reading.measure, asked=entry.description["shown"], question=entry.question,
+            measure=reading.measure, asked=entry.description["shown"], query=entry.query,
             source=answer["source"],
         ).fact()  # fmt: skip
 
-    def _of_question(self, question: Query[Any] | str) -> dict[str, Any]:
-        """A question that was asked before, also one that is made of several."""
-        ready = self.executor.compiler.compile(question, None, None)
+    def _of_query(self, query: Query[Any] | str) -> dict[str, Any]:
+        """A query that was asked before, also one that is made of several."""
+        ready = self.executor.compiler.compile(query, None, None)
         if not isinstance(ready, (OneMean, Derived)):
             raise QueryRejected(
-                f"{brief(question)} has no single number with an interval; expected a mean, or what is made of means; "
+                f"{brief(query)} has no single number with an interval; expected a mean, or what is made of means; "
                 f"of a histogram choose single answers; {_SIGNED_NOTHING}"
             )
         found = [self._asked(line.fingerprint) for line in ready.asked]
@@ -184,7 +184,7 @@ class _StoredAnswers:
         if None in found:
             missing = ready.asked[found.index(None)].description["shown"]
             raise QueryRejected(
-                f"{brief(missing)} was not asked yet, and only answers of the ledger can be shown; expected a question "
+                f"{brief(missing)} was not asked yet, and only answers of the ledger can be shown; expected a query "
                 f"that was asked; ask it first; {_SIGNED_NOTHING}"
             )
         answer: Answer = ready.present(
@@ -193,7 +193,7 @@ class _StoredAnswers:
         return _Shown(
             entries=entries, told=(answer.value, answer.low, answer.high),
             sealed=(answer.sealed, answer.sealed_low, answer.sealed_high), measure=_measure(ready),
-            asked=answer.shown, question=answer.question, source=answer.source,
+            asked=answer.shown, query=answer.query, source=answer.source,
         ).fact()  # fmt: skip
 
 
@@ -230,7 +230,7 @@ class _Shown:
     entries: Sequence[Entry]
     measure: str
     asked: str
-    question: str
+    query: str
     source: str
     told: Told3
     sealed: Told3
@@ -246,7 +246,7 @@ class _Shown:
             )
         about = [entry.answer["rows"] for entry in self.entries if is_span(entry.answer.get("rows"))]
         return {
-            **{name: getattr(self, name) for name in ("measure", "asked", "question")},
+            **{name: getattr(self, name) for name in ("measure", "asked", "query")},
             "entries": [entry.sequence for entry in self.entries],
             "source": self.source,
             "by_position": any(ABOUT in entry.description for entry in self.entries),

@@ -12,7 +12,7 @@ from everhold.asking.case_order import with_runs_shuffled
 from everhold.errors import QueryRejected
 from everhold.queries.case_evidence import Evidence, UnitPlan
 from everhold.queries.case_results import NEW_RUNS
-from everhold.queries.question import digest
+from everhold.queries.query import digest
 from everhold.sealing.result_store import ResultStore
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from everhold.estimand import check_features
 from everhold.ledger import LedgerStore
 from everhold.ledger.head_file import HeadFile
 from everhold.mechanisms import GuessAndCheck, Mechanism
-from everhold.mechanisms.checks_guesses import planned_overfits
+from everhold.mechanisms.checks_guesses import planned_surprises
 from everhold.mechanisms.described import TEXT_BITS
 from everhold.planning.choice import bound_mechanism, check_worth, chosen_mechanism, warn_of_weak_promise
 from everhold.planning.request import PlanRequest
@@ -56,7 +56,7 @@ class StudyRequest:
         if isinstance(self.mechanism, Mechanism):
             return bound_mechanism(self.mechanism, structure, self.dependence)
         request = PlanRequest(
-            rows=structure.rows, queries=self.queries, overfits=planned_overfits(self.surprises, self.queries),
+            rows=structure.rows, queries=self.queries, surprises=planned_surprises(self.surprises, self.queries),
             confidence=self.confidence, slack=self.planning.slack, training_rows=structure.training_rows, alike=alike,
         )  # fmt: skip
         chosen = chosen_mechanism(self.mechanism, request, structure, self.dependence)

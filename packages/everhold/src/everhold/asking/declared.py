@@ -27,8 +27,8 @@ from everhold.ledger.store import all_entries
 from everhold.mechanisms import MECHANISMS
 from everhold.mechanisms.declared import widest_declared
 from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.queries.query import MOST_SHOWN, digest
 from everhold.queries.query_compiler import QueryCompiler
-from everhold.queries.question import MOST_SHOWN, digest
 from everhold.sealing.configuration import bound_state
 
 if TYPE_CHECKING:

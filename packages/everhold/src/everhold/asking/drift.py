@@ -22,7 +22,7 @@ from everhold.values.expressions.tree import ColumnKind, quoted
 if TYPE_CHECKING:
     from everhold.asking.growth import Growth
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.queries.question import Query
+    from everhold.queries.query import Query
 
 __all__ = ["Drift", "diagnose_drift"]
 

@@ -26,7 +26,7 @@ class LedgerEvent:
 
     Attributes:
         sequence: Its number.
-        question: SHA-256 of the question.
+        query: SHA-256 of the query.
         at: When it was written; UTC, ISO 8601.
         source: Where the answer comes from, or what act it is.
         analyst: On whose behalf it was asked; None for the steward.
@@ -34,7 +34,7 @@ class LedgerEvent:
     """
 
     sequence: int
-    question: str
+    query: str
     at: str
     source: str
     analyst: str | None
@@ -46,7 +46,7 @@ class Count:
     """Remaining amount of something that is counted.
 
     Attributes:
-        name: Such as ``"questions"``.
+        name: Such as ``"queries"``.
         left: What is left.
         whole: What there was at the beginning.
         analyst: Whose allotment it is of; None for the whole budget.
@@ -87,7 +87,7 @@ def event_feed(executor: QueryExecutor, after: int, *, limit: int) -> EventFeed:
     accounts = Accounts.from_state(head.state)
     counts = [Count(name, count, whole[name]) for name, count in left.items()]
     for part in accounts.parts.values():
-        counts.append(Count("questions", part.questions - part.asked, part.questions, part.analyst))
+        counts.append(Count("queries", part.queries - part.asked, part.queries, part.analyst))
         counts.append(Count("charges", part.charges - part.charged, part.charges, part.analyst))
     return EventFeed(max([after, *(each.sequence for each in read)]), read, counts, accounts.closed)
 
@@ -95,4 +95,4 @@ def event_feed(executor: QueryExecutor, after: int, *, limit: int) -> EventFeed:
 def _event(entry: Entry) -> LedgerEvent:
     public: dict[str, Any] = entry.description
     analyst, gate = (public.get(name) for name in (ANALYST, "gate"))
-    return LedgerEvent(entry.sequence, entry.question, entry.asked_at, entry.answer["source"], analyst, gate)
+    return LedgerEvent(entry.sequence, entry.query, entry.asked_at, entry.answer["source"], analyst, gate)

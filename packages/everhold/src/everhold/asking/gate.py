@@ -37,7 +37,7 @@ from everhold.planning.steps import step_at
 from everhold.queries.challenge import Challenge, challenge_of, check_gates, verdict
 from everhold.queries.gate_candidates import Candidate, checked_margin
 from everhold.queries.gate_metrics import metric_of
-from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
 from everhold.queries.verdict import Decision, Verdict
 from everhold.sealing.model_store import ModelStore
 
@@ -80,7 +80,7 @@ class Gate(SeesArrivals):
 
     @property
     def champion(self) -> str:
-        """The present champion: SHA-256 of the question about it."""
+        """The present champion: SHA-256 of the query about it."""
         return self._now(self._executor.ledger.head().state).champion
 
     @current
@@ -94,7 +94,7 @@ class Gate(SeesArrivals):
                 sharper.
             strict: Raise `BudgetExhausted` instead of returning a refused verdict.
 
-        The planned number of questions is no limit, as for `Holdout.ask`: beyond it a promotion is proved all the same
+        The planned number of queries is no limit, as for `Holdout.ask`: beyond it a promotion is proved all the same
         and needs a larger gain, which `status` tells. A limit is the gate's ``challenges``, or an allotment.
 
         Where rows arrived, a challenge is about all rows of the tree that answers. The same one after an arrival is
@@ -155,8 +155,8 @@ class Gate(SeesArrivals):
     def status(self) -> Facts:
         """The gate in public facts: metric, margin, champion, what was challenged and promoted, what is left.
 
-        ``plan`` says how many questions and challenges the holdout is planned for, and how many were answered beyond
-        that. The plan is no limit: beyond it, challenges are answered as questions are, and every promotion is proved,
+        ``plan`` says how many queries and challenges the holdout is planned for, and how many were answered beyond
+        that. The plan is no limit: beyond it, challenges are answered as queries are, and every promotion is proved,
         but the gain has to be larger. ``sees`` is the least gain in accuracy, on independent rows, with which the next
         challenger is promoted if it differs from the champion on one row in twenty; None where none is seen. For sealed
         features, or other labels than 0 and 1, it is that of bets whose spread training predictions say. ``rows_left``
@@ -177,7 +177,7 @@ class Gate(SeesArrivals):
 
     def _plan(self, data: dict[str, Any]) -> dict[str, int]:
         queries, asked = self._executor.mechanism.queries, self._executor.state_from(data).asked
-        return {"questions": queries, "beyond": max(asked - queries, 0)}
+        return {"queries": queries, "beyond": max(asked - queries, 0)}
 
     def promotions(self) -> list[dict[str, Any]]:
         """All promotions in order: the ledger's entry, the challenger, and over whom it is proved to be better."""
@@ -205,16 +205,16 @@ class Gate(SeesArrivals):
 
     def _itself(self, champion: Candidate, gate: GateAccount) -> Verdict:
         """The verdict that made it the champion; kept if it always was."""
-        executor, question = self._executor, champion.digest
+        executor, query = self._executor, champion.digest
         if gate.before and executor.growth is None:
-            question = digest(challenge_of(gate, gate.before, champion.digest))
+            query = digest(challenge_of(gate, gate.before, champion.digest))
         elif gate.before:  # it may have been about other rows than these
             number = promotions_of(executor, gate.name)[-1]["sequence"]
-            question = all_entries(executor.ledger, number)[-1].question
+            query = all_entries(executor.ledger, number)[-1].query
         remaining = executor.remaining(executor.ledger.head().state)
         told = ExecutionResult([], remaining, executor.promise.statement, executor.analyst)
         shown = f"gate {gate.name!r}: {champion.bound.shown}, the champion"
-        decision = Decision.of_champion(gate, question=question, shown=shown)
+        decision = Decision.of_champion(gate, query=query, shown=shown)
         about = about_of(executor.schema, by_position=champion.by_position)
         return verdict(decision, champion, told, confidence=executor.mechanism.confidence, about=about)
 

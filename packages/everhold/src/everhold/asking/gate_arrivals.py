@@ -19,7 +19,7 @@ from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import COMPLETED, Gates
 from everhold.queries.challenge import Challenge
 from everhold.queries.gate_candidates import Candidate
-from everhold.queries.question import MOST_SHOWN, digest
+from everhold.queries.query import MOST_SHOWN, digest
 from everhold.sealing.model_store import Champion, ModelStore
 from everhold.sealing.parts import parted
 from everhold.sealing.table import StoredRows

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from everhold.asking.drift import Drift
     from everhold.asking.over_time import OverTime
     from everhold.ledger import Entry, Head, Ledger
-    from everhold.queries.question import Query, QueryPlan
+    from everhold.queries.query import Query, QueryPlan
     from everhold.sealing.reading import RowSource
 
 __all__ = ["ExtendedHoldout", "GrowingHoldout", "SeesArrivals", "check_asked", "current"]
@@ -69,7 +69,7 @@ class ExtendedHoldout(SeesArrivals):
 
     _recorded: Mapping[str, Any]  # settings of the extensions that it was created with
 
-    def _check_questions(self) -> None:
+    def _check_queries(self) -> None:
         if self._recorded:
             for accessor in self._in_charge():
                 accessor.check_query()
@@ -171,16 +171,16 @@ class GrowingHoldout(ExtendedHoldout):
 
     @current
     def over_time(
-        self, question: Query[Any] | str, by: str | int = "arrival", *, law: str = "windows",
+        self, query: Query[Any] | str, by: str | int = "arrival", *, law: str = "windows",
         guess: float | None = None,
     ) -> OverTime:  # fmt: skip
-        """Ask one question about the rows of each window of arrivals: the natural page of monitoring.
+        """Ask one query about the rows of each window of arrivals: the natural page of monitoring.
 
         Each window is one query, whose answer stays the same when more rows arrive. All intervals hold at
         once. So windows whose intervals do not meet prove that the population changed.
 
         Args:
-            question: A mean, as a query or as a text.
+            query: A mean, as a query or as a text.
             by: ``"arrival"``; a number of arrivals to one window; or ``"day"``, ``"month"`` or ``"year"`` of their
                 ``until``.
             law: ``"windows"``: each window has another population. ``"one"``: all have the same, so that each
@@ -195,8 +195,8 @@ class GrowingHoldout(ExtendedHoldout):
         """
         from everhold.asking.over_time import ask_over_time
 
-        self._check_questions()
-        return ask_over_time(self._executor, question, by=by, law=law, guess=guess)
+        self._check_queries()
+        return ask_over_time(self._executor, query, by=by, law=law, guess=guess)
 
     @current
     def drift(
@@ -221,7 +221,7 @@ class GrowingHoldout(ExtendedHoldout):
         """
         from everhold.asking.drift import diagnose_drift
 
-        self._check_questions()
+        self._check_queries()
         return diagnose_drift(self._executor, arrival=arrival, columns=columns, also=also)
 
     def _as_steward(self, what: str) -> None:

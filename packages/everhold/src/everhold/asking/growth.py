@@ -19,7 +19,7 @@ from everhold.ledger.arrivals import ARRIVAL, Arrivals, arrived
 from everhold.mechanisms import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, narrowest, tree_of
-from everhold.queries.question import digest
+from everhold.queries.query import digest
 from everhold.queries.row_spans import RowSpan
 from everhold.sealing.arriving import rows_file, training_file
 from everhold.sealing.engines.embedded import Embedded
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry
     from everhold.values.base import Schema
 
-__all__ = ["Growth", "arrival_question", "latest_until", "table_of_rows"]
+__all__ = ["Growth", "arrival_query", "latest_until", "table_of_rows"]
 
 
-def arrival_question(number: int) -> str:
+def arrival_query(number: int) -> str:
     """Fingerprint of the entry of an arrival."""
     return digest({"kind": ARRIVAL, "arrival": number})
 
@@ -151,7 +151,7 @@ class Growth:
         else:
             parts = known.rows.parts
         for number in range(len(parts), account.arrivals + 1):
-            entry = first.ledger.find(arrival_question(number))
+            entry = first.ledger.find(arrival_query(number))
             if entry is None:
                 raise IntegrityError(
                     f"the ledger has no entry of arrival {number}; expected an unaltered ledger; nothing was charged; "
@@ -273,7 +273,7 @@ class Growth:
         """
         if table_of_rows(self.first) is not None:
             for number, part in enumerate(self.rows.parts[1:], 1):
-                entry = self.first.ledger.find(arrival_question(number))
+                entry = self.first.ledger.find(arrival_query(number))
                 assert entry is not None
                 _part(self.first, self.folder, part.number, entry, self.rows.parts[:number])
 

@@ -16,11 +16,11 @@ _GATE = re.compile(
     r"gate (?:'.*?'|\".*?\"): \S.*? of (?P<model>.+?)(?: is the champion| against champion [0-9a-f]{8})?", re.DOTALL
 )
 _HASHED = re.compile(r"\b(?P<what>predictions|against champion) (?P<hash>[0-9a-f]{8})\b")
-_SHORT = 8  # digits of a hash in the text of a question
+_SHORT = 8  # digits of a hash in the text of a query
 
 
 def model_names(entries: Iterable[Entry], known: Mapping[str, str]) -> dict[str, str]:
-    """Names of models at a gate by the SHA-256 of the question about them, beside names that are known.
+    """Names of models at a gate by the SHA-256 of the query about them, beside names that are known.
 
     Args:
         entries: Of the ledger, in order; names come only from these.
@@ -39,7 +39,7 @@ def model_names(entries: Iterable[Entry], known: Mapping[str, str]) -> dict[str,
 
 
 def with_names(text: str, names: Mapping[str, str]) -> str:
-    """The text of a question with names in place of the short hashes of predictions and champions.
+    """The text of a query with names in place of the short hashes of predictions and champions.
 
     Args:
         text: Such as ``"accuracy of predictions 0f1e2d3c"``.

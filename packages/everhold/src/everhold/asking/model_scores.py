@@ -30,8 +30,8 @@ __all__ = ["compare", "evaluate"]
 class _Holdout(Protocol):
     _executor: QueryExecutor
 
-    def ask(self, question: Any, *, guess: float | None, strict: bool, silent: bool) -> Any: ...
-    def _check_questions(self) -> None: ...
+    def ask(self, query: Any, *, guess: float | None, strict: bool, silent: bool) -> Any: ...
+    def _check_queries(self) -> None: ...
     def _asked_of(self, as_of: int | None) -> QueryExecutor: ...
 
 
@@ -43,27 +43,25 @@ def evaluate(
     compiler, where, guess = holdout._executor.compiler, terms["where"], terms["guess"]
     slices = None if by is None else slices_of(compiler, by)
     sliced = by is not None or (where is not None and guess is None)
-    question, trained = evaluation(
-        compiler, estimator, metric, cv=terms["cv"], features=terms["features"], sliced=sliced
-    )
+    query, trained = evaluation(compiler, estimator, metric, cv=terms["cv"], features=terms["features"], sliced=sliced)
     with no_false_alarms():
         if slices is None or by is None:
             own = trained if guess is None else guess
-            return holdout.ask(in_slice(question, where), guess=own, strict=terms["strict"], silent=terms["silent"])
+            return holdout.ask(in_slice(query, where), guess=own, strict=terms["strict"], silent=terms["silent"])
         within = {values: text if where is None else f"({where}) and {text}" for values, text in slices}
-        questions = {text: in_slice(question, text) for text in within.values()}
-        answers = _ask_slices(holdout, questions, guess=guess, silent=terms["silent"])
+        queries = {text: in_slice(query, text) for text in within.values()}
+        answers = _ask_slices(holdout, queries, guess=guess, silent=terms["silent"])
         return SliceAnswers(tuple(by), dict(zip(within, answers, strict=True)))
 
 
 @current
-def _ask_slices(holdout: _Holdout, questions: dict[str, Any], *, guess: float | None, silent: bool) -> Sequence[Any]:
-    """The same question in each slice, as one step where that is possible."""
-    holdout._check_questions()
+def _ask_slices(holdout: _Holdout, queries: dict[str, Any], *, guess: float | None, silent: bool) -> Sequence[Any]:
+    """The same query in each slice, as one step where that is possible."""
+    holdout._check_queries()
     executor = holdout._asked_of(None)
     compiler = executor.compiler.silently() if silent else executor.compiler
-    plans = plans_of_slices(compiler, questions, guess=guess)
-    batch = as_one_step(compiler, [*questions.values()], plans)
+    plans = plans_of_slices(compiler, queries, guess=guess)
+    batch = as_one_step(compiler, [*queries.values()], plans)
     return [executor.ask(plan) for plan in plans] if batch is None else ask_apart(executor, batch)
 
 
@@ -71,7 +69,7 @@ def compare(holdout: _Holdout, both: tuple[Any, Any], metric: Any, **given: Unpa
     """See `Holdout.compare`."""
     terms: FitTerms = {**USUAL_FIT, **given}
     guess = terms["guess"]
-    question = comparison(holdout._executor.compiler, both, metric, cv=terms["cv"], features=terms["features"])
+    query = comparison(holdout._executor.compiler, both, metric, cv=terms["cv"], features=terms["features"])
     with no_false_alarms():
-        asked = in_slice(question, terms["where"], guessed=guess is not None)
+        asked = in_slice(query, terms["where"], guessed=guess is not None)
         return holdout.ask(asked, guess=guess, strict=terms["strict"], silent=terms["silent"])

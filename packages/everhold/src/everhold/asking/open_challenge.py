@@ -27,7 +27,7 @@ from everhold.ledger.gates import Gates
 from everhold.ledger.open_challenges import LOOKED, OPENED, OpenChallenges, Opened
 from everhold.queries.case_challenge import CaseChallenge, challenger_digest, next_nats
 from everhold.queries.case_evidence import Evidence
-from everhold.queries.question import MOST_SHOWN, Pricing, digest
+from everhold.queries.query import MOST_SHOWN, Pricing, digest
 from everhold.sealing.configuration import bound_state
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class OpenChallenge:
         opened = self._opened(data)
         if opened is None:
             raise QueryRejected("the challenge has ended; expected an open one; nothing was charged")
-        if not _pays(self._executor, self._executor.state_from(data), Accounts.from_state(data), questions=1):
+        if not _pays(self._executor, self._executor.state_from(data), Accounts.from_state(data), queries=1):
             raise BudgetExhausted(SPENT)  # before anything is compared: a refusal at the end would tell
         places = self._batch(opened)
         cases = [self._ids[place] for place in places]
@@ -148,7 +148,7 @@ class OpenChallenge:
         if now.champion == challenger_digest(self._gate.name, self._challenger):
             return self._gate._itself(now, self._challenger)
         challenge = self._plan(now, None, [], []).challenge
-        return None if self._executor.ledger.find(challenge.question) is None else self._executor.ask(challenge)
+        return None if self._executor.ledger.find(challenge.query) is None else self._executor.ask(challenge)
 
     def _end(self, plan: _Plan) -> Verdict:
         self._verdict = self._executor.ask(plan.challenge)
@@ -334,7 +334,7 @@ def _checked(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: in
         )
     gate._results.whole(now)
     nats = next_nats(executor.mechanism, state)  # type: ignore[arg-type]
-    paid = _pays(executor, state, accounts, questions=2)
+    paid = _pays(executor, state, accounts, queries=2)
     if now.left < 1 or not paid or not gate._units.can_prove_early(nats, looks):
         raise BudgetExhausted(
             "what is left does not pay for the challenge, or no results could prove its claims; nothing was charged; "
@@ -344,11 +344,11 @@ def _checked(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: in
     return Opened(gate.name, identity, now.champion, nats, looks, head.sequence + 1)
 
 
-def _pays(executor: QueryExecutor, state: State, accounts: Accounts, *, questions: int) -> bool:
+def _pays(executor: QueryExecutor, state: State, accounts: Accounts, *, queries: int) -> bool:
     """True if the analyst's part surely pays for so many places and a promotion."""
     free, promoted = (Pricing(most, lambda _, count: count) for most in (0, 1))
-    places = affordable(state, accounts, executor.analyst, questions, pricing=free)
-    return places >= questions and affordable(state, accounts, executor.analyst, 1, pricing=promoted) >= 1
+    places = affordable(state, accounts, executor.analyst, queries, pricing=free)
+    return places >= queries and affordable(state, accounts, executor.analyst, 1, pricing=promoted) >= 1
 
 
 def _looks(units: UnitPlan, batch: int | None) -> int:

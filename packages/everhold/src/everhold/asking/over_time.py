@@ -1,4 +1,4 @@
-"""One question about the rows of each window of arrivals, and whether one population is credible."""
+"""One query about the rows of each window of arrivals, and whether one population is credible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.asking.growth import Growth
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.queries.question import Query
+    from everhold.queries.query import Query
 
 __all__ = ["OverTime", "ask_over_time", "ask_windows", "windows_of"]
 
@@ -30,10 +30,10 @@ _LAWS = ("windows", "one")
 
 @dataclass(frozen=True, slots=True)
 class OverTime(Display):
-    """A question over windows of arrivals.
+    """A query over windows of arrivals.
 
     Attributes:
-        asked: The question, as people read it.
+        asked: The query, as people read it.
         rows: One for each window: window, rows, value, low, high, source, charged; under one law also joint_low and
             joint_high, what all windows so far leave possible. Both are None from the window on that contradicts an
             earlier one.
@@ -114,7 +114,7 @@ def _name(first: int, last: int) -> str:
 
 
 def ask_over_time(
-    executor: QueryExecutor, question: Query[Any] | str, *, by: str | int, law: str, guess: float | None
+    executor: QueryExecutor, query: Query[Any] | str, *, by: str | int, law: str, guess: float | None
 ) -> OverTime:
     """See `everhold.holdout.Holdout.over_time`.
 
@@ -130,7 +130,7 @@ def ask_over_time(
         _at_creation(executor) if growth is None else growth.window(first, last, executor.analyst)
         for _, first, last in windows
     ]
-    answers = ask_windows([(question, each) for each in executors], guess=guess)
+    answers = ask_windows([(query, each) for each in executors], guess=guess)
     for (name, _, _), asking, answer in zip(windows, executors, answers, strict=True):
         shown = answer.shown or shown
         row = {

@@ -20,8 +20,8 @@ from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.arrivals import ARRIVALS, arrived
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import GuessAndCheck, State
+from everhold.queries.query import AskedBefore, ExecutionResult, MemberLevels, Pricing, never_declared
 from everhold.queries.query_compiler import QueryCompiler
-from everhold.queries.question import AskedBefore, ExecutionResult, MemberLevels, Pricing, never_declared
 from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.sealing.configuration import FAMILIES_GROW, LARGEST_GROUP, bound_state, state_from
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from everhold.ledger.ledger import Transaction
     from everhold.mechanisms import Mechanism, Promise
     from everhold.queries.means import Batch
-    from everhold.queries.question import QueryPlan
+    from everhold.queries.query import QueryPlan
     from everhold.sealing.keys import StewardKey
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
@@ -164,7 +164,7 @@ class QueryExecutor:
 
     @cached_property
     def compiler(self) -> QueryCompiler:
-        """Makes questions plan; looks at public facts and training rows only."""
+        """Makes queries plan; looks at public facts and training rows only."""
         configuration = self.record.configuration
         families = MemberLevels(
             level_of=never_declared if self.level_of is None else partial(self.level_of, self),
@@ -172,7 +172,7 @@ class QueryExecutor:
             largest_group=configuration.get(LARGEST_GROUP, 0),
         )  # fmt: skip
         before = AskedBefore(
-            lambda question: self.ledger.find(question) is not None, self.ledger.remembers,
+            lambda query: self.ledger.find(query) is not None, self.ledger.remembers,
             lambda: [
                 (entry.description, {**entry.answer, "sequence": entry.sequence})
                 for entry in self.ledger.charged(_SURPRISES)
@@ -323,12 +323,12 @@ def _charge(accounts: Accounts, made: Sequence[Outcome], analyst: str | None, *,
             accounts.spend(analyst, asked=len(made), charged=charged)
     except ValueError:
         raise EverholdError(
-            "the question would charge more than the price that it named; nothing was charged; ask another one"
+            "the query would charge more than the price that it named; nothing was charged; ask another one"
         ) from None
 
 
 def _signed(line: EntryDraft, analyst: str | None) -> EntryDraft:
-    """An entry with the analyst's name in its description, which is no part of the question's identity."""
+    """An entry with the analyst's name in its description, which is no part of the query's identity."""
     if analyst is None and ANALYST not in line.description:
         return line
     own = {name: value for name, value in line.description.items() if name != ANALYST}
@@ -346,12 +346,12 @@ def _why_refused(entries: Sequence[Committed | None], analyst: str | None) -> st
     return _REFUSED if analyst is None else SPENT
 
 
-def _asked_of_tree(ledger: Ledger, question: str, member: str) -> bool:
-    """True for a question with an entry that is not that of a member of a declared family.
+def _asked_of_tree(ledger: Ledger, query: str, member: str) -> bool:
+    """True for a query with an entry that is not that of a member of a declared family.
 
     Once the study was unsealed, a silent entry tells its sealed numbers, unless the member was told before.
     """
-    entry = ledger.find(question)
+    entry = ledger.find(query)
     if entry is None or entry.answer["source"] == "declared":
         return False
     unsealed = entry.answer["source"] == "silent" and ledger.head().accounts.closed
@@ -367,7 +367,7 @@ def ask_apart(executor: QueryExecutor, batch: Batch) -> list[Answer]:
 
 
 def check_open(accounts: Accounts, *, new: int, pricing: Pricing) -> None:
-    """Refuse new questions about rows that were unsealed, from public state; not those that were declared before.
+    """Refuse new queries about rows that were unsealed, from public state; not those that were declared before.
 
     Raises:
         QueryRejected: If there is one. Nothing is charged.
@@ -376,8 +376,8 @@ def check_open(accounts: Accounts, *, new: int, pricing: Pricing) -> None:
         raise QueryRejected(CLOSED_STUDY)
 
 
-def noise_for(record: HoldoutRecord, state: State, questions: Sequence[str], *, key: StewardKey) -> Noise:
-    """Noise for new questions, by fingerprint: the same questions on the same state get the same noise again.
+def noise_for(record: HoldoutRecord, state: State, queries: Sequence[str], *, key: StewardKey) -> Noise:
+    """Noise for new queries, by fingerprint: the same queries on the same state get the same noise again.
 
     The state counts the answers, so no two steps of one ledger share noise. Times and hashes stay out of it: a ledger
     that is set back and asked the same again has other ones. With a seed, it can be repeated by anybody.
@@ -385,12 +385,12 @@ def noise_for(record: HoldoutRecord, state: State, questions: Sequence[str], *, 
     seed = record.configuration["seed"]
     if seed is not None:
         return _seeded(seed, asked=state.asked)
-    step = {"holdout": record.id, "questions": list(questions), "state": state.to_dict()}
+    step = {"holdout": record.id, "queries": list(queries), "state": state.to_dict()}
     return KeyedNoise(hmac.digest(key.seal_key, b"everhold noise\n" + canonical(step).encode(), "sha256"))
 
 
 def first_noise(seed: int | None) -> Noise:
-    """Noise for the state before the first question, from the operating system unless there is a seed."""
+    """Noise for the state before the first query, from the operating system unless there is a seed."""
     return SecureNoise() if seed is None else _seeded(seed, asked=-1)
 
 

@@ -9,11 +9,11 @@ from everhold.answers import QuotedPrice
 from everhold.asking.budget import affordable
 from everhold.asking.query_executor import check_open
 from everhold.ledger.allotments import Accounts
-from everhold.queries.question import Pricing
+from everhold.queries.query import Pricing
 
 if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.queries.question import QueryPlan
+    from everhold.queries.query import QueryPlan
 
 __all__ = ["quoted_price"]
 

@@ -11,7 +11,7 @@ from everhold.errors import IntegrityError
 from everhold.ledger import EntryDraft, Outcome, verify
 from everhold.ledger.allotments import CLOSED, RECOVERY, Accounts
 from everhold.ledger.head_file import HeadFile, Reached
-from everhold.queries.question import digest
+from everhold.queries.query import digest
 from everhold.sealing.configuration import bound_state, mechanism_from, state_from
 from everhold.sealing.keys import KEY_FILE, StewardKey
 
@@ -26,7 +26,7 @@ __all__ = ["recover_ledger"]
 def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> None:
     """Count what was lost as spent, as an act in the ledger; does nothing if nothing was lost.
 
-    The newest head says how many questions were answered and what they were charged, so the mechanism goes on as if it
+    The newest head says how many queries were answered and what they were charged, so the mechanism goes on as if it
     had answered them. If that file is lost, too, nobody knows, and all that is left counts as spent. What was left of
     allotments is taken back, because nobody knows on whose behalf it was spent. If the study was unsealed in what was
     lost, it stays closed.
@@ -60,17 +60,17 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
         raise _cannot(str(reason)) from None
     if known is not None:  # labels that were always told are none of the charges
         after = replace(after, labels=max(after.labels, known.labels))
-    questions, charges = after.asked - state.asked, after.charged - state.charged
+    queries, charges = after.asked - state.asked, after.charged - state.charged
     closed = mechanism.traits.unsealable if known is None else known.closed  # if unknown, it may have been
-    public = {"kind": RECOVERY, "questions": questions, "charges": charges, "generation": generation, "act": act}
+    public = {"kind": RECOVERY, "queries": queries, "charges": charges, "generation": generation, "act": act}
     public |= {CLOSED: True} if closed else {}
-    shown = f"recovery: {questions:,} lost questions, charged {charges:,}, count as spent"
+    shown = f"recovery: {queries:,} lost queries, charged {charges:,}, count as spent"
 
     def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
         if data != head.state:
             raise _cannot("another process recovered it at the same time")
         accounts = Accounts.from_state(data)
-        accounts.recover(questions, charges, generation=generation, closed=closed)
+        accounts.recover(queries, charges, generation=generation, closed=closed)
         outcome = Outcome({"value": None, "low": None, "high": None, "source": RECOVERY}, charges)
         return accounts.into(bound_state(after, record.configuration)), [outcome]
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from everhold.progress import progress
-from everhold.queries.question import IN_ONE_TRANSACTION
+from everhold.queries.query import IN_ONE_TRANSACTION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ def _next_turn(work: Execution, entries: Sequence[Committed | None]) -> tuple[li
     most = paid if plan.whole else min(paid, plan.at_once, IN_ONE_TRANSACTION)
     ahead = turn = new[:most]
     if turn and not plan.whole and executor.sealed.reads_ahead:
-        may_be = executor.remaining(head.state).get("questions", paid)
+        may_be = executor.remaining(head.state).get("queries", paid)
         ahead = new[: max(min(may_be, plan.at_once), most)]
         turn = ahead[:IN_ONE_TRANSACTION]
     later = {plan.asked[place].fingerprint for place in new[len(turn) :]}

@@ -28,7 +28,7 @@ __all__ = ["glance_at", "status_of", "transcript_of"]
 _LATEST = 5  # answers that a notebook shows
 _GLANCE = ("sequence", "asked", "value", "low", "high", "source", "charged")
 _NOT_KEPT = (None, None, None)
-_SOME = ("estimate", "guess", "within", "rows")  # told of some questions only
+_SOME = ("estimate", "guess", "within", "rows")  # told of some queries only
 _TOLD = ("value", "low", "high", "source", *_SOME)  # of an entry; a table's rounds are its own matter
 
 
@@ -55,7 +55,7 @@ def transcript_of(holdout: ExtendedHoldout, every: Sequence[Entry]) -> Transcrip
         {
             "sequence": entry.sequence,
             "asked_at": entry.asked_at,
-            "question": entry.question,
+            "query": entry.query,
             "asked": with_names(entry.description["shown"], names) if names else entry.description["shown"],
             **some,
             **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
@@ -118,8 +118,8 @@ def status_of(holdout: ExtendedHoldout, head: Head, promise: Promise) -> Facts:
         "confidence": promise.confidence,
         "dependence": executor.mechanism.dependence.to_dict(),
         "simulation": executor.record.configuration["seed"] is not None,
-        "questions_asked": state.asked,
-        "questions_left": remaining["questions"],
+        "queries_asked": state.asked,
+        "queries_left": remaining["queries"],
         "closed": head.accounts.closed,
         "charged": head.charged,
         "remaining": remaining,

@@ -11,7 +11,7 @@ __all__ = ["USUAL_FIT", "USUAL_GATE", "USUAL_SUITE", "AskTerms", "CaseClaims", "
 
 
 class AskTerms(TypedDict, total=False):
-    """Options of a question; see `Holdout.ask`."""
+    """Options of a query; see `Holdout.ask`."""
 
     strict: bool
     silent: bool

@@ -1,7 +1,7 @@
-"""The end of a study: every sealed number is told at once, and no new question is answered any more (S8).
+"""The end of a study: every sealed number is told at once, and no new query is answered any more (S8).
 
-Every question that was asked has an interval of its own that contains the population's value, together with all others,
-whatever was told of it. Once no further question can depend on them, all of these intervals can be told exactly. So the
+Every query that was asked has an interval of its own that contains the population's value, together with all others,
+whatever was told of it. Once no further query can depend on them, all of these intervals can be told exactly. So the
 entry that tells them closes the ledger in the same transaction.
 """
 
@@ -18,8 +18,8 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import ANALYST, DISCLOSED, UNSEALING, Accounts
 from everhold.ledger.store import all_entries
 from everhold.progress import progress
+from everhold.queries.query import digest
 from everhold.queries.query_compiler import NOT_UNSEALABLE
-from everhold.queries.question import digest
 from everhold.queries.units import in_own_units
 from everhold.sealing.resealing import also_sealed_as
 
@@ -86,7 +86,7 @@ def _check(executor: QueryExecutor) -> None:
         else f"this is a holdout with {name}, and {NOT_UNSEALABLE}"
     )
     raise QueryRejected(
-        f"{why}; expected a holdout whose questions have intervals of their own, such as guess_and_check; "
+        f"{why}; expected a holdout whose queries have intervals of their own, such as guess_and_check; "
         f"{_CHANGED_NOTHING}"
     )
 
@@ -97,7 +97,7 @@ def _sealed_numbers(ledger: Ledger, entries: Sequence[Entry]) -> list[tuple[int,
     with progress("opening envelopes", len(entries)) as line:
         for done, entry in enumerate(entries):
             line(done)
-            numbers = ledger.sealed_of(entry.question, entry.answer)
+            numbers = ledger.sealed_of(entry.query, entry.answer)
             if numbers is not None:
                 kept.append((entry.sequence, numbers))
     return kept
@@ -138,24 +138,24 @@ def _result(executor: QueryExecutor) -> Unsealed:
     head = executor.ledger.head()
     entries = all_entries(executor.ledger, head.sequence)
     told = disclosed(entries)
-    questions = [entry for entry in entries if not entry.is_act]
-    named = any(ANALYST in entry.description for entry in questions)
-    about = {entry.sequence: about_of(executor.schema, by_position=ABOUT in entry.description) for entry in questions}
+    queries = [entry for entry in entries if not entry.is_act]
+    named = any(ANALYST in entry.description for entry in queries)
+    about = {entry.sequence: about_of(executor.schema, by_position=ABOUT in entry.description) for entry in queries}
     rows: list[dict[str, Any]] = [
         in_own_units({
             "sequence": entry.sequence,
-            "question": entry.question,
+            "query": entry.query,
             "asked": entry.description["shown"],
             **dict(zip(UNSEALED, as_row(entry, told[entry.sequence]), strict=True)),
             **({ANALYST: entry.description.get(ANALYST)} if named else {}),
             **({ABOUT: about[entry.sequence]} if any(about.values()) else {}),
         }, entry.description, row_step=executor.mechanism.row_step)
-        for entry in questions if entry.sequence in told
+        for entry in queries if entry.sequence in told
     ]  # fmt: skip
     return Unsealed(
         rows,
-        not_kept=len(questions) - len(rows),
-        lost=head.accounts.lost.questions,
+        not_kept=len(queries) - len(rows),
+        lost=head.accounts.lost.queries,
         unsealed_at=next(entry.asked_at for entry in entries if entry.answer["source"] == UNSEALING),
         confidence=executor.mechanism.confidence,
         statement=executor.promise.statement,
@@ -173,12 +173,12 @@ def losing_their_promise(executor: QueryExecutor) -> list[str]:
     if same := also_sealed_as(executor.store, executor.record):
         said.append(
             f"the same rows, or most of them, are sealed as {_listed(same)}, too: with these numbers in hand nothing "
-            "is promised there about any new question"
+            "is promised there about any new query"
         )
     if series := _same_series(executor):
         said.append(
             f"{_listed(series)} may hold a block of the same series: unless unseen rows were left out "
-            "between both, these numbers tell about the rows there, and nothing is promised about any new question"
+            "between both, these numbers tell about the rows there, and nothing is promised about any new query"
         )
     return said
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ALLOTTED = (
     "The steward let named analysts spend parts of the budget, and the ledger kept them to it. One transcript and one "
-    "promise hold for all of them together. A name says on whose behalf a question was asked; it does not prove who "
+    "promise hold for all of them together. A name says on whose behalf a query was asked; it does not prove who "
     "asked."
 )
 _LOST = (
@@ -31,14 +31,14 @@ _DECLARED = (
     "Declared families were fixed, with what each of their members asks and how its interval is made, before the "
     "answers to the members were known. Each member has its share of the family's probability of failure, so all "
     "of their intervals hold together with all others, exactly as they were told, in whatever order "
-    "they were asked, and after the study was unsealed, too. They take no question and no surprise."
+    "they were asked, and after the study was unsealed, too. They take no query and no surprise."
 )
 _CLOSED = (
-    "The study is over: it was unsealed, and the ledger takes no new question. The entry that closed it holds, for "
+    "The study is over: it was unsealed, and the ledger takes no new query. The entry that closed it holds, for "
     "each unsealed answer, what the sealed rows say and an interval for the promised value, usually narrower than what "
     "was answered before. All of these intervals hold together with the probability of the promise."
 )
-_SPENDING = ("asked", "questions", "charged", "charges")
+_SPENDING = ("asked", "queries", "charged", "charges")
 
 
 def account_block(account: Mapping[str, Any], mechanism: Mapping[str, Any], *, edition: int) -> Block:
@@ -46,7 +46,7 @@ def account_block(account: Mapping[str, Any], mechanism: Mapping[str, Any], *, e
     kind = MECHANISMS.get(mechanism["name"])
     said = (
         _said_of_left(account, kind, endless=is_endless(mechanism))
-        if kind is not None and "overfits" in account["left"]
+        if kind is not None and "surprises" in account["left"]
         else "",
         _ALLOTTED if "allotments" in account else "",
         _LOST if "lost" in account else "",
@@ -74,13 +74,13 @@ def _account_items(account: Mapping[str, Any], *, edition: int) -> Iterator[tupl
     if "lost" in account:
         lost = account["lost"]
         yield "times that the ledger was set back and recovered", shown(lost["recoveries"])
-        yield "answered and lost", shown(lost["questions"])
+        yield "answered and lost", shown(lost["queries"])
         yield "charged for what was lost", shown(lost["charges"])
     if "unsealed" in account:
         yield "unsealed answers", shown(account["unsealed"]["answers"])
     yield from labelled({"charged": account["charged"]})
     if "labels" in account:
-        yield "what surprises have told costs later questions, in nats", shown(account["labels"] / 1e6)
+        yield "what surprises have told costs later queries, in nats", shown(account["labels"] / 1e6)
     yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))
     yield from _family_items(account.get("declared", ()))
     yield from arrival_items(account)
@@ -90,8 +90,8 @@ def _account_items(account: Mapping[str, Any], *, edition: int) -> Iterator[tupl
     if allotments is not None:
         yield "acts of the steward in the ledger", shown(allotments["acts"])
         for part in allotments["analysts"]:
-            asked, questions, charged, charges = (shown(part[name]) for name in _SPENDING)
-            yield f"analyst {part['analyst']!r}", f"questions {asked} of {questions}, charged {charged} of {charges}"
+            asked, queries, charged, charges = (shown(part[name]) for name in _SPENDING)
+            yield f"analyst {part['analyst']!r}", f"queries {asked} of {queries}, charged {charged} of {charges}"
 
 
 def _family_items(families: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

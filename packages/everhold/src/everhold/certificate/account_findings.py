@@ -24,7 +24,7 @@ _ANYTHING = (-math.inf, math.inf)
 def summary_findings(document: Mapping[str, Any]) -> Iterator[str]:
     """True if the ledger can hold the answers that the first page shows."""
     answers, account = document[SUMMARY]["answers"], document["account"]
-    for field in ("name", "question"):
+    for field in ("name", "query"):
         if len({fact[field] for fact in answers}) < len(answers):
             yield f"two of the answers that are shown have the same {field}"
     single = [fact for fact in answers if len(fact["entries"]) == 1]
@@ -62,7 +62,7 @@ def account_findings(document: Mapping[str, Any]) -> Iterator[str]:
     if any(not account.get(name, {act: 1})[act] for name, act in (("allotments", "acts"), ("lost", "recoveries"))):
         yield "there are allotments or losses, and no act of the steward that set or counted them"
     allotments = account.get("allotments", {"acts": 0, "analysts": []})
-    lost = account.get("lost", {"recoveries": 0, "questions": 0, "charges": 0})
+    lost = account.get("lost", {"recoveries": 0, "queries": 0, "charges": 0})
     unsealed, gates = account.get("unsealed", {"acts": 0, "answers": 0}), account.get("gates", ())
     received = account.get("competition", {"acts": 0})["acts"]
     acts = (
@@ -76,19 +76,19 @@ def account_findings(document: Mapping[str, Any]) -> Iterator[str]:
         + sum(account.get("open_challenges", {}).get(name, 0) for name in ("opened", "looked"))
         + received
     )
-    questions = head["sequence"] - acts + lost["questions"]
+    asked = head["sequence"] - acts + lost["queries"]
     told = sum(account["by_source"].values()) + sum(gate["challenges"] for gate in gates)
     if not 1 <= head.get("checkpoint", {"sequence": 1})["sequence"] <= max(head["sequence"], 1):
         yield "the checkpoint is not one of the entries up to the ledger's head"
     yield from arrival_findings(account)
-    if account["asked"] != questions or account["asked"] != told + lost["questions"]:
-        yield "the counts of questions do not agree with each other or with the ledger's head"
+    if account["asked"] != asked or account["asked"] != told + lost["queries"]:
+        yield "the counts of queries do not agree with each other or with the ledger's head"
     kind, queries = MECHANISMS.get(document["mechanism"]["name"]), document["mechanism"]["queries"]
     if kind is not None:  # else it is said elsewhere that there is no such mechanism
         yield from _spending_findings(kind, account, lost=lost["charges"], queries=queries)
     if "unsealed" in account:
         yield from _unsealing_findings(
-            kind, unsealed, kept=account["asked"] - lost["questions"], lost=account.get("lost")
+            kind, unsealed, kept=account["asked"] - lost["queries"], lost=account.get("lost")
         )
     yield from gate_findings(document)
     yield from _competition_findings(document)
@@ -111,7 +111,7 @@ def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, los
     if (by_source.get("training", 0) or by_source.get("guess", 0)) and not kind.traits.needs_guess:
         yield "there are confirmed guesses, and the mechanism confirms none"
     if account["asked"] > queries and not kind.traits.beyond_the_plan:
-        yield "more questions were answered than were planned"
+        yield "more queries were answered than were planned"
 
 
 def query_findings(document: Mapping[str, Any]) -> Iterator[str]:
@@ -120,7 +120,7 @@ def query_findings(document: Mapping[str, Any]) -> Iterator[str]:
     queries = account.get("queries")
     if queries is None:
         return
-    lost = account.get("lost", {"questions": 0, "charges": 0})
+    lost = account.get("lost", {"queries": 0, "charges": 0})
     entries = [query["entry"] for query in queries]
     if entries != sorted(set(entries)) or not all(
         0 < entry <= document["ledger_head"]["sequence"] for entry in entries
@@ -132,7 +132,7 @@ def query_findings(document: Mapping[str, Any]) -> Iterator[str]:
         promoted=sum(len(gate["promotions"]) for gate in gates),
         kept=sum(gate["challenges"] - len(gate["promotions"]) for gate in gates),
     )
-    if +sources != expected or len(queries) != account["asked"] - lost["questions"]:
+    if +sources != expected or len(queries) != account["asked"] - lost["queries"]:
         yield "the list of queries does not hold as many of each source as were asked"
     if sum(query["charged"] for query in queries) != account["charged"] - lost["charges"]:
         yield "the prices of the queries that are listed do not add up to what was charged"
@@ -152,7 +152,7 @@ def _unsealing_findings(
     if unsealed["acts"] > 1 or (not unsealed["acts"] and lost is None):
         yield "the study is said to be closed, and there is no act of the steward that unsealed it, or more than one"
     if unsealed["answers"] > kept or (unsealed["answers"] > 0) != (unsealed["acts"] > 0):
-        yield "the number of unsealed answers does not agree with those of acts and questions"
+        yield "the number of unsealed answers does not agree with those of acts and queries"
 
 
 def gate_findings(document: Mapping[str, Any]) -> Iterator[str]:
@@ -229,7 +229,7 @@ def _allotment_findings(allotments: Mapping[str, Any], *, answered: int, charged
     parts = allotments["analysts"]
     if len({part["analyst"] for part in parts}) != len(parts) or len(parts) > allotments["acts"]:
         yield "the allotments are not one for each analyst, each by an act of the steward"
-    if any(part["asked"] > part["questions"] or part["charged"] > part["charges"] for part in parts):
+    if any(part["asked"] > part["queries"] or part["charged"] > part["charges"] for part in parts):
         yield "an analyst spent more than the allotment"
     if sum(part["asked"] for part in parts) > answered or sum(part["charged"] for part in parts) > charged:
         yield "analysts spent more together than was answered or charged in all"

@@ -26,7 +26,7 @@ def gates_in_words(gates: Any, rows: Mapping[str, Any]) -> list[str]:
         "probability, together with all answers, every promotion that is listed in this certificate is true: by the "
         f"gate's metric, {value_in_words(rows)} of the challenger is better than that of the champion before by more "
         "than the margin, however many other challengers failed and however all of them were chosen. That a champion "
-        "was kept promises nothing. A model is named by the SHA-256 of the question about it.",
+        "was kept promises nothing. A model is named by the SHA-256 of the query about it.",
         *([_GATES_OF_CASES] if any(gate["metric"].startswith("cases: ") for gate in gates) else []),
     ]
 

@@ -253,8 +253,8 @@ def _promise_facts(mechanism: Mechanism, *, simulation: bool) -> dict[str, dict[
             "radius": _finite(promise.radius),
             "confidence": promise.confidence,
             "statement": promise.statement,
-            "questions": mechanism.queries,
-            "overfits": described["parameters"].get("overfits"),
+            "queries": mechanism.queries,
+            "surprises": described["parameters"].get("surprises"),
             "spends_only_beyond": _finite(promise.spends_only_beyond),
         },
         "assumptions": {"dependence": mechanism.dependence.to_dict(), "stated": list(promise.assumptions)},
@@ -274,7 +274,7 @@ def _promise_facts(mechanism: Mechanism, *, simulation: bool) -> dict[str, dict[
 
 def entering_numbers(mechanism: Mechanism, promise: Promise) -> dict[str, float]:
     """The numbers that enter the statement, by name."""
-    shared = {"rows": mechanism.rows, "questions": mechanism.queries, "beta": mechanism.beta}
+    shared = {"rows": mechanism.rows, "queries": mechanism.queries, "beta": mechanism.beta}
     if not (mechanism.traits.reads_leakage or mechanism.dependence.binomial_tails):
         shared["effective_rows"] = mechanism.effective_rows(mechanism.rows)
     return {**shared, **promise.details}

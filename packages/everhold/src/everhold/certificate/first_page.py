@@ -54,7 +54,7 @@ def first_page(document: Mapping[str, Any]) -> str:
 
 
 def _answers(summary: Mapping[str, Any]) -> str:
-    """Each answer as a sentence, with the question that was asked."""
+    """Each answer as a sentence, with the query that was asked."""
     told = zip(summary["answers"], summary["sentences"], summary["sources"], strict=True)
     return "\n".join(
         f'<p class="lead">{escaped(sentence)}</p>\n<p class="asked">{escaped(source)} {escaped(_asked(fact))}</p>'

@@ -124,7 +124,7 @@ def _open_challenges(value: object) -> bool:
 
 _unsealed = _object(value=_number, low=_number, high=_number)
 _chosen_facts: dict[str, Fits] = {
-    "name": _text, "measure": lambda value: _text(value) and value in MEASURES, "asked": _text, "question": _hash,
+    "name": _text, "measure": lambda value: _text(value) and value in MEASURES, "asked": _text, "query": _hash,
     "entries": lambda value: _list(_count)(value) and bool(value),
     "by_position": lambda value: isinstance(value, bool),
     "source": lambda value: _text(value) and value in (*SOURCES, *RARE_SOURCES),
@@ -192,7 +192,7 @@ _arrived = _object(
     training_fingerprint=_optional(_hash), until=_optional(_text), tree=_optional(_count),
 )  # fmt: skip
 _retired = _object(entry=_count, before=_count)
-_allotted = _object(analyst=_text, asked=_count, questions=_count, charged=_count, charges=_count)
+_allotted = _object(analyst=_text, asked=_count, queries=_count, charged=_count, charges=_count)
 _ranking_row = _object(
     team=_text, score=_optional(_number), low=_optional(_number), high=_optional(_number), rank=_optional(_count),
     submissions=_count,
@@ -202,8 +202,8 @@ _competition = _object(
 )
 _FACTS: dict[str, dict[str, Fits]] = {
     "promise": {
-        "radius": _optional(_number), "confidence": _number, "statement": _text, "questions": _count,
-        "overfits": _optional(_count), "spends_only_beyond": _optional(_number),
+        "radius": _optional(_number), "confidence": _number, "statement": _text, "queries": _count,
+        "surprises": _optional(_count), "spends_only_beyond": _optional(_number),
     },
     "rows": {
         "holdout": _text, "id": _text, "rows": _count, "fingerprint": _text, "sealed_at": _text,
@@ -253,7 +253,7 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
     },
     "account": {
         "allotments": _object(acts=_count, analysts=_list(_allotted)),
-        "lost": _object(recoveries=_count, questions=_count, charges=_count),
+        "lost": _object(recoveries=_count, queries=_count, charges=_count),
         "unsealed": _object(acts=_count, answers=_count),
         "labels": lambda value: _count(value) and value != 0,
         "left_of_plan": lambda value: value is True,

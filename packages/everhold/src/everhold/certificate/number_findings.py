@@ -45,7 +45,7 @@ def unreachable_findings(document: Mapping[str, Any], mechanism: Mechanism) -> I
     account = document["account"]
     yield from _family_findings(account, mechanism)
     lost = account.get("lost")
-    if lost is not None and not mechanism.accounts.losable(questions=lost["questions"], charges=lost["charges"]):
+    if lost is not None and not mechanism.accounts.losable(queries=lost["queries"], charges=lost["charges"]):
         yield "the lost answers cannot have been charged what is said"
     by_source = account["by_source"]
     forced = by_source.get("chosen", 0) + by_source.get("declared", 0) + _opened(account)
@@ -90,10 +90,10 @@ def promise_findings(document: Mapping[str, Any], mechanism: Mechanism, promise:
         yield f"the statement is not the one that proves the promise, {promise.statement}"
     if stated["confidence"] != promise.confidence:
         yield "the probability of the promise is not the mechanism's confidence"
-    if stated["questions"] != mechanism.queries or stated["overfits"] != mechanism.parameters().get("overfits"):
-        yield "the planned questions or overfits of the promise are not the mechanism's"
+    if stated["queries"] != mechanism.queries or stated["surprises"] != mechanism.parameters().get("surprises"):
+        yield "the planned queries or surprises of the promise are not the mechanism's"
     if not _close(stated["spends_only_beyond"], promise.spends_only_beyond, relative=1e-3):
-        yield "the distance beyond which overfits are charged is not the one that the mechanism's parameters give"
+        yield "the distance beyond which surprises are charged is not the one that the mechanism's parameters give"
     numbers = entering_numbers(mechanism, promise)
     if set(numbers) != set(theorem["numbers"]) or not all(
         _close(theorem["numbers"][name], value, relative=1e-2) for name, value in numbers.items()

@@ -63,8 +63,8 @@ def counted(count: int, one: str) -> str:
     """A count with its noun.
 
     Examples:
-        >>> counted(1000, "question"), counted(1, "overfit")
-        ('1,000 questions', '1 overfit')
+        >>> counted(1000, "query"), counted(1, "surprise")
+        ('1,000 queries', '1 surprise')
     """
     return f"{count:,} {one}{'' if count == 1 else 's'}"
 

@@ -98,18 +98,18 @@ _NOT_LISTED = (
     "them all, and the hash of the last entry, below, commits to them."
 )
 _LEDGER = (
-    "Every question and its exact answer is an entry of the ledger, chained by SHA-256. Whoever keeps this "
+    "Every query and its exact answer is an entry of the ledger, chained by SHA-256. Whoever keeps this "
     "certificate can show later that no entry up to here was changed or taken away."
 )
 _CHECKPOINT = (
     "Entries up to number {sequence:,} were checked before, the last of them at {made_at}, and what they add up to was "
-    "kept under the key's seal. For this certificate they were not read again, except for which questions they "
+    "kept under the key's seal. For this certificate they were not read again, except for which queries they "
     "answer; those after them were. The ledger passes through the hash that commits to all of them. Whether each can "
     "still be read as it was written is what 'everhold ledger verify' checks."
 )
 _ALSO_SEALED = (
     "The same rows were sealed more than once in the same storage. Budgets do not add up: what the other holdouts told "
-    "is not counted here, and the promise holds only for questions that were chosen without it."
+    "is not counted here, and the promise holds only for queries that were chosen without it."
 )
 _CHECKING = (
     "To check this certificate, offline: everhold certificate verify FILE --public-key KEY. The key must come to "
@@ -129,11 +129,11 @@ def _promise_items(promise: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "half-width, at most", "infinite" if radius is None else f"{at_most(radius)} (rounded up from {radius!r})"
     yield "probability, at least", percent(promise["confidence"])
     yield "statement", promise["statement"]
-    yield "planned questions", shown(promise["questions"])
-    if promise["overfits"] is not None:
-        yield "planned overfits", shown(promise["overfits"])
+    yield "planned queries", shown(promise["queries"])
+    if promise["surprises"] is not None:
+        yield "planned surprises", shown(promise["surprises"])
     if beyond:
-        yield "overfits are charged only beyond", at_least(beyond)
+        yield "surprises are charged only beyond", at_least(beyond)
 
 
 def _rows_items(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -53,13 +53,13 @@ _GIVEN_SHARES = (
     "rows have each value, every sealed row was drawn independently from the rows with its value"
 )
 _SHARES = (
-    "The value that is promised for every question is its average over rows with the values of {column!r} in the "
+    "The value that is promised for every query is its average over rows with the values of {column!r} in the "
     "shares of the sealed rows. The training rows tell how often each value is sealed, so how common the values are "
     "in the population is no finding."
 )
 _LAW_GIVEN_SHARES = (
     "Here it is used for rows with the values of {column!r} in the shares of the sealed rows; the population's value "
-    "of a question is then the one for such rows."
+    "of a query is then the one for such rows."
 )
 _SHARES_BY_POSITION = (
     "Predictions for the sealed rows that are handed in as arrays or files count as made row by row, each from its "
@@ -75,10 +75,10 @@ _BY_POSITION = (
 )
 _LAW_GIVEN_FEATURES = (
     "Here it is used for the law of the labels given all features, which are public; the population's value of a "
-    "question is then the one for labels drawn anew on these rows."
+    "query is then the one for labels drawn anew on these rows."
 )
 _PUBLIC_FEATURES = (
-    "The features of the sealed rows are public. So the value that is promised for every question is its mean over "
+    "The features of the sealed rows are public. So the value that is promised for every query is its mean over "
     "labels drawn anew on these rows, and not over new rows; a model counts as its predictions on these rows."
 )
 _ASSUMED_OF_DEPENDENT_ROWS = (
@@ -114,22 +114,22 @@ _NOT_PROMISED = (
     "Anything that was asked of these rows outside everhold, or through another holdout that was made from them or "
     "from rows that depend on them.",
     _TRUSTED_CODE.format(then=_TOO_LITTLE_NOISE),
-    "That an analyst reads an answer rightly, or that a question measures what it is meant to measure.",
+    "That an analyst reads an answer rightly, or that a query measures what it is meant to measure.",
     "Anything about who asked, or about what the steward did, who sealed the rows and holds the key: the certificate "
     "binds what the ledger holds, and nothing else.",
 )
 _SEALED_AGAIN = (
-    "Anything about questions that were chosen after somebody had seen answers about these very rows from another "
+    "Anything about queries that were chosen after somebody had seen answers about these very rows from another "
     "holdout: they were sealed more than once, and budgets do not add up."
 )
 _UNITS = (
-    "The half-width is for questions whose value for a row lies between 0 and 1 (what lies beyond is cut off "
-    "there); for a question with other ends it grows with their distance. {ratios} Every answer came with an interval "
+    "The half-width is for queries whose value for a row lies between 0 and 1 (what lies beyond is cut off "
+    "there); for a query with other ends it grows with their distance. {ratios} Every answer came with an interval "
     "of its own; all of these intervals hold together, with the same probability."
 )
-_RATIOS = "A conditional mean is two such questions, and its interval follows from both."
+_RATIOS = "A conditional mean is two such queries, and its interval follows from both."
 _RATIOS_OF_ONE = (
-    "A conditional mean is one question where training rows say how its values spread, and else two, from which its "
+    "A conditional mean is one query where training rows say how its values spread, and else two, from which its "
     "interval follows. A statistic of all rows together, such as an AUC, has a half-width of its own, which may be "
     "larger, and is promised for sets of as many rows."
 )
@@ -164,7 +164,7 @@ _OPEN_TABLE = (
     "each opening no more than its columns and the number of its rows was compared"
 )
 _OF_AN_ENGINE = (
-    "Secrecy of the sealed rows, of the questions or of what answers cost in time towards whoever administers "
+    "Secrecy of the sealed rows, of the queries or of what answers cost in time towards whoever administers "
     "{engine}: they stay there, its logs may hold every statement, which says what was asked and never what was "
     "answered, and the time that an answer takes is the engine's own and may depend on the rows."
 )
@@ -237,7 +237,7 @@ def add_sections(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, 
 
 
 def is_endless(mechanism: Mapping[str, Any]) -> bool:
-    """True if questions are still answered when the budget is used up."""
+    """True if queries are still answered when the budget is used up."""
     return mechanism["parameters"].get("endless") is True
 
 
@@ -264,14 +264,14 @@ def promise_sentence(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanis
     before = "Simulation only: " if simulation else ""
     if promise["radius"] is None:
         return f"{before}Nothing is promised: the half-width is infinite {basis}."
-    radius, questions = at_most(promise["radius"]), counted(promise["questions"], "question")
-    overfits = "" if promise["overfits"] is None else f" or {counted(promise['overfits'], 'overfit')}"
+    radius, queries = at_most(promise["radius"]), counted(promise["queries"], "query")
+    surprises = "" if promise["surprises"] is None else f" or {counted(promise['surprises'], 'surprise')}"
     return before + kind.presentation.sentence.format(
-        questions=questions,
-        budget=questions + overfits,
-        answers=counted(promise["questions"], "answer"),
-        submissions=counted(promise["questions"], "submission"),
-        are="is" if (promise["overfits"] or promise["questions"]) == 1 else "are",
+        queries=queries,
+        budget=queries + surprises,
+        answers=counted(promise["queries"], "answer"),
+        submissions=counted(promise["queries"], "submission"),
+        are="is" if (promise["surprises"] or promise["queries"]) == 1 else "are",
         radius=radius,
         reach=f"within {radius} of {value}",
         best="best population value" if value == OF_POPULATION else value.replace("the", "best", 1),
@@ -294,13 +294,13 @@ def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mappin
         said.append(_SHARES_BY_POSITION if by_labels(rows) else _BY_POSITION)
     said += _said_of_shares(_SHARES, rows)
     said.append(
-        "Questions may be chosen freely, each with all earlier answers in hand." if kind.traits.adaptive else
-        "If even one question was chosen after an answer was seen, nothing is promised about that question."
+        "Queries may be chosen freely, each with all earlier answers in hand." if kind.traits.adaptive else
+        "If even one query was chosen after an answer was seen, nothing is promised about that query."
     )  # fmt: skip
-    if promise["overfits"] is not None:
+    if promise["surprises"] is not None:
         promotion = ", or the promotion of a challenger" if kind.traits.unsealable else ""
         said.append(
-            f"An overfit is an answer that came from the sealed rows because the guess was not confirmed{promotion}."
+            f"An surprise is an answer that came from the sealed rows because the guess was not confirmed{promotion}."
         )
     if promise["spends_only_beyond"]:
         whom = "to a mean " if kind.traits.unsealable else ""
@@ -317,8 +317,8 @@ def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:
         return []
     were = "was" if by_position == 1 else "were"
     if by_labels(rows):
-        return [f"{counted(by_position, 'question')} {were} about predictions for these very rows, {_MADE_ROW_BY_ROW}"]
-    return [f"{counted(by_position, 'question')} {were} about predictions for these very rows, {_PRESUPPOSED}"]
+        return [f"{counted(by_position, 'query')} {were} about predictions for these very rows, {_MADE_ROW_BY_ROW}"]
+    return [f"{counted(by_position, 'query')} {were} about predictions for these very rows, {_PRESUPPOSED}"]
 
 
 def _theorem(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, depend: bool) -> str:

@@ -66,8 +66,8 @@ _PROMISE = (
     "All bounds that this holdout tells contain the true values, those shown here and all others at once, with "
     "probability {confidence}"
 )
-_ADAPTIVE = "{promise}, although each question could be chosen with all earlier answers in hand."
-_FIXED = "{promise}, if all questions were fixed before the first answer was seen; otherwise nothing is promised."
+_ADAPTIVE = "{promise}, although each query could be chosen with all earlier answers in hand."
+_FIXED = "{promise}, if all queries were fixed before the first answer was seen; otherwise nothing is promised."
 _COVERED = (
     "Whoever chose what is shown may have seen all answers before: that is covered, because the probability is that of "
     "all bounds at once, shown or not."
@@ -85,7 +85,7 @@ _IN_THESE_SHARES = (
     "shares."
 )
 _BY_POSITION = (
-    "{questions} {were} about predictions for these very rows. If these were made from the rows' features, all bounds "
+    "{queries} {were} about predictions for these very rows. If these were made from the rows' features, all bounds "
     "are about labels drawn anew on these rows only, also those of other answers."
 )
 _RESTS = (
@@ -98,12 +98,12 @@ _ANY = (
 )
 _NOT = (
     "That the same is true of another population, or of this one at another time.",
-    "That a question measures what matters to you: the number says what was asked, and no more.",
+    "That a query measures what matters to you: the number says what was asked, and no more.",
     "Who asked, or that the rows are what the steward says: the certificate binds what was sealed and asked.",
 )
 _USELESS_RADIUS = 0.5
 _WEAK = "The planned half-width is half the range or more: that promises next to nothing."
-_CLOSED = "The study is over: it was unsealed, and no new question is answered."
+_CLOSED = "The study is over: it was unsealed, and no new query is answered."
 _AGAIN = "The same rows were sealed more than once: what other holdouts told about them is not counted here."
 
 
@@ -228,7 +228,7 @@ def _promise(promise: Mapping[str, Any], kind: type[Mechanism]) -> str:
 
 
 def _asked(account: Mapping[str, Any], chosen: int) -> str:
-    asked = f"{counted(account['asked'], 'question')} {'was' if account['asked'] == 1 else 'were'} asked in all"
+    asked = f"{counted(account['asked'], 'query')} {'was' if account['asked'] == 1 else 'were'} asked in all"
     if not chosen:
         return f"{asked}; no answer is shown here."
     return f"{asked}; {counted(chosen, 'answer')} {'is' if chosen == 1 else 'are'} shown here."
@@ -260,7 +260,7 @@ def _about(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         which = f"The bounds of {', '.join(by_position)}" if some else "All bounds shown here"
         yield _THESE_ROWS.format(which=which, rows=rows)
     if count := facts["account"]["by_position"]:
-        yield _BY_POSITION.format(questions=counted(count, "question"), were="was" if count == 1 else "were")
+        yield _BY_POSITION.format(queries=counted(count, "query"), were="was" if count == 1 else "were")
 
 
 def _rests(facts: Mapping[str, Mapping[str, Any]]) -> str:

@@ -276,7 +276,7 @@ def _estimand_findings(document: Mapping[str, Any]) -> Iterator[str]:
         if not known or dependent or one_law or (rows["features"] == PUBLIC and column == rows["label"]):
             yield "the rows are said to be split by a column, and with these rows and this mechanism that is refused"
     if by_position > document["account"]["asked"]:
-        yield "there are more questions about predictions by position than questions"
+        yield "there are more queries about predictions by position than queries"
 
 
 def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:

@@ -177,20 +177,20 @@ def correlation_chart(
     *,
     rows: int,
     queries: int,
-    overfits: int = 10,
+    surprises: int = 10,
     model: DependenceModel | None = None,
 ) -> alt.LayerChart:
     """Radius against the correlation of neighbouring rows, for symmetric chains of two states.
 
     Args:
         rows: Number of sealed rows.
-        queries: Number of adaptive questions.
-        overfits: Answers that may come from the holdout.
+        queries: Number of adaptive queries.
+        surprises: Answers that may come from the holdout.
         model: A model to be marked by what its rows are worth: it stands where a chain has as many effective rows.
     """
     import altair as alt
 
-    request = PlanRequest(rows=rows, queries=queries, overfits=min(overfits, queries))
+    request = PlanRequest(rows=rows, queries=queries, surprises=min(surprises, queries))
     chains = {strength: _two_states(strength) for strength in _CORRELATIONS}
     points = [
         {"correlation": strength, "radius": radius, "by": name}
@@ -209,7 +209,7 @@ def correlation_chart(
     )
     worth = rows / (_two_states(0.73) if model is None else model).concentration(rows)
     title = alt.TitleParams(
-        f"Radius of {queries:,} questions to {rows:,} rows",
+        f"Radius of {queries:,} queries to {rows:,} rows",
         subtitle="for symmetric Markov chains of two states; the radius holds for all answers at once",
     )
     layers = alt.layer(lines, *_worth(rows, worth, own=model is not None))

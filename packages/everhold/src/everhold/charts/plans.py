@@ -1,4 +1,4 @@
-"""Pictures of a plan: radius against questions or rows, half-widths against true values (needs ``[plots]``)."""
+"""Pictures of a plan: radius against queries or rows, half-widths against true values (needs ``[plots]``)."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ _WIDTH, _HEIGHT = 560, 380
 
 
 def plan_by_queries(plan: Plan) -> alt.LayerChart:
-    """Radius against the number of questions, for the plan's rows; the request is a cross.
+    """Radius against the number of queries, for the plan's rows; the request is a cross.
 
-    A picture point with fewer questions than overfits is planned with one overfit for each question.
+    A picture point with fewer queries than surprises is planned with one surprise for each query.
     """
     request = _drawn_request(plan)
     numbers = _around(plan.queries, most=_MOST_QUERIES)
     points = [_point_of(request.with_queries(number), number, plan.at) for number in numbers]
-    title = f"adaptive questions, for {request.rows:,} rows"
+    title = f"adaptive queries, for {request.rows:,} rows"
     return _picture(plan, _flat(points), at=plan.queries, title=title)
 
 
 def plan_by_rows(plan: Plan) -> alt.LayerChart:
-    """Radius against the number of sealed rows, for the plan's questions; the request is a cross."""
+    """Radius against the number of sealed rows, for the plan's queries; the request is a cross."""
     request = _drawn_request(plan)
     numbers = _around(request.rows, most=MOST_ROWS)
     points = [_point_of(request.with_rows(number), number, plan.at) for number in numbers]
-    title = f"sealed rows, for {plan.queries:,} adaptive questions"
+    title = f"sealed rows, for {plan.queries:,} adaptive queries"
     return _picture(plan, _flat(points), at=request.rows, title=title)
 
 
 def plan_by_values(plan: Plan) -> alt.LayerChart:
-    """Half-widths of guess-and-check against the true value of a yes-or-no question, by what happened before.
+    """Half-widths of guess-and-check against the true value of a yes-or-no query, by what happened before.
 
     Raises:
         ValueError: If guess-and-check cannot serve the request.
@@ -72,8 +72,8 @@ def plan_by_values(plan: Plan) -> alt.LayerChart:
         alt.Chart({"values": [point | {"before": said[counts.index(point["surprises"])]} for point in points]})
         .mark_line(strokeWidth=2.2)
         .encode(
-            x=alt.X("value:Q", title="true value of a yes-or-no question", axis=alt.Axis(format="~g")),
-            y=alt.Y("width:Q", title=f"half-width at question {tuned.queries:,} of {tuned.queries:,}"),
+            x=alt.X("value:Q", title="true value of a yes-or-no query", axis=alt.Axis(format="~g")),
+            y=alt.Y("width:Q", title=f"half-width at query {tuned.queries:,} of {tuned.queries:,}"),
             color=alt.Color(
                 "answer:N", scale=alt.Scale(domain=list(_ANSWERS), range=list(_ANSWERS.values())), legend=legend
             ),
@@ -88,7 +88,7 @@ def plan_by_values(plan: Plan) -> alt.LayerChart:
 def _widths_by_value(tuned: GuessAndCheck) -> list[dict[str, Any]]:
     """Before the first surprise, and after all that are planned."""
     points = []
-    for surprises in sorted({0, min(tuned.overfits, tuned.queries - 1)}):
+    for surprises in sorted({0, min(tuned.surprises, tuned.queries - 1)}):
         for value in np.linspace(0.0, 1.0, _VALUES).tolist():
             width = width_at(tuned, value, surprises)
             for answer in _ANSWERS:

@@ -23,12 +23,12 @@ def allot(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The holdout's name.")],
     analyst: Annotated[str | None, typer.Argument(metavar="ANALYST", help="Any name, such as team-a.")] = None,
     *,
-    questions: Annotated[int, typer.Option(help="Most new questions that may be answered.")],
+    queries: Annotated[int, typer.Option(help="Most new queries that may be answered.")],
     charges: Annotated[
         int | None,
         typer.Option(
             help="Most that may be charged: credits of a privacy_budget, surprises where guesses are checked, "
-            "otherwise answers; by default what that many questions can cost.",
+            "otherwise answers; by default what that many queries can cost.",
         ),
     ] = None,
     form: FormatOption = Format.TABLE,
@@ -36,7 +36,7 @@ def allot(
     """Let an analyst spend a part of the budget, and no more.
 
     Example:
-      everhold allot flights.db flights team-a --questions 200 --charges 5
+      everhold allot flights.db flights team-a --queries 200 --charges 5
       everhold ask flights.db flights --mean late --analyst team-a
 
     It is an act of the steward, kept in the ledger. The same command with other
@@ -56,7 +56,7 @@ def allot(
     # with the storage in the environment, the two that are given are the holdout's name and the analyst
     place, who = ((storage, None), name) if analyst is None else ((storage, name), analyst)
     with opened(*place) as holdout, arguments_checked():
-        allotted = holdout.allot(who, questions=questions, charges=charges)
+        allotted = holdout.allot(who, queries=queries, charges=charges)
     show_record(allotted.to_dict(), form)
 
 

@@ -20,7 +20,7 @@ _ENDINGS = (".csv", ".parquet")
 
 
 def show_answer(answer: Any, form: Format, *, whole: Mapping[str, int] | None, files: Sequence[str] = ()) -> None:
-    """Print the answer to a question of any kind.
+    """Print the answer to a query of any kind.
 
     Args:
         answer: What `Holdout.ask` returned.
@@ -42,7 +42,7 @@ def show_answer(answer: Any, form: Format, *, whole: Mapping[str, int] | None, f
     columns = [name for name in lines[0] if name != "about"]
     if form is Format.TABLE and lines[0] is document:
         left = left_in_words(document["remaining"], whole)
-        lines = [{**document, "remaining": left, "question": answer.shown}]
+        lines = [{**document, "remaining": left, "query": answer.shown}]
     show_list(lines, columns, form, document=document)
 
 
@@ -54,7 +54,7 @@ def show_columns(answers: Mapping[str, Answer], form: Format) -> None:
     if (about := next(iter(answers.values())).about) is not None:
         note(estimand_in_words(about))
     lines = [{"column": name, **answer.to_dict()} for name, answer in answers.items()]
-    show_list(lines, ["column", "value", "low", "high", "source", "charged", "question"], form, document=lines)
+    show_list(lines, ["column", "value", "low", "high", "source", "charged", "query"], form, document=lines)
 
 
 def _refusal(answer: Any, document: Mapping[str, Any]) -> str:

@@ -79,13 +79,13 @@ class WindowOptions:
 def over_time(
     storage: StorageArgument,
     name: _NamedArgument,
-    question: Annotated[str, typer.Argument(metavar="EXPRESSION", help="Such as 'arr_delay > 15'.")],
+    query: Annotated[str, typer.Argument(metavar="EXPRESSION", help="Such as 'arr_delay > 15'.")],
     *,
     windows: WindowOptions,
     save: Annotated[Path | None, typer.Option(help="Write the picture to this SVG or PNG file.")] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Ask one question about the rows of each window of arrivals.
+    """Ask one query about the rows of each window of arrivals.
 
     Example:
       everhold over-time flights.db flights "arr_delay > 15" --by month
@@ -96,13 +96,13 @@ def over_time(
     Exit codes:
       0  answered
       4  no such holdout
-      5  the question cannot be asked; nothing was charged
+      5  the query cannot be asked; nothing was charged
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
     with opened(storage, name) as holdout, arguments_checked():
         by = int(windows.by) if windows.by.isdecimal() else windows.by
-        found = holdout.over_time(question, by=by, law=windows.law, guess=windows.guess)
+        found = holdout.over_time(query, by=by, law=windows.law, guess=windows.guess)
     if save is not None:
         from everhold.charts import save_chart
 

@@ -26,7 +26,7 @@ def everhold(
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and leave.")
     ] = False,
 ) -> None:
-    r"""Question a sealed holdout thousands of times; every answer stays true.
+    r"""Query a sealed holdout thousands of times; every answer stays true.
 
     A story in three commands:
 
@@ -36,7 +36,7 @@ def everhold(
 
       everhold ask flights.db flights --mean "arr_delay > 15"
           answers with an interval that holds for the population, however the
-          question depends on the answers before
+          query depends on the answers before
 
       everhold certificate save flights.db flights --output flights.html
           writes the promise down and signs it
@@ -59,7 +59,7 @@ def everhold(
         2  wrong usage
         3  the rows or settings cannot be sealed; nothing was created
         4  no such holdout or storage
-        5  the question cannot be asked; nothing was charged
+        5  the query cannot be asked; nothing was charged
         6  refused, under --strict
         7  rows, ledger or certificate were altered
         8  the steward's key is missing or wrong

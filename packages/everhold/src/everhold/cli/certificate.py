@@ -22,7 +22,7 @@ _AnswerOption = Annotated[
     typer.Option(
         "--answer",
         metavar="ID=NAME",
-        help="Show this answer on the first page: 'sequence' or 'question' of the transcript, and a name for it. May "
+        help="Show this answer on the first page: 'sequence' or 'query' of the transcript, and a name for it. May "
         "be given several times.",
     ),
 ]
@@ -95,7 +95,7 @@ def save(
       everhold certificate save flights.db flights --answer 12="model B" --output flights.html
 
     The first page of an HTML file says in plain words what the chosen answers
-    are, and how many questions there were. 'everhold transcript' has the ids.
+    are, and how many queries there were. 'everhold transcript' has the ids.
     --timestamp needs pip install 'everhold[timestamp]'.
 
     Exit codes:
@@ -174,7 +174,7 @@ def _chosen(answers: list[str] | None) -> dict[str, str | int]:
         if not (choice and sign and name) or name in chosen:
             raise Misuse(
                 f"--answer {given!r} cannot be used; expected ID=NAME with a name of its own, such as "
-                "--answer 12=\"model B\", where 12 is the 'sequence' of 'everhold transcript', or its 'question'"
+                "--answer 12=\"model B\", where 12 is the 'sequence' of 'everhold transcript', or its 'query'"
             )
         chosen[name] = int(choice) if choice.isdecimal() and len(choice) < _SHORTEST_HASH else choice
     return chosen

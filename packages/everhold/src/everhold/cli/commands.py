@@ -20,24 +20,24 @@ from everhold.errors import ExtensionError
 from everhold.extensions import Registry, extra_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    pass
 
 OWN = {
     "plan": ("plan", "Compare all mechanisms, each at its best, for a study that you plan."),
     "split": ("split", "Split a table into training and sealed rows, and print the command that seals."),
     "create": ("create", "Seal rows and print what is promised about all answers."),
-    "ask": ("holdouts", "Ask one question and print the answer with what holds for the population."),
+    "ask": ("holdouts", "Ask one query and print the answer with what holds for the population."),
     "compare": (
         "compare",
         "Ask how much better or larger the score of one file of predictions is than that of another.",
     ),
-    "quote": ("holdouts", "Say what a question would cost and how wide its interval would be; free."),
+    "quote": ("holdouts", "Say what a query would cost and how wide its interval would be; free."),
     "status": ("holdouts", "Print rows, mechanism, promise, what was asked and what is left."),
-    "transcript": ("holdouts", "Print every question with its answer, in order; the same as 'everhold ledger show'."),
+    "transcript": ("holdouts", "Print every query with its answer, in order; the same as 'everhold ledger show'."),
     "list": ("holdouts", "Print all holdouts of a storage."),
     "declare": ("declare", "Declare families of queries, whose members cost nothing from then on."),
     "append": ("append", "Append rows that arrived: old answers stay true, new ones are narrower."),
-    "over-time": ("append", "Ask one question about the rows of each window of arrivals."),
+    "over-time": ("append", "Ask one query about the rows of each window of arrivals."),
     "drift": ("append", "Compare the rows of an arrival with all before it."),
     "retire": ("append", "End the trees about rows before an arrival, and open those rows."),
     "allot": ("allotments", "Let an analyst spend a part of the budget, and no more."),

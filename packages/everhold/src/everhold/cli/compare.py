@@ -89,7 +89,7 @@ def compare(
       everhold compare study.db study a.csv b.csv --metric risk --loss squared --high 2500
       everhold compare study.db study a.csv b.csv --metric f1 --where "region = 'N'"
 
-    One question, row by row. The answer is about labels drawn anew on these rows:
+    One query, row by row. The answer is about labels drawn anew on these rows:
     where both files predict the same, they tie whatever the label is, so only the
     other rows are bet on. The guess is no difference, unless you give another one;
     if the sealed rows contradict it, one surprise is charged.

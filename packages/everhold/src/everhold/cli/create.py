@@ -76,12 +76,12 @@ def create(
     --model FILE.json, made by 'everhold dependence fit'. --independent declares
     that there is no such dependence, and silences what training rows suggest.
     If you publish the features of the rows, for submissions, say so with
-    --features public; questions are then asked with files of predictions.
+    --features public; queries are then asked with files of predictions.
     A prediction of a class that the label does not have is refused. The classes
     are those of the training labels, or --classes.
     Rows that are already sealed in this storage are refused, unless you give
     --allow-resealing: neither holdout accounts for what the other has told, so the
-    promise of each holds only for questions chosen without any answer from the
+    promise of each holds only for queries chosen without any answer from the
     other.
     A competition: --feedback none, leader or score, with --metric, --teams and
     --submissions; then 'everhold submit', 'leaderboard' and, at the end, 'unseal'.

@@ -129,7 +129,7 @@ class RowOptions:
         return {
             "label": self.label, "classes": self._classes(), "row_id": self.row_id, "features": self.features.value,
             "stratified": self.stratified, "most_rows": self.most_rows, "equal_rows": self.equal_rows,
-            "again": self.allow_resealing,
+            "allow_resealing": self.allow_resealing,
         }  # fmt: skip
 
     def _classes(self) -> list[str] | Literal["open"] | None:
@@ -237,13 +237,13 @@ class PlanOptions:
     queries: Annotated[
         int | None,
         typer.Option(
-            help="Number of questions to plan for; by default what the protocol says, or 1,000.", rich_help_panel=_PLAN
+            help="Number of queries to plan for; by default what the protocol says, or 1,000.", rich_help_panel=_PLAN
         ),
     ] = None
     surprises: Annotated[
         int | None,
         typer.Option(
-            help="Number of guesses that may turn out wrong; by default 10, or one for each question if fewer.",
+            help="Number of guesses that may turn out wrong; by default 10, or one for each query if fewer.",
             rich_help_panel=_PLAN,
         ),
     ] = None
@@ -300,7 +300,7 @@ class PlanOptions:
             surprises = said.surprises if surprises is None else surprises
         return {
             **declared,
-            "mechanism": self.mechanism, "queries": 1_000 if queries is None else queries, "overfits": surprises,
+            "mechanism": self.mechanism, "queries": 1_000 if queries is None else queries, "surprises": surprises,
             "confidence": self.confidence, "slack": self.slack, "allow_vacuous": self.allow_vacuous,
             **({"grows": True} if self.grows else {}),
             **({} if self.largest_group is None else {"largest_group": self.largest_group}),

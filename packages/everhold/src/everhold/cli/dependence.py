@@ -171,7 +171,7 @@ def describe(
     rows: Annotated[int | None, typer.Option(help="For this many rows; for some sizes by default.")] = None,
     queries: Annotated[
         int | None,
-        typer.Option(help="With --chart and --rows: radius of so many questions against correlation."),
+        typer.Option(help="With --chart and --rows: radius of so many queries against correlation."),
     ] = None,
     surprises: Annotated[int, typer.Option(help="With --queries: answers that may come from the holdout.")] = 10,
     chart: ChartOption = None,
@@ -272,7 +272,7 @@ def _draw_description(
     if queries is not None:
         if rows is None:
             raise Misuse("--queries is given without --rows; expected both for this picture")
-        radii = correlation_chart(rows=rows, queries=queries, overfits=surprises, model=model)
+        radii = correlation_chart(rows=rows, queries=queries, surprises=surprises, model=model)
         save_picture(
             radii, path, "Radius against correlation", "Half-width for all answers at once; chains of two states."
         )

@@ -157,7 +157,7 @@ def create(
     From then on a challenger becomes the champion if and only if it is proved to
     be better by more than the margin. All promotions hold at once, however many
     challengers failed in between and however they were chosen. The planned number
-    of questions is no limit to a gate, as it is none to 'everhold ask'. Beyond it
+    of queries is no limit to a gate, as it is none to 'everhold ask'. Beyond it
     promotions are proved all the same, and need larger gains: see 'gate status'.
     For a limit give --challenges, or 'everhold allot'. It needs a holdout
     with --mechanism guess_and_check, whose surprises pay for promotions.
@@ -201,7 +201,7 @@ def challenge(
 
     'promoted' is proved: the challenger is better by more than the margin, and is
     the champion now; it costs a surprise. 'kept' promises nothing and costs only
-    one of the planned questions. Challenges beyond the plan are answered, too,
+    one of the planned queries. Challenges beyond the plan are answered, too,
     and need a larger gain. No number is told. The same challenge of the same
     champion again is free and has the same verdict. In a script:
       everhold gate challenge flights.db flights --challenger new.csv \
@@ -277,7 +277,7 @@ def status(
       everhold gate status flights.db flights
       everhold gate status flights.db flights --gate gate
 
-    Of one gate it also says how many questions were answered beyond the plan,
+    Of one gate it also says how many queries were answered beyond the plan,
     which is no limit, and the least gain in accuracy that the next challenge can
     see ('sees.gain'), if the models differ on one row in twenty.
 

@@ -25,7 +25,7 @@ from everhold.cli.arguments import (
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list, show_record
-from everhold.cli.questions import Spelled, with_question_options
+from everhold.cli.queries import Spelled, with_query_options
 from everhold.display import at_most
 from everhold.queries import Form
 from everhold.remote import is_address, remote_storage
@@ -33,11 +33,11 @@ from everhold.remote import is_address, remote_storage
 if TYPE_CHECKING:
     from everhold.holdout import Holdout
 
-_TRANSCRIPT = ("sequence", "asked_at", "question", "asked", "value", "low", "high", "source", "charged")
-ALLOTTED = ("analyst", "asked", "questions", "charged", "charges")
+_TRANSCRIPT = ("sequence", "asked_at", "query", "asked", "value", "low", "high", "source", "charged")
+ALLOTTED = ("analyst", "asked", "queries", "charged", "charges")
 """Columns of a table of allotments."""
 _LISTED = ("name", "rows", "training_rows", "mechanism", "queries", "confidence", "asked", "charged", "created")
-_DETAILS, _RESULT = "More about the question", "The result"
+_DETAILS, _RESULT = "More about the query", "The result"
 
 GuessOption = Annotated[
     float | None, typer.Option(help="Your own guess, in place of the training estimate.", rich_help_panel=_DETAILS)
@@ -83,7 +83,7 @@ class AnswerOptions(AnswerRequest):
 class AskingOptions:
     """Ways of asking."""
 
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the question is refused.")] = False
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the query is refused.")] = False
     silent: Annotated[
         bool, typer.Option("--silent", help="Only register it: nothing is told before 'everhold unseal'.")
     ] = False
@@ -98,7 +98,7 @@ class AskingOptions:
 
 
 @with_option_groups
-@with_question_options
+@with_query_options
 def ask(
     *,
     place: HoldoutPlace,
@@ -108,7 +108,7 @@ def ask(
     ways: AskingOptions,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    r"""Ask one question and print the answer with what holds for the population.
+    r"""Ask one query and print the answer with what holds for the population.
 
     Examples:
       everhold ask flights.db flights --mean "arr_delay > 15"
@@ -119,13 +119,13 @@ def ask(
       everhold ask flights.db flights --histogram arr_delay --edges -60,0,15,60
       everhold ask flights.db flights --mean "late = 1" --analyst team-a
 
-    A repeated question gets the same answer, free of charge. With --all-columns a
+    A repeated query gets the same answer, free of charge. With --all-columns a
     file has one column for each of thousands of models; it is read once, and
     nothing is charged if one column is wrong.
-    With --silent a question is only registered; its answer is told, with all
+    With --silent a query is only registered; its answer is told, with all
     others, when the study ends: see 'everhold unseal --help'.
     When the budget is spent, answers are refused: value, low and high are null.
-    So are questions that an analyst's allotment may not pay for; refusals cost
+    So are queries that an analyst's allotment may not pay for; refusals cost
     nothing, are not recorded, and anybody may ask again.
 
     These take no guess, and charge no surprise:
@@ -145,7 +145,7 @@ def ask(
       1  a file cannot be read or written
       2  wrong usage
       4  no such holdout
-      5  the question cannot be asked, or there is no such analyst; nothing was charged
+      5  the query cannot be asked, or there is no such analyst; nothing was charged
       6  refused, under --strict
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
@@ -157,14 +157,14 @@ def ask(
         if ways.all_columns:
             if tolerance is not None or ways.strict or output is not None:
                 raise Misuse("--all-columns takes no --tolerance, --strict or --output; leave them out")
-            questions = spelled.columns(holdout.schema)
-            guesses = None if guess is None else [guess] * len(questions)
-            answers = holdout.ask_many(list(questions.values()), guesses=guesses, silent=ways.silent)  # type: ignore[arg-type]
-            show_columns(dict(zip(questions, answers, strict=True)), form)
+            queries = spelled.columns(holdout.schema)
+            guesses = None if guess is None else [guess] * len(queries)
+            answers = holdout.ask_many(list(queries.values()), guesses=guesses, silent=ways.silent)  # type: ignore[arg-type]
+            show_columns(dict(zip(queries, answers, strict=True)), form)
             return
-        question, tolerance = spelled.question(holdout.schema, tolerance)
-        assert question is not None
-        answer = holdout.ask(question, guess=guess, tolerance=tolerance, strict=ways.strict, silent=ways.silent)
+        query, tolerance = spelled.query(holdout.schema, tolerance)
+        assert query is not None
+        answer = holdout.ask(query, guess=guess, tolerance=tolerance, strict=ways.strict, silent=ways.silent)
         whole = _whole(holdout, analyst)
     if output is not None and answer.table is not None:
         save_table(answer.table, output)
@@ -181,11 +181,11 @@ def _whole(holdout: Holdout, analyst: str | None) -> dict[str, int] | None:
     if analyst is None:
         return whole
     part = holdout.allotments()[analyst]
-    return {name: part.questions if name == "questions" else part.charges for name in whole}
+    return {name: part.queries if name == "queries" else part.charges for name in whole}
 
 
 @with_option_groups
-@with_question_options
+@with_query_options
 def quote(
     *,
     place: HoldoutPlace,
@@ -194,14 +194,14 @@ def quote(
     analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Say what a question would cost and how wide its interval would be; free.
+    """Say what a query would cost and how wide its interval would be; free.
 
     Examples:
       everhold quote flights.db flights --mean "arr_delay > 15"
       everhold quote flights.db flights --choose lowest --error a.csv --error b.csv
 
-    Without a question it is the price of any new one, for a mean between 0 and 1.
-    A question that is made of several costs what its new parts cost. The radius is
+    Without a query it is the price of any new one, for a mean between 0 and 1.
+    A query that is made of several costs what its new parts cost. The radius is
     a half-width; of a choice it is the regret, of a quantile the error of its
     level, of a scan how far beyond the threshold a verdict may be wrong.
 
@@ -209,14 +209,14 @@ def quote(
       0  quoted
       2  wrong usage
       4  no such holdout
-      5  the question could not be asked, or there is no such analyst
+      5  the query could not be asked, or there is no such analyst
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
     assert spelled is not None
     with place.opened(analyst) as holdout:
-        question, tolerance = spelled.question(holdout.schema, request.tolerance)
-        price = holdout.quote(question, guess=request.guess, tolerance=tolerance)
+        query, tolerance = spelled.query(holdout.schema, request.tolerance)
+        price = holdout.quote(query, guess=request.guess, tolerance=tolerance)
     show_record(price.to_dict(), form)
 
 
@@ -256,16 +256,16 @@ def status(storage: StorageArgument, name: NameArgument = None, form: FormatOpti
 
 
 def transcript(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
-    """Print every question with its answer, in order; the same as 'everhold ledger show'.
+    """Print every query with its answer, in order; the same as 'everhold ledger show'.
 
     Example:
       everhold transcript flights.db flights --format csv
 
     Values are means of row values between 0 and 1, as the ledger holds them. Of a
     choice, a quantile or a scan the value is the number of the candidate, bin or
-    question, from 0, and 'within' says how sharp it is: the regret, the error of
+    query, from 0, and 'within' says how sharp it is: the regret, the error of
     the level, or the distance beyond the threshold.
-    Of an unsealed study there is also what the sealed rows say of each question,
+    Of an unsealed study there is also what the sealed rows say of each query,
     with an interval for the population.
 
     Exit codes:

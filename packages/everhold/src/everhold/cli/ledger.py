@@ -39,14 +39,14 @@ def register(app: typer.Typer) -> None:
 
 @group.command()
 def show(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
-    """Print every question with its answer, in order; the same as 'everhold transcript'.
+    """Print every query with its answer, in order; the same as 'everhold transcript'.
 
     Example:
       everhold ledger show flights.db flights
 
     Values are means of row values between 0 and 1, as the ledger holds them. Of a
     choice, a quantile or a scan the value is the number of the candidate, bin or
-    question, from 0, and 'within' says how sharp it is: the regret, the error of
+    query, from 0, and 'within' says how sharp it is: the regret, the error of
     the level, or the distance beyond the threshold.
 
     Exit codes:
@@ -73,7 +73,7 @@ def spent(
 
     epsilon is that of differential privacy, for a limit of what these answers
     cost, whatever is asked within it. epsilon_if_fixed is smaller and holds only
-    if all kinds and prices had been fixed before the first question; it needs
+    if all kinds and prices had been fixed before the first query; it needs
     the package dp-accounting, and is left out where it gains nothing. Where no
     secret noise is added there is no epsilon.
 
@@ -146,7 +146,7 @@ def recover(storage: StorageHereArgument, name: NameArgument = None, form: Forma
     place, named = place_of(storage, name)
     with Holdout.open(address_of(place), named, recover=True) as holdout:
         status = holdout.status()
-    lost = status.get("lost", {"recoveries": 0, "questions": 0, "charges": 0})
+    lost = status.get("lost", {"recoveries": 0, "queries": 0, "charges": 0})
     show_record({"name": status["name"], "lost": lost, "remaining": status["remaining"]}, form)
 
 

@@ -163,8 +163,8 @@ def _natural(columns: Sequence[str], lines: Sequence[Sequence[str]], place: int)
 
 
 def _short(name: str, value: Any) -> str:
-    """A cell of a list; a question is known by the first digits of its hash, a moment to the second."""
-    if name == "question" and _HASH.fullmatch(str(value)):
+    """A cell of a list; a query is known by the first digits of its hash, a moment to the second."""
+    if name == "query" and _HASH.fullmatch(str(value)):
         return str(value)[:_SHORT_HASH]
     if name in ("asked_at", "created") and isinstance(value, str) and "T" in value:
         return printable(value)[:_SECONDS].replace("T", " ")

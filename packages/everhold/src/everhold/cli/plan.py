@@ -1,4 +1,4 @@
-"""The command `plan`: which mechanism, how many rows, how many questions, before there is any data."""
+"""The command `plan`: which mechanism, how many rows, how many queries, before there is any data."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class SessionTerms:
 
     queries: Annotated[
         int | None,
-        typer.Option(help="Number of adaptive questions, or of those of a month; not with --cases."),
+        typer.Option(help="Number of adaptive queries, or of those of a month; not with --cases."),
     ] = None
     rows: Annotated[int | None, typer.Option(help="Number of sealed rows; may be left out with --radius.")] = None
     surprises: Annotated[
         int | None,
         typer.Option(
             help="Answers that may come from the holdout, for mechanisms that check guesses; by default 10, or one for "
-            "each question if fewer."
+            "each query if fewer."
         ),
     ] = None
     confidence: Annotated[float, typer.Option(help="Probability that all answers are within the radius.")] = 0.95
@@ -52,13 +52,13 @@ class SessionTerms:
     ] = 0.0
     radius: Annotated[
         float | None,
-        typer.Option(help="A requested half-width: also print the rows needed and the questions allowed."),
+        typer.Option(help="A requested half-width: also print the rows needed and the queries allowed."),
     ] = None
     training_rows: Annotated[
         int | None,
         typer.Option(help="Rows that guesses are made from; by default as many as are sealed, 0 if there are none."),
     ] = None
-    at: Annotated[float, typer.Option(help="True value of a yes-or-no question at which mechanisms are compared.")] = (
+    at: Annotated[float, typer.Option(help="True value of a yes-or-no query at which mechanisms are compared.")] = (
         _USUAL_VALUE
     )
     disagreement: Annotated[
@@ -70,7 +70,7 @@ class SessionTerms:
         """All mechanisms for it.
 
         Raises:
-            Misuse: If the number of questions is missing, or options do not fit.
+            Misuse: If the number of queries is missing, or options do not fit.
         """
         queries = self.needed_queries()
         if dependence.alike is not None and dependence.model is None and dependence.group_size is None:
@@ -78,15 +78,15 @@ class SessionTerms:
         from everhold.planning import plan as make_plan
 
         return make_plan(
-            rows=self.rows, queries=queries, overfits=self.surprises, confidence=self.confidence,
+            rows=self.rows, queries=queries, surprises=self.surprises, confidence=self.confidence,
             slack=self.slack, radius=self.radius, dependence=dependence.declared(), training_rows=self.training_rows,
             at=self.at, disagreement=self.disagreement, alike=dependence.alike,
         )  # fmt: skip
 
     def needed_queries(self) -> int:
-        """The number of questions."""
+        """The number of queries."""
         if self.queries is None:
-            raise Misuse("the number of questions is missing; expected --queries, --cases for a suite, or --protocol")
+            raise Misuse("the number of queries is missing; expected --queries, --cases for a suite, or --protocol")
         return self.queries
 
     def of_study(self, protocol: Path, dependence: PlannedDependence) -> StudyPlan:
@@ -103,7 +103,7 @@ class SessionTerms:
         if self.rows is None:
             raise Misuse("--rows is missing; a protocol is planned for a number of sealed rows")
         return plan_study(
-            protocol, rows=self.rows, queries=self.queries, overfits=self.surprises, confidence=self.confidence,
+            protocol, rows=self.rows, queries=self.queries, surprises=self.surprises, confidence=self.confidence,
             dependence=declared, training_rows=self.training_rows,
         )  # fmt: skip
 
@@ -238,7 +238,7 @@ def plan(
     happens. What is 'expected' is narrower where guesses hold; a second table
     shows half-widths by true value or spread, and by surprises. Lines marked
     'published' are bounds from the literature, for comparison. The line
-    'empirical' is for questions that are fixed before the first answer. With
+    'empirical' is for queries that are fixed before the first answer. With
     --model the rows depend on each other as the file says; with --group-size 5
     they come in groups of 5, such as households, that are independent; --alike
     .05 says how alike rows of one group are expected to be. With --cases it

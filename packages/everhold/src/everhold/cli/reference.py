@@ -33,7 +33,7 @@ thing, such as a status, has the columns `field` and `value`. `--format csv` has
 
 ```json
 {"value": 0.213, "low": 0.189, "high": 0.236, "source": "training", "charged": 0,
- "remaining": {"questions": 999, "overfits": 10}, "question": "<SHA-256 of the question>"}
+ "remaining": {"queries": 999, "surprises": 10}, "query": "<SHA-256 of the query>"}
 ```
 
 `source` is `training`, `guess`, `holdout` or `refused`; a refused answer has null for `value`, `low` and `high`.

@@ -100,7 +100,7 @@ class SealingOptions:
     row_id: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Names rows, each once.", rich_help_panel=_SEALING)
     ] = None
-    queries: Annotated[int, typer.Option(help="Number of questions to plan for.", rich_help_panel=_SEALING)] = 1_000
+    queries: Annotated[int, typer.Option(help="Number of queries to plan for.", rich_help_panel=_SEALING)] = 1_000
 
 
 def register(app: typer.Typer) -> None:
@@ -189,7 +189,7 @@ def _model(parts: Parts) -> DependenceModel:
 
 
 def _allowed(parts: Parts, queries: int, alike: float | None) -> int | None:
-    """The number of questions that is requested, or the largest smaller one that rows would be sealed for."""
+    """The number of queries that is requested, or the largest smaller one that rows would be sealed for."""
     from everhold.planning.choice import FEWER_QUERIES
 
     counts = (queries, *(fewer for fewer in FEWER_QUERIES if fewer < queries))
@@ -198,13 +198,13 @@ def _allowed(parts: Parts, queries: int, alike: float | None) -> int | None:
 
 def _is_worth_it(parts: Parts, queries: int, alike: float | None) -> bool:
     """True if the command that seals would be accepted; `alike` is as for `Mechanism.expected_radius`."""
-    from everhold.mechanisms.checks_guesses import planned_overfits
+    from everhold.mechanisms.checks_guesses import planned_surprises
     from everhold.planning import PlanRequest, best_mechanism
     from everhold.planning.choice import is_worth
 
     with arguments_checked():
         request = PlanRequest(
-            rows=parts.sealed_rows, queries=queries, overfits=planned_overfits(None, queries),
+            rows=parts.sealed_rows, queries=queries, surprises=planned_surprises(None, queries),
             dependence=_model(parts), training_rows=parts.training_rows, alike=alike,
         )  # fmt: skip
         best = best_mechanism(request)
@@ -239,7 +239,7 @@ def _say(
     if allowed is None:
         note("The sealed rows are worth too few independent ones to promise anything: the command will be refused.")
     elif allowed < queries:
-        note(f"The sealed rows are worth too few independent ones for {queries:,} questions; {allowed:,} are planned.")
+        note(f"The sealed rows are worth too few independent ones for {queries:,} queries; {allowed:,} are planned.")
     if parts.groups is not None and label is None and (allowed or 0) < queries:
         note("Give --label to plan with the spread of the label between training groups: more may be planned then.")
     note(f"Put {table.name} away when the rows are sealed: it contains the sealed rows.")

@@ -37,7 +37,7 @@ def unseal(
     Example:
       everhold unseal flights.db flights
 
-    For each question, also those asked with --silent, there are the value on the
+    For each query, also those asked with --silent, there are the value on the
     sealed rows and an interval that holds for the population, mostly narrower than
     the answer. All of them hold together, and cost nothing. No new query is answered
     afterwards. Repeats and the transcript carry these numbers, too.
@@ -63,7 +63,7 @@ def unseal(
             warnings.simplefilter("ignore", EverholdWarning)  # they were said before the confirmation
             unsealed = holdout.unseal()
     rows = unsealed.to_rows()
-    columns = ["sequence", "question", "asked", *UNSEALED, *(name for name in ("analyst", "about") if name in rows[0])]
+    columns = ["sequence", "query", "asked", *UNSEALED, *(name for name in ("analyst", "about") if name in rows[0])]
     show_list(rows, columns, form, document=unsealed.to_dict())
     note(unsealed.explain())
 

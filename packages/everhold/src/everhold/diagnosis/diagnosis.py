@@ -245,7 +245,7 @@ def _radius_under(found: Finding, mechanism: Mechanism) -> float | None:
     """The radius of the same mechanism, tuned anew, if the finding is right; None where it cannot serve such rows."""
     try:
         request = PlanRequest(
-            rows=mechanism.rows, queries=mechanism.queries, overfits=getattr(mechanism, "overfits", 1),
+            rows=mechanism.rows, queries=mechanism.queries, surprises=getattr(mechanism, "surprises", 1),
             confidence=mechanism.confidence, slack=getattr(mechanism, "slack", 0.0), dependence=found.model,
         )  # fmt: skip
         tuned = tuned_mechanism(mechanism.name, request)

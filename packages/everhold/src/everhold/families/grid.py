@@ -24,7 +24,7 @@ from everhold.families.points import Space, described, space_of
 from everhold.queries.identity import behaviour_digest, content_digest, is_installed, version_of
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.models import Judge, open_rows, require_sklearn
-from everhold.queries.question import digest
+from everhold.queries.query import digest
 from everhold.queries.shares import ShareQuery
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class GridFamily(Family):
         Raises:
             QueryRejected: If the metric is none of this holdout's labels. Nothing is charged.
         """
-        asked = Judge(self.metric, compiler.schema).question(model)
+        asked = Judge(self.metric, compiler.schema).query(model)
         if not isinstance(asked, ShareQuery):
             return compiler.parsed(asked)
         found = asked.placed(compiler).as_one(compiler)
@@ -198,7 +198,7 @@ class PointQuery(RowwiseQuery):
     def bind(self, schema: Schema) -> BoundQuery:
         """Refused: it needs the training rows, and is no part of another query."""
         raise QueryRejected(
-            "a point of a declared space is asked for itself, not as a part of another question; expected "
+            "a point of a declared space is asked for itself, not as a part of another query; expected "
             "ask(space.at(...)) or ask_many([...])"
         )
 
@@ -218,7 +218,7 @@ class PointQuery(RowwiseQuery):
         fit = self.family.fit_digest(compiler, model)
         made = replace(bound, description=described_as, shown=shown, facts={"fit": fit})
         level = compiler.families.level_if_released if compiler.silent else compiler.families.level_of
-        if level(made) is None and not compiler.before.answered(made.question):
+        if level(made) is None and not compiler.before.answered(made.query):
             raise QueryRejected(
                 "this space is not declared on this holdout as it is now: estimator, parameters, seeds, code and "
                 "versions of packages count. Declare it with holdout.declare(name, space)"

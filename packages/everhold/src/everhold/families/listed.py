@@ -13,7 +13,7 @@ from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
 from everhold.queries.mean import MeanQuery, in_one_line
 from everhold.queries.means import OneMean, RowwiseQuery
-from everhold.queries.question import MOST_SHOWN, Query, digest
+from everhold.queries.query import MOST_SHOWN, Query, digest
 
 if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
@@ -42,11 +42,11 @@ class ListedFamily(Family):
                     "such as 'delay > 15' or accuracy(model)"
                 )
             bound = plan.prepared[0].bound
-            if bound.question in members:
+            if bound.query in members:
                 raise _listed_twice(bound.shown)
-            members[bound.question] = bound.shown[:MOST_SHOWN], -math.log(weight)
+            members[bound.query] = bound.shown[:MOST_SHOWN], -math.log(weight)
             if (values := _values_digest(bound, compiler.training)) is not None:
-                trained[bound.question] = values
+                trained[bound.query] = values
         return BoundList(members, trained)
 
     def planned_nats(self, *, training: bool) -> float | None:
@@ -103,12 +103,12 @@ class BoundList(BoundFamily):
 
     def nats(self, bound: BoundQuery) -> float | None:
         """See `BoundFamily.nats`."""
-        known = self.members.get(bound.question)
+        known = self.members.get(bound.query)
         return None if known is None else known[1]
 
     def check_training(self, bound: BoundQuery, training: StoredRows | None) -> None:
         """See `BoundFamily.check_training`."""
-        if bound.question in self.members and self.trained.get(bound.question) != _values_digest(bound, training):
+        if bound.query in self.members and self.trained.get(bound.query) != _values_digest(bound, training):
             raise QueryRejected(
                 f"{bound.shown} was declared with other predictions for the training rows; expected the same ones, "
                 "because they say how its interval is made"
@@ -116,13 +116,13 @@ class BoundList(BoundFamily):
 
     def to_dict(self) -> dict[str, Any]:
         """See `BoundFamily.to_dict`."""
-        members = [[question, shown, nats] for question, (shown, nats) in self.members.items()]
+        members = [[query, shown, nats] for query, (shown, nats) in self.members.items()]
         return {"kind": self.kind, "members": members, **({"trained": self.trained} if self.trained else {})}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> Self:
         """The inverse of `to_dict`."""
-        members = {str(question): (str(shown), float(nats)) for question, shown, nats in data["members"]}
+        members = {str(query): (str(shown), float(nats)) for query, shown, nats in data["members"]}
         return cls(members, dict(data.get("trained", {})))
 
     @property

@@ -145,7 +145,7 @@ def plan(
     Args:
         protocol: With it, the widths that each declared family and all other queries have: see `plan_study`.
         rows: Number of sealed rows; without a protocol it may be left out where a radius is given.
-        **request: ``queries``, the number of adaptive queries; ``overfits``, the answers that may come from the sealed
+        **request: ``queries``, the number of adaptive queries; ``surprises``, the answers that may come from the sealed
             rows; ``confidence``; ``dependence`` of the rows; and ``training_rows`` that guesses are made from. Without
             a protocol, also ``slack``, ``radius``, ``at``, ``disagreement`` and ``alike``, as for
             `everhold.planning.plan`, which compares all mechanisms.
@@ -178,7 +178,7 @@ def plan_study(
         protocol: A file, or what `everhold.protocol` returns, or the same as plain data.
         rows: Number of sealed rows.
         queries: Planned queries that are no members; by default what the protocol says, or 1,000.
-        **terms: ``overfits``, the planned surprises among them, by default what the protocol says, or 10;
+        **terms: ``surprises``, the planned surprises among them, by default what the protocol says, or 10;
             ``confidence``, the probability with which all intervals hold at once; ``dependence`` of the rows on each
             other, independent by default; and ``training_rows``, by default as many as are sealed, 0 for none.
 
@@ -190,7 +190,7 @@ def plan_study(
         protocol = read_protocol(protocol)
     elif not isinstance(protocol, Protocol):
         protocol = protocol_from(protocol)
-    request: dict[str, Any] = {**terms, "overfits": terms.get("overfits") or protocol.surprises}
+    request: dict[str, Any] = {**terms, "surprises": terms.get("surprises") or protocol.surprises}
     for name in ("dependence", "training_rows"):
         if request.get(name) is None:
             request.pop(name, None)
@@ -234,7 +234,7 @@ def _exact(mechanism: GuessAndCheck, value: float, nats: float) -> float:
 
 def _undeclared(mechanism: GuessAndCheck, training: int) -> Sequence[StudyLine]:
     """The last planned query that is no member, in several courses of the study."""
-    count, most = mechanism.queries, min(mechanism.overfits, mechanism.queries - 1)
+    count, most = mechanism.queries, min(mechanism.surprises, mechanism.queries - 1)
     first, last = ([width_at(mechanism, value, charged) for value in VALUES] for charged in (0, most))
     after = f"after {most:,} surprises"
     lines = {

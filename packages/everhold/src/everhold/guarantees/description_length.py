@@ -1,8 +1,8 @@
 """Promises without noise: a transcript that can be described in few words cannot overfit (S3).
 
-All questions that can ever be asked form a tree. A node is the question number j together with the history of the
+All queries that can ever be asked form a tree. A node is the query number j together with the history of the
 answers before it: which of them were surprises (f of them) and what was told then, their labels. Any weights
-``w(node)`` fixed in advance with ``sum w <= 1`` give each asked question the level ``beta * w(node)`` (S8).
+``w(node)`` fixed in advance with ``sum w <= 1`` give each asked query the level ``beta * w(node)`` (S8).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def log_ladder_size(*, queries: int, levels: int) -> float:
-    """Ln N of the tree of a ladder with ``queries`` questions and ``levels`` scores it can show (S3).
+    """Ln N of the tree of a ladder with ``queries`` queries and ``levels`` scores it can show (S3).
 
-    Answers never rise, so a history is a non-increasing sequence of levels: before question j there are
-    ``C(j-2, f-1) C(L, f)`` with f new bests, as the first question always sets one. Summed over f and j <= m they are
+    Answers never rise, so a history is a non-increasing sequence of levels: before query j there are
+    ``C(j-2, f-1) C(L, f)`` with f new bests, as the first query always sets one. Summed over f and j <= m they are
     ``C(m-1+L, L)``, at most the ``m sum_b C(m, b) C(L, b)`` of the cruder count.
 
     Examples:
@@ -42,22 +42,22 @@ def _log_choose(total: ArrayLike, chosen: ArrayLike) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionTree:
+class QueryTree:
     """The weighted tree of guess-and-check: a surprise is paid for when it happens (S8).
 
-    Before question j with f surprises among the j - 1 earlier ones, and with labels of prior probability ``pi``,
+    Before query j with f surprises among the j - 1 earlier ones, and with labels of prior probability ``pi``,
 
         ``w = s q_f pi / C(m, f+1)  [j <= m]  +  (1 - s) q_f pi / (j (j+1) C(j-1, f))``,  ``q_f = 1 / ((f+1) (f+2))``.
 
-    There are ``C(m, f+1)`` ways to place f surprises and the question itself among m, labels sum to at most 1, and so
+    There are ``C(m, f+1)`` ways to place f surprises and the query itself among m, labels sum to at most 1, and so
     the planned part sums to at most ``s m / (m+1)`` and the rest to less than ``1 - s``.
 
     Attributes:
-        queries: Planned number of questions m.
+        queries: Planned number of queries m.
         planned: Share s of the weight that lies on the plan, in (0, 1).
 
     Examples:
-        >>> tree = QuestionTree(queries=1000)
+        >>> tree = QueryTree(queries=1000)
         >>> round(float(tree.log_inverse_weight(asked=1000, surprises=0)), 3)
         7.706
     """
@@ -67,12 +67,12 @@ class QuestionTree:
 
     @property
     def left_over(self) -> float:
-        """The rest of 1 that the weights of all questions leave: ``s / (m+1) + (1-s) (2 - pi^2 / 6)``, at least 0.035.
+        """The rest of 1 that the weights of all queries leave: ``s / (m+1) + (1-s) (2 - pi^2 / 6)``, at least 0.035.
 
         The planned part sums to ``s m / (m+1)``, and the rest to ``(1-s) sum_f q_f / (f+1)``.
 
         Examples:
-            >>> round(QuestionTree(queries=1000).left_over, 4)
+            >>> round(QueryTree(queries=1000).left_over, 4)
             0.0364
         """
         return self.planned / (self.queries + 1.0) + (1.0 - self.planned) * (2.0 - math.pi**2 / 6.0)
@@ -80,11 +80,11 @@ class QuestionTree:
     def log_inverse_weight(
         self, *, asked: ArrayLike, surprises: ArrayLike, labels: ArrayLike = 0.0
     ) -> NDArray[np.float64]:
-        """ln(1 / w) of question number ``asked`` (from 1), shape (...).
+        """ln(1 / w) of query number ``asked`` (from 1), shape (...).
 
         Args:
-            asked: Number j of the question.
-            surprises: Number f of surprises before it; infinite where there are more of them than earlier questions.
+            asked: Number j of the query.
+            surprises: Number f of surprises before it; infinite where there are more of them than earlier queries.
             labels: ``ln(1 / pi)``: what the labels of all earlier surprises cost, in nats.
         """
         j, f = np.asarray(asked, dtype=np.float64), np.asarray(surprises, dtype=np.float64)
@@ -104,11 +104,11 @@ class QuestionTree:
 class LadderTree:
     """The weighted tree of the Ladder: half the weight on a plan, half pay as you go (S3, weighted form).
 
-    ``w = 1/2 [uniform over the planned tree] + 1/2 w'``, ``w'(1, 0) = 1/2`` and, from the second question on,
-    ``w' = 1/(j(j+1)) * 1/(f(f+1)) / (C(j-2, f-1) C(L, f))``; f sums from 1, as the first question always sets a best.
+    ``w = 1/2 [uniform over the planned tree] + 1/2 w'``, ``w'(1, 0) = 1/2`` and, from the second query on,
+    ``w' = 1/(j(j+1)) * 1/(f(f+1)) / (C(j-2, f-1) C(L, f))``; f sums from 1, as the first query always sets a best.
 
     Attributes:
-        queries: Planned number of questions m.
+        queries: Planned number of queries m.
         levels: Number L of scores that can be shown.
 
     Examples:
@@ -121,10 +121,10 @@ class LadderTree:
     levels: int
 
     def log_inverse_weight(self, *, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
-        """ln(1 / w) of question number ``asked`` (from 1) after ``released`` new bests, shape (...).
+        """ln(1 / w) of query number ``asked`` (from 1) after ``released`` new bests, shape (...).
 
-        Infinite where no history is like that: more new bests than earlier questions or levels, or none at all before
-        a later question.
+        Infinite where no history is like that: more new bests than earlier queries or levels, or none at all before
+        a later query.
         """
         j, f = np.broadcast_arrays(np.asarray(asked, dtype=np.float64), np.asarray(released, dtype=np.float64))
         later = (j > 1.0) & (f >= 1.0) & (f < j) & (f <= self.levels)

@@ -1,4 +1,4 @@
-"""The append-only record of questions, answers and spending (on SQLite or PostgreSQL)."""
+"""The append-only record of queries, answers and spending (on SQLite or PostgreSQL)."""
 
 from __future__ import annotations
 

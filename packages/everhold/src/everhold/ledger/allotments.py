@@ -1,13 +1,13 @@
 """Parts of the budget for named analysts, as the ledger keeps them: limits, and what was spent of them.
 
-A steward's act is an entry of the chain like any other, with the source `ACT` and no charge; a question that was asked
+A steward's act is an entry of the chain like any other, with the source `ACT` and no charge; a query that was asked
 on behalf of an analyst has the analyst's name in its public description. So every limit and all spending follow from
 the entries alone. The sums are kept beside the mechanism's state, under the same seal, to be at hand in a transaction.
 
 A recovery is an act, too, with the source `RECOVERY`: it says how much was answered that the ledger does not hold. As
 nobody knows on whose behalf, it takes back what was left of all allotments.
 
-The last act of a study has the source `UNSEALING` and holds all sealed numbers. After it no question is answered and
+The last act of a study has the source `UNSEALING` and holds all sealed numbers. After it no query is answered and
 nothing is allotted any more; nor after a recovery that says that an unsealing was lost.
 State of extensions (`everhold.ledger.extension`) is kept beside the allotments in the same way.
 """
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 ACT = "allotment"
-"""Source of the "answer" of an entry that is no question but a steward's act."""
+"""Source of the "answer" of an entry that is no query but a steward's act."""
 
 RECOVERY = "recovery"
 """Source of the "answer" of an entry that says what the ledger lost."""
@@ -68,27 +68,27 @@ class Allotment(Display):
 
     Attributes:
         analyst: The name.
-        questions: Most new questions that may be answered.
+        queries: Most new queries that may be answered.
         charges: Most that may be charged, in the mechanism's own units.
-        asked: New questions answered so far.
+        asked: New queries answered so far.
         charged: Charged so far.
     """
 
     analyst: str
-    questions: int
+    queries: int
     charges: int
     asked: int = 0
     charged: int = 0
 
     def affords(self, price: int) -> int:
         """Number of new queries that it surely pays for if none of them costs more than `price`."""
-        left = self.questions - self.asked
+        left = self.queries - self.asked
         return left if price == 0 else min(left, (self.charges - self.charged) // price)
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes by name."""
         return {
-            "analyst": self.analyst, "asked": self.asked, "questions": self.questions, "charged": self.charged,
+            "analyst": self.analyst, "asked": self.asked, "queries": self.queries, "charged": self.charged,
             "charges": self.charges,
         }  # fmt: skip
 
@@ -100,20 +100,20 @@ class Losses:
     Attributes:
         recoveries: How many entries say what was lost.
         generation: Number of the last of them, which counts those that were lost, too.
-        questions: Questions that were answered and lost, in all.
+        queries: Queries that were answered and lost, in all.
         charges: What they were charged.
     """
 
     recoveries: int = 0
     generation: int = 0
-    questions: int = 0
+    queries: int = 0
     charges: int = 0
 
     def to_dict(self) -> dict[str, int]:
         """Lost answers and charges, by name; empty if there never was a recovery."""
         if not self.recoveries:
             return {}
-        return {"recoveries": self.recoveries, "questions": self.questions, "charges": self.charges}
+        return {"recoveries": self.recoveries, "queries": self.queries, "charges": self.charges}
 
 
 @dataclass(slots=True)
@@ -189,22 +189,22 @@ class Accounts:
         return {
             "acts": self.acts,
             "analysts": [
-                [part.analyst, part.questions, part.charges, part.asked, part.charged] for part in self.parts.values()
+                [part.analyst, part.queries, part.charges, part.asked, part.charged] for part in self.parts.values()
             ],
             **({"lost": list(astuple(self.lost))} if self.lost.recoveries else {}),
             **({_UNSEALED: self.unsealings} if self.closed else {}),
         }
 
-    def allot(self, analyst: str, questions: int, charges: int) -> None:
+    def allot(self, analyst: str, queries: int, charges: int) -> None:
         """Set the limits of an analyst.
 
         Raises:
             ValueError: If more was spent already.
         """
         before = self.parts.get(analyst, Allotment(analyst, 0, 0))
-        if questions < before.asked or charges < before.charged:
-            raise ValueError(f"{analyst!r} has spent {before.asked} questions and was charged {before.charged} already")
-        self.parts[analyst] = replace(before, questions=questions, charges=charges)
+        if queries < before.asked or charges < before.charged:
+            raise ValueError(f"{analyst!r} has spent {before.asked} queries and was charged {before.charged} already")
+        self.parts[analyst] = replace(before, queries=queries, charges=charges)
         self.acts += 1
 
     def unseal(self) -> None:
@@ -218,19 +218,19 @@ class Accounts:
         if self.unsealings > 1:
             raise ValueError("the study was unsealed twice")
 
-    def recover(self, questions: int, charges: int, *, generation: int, closed: bool = False) -> None:
+    def recover(self, queries: int, charges: int, *, generation: int, closed: bool = False) -> None:
         """Count what was lost, and take back what was left of all allotments: any of them may have spent it."""
         lost = self.lost
-        self.lost = Losses(lost.recoveries + 1, generation, lost.questions + questions, lost.charges + charges)
+        self.lost = Losses(lost.recoveries + 1, generation, lost.queries + queries, lost.charges + charges)
         self.closed |= closed
         self.parts = {
-            name: replace(part, questions=part.asked, charges=part.charged) for name, part in self.parts.items()
+            name: replace(part, queries=part.asked, charges=part.charged) for name, part in self.parts.items()
         }
 
-    def questions_among(self, entries: int) -> int:
+    def queries_among(self, entries: int) -> int:
         """Number of different queries: every entry is one but for acts, and lost ones count."""
         acts = self.acts + self.lost.recoveries + self.unsealings
-        return entries - acts - sum(each.entries for each in self.extensions.values()) + self.lost.questions
+        return entries - acts - sum(each.entries for each in self.extensions.values()) + self.lost.queries
 
     def spend(self, analyst: str, *, asked: int, charged: int) -> None:
         """Count what an analyst was answered.
@@ -243,23 +243,23 @@ class Accounts:
             raise ValueError(f"there is no allotment for {analyst!r}")
         after = replace(before, asked=before.asked + asked, charged=before.charged + charged)
         self.parts[analyst] = after
-        if after.asked > after.questions or after.charged > after.charges:
+        if after.asked > after.queries or after.charged > after.charges:
             raise ValueError(f"it goes beyond the allotment of {analyst!r}")
 
     def replay(self, description: Mapping[str, Any], answer: Mapping[str, Any], charged: int) -> str | None:
         """Take one entry of the ledger; returns what is wrong with it, in words."""
         name, source = description.get(ANALYST), answer.get("source")
         extension = extension_of_source(str(source))
-        questions, charges = description.get("questions"), description.get("charges")
+        queries, charges = description.get("queries"), description.get("charges")
         try:
             if source == RECOVERY:
                 generation = description.get("generation")
-                sound = _is_count(questions) and _is_count(charges) and charges == charged
+                sound = _is_count(queries) and _is_count(charges) and charges == charged
                 if not (sound and _is_count(generation) and generation > self.lost.generation):
                     self.lost = replace(self.lost, recoveries=self.lost.recoveries + 1)
                     return "what was lost is malformed"
                 lost_unsealing = description.get(CLOSED) is True
-                self.recover(int(questions or 0), charged, generation=int(generation), closed=lost_unsealing)
+                self.recover(int(queries or 0), charged, generation=int(generation), closed=lost_unsealing)
             elif source == UNSEALING:
                 self.unseal()
                 if charged or not _is_disclosed(answer.get(DISCLOSED)):
@@ -268,15 +268,15 @@ class Accounts:
                 self.acts += source == ACT
                 return "it was written after the study had been unsealed, and nothing may be asked or allotted then"
             elif source == ACT:
-                if not (_is_name(name) and _is_count(questions) and _is_count(charges)) or charged:
+                if not (_is_name(name) and _is_count(queries) and _is_count(charges)) or charged:
                     self.acts += 1
                     return "the allotment is malformed"
-                self.allot(name, questions, charges)
+                self.allot(name, queries, charges)
             elif extension is not None and source in extension.acts:
                 _replay_act(self, extension, description, source, charged)
             elif is_act(description, answer):
                 return f"it is an act ({source}) of an extension that is not installed here"
-            elif isinstance(name, str) and self.acts:  # before the first act it is a word of the question's own
+            elif isinstance(name, str) and self.acts:  # before the first act it is a word of the query's own
                 self.spend(name, asked=1, charged=charged)
         except ValueError as fault:
             kept = "the study went on" if source == UNSEALING else f"{_kept_by(extension)} were not kept"
@@ -328,7 +328,7 @@ def _extensions_in(state: Mapping[str, Any]) -> tuple[dict[str, LedgerExtension]
 def _replay_act(
     accounts: Accounts, extension: type[LedgerExtension], description: Mapping[str, Any], source: object, charged: int
 ) -> None:
-    """Replay an act, which is never charged; with an analyst's name it counts as one of the analyst's questions."""
+    """Replay an act, which is never charged; with an analyst's name it counts as one of the analyst's queries."""
     accounts.of(extension).replay(description, source)
     if charged:
         raise ValueError(f"an act ({source}) itself is never charged")
@@ -342,11 +342,11 @@ def _kept_by(extension: type[LedgerExtension] | None) -> str:
 
 
 def _is_sound(part: Allotment) -> bool:
-    counts = (part.questions, part.charges, part.asked, part.charged)
+    counts = (part.queries, part.charges, part.asked, part.charged)
     return (
         _is_name(part.analyst)
         and all(map(_is_count, counts))
-        and part.asked <= part.questions
+        and part.asked <= part.queries
         and part.charged <= part.charges
     )
 

@@ -8,8 +8,8 @@ its configuration), so these are bound too. Three keyed seals go beside it, each
   answer can be believed by itself, and only the key's holder can write one that is;
 - the *state seal* in each entry (``holdout, sequence, state``) commits to the secret state of the mechanism after that
   entry; keyed, because a noisy threshold has some 40 bits of entropy: a plain hash of it could be inverted;
-- the *head seal* in the head row (``holdout, sequence, charged, entry_hash, questions_hash, state``) binds state,
-  charge, all questions and the whole chain up to there to that key, so a rewritten chain has no valid head.
+- the *head seal* in the head row (``holdout, sequence, charged, entry_hash, queries_hash, state``) binds state,
+  charge, all queries and the whole chain up to there to that key, so a rewritten chain has no valid head.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class HashedEntry(NamedTuple):
 
     holdout: str
     sequence: int
-    question: str
+    query: str
     description: str
     answer: str
     charged: int
@@ -114,11 +114,11 @@ def entry_hash(entry: HashedEntry) -> str:
         TypeError: If a field is not of its type.
         ValueError: If a count is none.
     """
-    holdout, sequence, question, description, answer, charged, asked_at, state_seal, previous_hash = entry
+    holdout, sequence, query, description, answer, charged, asked_at, state_seal, previous_hash = entry
     text = (
         f'{{"answer":{_quoted(answer)},"asked_at":{_quoted(asked_at)},"charged":{charged:d},'
         f'"description":{_quoted(description)},"holdout":{_quoted(holdout)},'
-        f'"previous_hash":{_quoted(previous_hash)},"question":{_quoted(question)},"sequence":{sequence:d},'
+        f'"previous_hash":{_quoted(previous_hash)},"query":{_quoted(query)},"sequence":{sequence:d},'
         f'"state_seal":{_quoted(state_seal)}}}'
     )
     return hashlib.sha256(text.encode()).hexdigest()

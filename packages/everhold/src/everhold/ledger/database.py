@@ -38,7 +38,7 @@ __all__ = [
     "head",
     "holdouts",
     "metadata",
-    "questions_in_order",
+    "queries_in_order",
 ]
 
 CURRENT_REVISION = "0006"
@@ -73,7 +73,7 @@ head = sa.Table(
     sa.Column("charged", COUNT, nullable=False),
     sa.Column("state", TEXT, nullable=False),
     sa.Column("entry_hash", TEXT, nullable=False),
-    sa.Column("questions_hash", TEXT, nullable=False),
+    sa.Column("queries_hash", TEXT, nullable=False),
     sa.Column("head_seal", TEXT, nullable=False),
     sqlite_strict=True,
 )
@@ -85,7 +85,7 @@ entries = sa.Table(
     metadata,
     sa.Column("holdout_id", TEXT, sa.ForeignKey("holdouts.id"), primary_key=True),
     sa.Column("sequence", COUNT, primary_key=True, autoincrement=False),
-    sa.Column("question", TEXT, nullable=False),
+    sa.Column("query", TEXT, nullable=False),
     sa.Column("description", TEXT, nullable=False),
     sa.Column("answer", TEXT, nullable=False),
     sa.Column("charged", COUNT, nullable=False),
@@ -94,10 +94,8 @@ entries = sa.Table(
     sa.Column("previous_hash", TEXT, nullable=False),
     sa.Column("entry_hash", TEXT, nullable=False),
     sa.Column("entry_seal", TEXT, nullable=False),
-    sa.UniqueConstraint("holdout_id", "question"),
-    sa.Index(
-        "entries_in_order", "holdout_id", "sequence", "question"
-    ),  # all questions can be read without their answers
+    sa.UniqueConstraint("holdout_id", "query"),
+    sa.Index("entries_in_order", "holdout_id", "sequence", "query"),  # all queries can be read without their answers
     # that it is partial in PostgreSQL too is in the migration alone: naming that dialect here would import it
     sa.Index("entries_charged", "holdout_id", "sequence", sqlite_where=_WAS_CHARGED),
     sqlite_strict=True,
@@ -113,8 +111,8 @@ checkpoints = sa.Table(
     sqlite_strict=True,
 )
 
-_QUESTIONS = (
-    sa.select(entries.c.question)
+_QUERIES = (
+    sa.select(entries.c.query)
     .where(
         entries.c.holdout_id == sa.bindparam("holdout"),
         entries.c.sequence > sa.bindparam("after"),
@@ -123,8 +121,8 @@ _QUESTIONS = (
     .order_by(entries.c.sequence)
     .subquery()
 )
-_IN_ONE_TEXT = sa.select(sa.func.aggregate_strings(_QUESTIONS.c.question, ""))
-_QUESTIONS_AT_ONCE = 50_000
+_IN_ONE_TEXT = sa.select(sa.func.aggregate_strings(_QUERIES.c.query, ""))
+_QUERIES_AT_ONCE = 50_000
 
 _REVISION = re.compile("[0-9a-f]{4,12}")
 
@@ -136,7 +134,7 @@ class LedgerDatabase(ABC):
         patience: Seconds to wait for another writer.
 
     Attributes:
-        indexes: The questions of each holdout that this process knows, by the holdout's identifier.
+        indexes: The queries of each holdout that this process knows, by the holdout's identifier.
     """
 
     def __init__(self, *, patience: float) -> None:
@@ -300,10 +298,10 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
 
 
-def questions_in_order(connection: sa.Connection, holdout: str, after: int, last: int) -> Iterator[str]:
+def queries_in_order(connection: sa.Connection, holdout: str, after: int, last: int) -> Iterator[str]:
     """The fingerprints of the entries after one up to another, joined by the database in long texts."""
-    for start in range(after, last, _QUESTIONS_AT_ONCE):
-        part = {"holdout": holdout, "after": start, "last": min(start + _QUESTIONS_AT_ONCE, last)}
+    for start in range(after, last, _QUERIES_AT_ONCE):
+        part = {"holdout": holdout, "after": start, "last": min(start + _QUERIES_AT_ONCE, last)}
         yield connection.scalar(_IN_ONE_TEXT, part) or ""
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["ABOUT", "DISCLOSED", "PROMOTED", "UNSEALING", "EntryCounts"]
 
 ABOUT = "about"
-"""Field of an entry's description, beside what identifies the question: it is about predictions by position."""
+"""Field of an entry's description, beside what identifies the query: it is about predictions by position."""
 
 DISCLOSED = "disclosed"
 """Field of an unsealing's answer: for each entry that has them sequence, sealed mean, low and high, in order."""
@@ -32,7 +32,7 @@ class EntryCounts:
     """Sums over the entries up to one of them; all of it public.
 
     Attributes:
-        sources: Questions by the source of their answer.
+        sources: Queries by the source of their answer.
         by_position: How many of them are about predictions by position.
         unsealing: Number of the entry that told all sealed numbers; None before.
         unsealed: How many it told.

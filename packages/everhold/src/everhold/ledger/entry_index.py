@@ -1,8 +1,8 @@
 """Index of a ledger's queries in a process, so that none can be taken away from it unnoticed.
 
-A question that is gone from the database would be answered anew. The head of the ledger holds a digest of all questions
-under the steward's seal; a process that has checked it once reads only the questions that came later. That takes as
-long after a million questions as after the first, also if others write to the database. The first check of a process
+A query that is gone from the database would be answered anew. The head of the ledger holds a digest of all queries
+under the steward's seal; a process that has checked it once reads only the queries that came later. That takes as
+long after a million queries as after the first, also if others write to the database. The first check of a process
 reads 64 bytes of every entry, and what it remembers of each is 32.
 """
 
@@ -28,7 +28,7 @@ _MANY = 50_000  # that are sorted anew; fewer of them wait in a set, which takes
 
 @dataclass(frozen=True, slots=True)
 class EntryIndex:
-    """All questions up to one entry, by fingerprint; nothing is ever taken out.
+    """All queries up to one entry, by fingerprint; nothing is ever taken out.
 
     Attributes:
         sequence: Number of that entry.
@@ -46,7 +46,7 @@ class EntryIndex:
         return bytes.fromhex(fingerprint) in self._latest or bool(np.any(self._sorted[place : place + 1] == wanted))
 
     def up_to(self, head: Head, later: str) -> EntryIndex | None:
-        """The questions up to a head; None if they are not those that it was written for.
+        """The queries up to a head; None if they are not those that it was written for.
 
         Args:
             head: A head that carries the steward's seal.
@@ -54,10 +54,10 @@ class EntryIndex:
                 between. If their digest is the head's they are what was written, however the database splits them.
         """
         if not later and self.sequence == head.sequence:
-            return self if self.digest.hexdigest() == head.questions_hash else None
+            return self if self.digest.hexdigest() == head.queries_hash else None
         digest = self.digest.copy()
         digest.update(later.encode(errors="replace"))
-        if len(later) != _LENGTH * (head.sequence - self.sequence) or digest.hexdigest() != head.questions_hash:
+        if len(later) != _LENGTH * (head.sequence - self.sequence) or digest.hexdigest() != head.queries_hash:
             return None
         added = np.frombuffer(bytes.fromhex(later), _KIND)
         if len(added) + len(self._latest) < _MANY:

@@ -28,7 +28,7 @@ _LOST = (
 )
 _UNKNOWN = (
     "the ledger's database was lost, or its disk failed, while the answer was written, so it may have been recorded "
-    "and charged, once; nothing is lost: ask the same question again, which is free if it was; a holdout that was "
+    "and charged, once; nothing is lost: ask the same query again, which is free if it was; a holdout that was "
     "being created is there if it is listed"
 )
 

@@ -1,6 +1,6 @@
 """Gates, as the ledger keeps them: which champion each of them has, and how often it was challenged.
 
-Opening a gate is an entry of the chain with the source `GATE` and no charge; every challenge is a question whose answer
+Opening a gate is an entry of the chain with the source `GATE` and no charge; every challenge is a query whose answer
 has the source `PROMOTED` or `KEPT`. So the champion follows from the entries alone. It is kept beside the mechanism's
 state, under the same seal, to be at hand in a transaction. Where rows arrived, an entry with the source `COMPLETED`
 says that the champion has values for them.
@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 GATE = "gate"
-"""Source of the "answer" of an entry that is no question but opens a gate."""
+"""Source of the "answer" of an entry that is no query but opens a gate."""
 
 CASES = "cases"
 """Kind of the metric of a gate about cases."""
@@ -53,7 +53,7 @@ class GateAccount:
         metric: What is compared, without the candidates; plain JSON data.
         margin: By more than this a promoted challenger is better, in units of row values in [0, 1].
         limit: Most challenges that are answered; None for as many as the holdout's budget pays.
-        first: The champion that it began with: SHA-256 of the question about it.
+        first: The champion that it began with: SHA-256 of the query about it.
         champion: The present champion.
         before: The champion before, against which the present one was promoted; empty if there was none.
         challenges: Challenges answered so far.

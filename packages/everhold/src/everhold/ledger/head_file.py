@@ -42,7 +42,7 @@ class Reached:
         generation: How many times it was set back and recovered, lost recoveries included.
         sequence: Number of the last entry.
         entry_hash: Its hash.
-        asked: Different questions asked so far.
+        asked: Different queries asked so far.
         charged: Sum of all charges.
         closed: Whether the study was unsealed, and nothing may be asked any more.
         labels: What labels so far cost later queries, in millionths of a nat; 0 where earlier versions wrote it.
@@ -63,7 +63,7 @@ class Reached:
     def of(cls, head: Head) -> Reached:
         """Progress of a head."""
         accounts = head.accounts
-        asked = accounts.questions_among(head.sequence)
+        asked = accounts.queries_among(head.sequence)
         state = head.state.get("mechanism", {})
         return cls(
             accounts.lost.generation, head.sequence, head.entry_hash, asked, head.charged, accounts.closed,

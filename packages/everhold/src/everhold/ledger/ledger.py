@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import Unavailable
 from everhold.ledger.chain import HashedEntry, canonical, entry_hash, entry_seal, seal_of
-from everhold.ledger.database import database_errors, questions_in_order
+from everhold.ledger.database import database_errors, queries_in_order
 from everhold.ledger.entry_index import EntryIndex
 from everhold.ledger.head_file import Reached
 from everhold.ledger.records import Committed, Entry, EntryDraft, Head, Outcome
@@ -55,9 +55,9 @@ class Transaction:
 
     Attributes:
         state: The mechanism's state: before, and once something is recorded, after (secret).
-        new: Positions of the questions that are to be answered.
+        new: Positions of the queries that are to be answered.
         taken: What was recorded, by position.
-        committed: One for each question in the order asked, None where it was left out; there when the block was left.
+        committed: One for each query in the order asked, None where it was left out; there when the block was left.
         earlier: Reads all entries up to here, inside the transaction.
     """
 
@@ -72,14 +72,14 @@ class Transaction:
 
         Args:
             state: The state after them.
-            outcomes: One for each new question; None for one that is left out: nothing is recorded about it.
+            outcomes: One for each new query; None for one that is left out: nothing is recorded about it.
 
         Raises:
             ValueError: If an outcome is malformed; then nothing is recorded at all.
         """
         if len(outcomes) != len(self.new):
             raise ValueError(
-                f"the step gave {len(outcomes)} outcomes; expected {len(self.new)}, one for each new question"
+                f"the step gave {len(outcomes)} outcomes; expected {len(self.new)}, one for each new query"
             )
         for index, outcome in zip(self.new, outcomes, strict=True):
             if outcome is not None:
@@ -125,7 +125,7 @@ class Ledger:
         """
         return self.look_up([])[0]
 
-    def look_up(self, questions: Sequence[str]) -> tuple[Head, Collection[str]]:
+    def look_up(self, queries: Sequence[str]) -> tuple[Head, Collection[str]]:
         """The ledger's head, and the entries of these queries by fingerprint, at one moment.
 
         Raises:
@@ -134,23 +134,23 @@ class Ledger:
         """
         with self.database.transaction() as connection, database_errors():
             found, known = self._stored.head(connection, self.head_file)
-            answered = self._stored.answered(connection, questions)
+            answered = self._stored.answered(connection, queries)
         _follow(self.head_file, found, known)
         return found, answered.keys()
 
-    def repeated(self, questions: Sequence[EntryDraft]) -> tuple[Head, list[Committed]] | None:
-        """The stored answers to questions that were all asked before, from one plain read; None if one may be new.
+    def repeated(self, queries: Sequence[EntryDraft]) -> tuple[Head, list[Committed]] | None:
+        """The stored answers to queries that were all asked before, from one plain read; None if one may be new.
 
-        Nothing is locked. Nothing is read, either, if a question is not among those that this process knows.
+        Nothing is locked. Nothing is read, either, if a query is not among those that this process knows.
 
         Args:
-            questions: In the order asked.
+            queries: In the order asked.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
             IntegrityError: If the head was altered or set back, an entry was altered, or one is missing.
         """
-        fingerprints = [question.fingerprint for question in questions]
+        fingerprints = [query.fingerprint for query in queries]
         remembered = self.database.indexes.get(self.holdout)
         if remembered is not None and not all(map(remembered.__contains__, fingerprints)):
             return None
@@ -163,21 +163,21 @@ class Ledger:
             return None
         return found, [self._committed(found, fingerprint, answered[fingerprint], None) for fingerprint in fingerprints]
 
-    def remembers(self, question: str) -> bool:
-        """True if this process knows, without reading, that the question was asked before, by its fingerprint."""
+    def remembers(self, query: str) -> bool:
+        """True if this process knows, without reading, that the query was asked before, by its fingerprint."""
         index = self.database.indexes.get(self.holdout)
-        return index is not None and question in index
+        return index is not None and query in index
 
-    def find(self, question: str) -> Entry | None:
-        """The entry that answered the question with that fingerprint, or None.
+    def find(self, query: str) -> Entry | None:
+        """The entry that answered the query with that fingerprint, or None.
 
         Raises:
             IntegrityError: If the entry was altered.
         """
-        return next(self._read(ANSWERED, questions=json.dumps([question])), None)
+        return next(self._read(ANSWERED, queries=json.dumps([query])), None)
 
     def beginning_with(self, text: str) -> list[Entry]:
-        """The entries of all questions whose fingerprint begins so.
+        """The entries of all queries whose fingerprint begins so.
 
         Raises:
             IntegrityError: If one was altered.
@@ -213,14 +213,14 @@ class Ledger:
         return list(self._read(CHARGED, size=limit))
 
     @contextmanager
-    def transaction(self, questions: Sequence[EntryDraft]) -> Iterator[Transaction]:
-        """One durable transaction in which questions are answered: writers take turns until it ends.
+    def transaction(self, queries: Sequence[EntryDraft]) -> Iterator[Transaction]:
+        """One durable transaction in which queries are answered: writers take turns until it ends.
 
         What is put on the page is committed, and the head file moved on, before the block is left. If the block raises,
         nothing is recorded and its exception comes out unchanged.
 
         Args:
-            questions: In the order asked; repeats, also within the batch, are free.
+            queries: In the order asked; repeats, also within the batch, are free.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
@@ -229,10 +229,10 @@ class Ledger:
             ValueError: If a fingerprint, a description or an outcome is malformed; nothing is recorded.
         """
         fingerprints = []
-        for question in questions:
-            fingerprints.append(question.fingerprint)
-            if not _FINGERPRINT.fullmatch(question.fingerprint):
-                raise ValueError("a question's fingerprint is not a SHA-256; expected 64 lower-case hexadecimal digits")
+        for query in queries:
+            fingerprints.append(query.fingerprint)
+            if not _FINGERPRINT.fullmatch(query.fingerprint):
+                raise ValueError("a query's fingerprint is not a SHA-256; expected 64 lower-case hexadecimal digits")
         stored = self._stored
         with self.database.transaction(writing=True, turn=self.holdout) as connection:
             with database_errors():
@@ -241,7 +241,7 @@ class Ledger:
                 known = stored.answered(connection, fingerprints)
             if any((fingerprint in asked) != (fingerprint in known) for fingerprint in fingerprints):
                 raise not_what_was_written(after)
-            fresh: dict[str, int] = {}  # the position where a new question is asked first
+            fresh: dict[str, int] = {}  # the position where a new query is asked first
             for index, fingerprint in enumerate(fingerprints):
                 if fingerprint not in known:
                     fresh.setdefault(fingerprint, index)
@@ -250,7 +250,7 @@ class Ledger:
             if transaction.taken:
                 with database_errors():
                     after, added = self._append(
-                        connection, after, asked, questions, transaction.taken, canonical(transaction.state)
+                        connection, after, asked, queries, transaction.taken, canonical(transaction.state)
                     )
                 known |= added
         if transaction.taken and self.database.indexes.get(self.holdout) is asked:  # or another thread knows more
@@ -262,17 +262,17 @@ class Ledger:
             committed = None if entry is None else self._committed(after, fingerprint, entry, new)
             transaction.committed.append(committed)
 
-    def _committed(self, at: Head, question: str, entry: tuple[int, str], new: Outcome | None) -> Committed:
+    def _committed(self, at: Head, query: str, entry: tuple[int, str], new: Outcome | None) -> Committed:
         """A stored answer; `new` is its outcome if it was appended just now."""
         answer, charged = json.loads(entry[1]), 0 if new is None else new.charged
-        told = self.sealed_of(question, answer) if at.accounts.unsealings else None
+        told = self.sealed_of(query, answer) if at.accounts.unsealings else None
         return Committed(entry[0], answer, charged, new is None, at.state, told)
 
-    def sealed_of(self, question: str, answer: Mapping[str, Any]) -> Numbers | None:
+    def sealed_of(self, query: str, answer: Mapping[str, Any]) -> Numbers | None:
         """Sealed numbers of an answer for unsealing; None where nothing of the kind is kept. Secret before.
 
         Args:
-            question: The fingerprint.
+            query: The fingerprint.
             answer: As the entry holds it.
 
         Raises:
@@ -281,28 +281,28 @@ class Ledger:
         envelope = answer.get(SEALED_VALUE)
         if envelope is None:
             return None
-        return opened(envelope, key=self.seal_key, holdout=self.holdout, question=question)
+        return opened(envelope, key=self.seal_key, holdout=self.holdout, query=query)
 
-    def commit(self, questions: Sequence[EntryDraft], step: Step) -> list[Committed | None]:
-        """Answer questions in one transaction, as `writing` does, by a function.
+    def commit(self, queries: Sequence[EntryDraft], step: Step) -> list[Committed | None]:
+        """Answer queries in one transaction, as `writing` does, by a function.
 
         Args:
-            questions: In the order asked.
-            step: ``step(state, indices)`` gets the current state and the positions of the new questions, and returns
-                the new state and one outcome for each, None for a question that is left out: nothing is recorded
-                about it, and it can be asked again. Called once, or not at all if every question is a repeat.
+            queries: In the order asked.
+            step: ``step(state, indices)`` gets the current state and the positions of the new queries, and returns
+                the new state and one outcome for each, None for a query that is left out: nothing is recorded
+                about it, and it can be asked again. Called once, or not at all if every query is a repeat.
 
         Returns:
-            One `Committed` for each question, in the order asked; None where it was left out.
+            One `Committed` for each query, in the order asked; None where it was left out.
         """
-        with self.transaction(questions) as transaction:
+        with self.transaction(queries) as transaction:
             if transaction.new:
                 state, outcomes = step(transaction.state, transaction.new)
                 transaction.record(state, outcomes)
         return transaction.committed
 
     def _index(self, connection: Connection, at: Head, remembered: EntryIndex | None) -> EntryIndex:
-        """Every question that was ever asked: one that is gone from the database would be answered anew.
+        """Every query that was ever asked: one that is gone from the database would be answered anew.
 
         Args:
             connection: In a transaction.
@@ -315,7 +315,7 @@ class Ledger:
         for before in (EntryIndex(),) if remembered is None else (remembered, EntryIndex()):
             if before.sequence > at.sequence:  # it was set back, which is judged by the head file
                 continue
-            later = "".join(questions_in_order(connection, self.holdout, before.sequence, at.sequence))
+            later = "".join(queries_in_order(connection, self.holdout, before.sequence, at.sequence))
             if (index := before.up_to(at, later)) is not None:
                 if index is not before and self.database.indexes.get(self.holdout) is remembered:
                     self.database.indexes[self.holdout] = index
@@ -323,7 +323,7 @@ class Ledger:
         raise not_what_was_written(at)
 
     def _append(
-        self, connection: Connection, before: Head, asked: EntryIndex, questions: Sequence[EntryDraft],
+        self, connection: Connection, before: Head, asked: EntryIndex, queries: Sequence[EntryDraft],
         taken: Mapping[int, Outcome], state: str,
     ) -> tuple[Head, dict[str, tuple[int, str]]]:  # fmt: skip
         """Append one entry for each outcome and move the head; returns it, and what `_answered` would find."""
@@ -333,12 +333,12 @@ class Ledger:
         asked_at, previous = datetime.now(UTC).isoformat(timespec="microseconds"), before.entry_hash
         digest, rows, added = asked.digest.copy(), [], {}
         for sequence, (index, outcome) in enumerate(taken.items(), before.sequence + 1):
-            question = questions[index]
-            answer = canonical(_stored(outcome, self, question.fingerprint))
+            query = queries[index]
+            answer = canonical(_stored(outcome, self, query.fingerprint))
             fields: dict[str, Any] = {
                 "sequence": sequence,
-                "question": question.fingerprint,
-                "description": canonical(question.description),
+                "query": query.fingerprint,
+                "description": canonical(query.description),
                 "answer": answer,
                 "charged": outcome.charged,
                 "asked_at": asked_at,
@@ -348,18 +348,18 @@ class Ledger:
             previous = entry_hash(HashedEntry(holdout=holdout, **fields))
             seal = entry_seal(self.seal_key, holdout=holdout, entry_hash=previous)
             rows.append({"holdout_id": holdout, **fields, "entry_hash": previous, "entry_seal": seal})
-            added[question.fingerprint] = sequence, answer
-            digest.update(question.fingerprint.encode())
+            added[query.fingerprint] = sequence, answer
+            digest.update(query.fingerprint.encode())
             charged += outcome.charged
         connection.execute(INSERT, rows)
         after: dict[str, Any] = {
-            "sequence": last, "charged": charged, "entry_hash": previous, "questions_hash": digest.hexdigest(),
+            "sequence": last, "charged": charged, "entry_hash": previous, "queries_hash": digest.hexdigest(),
             "state": state,
         }  # fmt: skip
         expected = {"holdout": holdout, "from_sequence": before.sequence, "from_hash": before.entry_hash}
         seal = seal_of(self.seal_key, holdout=holdout, **after)
         if connection.execute(MOVE_HEAD, {**after, "head_seal": seal, **expected}).rowcount != 1:
-            raise Unavailable("the ledger moved on while the question was answered; nothing was charged; ask again")
+            raise Unavailable("the ledger moved on while the query was answered; nothing was charged; ask again")
         return Head(**{**after, "state": json.loads(state)}), added
 
 
@@ -369,9 +369,9 @@ def _follow(head_file: HeadFile | None, head: Head, known: Reached | None) -> No
         head_file.advance(reached)
 
 
-def _stored(outcome: Outcome, ledger: Ledger, question: str) -> dict[str, Any]:
+def _stored(outcome: Outcome, ledger: Ledger, query: str) -> dict[str, Any]:
     """An answer as the entry holds it."""
     if outcome.sealed is None:
         return outcome.answer
-    value = sealed(outcome.sealed, key=ledger.seal_key, holdout=ledger.holdout, question=question)
+    value = sealed(outcome.sealed, key=ledger.seal_key, holdout=ledger.holdout, query=query)
     return {**outcome.answer, SEALED_VALUE: value}

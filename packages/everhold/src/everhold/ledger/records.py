@@ -34,10 +34,10 @@ class HoldoutRecord:
 
 @dataclass(frozen=True, slots=True)
 class EntryDraft:
-    """A question as the ledger knows it.
+    """A query as the ledger knows it.
 
     Attributes:
-        fingerprint: SHA-256 in 64 hexadecimal digits; the same fingerprint is the same question.
+        fingerprint: SHA-256 in 64 hexadecimal digits; the same fingerprint is the same query.
         description: Public description, plain JSON data.
     """
 
@@ -69,7 +69,7 @@ class Committed:
         sequence: Number of its entry, from 1.
         answer: The exact answer; for a repeat, the one given the first time.
         charged: 0 for a repeat.
-        repeated: Whether the question had been answered before, or earlier in the same batch.
+        repeated: Whether the query had been answered before, or earlier in the same batch.
         state_after: The mechanism's state after the whole batch (secret).
         sealed: What was told of it when the study was unsealed; None before, and where nothing of the kind is kept.
     """
@@ -90,14 +90,14 @@ class Head:
         sequence: Number of the last entry, 0 before the first.
         charged: Sum of all charges.
         entry_hash: Hash of the last entry, or of the sealed holdout before the first.
-        questions_hash: SHA-256 of the fingerprints of all questions, in order.
+        queries_hash: SHA-256 of the fingerprints of all queries, in order.
         state: The mechanism's state (secret).
     """
 
     sequence: int
     charged: int
     entry_hash: str
-    questions_hash: str
+    queries_hash: str
     state: dict[str, Any] = field(repr=False)
 
     @cached_property
@@ -107,8 +107,8 @@ class Head:
 
     @property
     def asked(self) -> int:
-        """Number of different questions that were asked."""
-        return self.accounts.questions_among(self.sequence)
+        """Number of different queries that were asked."""
+        return self.accounts.queries_among(self.sequence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ class Entry:
 
     Attributes:
         sequence: From 1, without gaps.
-        question: Fingerprint of the question.
-        description: Public description of the question.
+        query: Fingerprint of the query.
+        description: Public description of the query.
         answer: The exact answer.
         charged: What it cost.
         asked_at: UTC, ISO 8601.
@@ -129,7 +129,7 @@ class Entry:
     """
 
     sequence: int
-    question: str
+    query: str
     description: dict[str, Any]
     answer: dict[str, Any] = field(repr=False)
     charged: int

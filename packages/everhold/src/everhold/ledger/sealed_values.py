@@ -3,10 +3,10 @@
 What does not carry the seal is not believed. Sealed values may not be read before the study is unsealed: three numbers,
 encrypted.
 
-The sealed mean of a question and the ends of its own interval are known for a moment, when it is answered, and cannot
+The sealed mean of a query and the ends of its own interval are known for a moment, when it is answered, and cannot
 be computed again later: predictions and functions are not kept. So they are put into an envelope inside the entry, and
 the chain binds it like the rest of the answer. All envelopes have the same length. Each opens only under the steward's
-key, for its own holdout and its own question, so it cannot be passed off as another entry's.
+key, for its own holdout and its own query, so it cannot be passed off as another entry's.
 """
 
 from __future__ import annotations
@@ -50,40 +50,40 @@ SEALED_VALUE = "sealed"
 """Field of an entry's answer that holds the envelope."""
 
 Numbers: TypeAlias = tuple[float, float, float]
-"""The sealed mean and the lower and upper end of the question's own interval, means of row values in [0, 1]."""
+"""The sealed mean and the lower and upper end of the query's own interval, means of row values in [0, 1]."""
 
 _PLAIN = struct.Struct(">3d")
 _NONCE = 12  # bytes, drawn for each envelope
 _LABEL = b"everhold envelopes of unsealing"
 
 
-def sealed(numbers: Numbers, *, key: bytes, holdout: str, question: str) -> str:
+def sealed(numbers: Numbers, *, key: bytes, holdout: str, query: str) -> str:
     """An envelope: nonce, ciphertext and tag in base 64, of the same length for all numbers.
 
     Args:
         numbers: What it holds.
         key: The steward's key of the ledger's seals; the envelopes' own key is derived from it.
         holdout: Identifier of the holdout.
-        question: Fingerprint of the question.
+        query: Fingerprint of the query.
     """
     nonce = os.urandom(_NONCE)
-    inside = _cipher(key).encrypt(nonce, _PLAIN.pack(*numbers), _bound_to(holdout, question))
+    inside = _cipher(key).encrypt(nonce, _PLAIN.pack(*numbers), _bound_to(holdout, query))
     return base64.b64encode(nonce + inside).decode()
 
 
-def opened(envelope: object, *, key: bytes, holdout: str, question: str) -> Numbers:
+def opened(envelope: object, *, key: bytes, holdout: str, query: str) -> Numbers:
     """The numbers in an envelope.
 
     Raises:
-        IntegrityError: If it was altered, or belongs to another key, holdout or question.
+        IntegrityError: If it was altered, or belongs to another key, holdout or query.
     """
     try:
         content = base64.b64decode(str(envelope), validate=True)
-        plain = _cipher(key).decrypt(content[:_NONCE], content[_NONCE:], _bound_to(holdout, question))
+        plain = _cipher(key).decrypt(content[:_NONCE], content[_NONCE:], _bound_to(holdout, query))
         mean, low, high = _PLAIN.unpack(plain)
     except (binascii.Error, InvalidTag, ValueError, struct.error):
         raise IntegrityError(
-            "an answer's sealed numbers cannot be opened: they were altered, or belong to another question or key; "
+            "an answer's sealed numbers cannot be opened: they were altered, or belong to another query or key; "
             "expected an unaltered ledger; nothing was told; verify the ledger and restore a backup"
         ) from None
     return mean, low, high
@@ -93,8 +93,8 @@ def _cipher(key: bytes) -> AESGCM:
     return AESGCM(hmac.digest(key, _LABEL, "sha256"))
 
 
-def _bound_to(holdout: str, question: str) -> bytes:
-    return f"{holdout}\n{question}".encode()
+def _bound_to(holdout: str, query: str) -> bytes:
+    return f"{holdout}\n{query}".encode()
 
 
 _read = json.JSONDecoder().raw_decode  # for what carries a seal, and so is the text that was written
@@ -119,15 +119,15 @@ PAGE = (
     .order_by(entries.c.sequence)
     .limit(bindparam("size"))
 )
-_WANTED = _Listed(bindparam("questions")).table_valued("value")
-ANSWERED = _ENTRIES.where(_OF_HOLDOUT, entries.c.question.in_(select(_WANTED.c.value)))
+_WANTED = _Listed(bindparam("queries")).table_valued("value")
+ANSWERED = _ENTRIES.where(_OF_HOLDOUT, entries.c.query.in_(select(_WANTED.c.value)))
 CHARGED = (
     _ENTRIES.where(_OF_HOLDOUT, entries.c.charged > literal_column("0"))  # as the index of these entries says it
     .order_by(entries.c.sequence.desc())
     .limit(bindparam("size"))
 )
 BEGINNING = _ENTRIES.where(  # whatever follows is a hexadecimal digit
-    _OF_HOLDOUT, entries.c.question >= bindparam("first"), entries.c.question < bindparam("end")
+    _OF_HOLDOUT, entries.c.query >= bindparam("first"), entries.c.query < bindparam("end")
 )
 _HEAD = select(head).where(head.c.holdout_id == bindparam("holdout"))
 INSERT = insert(entries)
@@ -183,15 +183,15 @@ class SealedReader:
             IntegrityError: If it was altered.
         """
         self._check(row)
-        _, sequence, question, description, answer, *rest = row
-        return Entry(sequence, question, _read(description)[0], _read(answer)[0], *rest)
+        _, sequence, query, description, answer, *rest = row
+        return Entry(sequence, query, _read(description)[0], _read(answer)[0], *rest)
 
-    def answered(self, connection: Connection, questions: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Sequence and answer (canonical JSON) of those questions that have an entry, by fingerprint; seals checked."""
+    def answered(self, connection: Connection, queries: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """Sequence and answer (canonical JSON) of those queries that have an entry, by fingerprint; seals checked."""
         known: dict[str, tuple[int, str]] = {}
-        for row in connection.execute(ANSWERED, {"holdout": self.holdout, "questions": json.dumps(questions)}):
+        for row in connection.execute(ANSWERED, {"holdout": self.holdout, "queries": json.dumps(queries)}):
             self._check(row)
-            known[row.question] = row.sequence, row.answer
+            known[row.query] = row.sequence, row.answer
         return known
 
     def _hash_of_entry(self, connection: Connection, sequence: int) -> str | None:
@@ -236,7 +236,7 @@ def not_what_was_written(at: Head) -> IntegrityError:
     """The error for entries that are missing or added."""
     return IntegrityError(
         f"the ledger does not hold the {at.sequence:,} entries that were written: some are missing, added or about "
-        "other questions; expected all of them; nothing was answered or charged; verify the ledger and restore a "
+        "other queries; expected all of them; nothing was answered or charged; verify the ledger and restore a "
         "backup"
     )
 

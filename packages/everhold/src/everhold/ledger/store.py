@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, insert, select
 from everhold.errors import HoldoutNotFound, HoldoutRejected, IntegrityError
 from everhold.ledger.address import connected
 from everhold.ledger.chain import canonical, holdout_hash, seal_of
-from everhold.ledger.database import database_errors, entries, head, holdouts, questions_in_order
+from everhold.ledger.database import database_errors, entries, head, holdouts, queries_in_order
 from everhold.ledger.head_file import Reached
 from everhold.ledger.ledger import Ledger
 from everhold.ledger.records import Head, HoldoutRecord
@@ -87,10 +87,10 @@ class Snapshot:
             row = self._connection.execute(_ENTRY, {"holdout": self.holdout["id"], "sequence": sequence}).first()
         return None if row is None else row._asdict()
 
-    def questions(self, last: int) -> Iterator[str]:
+    def queries(self, last: int) -> Iterator[str]:
         """The fingerprints of the entries up to one, in long texts."""
         with database_errors():
-            yield from questions_in_order(self._connection, self.holdout["id"], 0, last)
+            yield from queries_in_order(self._connection, self.holdout["id"], 0, last)
 
 
 class LedgerStore:
@@ -178,7 +178,7 @@ class LedgerStore:
             "sequence": 0,
             "charged": 0,
             "entry_hash": holdout_hash(holdout=holdout, **public),
-            "questions_hash": hashlib.sha256().hexdigest(),
+            "queries_hash": hashlib.sha256().hexdigest(),
             "state": canonical(state),
         }
         seal = seal_of(seal_key, holdout=holdout, **first)
@@ -221,25 +221,25 @@ class LedgerStore:
         fields = {name: value for name, value in row.items() if name not in ("holdout_id", "head_seal")}
         return Head(**{**fields, "state": _read(row["state"])})
 
-    def find(self, holdout_id: str, question: str, *, seal_key: bytes) -> Entry | None:
+    def find(self, holdout_id: str, query: str, *, seal_key: bytes) -> Entry | None:
         """As `Ledger.find`."""
-        return Ledger(self.database, holdout_id, seal_key).find(question)
+        return Ledger(self.database, holdout_id, seal_key).find(query)
 
-    def answered(self, holdout_id: str, questions: Sequence[EntryDraft], *, seal_key: bytes) -> set[str]:
-        """The fingerprints of those questions that have an entry, as `Ledger.look_up` finds them."""
+    def answered(self, holdout_id: str, queries: Sequence[EntryDraft], *, seal_key: bytes) -> set[str]:
+        """The fingerprints of those queries that have an entry, as `Ledger.look_up` finds them."""
         ledger = Ledger(self.database, holdout_id, seal_key)
-        return set(ledger.look_up([question.fingerprint for question in questions])[1])
+        return set(ledger.look_up([query.fingerprint for query in queries])[1])
 
     def entries(self, holdout_id: str, start: int = 0, limit: int | None = None, *, seal_key: bytes) -> Iterator[Entry]:
         """As `Ledger.entries`."""
         return Ledger(self.database, holdout_id, seal_key).entries(start, limit)
 
     def commit(
-        self, holdout_id: str, questions: Sequence[EntryDraft], step: Step, *, seal_key: bytes,
+        self, holdout_id: str, queries: Sequence[EntryDraft], step: Step, *, seal_key: bytes,
         head_file: HeadFile | None = None,
     ) -> list[Committed | None]:  # fmt: skip
         """As `Ledger.commit`."""
-        return Ledger(self.database, holdout_id, seal_key, head_file).commit(questions, step)
+        return Ledger(self.database, holdout_id, seal_key, head_file).commit(queries, step)
 
     @contextlib.contextmanager
     def snapshot(self, name: str) -> Iterator[Snapshot]:

@@ -155,7 +155,7 @@ class Checked:
 def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: bytes) -> Checked:
     """Check everything up to a head before it is signed.
 
-    Of more than `READ_AGAIN` entries only those after the latest checkpoint are read, with the questions of all. What
+    Of more than `READ_AGAIN` entries only those after the latest checkpoint are read, with the queries of all. What
     they add up to is then that of the entries which were written, also if somebody has altered some of them since.
 
     Raises:
@@ -168,7 +168,7 @@ def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: byte
         if since is not None:
             first = snapshot.entry(1)  # bound to the name and the settings of the holdout
             findings = [LedgerFinding(1, "the entry is missing")] if first is None else [*walk.step(first)]
-            walk = _Walk.after(since, walk.holdout, seal_key, snapshot.questions(since.sequence))
+            walk = _Walk.after(since, walk.holdout, seal_key, snapshot.queries(since.sequence))
         walk.mark(head.sequence)
         walk.expect((head.sequence, head.entry_hash), _REPLACED)
         findings = _everything(snapshot, walk) if since is None else [*findings, *_walked(snapshot, walk)]
@@ -261,8 +261,8 @@ class _Walk:
     charged: int = 0
     state_seal: str | None = None
     unmet: dict[str, tuple[int, str]] = field(default_factory=dict)
-    questions: set[str] = field(default_factory=set)
-    questions_hash: Any = field(default_factory=hashlib.sha256)
+    queries: set[str] = field(default_factory=set)
+    queries_hash: Any = field(default_factory=hashlib.sha256)
     accounts: Accounts = field(default_factory=Accounts)
     counts: EntryCounts = field(default_factory=EntryCounts)
     marked_at: set[int] = field(default_factory=set)
@@ -277,12 +277,12 @@ class _Walk:
         return cls(str(holdout["id"]), start, seal_key)
 
     @classmethod
-    def after(cls, checkpoint: Checkpoint, holdout: str, seal_key: bytes | None, questions: Iterable[str]) -> Self:
-        """After the entry of a checkpoint; whether a later question is one of those before it, its digest shows."""
+    def after(cls, checkpoint: Checkpoint, holdout: str, seal_key: bytes | None, queries: Iterable[str]) -> Self:
+        """After the entry of a checkpoint; whether a later query is one of those before it, its digest shows."""
         walk = cls(holdout, checkpoint.entry_hash, seal_key, 0, checkpoint.sequence, checkpoint.charged)
         walk.accounts, walk.counts = Accounts.from_state(checkpoint.accounts), EntryCounts.from_dict(checkpoint.tally)
-        for text in questions:
-            walk.questions_hash.update(text.encode(errors="replace"))
+        for text in queries:
+            walk.queries_hash.update(text.encode(errors="replace"))
         return walk
 
     def expect(self, head: tuple[int, str], otherwise: str) -> None:
@@ -313,7 +313,7 @@ class _Walk:
             malformed or description is None or answer is None
         ):  # its fields cannot be trusted; go on as if it were the entry expected here
             self.sequence, self.previous = expected, str(row["entry_hash"])
-            self.questions_hash.update(str(row["question"]).encode(errors="replace"))
+            self.queries_hash.update(str(row["query"]).encode(errors="replace"))
             yield from (LedgerFinding(expected, f"the entry {what}") for what in malformed)
             return
         number = row["sequence"]
@@ -327,15 +327,15 @@ class _Walk:
             yield LedgerFinding(number, "the entry was altered: its hash is not that of its fields")
         if not sealed and self.seal_key is not None and not _carries_seal(row, self.holdout, self.seal_key):
             yield LedgerFinding(number, "the entry does not carry the seal of this key")
-        if row["question"] in self.questions:
-            yield LedgerFinding(number, "the entry's question had been answered before")
+        if row["query"] in self.queries:
+            yield LedgerFinding(number, "the entry's query had been answered before")
         broken = self.accounts.replay(description, answer, row["charged"])
         if broken is not None:
             yield LedgerFinding(number, broken)
         self.sequence, self.previous, self.state_seal = row["sequence"], row["entry_hash"], row["state_seal"]
         self.charged += row["charged"]
-        self.questions.add(row["question"])
-        self.questions_hash.update(row["question"].encode())
+        self.queries.add(row["query"])
+        self.queries_hash.update(row["query"].encode())
         self.counts.take(number, description, answer)
         if self.unmet:
             self.unmet = {what: head for what, head in self.unmet.items() if head != (number, self.previous)}
@@ -369,8 +369,8 @@ def _head_findings(head: Mapping[str, Any], walk: _Walk) -> Iterator[str]:
         yield "does not carry the hash of the last entry"
     if head["charged"] != walk.charged:
         yield f"says that {head['charged']} was charged, but the entries add up to {walk.charged}"
-    if head["questions_hash"] != walk.questions_hash.hexdigest():
-        yield "was written for other questions than those of the entries"
+    if head["queries_hash"] != walk.queries_hash.hexdigest():
+        yield "was written for other queries than those of the entries"
     if not walk.accounts.agree_with(json.loads(head["state"])):
         kept = ["allotments", "spending of them", *walk.accounts.extensions]
         yield f"has {', '.join(kept)} that do not follow from the entries"

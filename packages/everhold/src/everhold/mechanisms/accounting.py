@@ -28,7 +28,7 @@ class Accounting(Generic[Accounted]):
         self.mechanism = mechanism
 
     def reachable(self, state: State) -> bool:
-        """True if any course of questions and losses leads to these counts, to check what a ledger says."""
+        """True if any course of queries and losses leads to these counts, to check what a ledger says."""
         return state.asked == state.charged <= self.mechanism.queries
 
     def charges_left(self, state: State) -> int:
@@ -36,7 +36,7 @@ class Accounting(Generic[Accounted]):
         return self.mechanism.queries - state.asked
 
     def leaves_capacity(self, state: State, silent: int, procedures: Sequence[Procedure] | None) -> bool:
-        """True if there is room for so many silent questions after one more with such a procedure."""
+        """True if there is room for so many silent queries after one more with such a procedure."""
         return state.asked + 1 + silent <= self.mechanism.queries
 
     def earlier_remaining(self, state: State) -> dict[str, int]:
@@ -69,9 +69,9 @@ class Accounting(Generic[Accounted]):
         if charged != taken + lost:
             yield "what was charged is not the number of answers that were taken from the sealed rows"
 
-    def losable(self, *, questions: int, charges: int) -> bool:
+    def losable(self, *, queries: int, charges: int) -> bool:
         """True if so many answers can have been lost at this charge (`after_loss`)."""
-        return questions == charges
+        return queries == charges
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
         """The state that goes on after answers of which only the number is known: the ledger lost them.
@@ -80,7 +80,7 @@ class Accounting(Generic[Accounted]):
 
         Args:
             state: The last state that is known.
-            asked: Questions that were answered since; None if unknown, and then all that are left count as spent.
+            asked: Queries that were answered since; None if unknown, and then all that are left count as spent.
             charged: What they were charged; None likewise.
             noise: Source of randomness, for what has to be drawn anew.
 
@@ -98,10 +98,10 @@ class NothingCharged(Accounting["Mechanism"]):
     """Rules where no answer costs anything."""
 
     def reachable(self, state: State) -> bool:
-        """As many questions as were planned."""
+        """As many queries as were planned."""
         return state.charged == 0 <= state.asked <= self.mechanism.queries
 
-    def losable(self, *, questions: int, charges: int) -> bool:
+    def losable(self, *, queries: int, charges: int) -> bool:
         """No charge can be lost."""
         return charges == 0
 

@@ -59,7 +59,7 @@ class Mechanism(ABC):
 
     Attributes:
         rows: Number of sealed rows n.
-        queries: Number of questions m that is planned for.
+        queries: Number of queries m that is planned for.
         confidence: 1 - beta, in (0, 1).
         dependence: How the rows depend on each other.
         unit: Grid steps between the row values 0 and 1 (theory, section 6); as many as the rows allow
@@ -107,7 +107,7 @@ class Mechanism(ABC):
 
     @classmethod
     def recommendable(cls) -> bool:
-        """True if it may be taken by default: for adaptive questions of any kind, and rows of any laws."""
+        """True if it may be taken by default: for adaptive queries of any kind, and rows of any laws."""
         return cls.traits.adaptive and not cls.traits.one_sided and not cls.traits.one_law
 
     @classmethod
@@ -117,7 +117,7 @@ class Mechanism(ABC):
 
         Args:
             rows: Number of sealed rows.
-            queries: Number of adaptive questions.
+            queries: Number of adaptive queries.
             confidence: 1 - beta, in (0, 1).
             **shared: ``dependence`` and ``unit``, as in the constructor, and what only some mechanisms know.
 
@@ -126,7 +126,7 @@ class Mechanism(ABC):
         """
 
     @classmethod
-    def for_request(cls, *, overfits: int, slack: float, training_rows: int = 0, **request: Any) -> Self:
+    def for_request(cls, *, surprises: int, slack: float, training_rows: int = 0, **request: Any) -> Self:
         """`tuned` for everything that a planner may request; the rest matters only to those that check guesses."""
         return cls.tuned(**request)
 
@@ -152,7 +152,7 @@ class Mechanism(ABC):
 
     @cached_property
     def row_step(self) -> float:
-        """By less than this, rounding rows down puts the mean of a question below the true one."""
+        """By less than this, rounding rows down puts the mean of a query below the true one."""
         return 1.0 / self.unit
 
     @cached_property
@@ -174,7 +174,7 @@ class Mechanism(ABC):
 
     @property
     def parts(self) -> int:
-        """Into how many disjoint parts the rows are split, each for one question."""
+        """Into how many disjoint parts the rows are split, each for one query."""
         return 1
 
     @property
@@ -183,16 +183,16 @@ class Mechanism(ABC):
         return self.traits.unsealable and not getattr(self, "slack", 0.0)
 
     def start(self, noise: Noise) -> State:
-        """The state before the first question."""
+        """The state before the first query."""
         return State()
 
     def answer(self, state: State, evaluation: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """One question: `answer_many` with a batch of one."""
+        """One query: `answer_many` with a batch of one."""
         return self.answer_many(state, evaluation, noise)
 
     @abstractmethod
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Answer a batch; for the same noise streams it equals the loop over its questions, unless it is one step."""
+        """Answer a batch; for the same noise streams it equals the loop over its queries, unless it is one step."""
 
     @abstractmethod
     def promise(self) -> Promise:
@@ -205,7 +205,7 @@ class Mechanism(ABC):
         answers do not depend on guesses, that is left by the radius of the promise.
 
         Args:
-            at: The population's value of a yes-or-no question.
+            at: The population's value of a yes-or-no query.
             alike: Correlation of two rows of one sealed group, in [0, 1], where sums of groups are bet on; None where
                 they are not, because no column names the groups or there are no training rows.
         """
@@ -221,7 +221,7 @@ class Mechanism(ABC):
         return (self.dependence.describe(),)
 
     def why_not(self, bound: BoundQuery) -> str:
-        """Why a question cannot be asked of it, whatever is left; empty if it can, and most take all."""
+        """Why a query cannot be asked of it, whatever is left; empty if it can, and most take all."""
         return ""
 
     def surely_answers(
@@ -229,8 +229,8 @@ class Mechanism(ABC):
     ) -> int:
         """Number of the next ``most`` new queries that are answered, whatever the sealed rows say to each of them.
 
-        From public state alone, so that whether a question is refused is known before anybody looks at the sealed
-        rows. 0 if and only if the next question is refused, for any ``most`` of at least 1.
+        From public state alone, so that whether a query is refused is known before anybody looks at the sealed
+        rows. 0 if and only if the next query is refused, for any ``most`` of at least 1.
 
         Args:
             state: Before.
@@ -242,7 +242,7 @@ class Mechanism(ABC):
         return min(most, max(self.queries - state.asked, 0))
 
     def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
-        """The price of the next question, from public state alone; here every answer costs as much as planned.
+        """The price of the next query, from public state alone; here every answer costs as much as planned.
 
         Args:
             state: Before.
@@ -255,20 +255,20 @@ class Mechanism(ABC):
         return Quote(radius, radius, self.traits.most_charged, self.traits.most_charged, refused=False)
 
     def outlook(self, state: State) -> dict[str, float]:
-        """Half-widths of coming answers to a yes-or-no question whose guess is 1/2, by what happens before; public."""
+        """Half-widths of coming answers to a yes-or-no query whose guess is 1/2, by what happens before; public."""
         return {}
 
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
-        """The procedure of a question at its node; here always the one in force."""
+        """The procedure of a query at its node; here always the one in force."""
         return self.in_force(procedure)
 
     def in_force(self, procedure: Procedure) -> Procedure:
-        """The procedure by which the interval of a question is really made; see `not_excluded`."""
+        """The procedure by which the interval of a query is really made; see `not_excluded`."""
         return procedure if isinstance(procedure, OfMeans) else self.procedure
 
     def remaining(self, state: State) -> dict[str, int]:
         """Remaining budget, by name."""
-        return {"questions": max(self.queries - state.asked, 0)}
+        return {"queries": max(self.queries - state.asked, 0)}
 
     @cached_property
     def procedure(self) -> OfMeans:
@@ -277,13 +277,13 @@ class Mechanism(ABC):
         return Chernoff(rows, rows) if self.dependence.binomial_tails else Hoeffding(rows, rows)
 
     def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
-        """One procedure for each question."""
+        """One procedure for each query."""
         return evaluations.procedures or [self.procedure] * len(evaluations)
 
     def not_excluded(
         self, procedures: Sequence[Procedure], low: NDArray[np.float64], high: NDArray[np.float64], nats: ArrayLike
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Population values that sealed means between ``low`` and ``high`` do not exclude, each of shape (questions,).
+        """Population values that sealed means between ``low`` and ``high`` do not exclude, each of shape (queries,).
 
         Procedures that look at more than the mean give way to the mechanism's own `procedure`.
         """

@@ -27,21 +27,21 @@ __all__ = ["BatchStep"]
 
 @dataclass(frozen=True, slots=True)
 class BatchStep:
-    """The questions of one step, whose levels are known before it; secret until it is told.
+    """The queries of one step, whose levels are known before it; secret until it is told.
 
     Attributes:
         mechanism: The mechanism.
-        questions: The questions.
+        queries: The queries.
         procedures: How their intervals are made.
-        nats: ln(1 / level) of each, shape (questions,).
-        totals: Exact sums over all sealed rows, shape (questions,).
-        sealed: Sealed mean and both ends of what it leaves possible, shape (questions, 3).
-        released: Both ends of what is told if it is no surprise, shape (questions, 2).
-        surprise: Whether each is a surprise, shape (questions,).
+        nats: ln(1 / level) of each, shape (queries,).
+        totals: Exact sums over all sealed rows, shape (queries,).
+        sealed: Sealed mean and both ends of what it leaves possible, shape (queries, 3).
+        released: Both ends of what is told if it is no surprise, shape (queries, 2).
+        surprise: Whether each is a surprise, shape (queries,).
     """
 
     mechanism: GuessAndCheck
-    questions: Evaluations
+    queries: Evaluations
     procedures: Sequence[Procedure]
     nats: NDArray[np.float64]
     totals: NDArray[np.int64] = field(repr=False)
@@ -50,17 +50,17 @@ class BatchStep:
     surprise: NDArray[np.bool_] = field(repr=False)
 
     @classmethod
-    def of(cls, mechanism: GuessAndCheck, questions: Evaluations, nats: NDArray[np.float64]) -> BatchStep:
+    def of(cls, mechanism: GuessAndCheck, queries: Evaluations, nats: NDArray[np.float64]) -> BatchStep:
         """Look at all of them."""
-        count, procedures = len(nats), list(mechanism.procedures_of(questions))
-        if questions.margins is None:
-            guesses = questions.guesses / mechanism.steps
+        count, procedures = len(nats), list(mechanism.procedures_of(queries))
+        if queries.margins is None:
+            guesses = queries.guesses / mechanism.steps
             at = zip(procedures, guesses.tolist(), nats.tolist(), strict=False)
             procedures = [mechanism.procedure_at(*each) for each in at]
-        if questions.described is not None:
-            procedures, nats = all_narrower(procedures, nats, questions.described)
+        if queries.described is not None:
+            procedures, nats = all_narrower(procedures, nats, queries.described)
         run = cls(
-            mechanism, questions, procedures, nats, questions.totals.sum(axis=1), np.empty((count, 3)),
+            mechanism, queries, procedures, nats, queries.totals.sum(axis=1), np.empty((count, 3)),
             np.empty((count, 2)), np.zeros(count, dtype=bool),
         )  # fmt: skip
         run.sealed[:, 0] = run.totals / mechanism.steps
@@ -70,17 +70,17 @@ class BatchStep:
             else:
                 for place in places.tolist():
                     run._evaluate(procedure, place)
-        if questions.margins is not None:
-            run._evaluate_challenges(questions.margins)
+        if queries.margins is not None:
+            run._evaluate_challenges(queries.margins)
         return run
 
     def _evaluate_means(self, procedure: OfMeans, places: NDArray[np.intp]) -> None:
-        """Questions whose intervals are functions of the sealed mean, which says whether the guess is honest."""
+        """Queries whose intervals are functions of the sealed mean, which says whether the guess is honest."""
         mechanism, nats, means = self.mechanism, self.nats[places], self.sealed[places, 0]
         low, high = procedure.span(means, means, nats)
         self.sealed[places, 1], self.sealed[places, 2] = low - mechanism.rounding, high + mechanism.rounding
-        if not self.questions.silent:
-            told = mechanism.intervals.of_guesses(procedure, self.questions.guesses[places] / mechanism.steps, nats)
+        if not self.queries.silent:
+            told = mechanism.intervals.of_guesses(procedure, self.queries.guesses[places] / mechanism.steps, nats)
             self.released[places] = np.transpose(told)
             self.surprise[places] = self._sticks_out(places)
 
@@ -90,11 +90,11 @@ class BatchStep:
         return np.asarray((sealed[:, 0] < told[:, 0]) | (sealed[:, 1] > told[:, 1]))
 
     def _evaluate(self, procedure: Procedure, place: int) -> None:
-        """A question whose sealed interval has to lie in the one that is told of an honest guess."""
+        """A query whose sealed interval has to lie in the one that is told of an honest guess."""
         mechanism, nats = self.mechanism, float(self.nats[place])
         low, high = procedure.interval(self._summary(place), nats)
         self.sealed[place, 1:] = low - mechanism.rounding, high + mechanism.rounding
-        if not (self.questions.silent or self._is_challenge(place)):
+        if not (self.queries.silent or self._is_challenge(place)):
             self.released[place] = mechanism.intervals.of_guess(procedure, self._guess(place), nats)
             self.surprise[place] = self._sticks_out(np.array([place]))[0]
 
@@ -104,28 +104,28 @@ class BatchStep:
             low, _ = self.procedures[place].interval(self._summary(place), float(self.nats[place]) - math.log(2.0))
             self.sealed[place, 1:] = low - self.mechanism.rounding, 1.0
             better = bool(self.sealed[place, 1] >= margins[place])
-            self.surprise[place] = better and not self.questions.silent
+            self.surprise[place] = better and not self.queries.silent
 
     def _is_challenge(self, place: int) -> bool:
-        return self.questions.margins is not None and not math.isnan(self.questions.margins[place])
+        return self.queries.margins is not None and not math.isnan(self.queries.margins[place])
 
     def _guess(self, place: int) -> float:
-        return float(self.questions.guesses[place]) / self.mechanism.steps
+        return float(self.queries.guesses[place]) / self.mechanism.steps
 
     def _summary(self, place: int) -> Any:
-        return self.questions.summary(place, self.procedures[place], float(self.sealed[place, 0]))
+        return self.queries.summary(place, self.procedures[place], float(self.sealed[place, 0]))
 
     def answer(self, replies: Replies, start: int, state: State) -> State:
         """Replies from this position on; returns the state after them."""
         count, where = len(self.nats), slice(start, start + len(self.nats))
         replies.sealed[where], replies.nats[where] = np.clip(self.sealed, 0.0, 1.0), self.nats
         replies.procedures[where] = self.procedures
-        if self.questions.silent:
+        if self.queries.silent:
             replies.sources[where] = Source.SILENT
             return state.after(asked=count, charged=0)
-        guesses = self.questions.guesses / self.mechanism.steps
+        guesses = self.queries.guesses / self.mechanism.steps
         replies.put(where, guesses, (self.released[:, 0], self.released[:, 1]), Source.GUESS)
-        for place in range(count if self.questions.margins is not None else 0):
+        for place in range(count if self.queries.margins is not None else 0):
             if self._is_challenge(place):
                 replies.release_nothing(start + place, Source.KEPT)
         if not (surprises := np.flatnonzero(self.surprise).tolist()):
@@ -154,8 +154,8 @@ class BatchStep:
         where, mechanism, nats = slice(position, position + 1), self.mechanism, float(self.nats[place])
         procedure = self.procedures[place]
         source, cost = Source.HOLDOUT, 0
-        if self._is_challenge(place) and self.questions.margins is not None:
-            value, source = float(self.questions.margins[place]), Source.PROMOTED
+        if self._is_challenge(place) and self.queries.margins is not None:
+            value, source = float(self.queries.margins[place]), Source.PROMOTED
             low, high = value, 1.0
         elif of_cell is not None:
             cost, (value, low, high) = mechanism.cells.cost, of_cell

@@ -11,37 +11,37 @@ import numpy as np
 from everhold.arguments import as_float, as_whole, brief
 from everhold.mechanisms.base import Mechanism, Traits
 
-__all__ = ["ChecksGuesses", "check_slack", "planned_overfits", "with_best_grid"]
+__all__ = ["ChecksGuesses", "check_slack", "planned_surprises", "with_best_grid"]
 
 Gridded = TypeVar("Gridded", bound=Mechanism)
 
-_USUAL_OVERFITS = 10
+_USUAL_SURPRISES = 10
 _GRIDS = np.unique(np.geomspace(1, 4096, 200).astype(int)).tolist()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChecksGuesses(Mechanism):
-    """Every question comes with a guess, and only a surprise, where it is wrong, is paid from the budget.
+    """Every query comes with a guess, and only a surprise, where it is wrong, is paid from the budget.
 
     Attributes:
-        overfits: Planned number of surprises B, which are answered from the holdout.
+        surprises: Planned number of surprises B, which are answered from the holdout.
     """
 
-    overfits: int
+    surprises: int
 
     traits: ClassVar[Traits] = Traits(
         needs_guess=True, sources=("training", "guess", "holdout"), charged_in="surprises"
     )
-    largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "overfits": 10**6}
+    largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "surprises": 10**6}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_overfits(self.overfits, self.queries)
+        check_surprises(self.surprises, self.queries)
 
     @classmethod
-    def for_request(cls, *, overfits: int, slack: float, training_rows: int = 0, **request: Any) -> Self:
+    def for_request(cls, *, surprises: int, slack: float, training_rows: int = 0, **request: Any) -> Self:
         """`tuned`, with what guesses may cost."""
-        return cls.tuned(overfits=overfits, slack=slack, **request)
+        return cls.tuned(surprises=surprises, slack=slack, **request)
 
 
 def with_best_grid(with_grid: Callable[[int], Gridded], radius: Callable[[Gridded], float]) -> Gridded:
@@ -51,18 +51,18 @@ def with_best_grid(with_grid: Callable[[int], Gridded], radius: Callable[[Gridde
     return min(map(with_grid, around), key=radius)
 
 
-def planned_overfits(overfits: int | None, queries: int) -> int:
-    """A requested number of overfits; by default 10, or one for each question if there are fewer questions."""
-    if overfits is not None:
-        return overfits
-    return min(_USUAL_OVERFITS, queries) if isinstance(queries, (int, np.integer)) else _USUAL_OVERFITS
+def planned_surprises(surprises: int | None, queries: int) -> int:
+    """A requested number of surprises; by default 10, or one for each query if there are fewer queries."""
+    if surprises is not None:
+        return surprises
+    return min(_USUAL_SURPRISES, queries) if isinstance(queries, (int, np.integer)) else _USUAL_SURPRISES
 
 
-def check_overfits(overfits: int, queries: int) -> None:
-    """Check a requested number of overfits against the number of questions."""
-    if not 1 <= (as_whole(overfits) or 0) <= queries:
+def check_surprises(surprises: int, queries: int) -> None:
+    """Check a requested number of surprises against the number of queries."""
+    if not 1 <= (as_whole(surprises) or 0) <= queries:
         raise ValueError(
-            f"surprises (overfits) is {brief(overfits)}; expected a whole number from 1 to the {queries} queries"
+            f"surprises (surprises) is {brief(surprises)}; expected a whole number from 1 to the {queries} queries"
         )
 
 

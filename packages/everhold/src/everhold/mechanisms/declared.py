@@ -37,7 +37,7 @@ def answer_declared(
         mechanism: The one that answers everything else.
         state: Before.
         evaluations: The members, each with a procedure that follows from the query and the training rows alone.
-        nats: ln(1 / level) of each, shape (questions,).
+        nats: ln(1 / level) of each, shape (queries,).
     """
     replies, labels, guesses = Replies.refused(len(evaluations)), 0, evaluations.guesses
     steps, rounding, totals = mechanism.steps, mechanism.rounding, evaluations.totals.sum(axis=1)
@@ -83,10 +83,10 @@ def label_nats(
     """ln(1 / prior) of told counts from 0 to rows: half of the prior is uniform, half is around the training estimate.
 
     Args:
-        counts: That are told, shape (questions,).
+        counts: That are told, shape (queries,).
         rows: Number of sealed rows.
-        at: Training estimates in [0, 1], shape (questions,).
-        trained: Number of independent rows that they were made from, shape (questions,); 0 where there is none.
+        at: Training estimates in [0, 1], shape (queries,).
+        trained: Number of independent rows that they were made from, shape (queries,); 0 where there is none.
 
     Examples:
         >>> label_nats(np.array([5_010]), rows=20_000, at=np.array([0.25]), trained=np.array([20_000.0])).round(1)

@@ -1,6 +1,6 @@
 """Texts that are checked at the level of their description: the narrower of the tree and the family of texts (S10).
 
-Such a question takes a place of the tree like any other. Its event is either that of the place, or that of its
+Such a query takes a place of the tree like any other. Its event is either that of the place, or that of its
 description. Public facts decide which, and the level of the description is no part of the weights of the tree.
 """
 
@@ -41,11 +41,11 @@ USUAL_TEXT_BITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The event that a question has by its description; fixed independently of the sealed rows.
+    """The event that a query has by its description; fixed independently of the sealed rows.
 
     Attributes:
         nats: ln(1 / level).
-        procedure: Interval procedure; it follows from the question, the schema and the training rows.
+        procedure: Interval procedure; it follows from the query, the schema and the training rows.
     """
 
     nats: float
@@ -62,12 +62,12 @@ def narrower(procedure: Procedure, nats: float, described: Description | None) -
 def all_narrower(
     procedures: Sequence[Procedure], nats: NDArray[np.float64], described: Sequence[Description | None]
 ) -> tuple[list[Procedure], NDArray[np.float64]]:
-    """`narrower` for each question of a step.
+    """`narrower` for each query of a step.
 
     Args:
         procedures: Of the places.
-        nats: ln(1 / level) of the places, shape (questions,).
-        described: Of each question; it may be longer than the step.
+        nats: ln(1 / level) of the places, shape (queries,).
+        described: Of each query; it may be longer than the step.
     """
     chosen = [narrower(*each) for each in zip(procedures, nats.tolist(), described, strict=False)]
     return [procedure for procedure, _ in chosen], np.array([level for _, level in chosen])

@@ -22,22 +22,22 @@ __all__ = ["Evaluations"]
 
 @dataclass(frozen=True, slots=True)
 class Evaluations:
-    """A batch of questions, evaluated. One question is a batch of one.
+    """A batch of queries, evaluated. One query is a batch of one.
 
     Attributes:
-        totals: Shape (questions, parts): sums over the sealed rows of each part, in grid units.
-        guesses: Shape (questions,): the public guess of each mean in ``[0, unit]`` times ``rows``, in the units of a
+        totals: Shape (queries, parts): sums over the sealed rows of each part, in grid units.
+        guesses: Shape (queries,): the public guess of each mean in ``[0, unit]`` times ``rows``, in the units of a
             sum over all rows; -1 where there is none.
         rows: Number of sealed rows.
         unit: Grid steps between the row values 0 and 1.
-        tolerances: Shape (questions,): the half-width of a mean that each question requests, nan for the planned one;
+        tolerances: Shape (queries,): the half-width of a mean that each query requests, nan for the planned one;
             None where all are content with that.
-        procedures: How the interval of each question is made; None where the mechanism decides alone.
+        procedures: How the interval of each query is made; None where the mechanism decides alone.
         seen: What each procedure needs to know of the sealed rows where that is more than the total; else None. Secret.
-        margins: Shape (questions,): what the lower limit of a challenge has to reach, in units of a mean; nan for
-            questions that are answered with an interval. None where no question is a challenge.
+        margins: Shape (queries,): what the lower limit of a challenge has to reach, in units of a mean; nan for
+            queries that are answered with an interval. None where no query is a challenge.
         silent: Whether nothing is told before the study is unsealed.
-        described: Level and procedure that a question has by its description; None for each without, or for all.
+        described: Level and procedure that a query has by its description; None for each without, or for all.
     """
 
     totals: NDArray[np.int64] = field(repr=False)
@@ -55,7 +55,7 @@ class Evaluations:
         return len(self.totals)
 
     def summary(self, place: int, procedure: Procedure, mean: float) -> Any:
-        """The input of an interval procedure: the mean of a question, or what was evaluated beside it. Secret.
+        """The input of an interval procedure: the mean of a query, or what was evaluated beside it. Secret.
 
         A procedure of means may stand in place of one for which more was evaluated.
         """
@@ -63,7 +63,7 @@ class Evaluations:
         return mean if seen is None else seen
 
     def some(self, rows: list[int]) -> Evaluations:
-        """The questions in these rows, in this order."""
+        """The queries in these rows, in this order."""
         return replace(
             self,
             totals=self.totals[rows],

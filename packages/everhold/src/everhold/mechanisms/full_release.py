@@ -1,7 +1,7 @@
-"""A step of which everything is told: each question by a label of its sealed interval, and later questions pay (S9).
+"""A step of which everything is told: each query by a label of its sealed interval, and later queries pay (S9).
 
-The questions take their places, and no word of the step has a mark, so nothing is a surprise. The label of the step is
-made of one for each question. Its prior is their product, and it sums to at most 1.
+The queries take their places, and no word of the step has a mark, so nothing is a surprise. The label of the step is
+made of one for each query. Its prior is their product, and it sums to at most 1.
 """
 
 from __future__ import annotations
@@ -30,40 +30,40 @@ _SCATTER = (1.0, 16.0)  # guesses may be worth the rows that they come from, or 
 
 
 def release_all(mechanism: GuessAndCheck, state: State, evaluations: Evaluations) -> tuple[State, Replies]:
-    """Replies to all questions at the levels of the step's start; as many as have room.
+    """Replies to all queries at the levels of the step's start; as many as have room.
 
     Args:
         mechanism: The mechanism.
         state: Before.
-        evaluations: The questions; a guess makes a label cheaper, and changes nothing else.
+        evaluations: The queries; a guess makes a label cheaper, and changes nothing else.
     """
     replies, count = Replies.refused(len(evaluations)), mechanism.surely_answers(state, len(evaluations))
     if not count:
         return state, replies
-    questions = evaluations.some([*range(count)])
+    queries = evaluations.some([*range(count)])
     nats = mechanism.nats(state.asked + 1 + np.arange(count), state.charged, state.labels / 1e6)
-    at = np.where(questions.guesses >= 0, questions.guesses / mechanism.steps, 0.5)
+    at = np.where(queries.guesses >= 0, queries.guesses / mechanism.steps, 0.5)
     procedures = [
         mechanism.procedure_at(*each)
-        for each in zip(mechanism.procedures_of(questions), at.tolist(), nats.tolist(), strict=False)
+        for each in zip(mechanism.procedures_of(queries), at.tolist(), nats.tolist(), strict=False)
     ]
-    if questions.described is not None:
-        procedures, nats = all_narrower(procedures, nats, questions.described)
+    if queries.described is not None:
+        procedures, nats = all_narrower(procedures, nats, queries.described)
     labels = 0
     for place, procedure in enumerate(procedures):
-        labels += _answer(mechanism, replies, place, procedure, questions, float(nats[place]))
+        labels += _answer(mechanism, replies, place, procedure, queries, float(nats[place]))
     replies.nats[:count], replies.procedures[:count] = nats, procedures
     return state.after(asked=count, charged=0, labels=labels), replies
 
 
 def _answer(
-    mechanism: GuessAndCheck, replies: Replies, place: int, procedure: Procedure, questions: Evaluations, nats: float
+    mechanism: GuessAndCheck, replies: Replies, place: int, procedure: Procedure, queries: Evaluations, nats: float
 ) -> int:
     """The reply to one of them; returns what its label costs, in millionths of a nat."""
-    total, guess = int(questions.totals[place].sum()), int(questions.guesses[place])
+    total, guess = int(queries.totals[place].sum()), int(queries.guesses[place])
     mean, rounding = total / mechanism.steps, mechanism.rounding
     at, where = (guess / mechanism.steps if guess >= 0 else 0.5), slice(place, place + 1)
-    low, high = procedure.interval(questions.summary(place, procedure, mean), nats)
+    low, high = procedure.interval(queries.summary(place, procedure, mean), nats)
     sealed = np.clip([mean, low - rounding, high + rounding], 0.0, 1.0)
     if isinstance(procedure, OfMeans):
         first, last = mechanism.cells.released(total)

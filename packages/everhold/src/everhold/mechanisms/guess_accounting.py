@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GuessAccounting"]
 
-_MOST_OVERFITS_COUNTED = 2**16
+_MOST_SURPRISES_COUNTED = 2**16
 _FIRST_CHUNK = 64
 _TRIED = 65  # numbers of surprises
 
@@ -58,7 +58,7 @@ class GuessAccounting(Accounting["GuessAndCheck"]):
     def earlier_remaining(self, state: State) -> dict[str, int]:
         """Earlier versions counted the surprises that the tolerance survives."""
         survived = _surprises_left(self.mechanism, state.asked, state.charged, state.labels)
-        return {**self.mechanism.remaining(state), "overfits": survived}
+        return {**self.mechanism.remaining(state), "surprises": survived}
 
     def labels_of(self, surprises: int, *, forced: int = 0) -> tuple[int, float]:
         """Of cells, or of offsets from a guess."""
@@ -70,9 +70,9 @@ class GuessAccounting(Accounting["GuessAndCheck"]):
         earlier = in_millionths(max(math.log(self.mechanism.grid), EARLIER_DEAREST))
         return surprises * earlier, surprises * self.dearest_label
 
-    def losable(self, *, questions: int, charges: int) -> bool:
+    def losable(self, *, queries: int, charges: int) -> bool:
         """Some answers are surprises."""
-        return charges <= questions
+        return charges <= queries
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
         """With both counts it goes on as if nothing had been lost; lost labels count as the dearest there are (S8)."""
@@ -86,7 +86,7 @@ class GuessAccounting(Accounting["GuessAndCheck"]):
         return in_millionths(max(math.log(self.mechanism.grid), DEAREST))
 
     def _label_of(self, procedures: Sequence[Procedure] | None) -> int:
-        """The most that a label of a question with one of these procedures costs, in millionths of a nat."""
+        """The most that a label of a query with one of these procedures costs, in millionths of a nat."""
         if procedures is None:  # a promotion tells no interval
             return 0
         in_force = [self.mechanism.in_force(each) for each in procedures]
@@ -97,13 +97,13 @@ class GuessAccounting(Accounting["GuessAndCheck"]):
 @lru_cache(maxsize=4096)
 def _surprises_left(mechanism: GuessAndCheck, asked: int, charged: int, labels: int) -> int:
     found, chunk = 0, _FIRST_CHUNK
-    while found < _MOST_OVERFITS_COUNTED:  # few are left as a rule: look at few first
+    while found < _MOST_SURPRISES_COUNTED:  # few are left as a rule: look at few first
         more = found + np.arange(1, chunk + 1)
-        last = np.maximum(mechanism.queries, asked + more + 1)  # room is needed until the planned questions are over
+        last = np.maximum(mechanism.queries, asked + more + 1)  # room is needed until the planned queries are over
         cost = (labels + more * mechanism.cells.cost) / 1e6
         kept = leading(mechanism.margin.answers(mechanism.nats(last, charged + more, cost)))
         found += kept
         if kept < chunk:
             break
         chunk *= 4
-    return min(found, _MOST_OVERFITS_COUNTED)
+    return min(found, _MOST_SURPRISES_COUNTED)

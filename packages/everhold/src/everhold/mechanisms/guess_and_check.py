@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from everhold.arguments import as_float, as_whole, brief
-from everhold.guarantees.description_length import QuestionTree
+from everhold.guarantees.description_length import QueryTree
 from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding, OfMeans
 from everhold.mechanisms.base import Promise, Quote, Replies, State, Traits, whole
 from everhold.mechanisms.batch_step import BatchStep
-from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_overfits, with_best_grid
+from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_surprises, with_best_grid
 from everhold.mechanisms.described import MOST_TEXT_BITS, Description, check_text_bits
 from everhold.mechanisms.guess_intervals import GuessQuotes, ReleasedIntervals, ToleranceMargin
 from everhold.mechanisms.labels import ArcsineCells
@@ -38,20 +38,20 @@ __all__ = [
     "GuessAndCheck",
     "check_slack",
     "leading",
-    "planned_overfits",
+    "planned_surprises",
 ]
 
 DESCRIPTION_LENGTH = (
-    "Without noise, and with coarse answers, only so many courses of questions and answers are possible. All "
-    "questions that can ever come up form a tree that is fixed before the sealed rows are looked at. Each of them "
+    "Without noise, and with coarse answers, only so many courses of queries and answers are possible. All "
+    "queries that can ever come up form a tree that is fixed before the sealed rows are looked at. Each of them "
     "is given its share of the probability of failure, beta, and an interval procedure that misses the population's "
-    "value of one fixed question with at most that probability. So with probability at least 1 - beta no question "
+    "value of one fixed query with at most that probability. So with probability at least 1 - beta no query "
     "that could have been asked has an interval that misses, and none that was asked does."
 )
 """Explanation of S8 in a certificate."""
 
 MOST_AT_ONCE = 10_000
-"""The most questions of one step."""
+"""The most queries of one step."""
 
 _MOST_ALLOWED = 100.0
 _ACCEPTED = 1.25  # times the expected width of means alone, for bets
@@ -62,17 +62,17 @@ _LATER = {"share": 0.0, "endless": False, "text_bits": 0}  # what versions witho
 class GuessAndCheck(ChecksGuesses):
     """An honest guess is confirmed; otherwise a coarse label of the sealed interval is released (S8).
 
-    Question j after f surprises has a level of its own, ``beta w_j``, and an interval procedure that is decided by
+    Query j after f surprises has a level of its own, ``beta w_j``, and an interval procedure that is decided by
     public facts. What is told of a guess that holds is public: the interval that sealed rows just like the guess would
     have, and beyond it as far on either side as honest guesses are off. The guess is confirmed if the sealed interval
-    lies inside. Otherwise it is a surprise, a label of the sealed interval is released, and every later question pays
+    lies inside. Otherwise it is a surprise, a label of the sealed interval is released, and every later query pays
     for both.
 
-    Questions that are asked together are one step: all of them have the levels of its start, and what surprises among
-    them is paid for by later questions (S9).
+    Queries that are asked together are one step: all of them have the levels of its start, and what surprises among
+    them is paid for by later queries (S9).
 
     The budget is a plan. When it is used up, an endless holdout goes on with wider intervals, and refuses only what
-    would say nothing. Otherwise it refuses when not even an answer to the hardest question, a yes-or-no question with a
+    would say nothing. Otherwise it refuses when not even an answer to the hardest query, a yes-or-no query with a
     guess of 1/2, could stay within the tolerance.
 
     Attributes:
@@ -90,7 +90,7 @@ class GuessAndCheck(ChecksGuesses):
             share what the weights of the tree leave of the probability of failure (S10). 0 for no text.
 
     Examples:
-        >>> mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10)
+        >>> mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, surprises=10)
         >>> round(mechanism.promise().radius, 3), mechanism.grid
         (0.073, 94)
     """
@@ -111,18 +111,18 @@ class GuessAndCheck(ChecksGuesses):
         page="intervals",
         colour="#009e73",
         explanation=(
-            "Each question comes with a guess: the estimate from the training rows, or the analyst's own. If the "
+            "Each query comes with a guess: the estimate from the training rows, or the analyst's own. If the "
             "guess is as close to the sealed rows as honest guesses are, it is confirmed and is the answer. "
             "Otherwise the answer is what the sealed rows say, rounded to a coarse grid, and one surprise is "
             "charged. No noise is added."
         ),
         ends=(
-            "Questions are refused as soon as the answer to the hardest yes-or-no "
-            "question could no longer be kept within the half-width."
+            "Queries are refused as soon as the answer to the hardest yes-or-no "
+            "query could no longer be kept within the half-width."
         ),
         endless=(
-            "Questions that are asked together share one step: all of them are answered with the levels of its start, "
-            "and surprises among them are paid for by later questions. When the budget is used up, questions are still "
+            "Queries that are asked together share one step: all of them are answered with the levels of its start, "
+            "and surprises among them are paid for by later queries. When the budget is used up, queries are still "
             "answered, with wider intervals; they are refused only where an interval would say nothing."
         ),
         theorem=DESCRIPTION_LENGTH,
@@ -132,17 +132,17 @@ class GuessAndCheck(ChecksGuesses):
         ),
         no_privacy="no noise is added to the answers",
         left=(
-            "Questions and surprises left are what is left of the plan: every new answer takes one question, and "
-            "every charge one surprise. As long as the half-width has room, questions are answered beyond the "
-            "plan. Without room no question is left; that can come before the plan is used up where values are no "
+            "Queries and surprises left are what is left of the plan: every new answer takes one query, and "
+            "every charge one surprise. As long as the half-width has room, queries are answered beyond the "
+            "plan. Without room no query is left; that can come before the plan is used up where values are no "
             "yes or no, because what such a surprise tells may count for more."
         ),
         left_endless=(
-            "Questions and surprises left are what is left of the plan: every new answer takes one question, and "
-            "every charge one surprise. When it is used up, questions are still answered, with wider intervals."
+            "Queries and surprises left are what is left of the plan: every new answer takes one query, and "
+            "every charge one surprise. When it is used up, queries are still answered, with wider intervals."
         ),
         earlier_left=(
-            "Surprises left are those after which all planned questions still fit into the half-width; there can "
+            "Surprises left are those after which all planned queries still fit into the half-width; there can "
             "be more than were planned, as long as it has room for them, and fewer where values are no yes or no, "
             "because what such a surprise tells may count for more."
         ),
@@ -209,20 +209,20 @@ class GuessAndCheck(ChecksGuesses):
         *,
         rows: int,
         queries: int,
-        overfits: int | None = None,
+        surprises: int | None = None,
         confidence: float = 0.95,
         slack: float = 0.0,
         **shared: Any,
     ) -> Self:
         """The smallest tolerance for the request; see `Mechanism.tuned`. Also takes the other attributes.
 
-        So many ``overfits`` has the tolerance to survive: by default 10, or one for each question if fewer. No budget
+        So many ``surprises`` has the tolerance to survive: by default 10, or one for each query if fewer. No budget
         is spent on guesses closer than ``slack`` times the tolerance to the population's value. It is endless unless it
         has a slack.
         """
         check_slack(slack)
         draft = cls(
-            rows=rows, queries=queries, overfits=planned_overfits(overfits, queries), confidence=confidence,
+            rows=rows, queries=queries, surprises=planned_surprises(surprises, queries), confidence=confidence,
             slack=slack, tolerance=1.0, **{"endless": not slack, **shared},
         )  # fmt: skip
         if slack and "grid" not in shared:
@@ -230,17 +230,17 @@ class GuessAndCheck(ChecksGuesses):
         return draft._tuned()
 
     @classmethod
-    def for_request(cls, *, overfits: int, slack: float, training_rows: int = 0, **request: Any) -> Self:
+    def for_request(cls, *, surprises: int, slack: float, training_rows: int = 0, **request: Any) -> Self:
         """`tuned`, with what guesses may cost and how many rows they are made from."""
-        return cls.tuned(overfits=overfits, slack=slack, training_rows=training_rows, **request)
+        return cls.tuned(surprises=surprises, slack=slack, training_rows=training_rows, **request)
 
     def _tuned(self) -> Self:
         return replace(self, tolerance=self.margin.least_tolerance())
 
     @cached_property
-    def tree(self) -> QuestionTree:
-        """The weighted tree of all questions that can be asked."""
-        return QuestionTree(queries=self.queries)
+    def tree(self) -> QueryTree:
+        """The weighted tree of all queries that can be asked."""
+        return QueryTree(queries=self.queries)
 
     @cached_property
     def procedure(self) -> OfMeans:
@@ -250,7 +250,7 @@ class GuessAndCheck(ChecksGuesses):
 
     @cached_property
     def yes_no_procedure(self) -> OfMeans:
-        """That of a yes-or-no question with a guess from the training rows."""
+        """That of a yes-or-no query with a guess from the training rows."""
         kind = ClopperPearson if self.dependence.binomial_tails else Hoeffding
         return kind(rows=self.effective_rows(self.rows), training=self.effective_training)
 
@@ -275,16 +275,16 @@ class GuessAndCheck(ChecksGuesses):
         return GuessQuotes(self)
 
     def nats(self, asked: ArrayLike, charged: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
-        """ln(1 / level) of question number ``asked`` after so many surprises, whose labels cost so many nats."""
+        """ln(1 / level) of query number ``asked`` after so many surprises, whose labels cost so many nats."""
         weight = self.tree.log_inverse_weight(asked=asked, surprises=charged, labels=labels)
         return weight - math.log(self.beta)
 
     def next_nats(self, state: State, count: int = 1) -> NDArray[np.float64]:
-        """Those of the next questions as long as none is a surprise, shape (count,)."""
+        """Those of the next queries as long as none is a surprise, shape (count,)."""
         return self.nats(state.asked + 1 + np.arange(count), state.charged, state.labels / 1e6)
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Step by step (S9): all questions of one at the levels of its start; mostly one step is enough."""
+        """Step by step (S9): all queries of one at the levels of its start; mostly one step is enough."""
         every = len(evaluations)
         replies, done = Replies.refused(every), 0
         while done < every and (count := self.surely_answers(state, every - done)):
@@ -294,14 +294,14 @@ class GuessAndCheck(ChecksGuesses):
         return state, replies
 
     def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
-        """One procedure for each question, in force; a slack does not touch challenges, which tell no interval."""
+        """One procedure for each query, in force; a slack does not touch challenges, which tell no interval."""
         procedures = super().procedures_of(evaluations)
         if evaluations.margins is not None:
             return procedures
         return [self.in_force(procedure) for procedure in procedures]
 
     def in_force(self, procedure: Procedure) -> Procedure:
-        """The procedure of a question; with a slack, that of means without a spread of their own.
+        """The procedure of a query; with a slack, that of means without a spread of their own.
 
         The width of an interval that depends on the sealed spread is not known beforehand, so nobody could promise
         that near guesses are no surprises.
@@ -309,7 +309,7 @@ class GuessAndCheck(ChecksGuesses):
         return self.procedure if self.slack and _bets_on_means(procedure) else procedure
 
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
-        """The procedure of a question at its node: bets, unless they are expected to be much wider than means alone.
+        """The procedure of a query at its node: bets, unless they are expected to be much wider than means alone.
 
         Very unequal groups, and levels that are rare for the number of units, cost bets more than the spread saves. A
         little more expected width is accepted, because bets adapt to the sealed spread where it was not foreseen.
@@ -342,7 +342,7 @@ class GuessAndCheck(ChecksGuesses):
         return self._promised(self.tolerance, details, spends_only_beyond=beyond)
 
     def expected_radius(self, at: float, alike: float | None = None) -> float:
-        """That of a confirmed answer to a yes-or-no question, the last planned one, if no guess was a surprise."""
+        """That of a confirmed answer to a yes-or-no query, the last planned one, if no guess was a surprise."""
         return self.quotes.expected_radius(at, alike)
 
     def surely_answers(
@@ -363,14 +363,14 @@ class GuessAndCheck(ChecksGuesses):
         return self.quotes.outlook(state)
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Planned questions left, and planned surprises left, which fall by what is charged and by nothing else.
+        """Planned queries left, and planned surprises left, which fall by what is charged and by nothing else.
 
-        No question is left when the tolerance has no room for another answer.
+        No query is left when the tolerance has no room for another answer.
         """
         refused = self.quotes.of_hardest(state).refused
         return {
-            "questions": 0 if refused else max(self.queries - state.asked, 0),
-            "overfits": max(self.overfits - state.charged, 0),
+            "queries": 0 if refused else max(self.queries - state.asked, 0),
+            "surprises": max(self.surprises - state.charged, 0),
         }
 
 

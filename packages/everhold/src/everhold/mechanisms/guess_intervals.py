@@ -37,7 +37,7 @@ _AHEAD = 5  # surprises
 
 
 class ToleranceMargin:
-    """Half-widths of the hardest question, a yes-or-no question with a guess of 1/2, beside the tolerance.
+    """Half-widths of the hardest query, a yes-or-no query with a guess of 1/2, beside the tolerance.
 
     Args:
         mechanism: Whose tolerance it is.
@@ -62,9 +62,9 @@ class ToleranceMargin:
 
     @property
     def last_concentration(self) -> float:
-        """Largest concentration within the plan: at its last question, after the dearest number of surprises."""
+        """Largest concentration within the plan: at its last query, after the dearest number of surprises."""
         mechanism = self.mechanism
-        most = min(mechanism.overfits, mechanism.queries - 1)
+        most = min(mechanism.surprises, mechanism.queries - 1)
         dearest = mechanism.queries * mechanism.grid / (mechanism.grid + 1.0)  # there C(m, f+1) G^f is largest
         surprises = np.clip(np.round(dearest + np.arange(-2.0, 3.0)), 0.0, most)
         labels = surprises * mechanism.cells.cost / 1e6
@@ -82,14 +82,14 @@ class ToleranceMargin:
         return np.maximum(self.widest_honest, slack * tolerance + np.asarray(concentration) if slack else 0.0)
 
     def answers(self, nats: ArrayLike) -> NDArray[np.bool_]:
-        """True if a question is answered: within the plan, or where an endless holdout still says something."""
+        """True if a query is answered: within the plan, or where an endless holdout still says something."""
         room = self.within_plan(nats)
         if self.mechanism.endless:
             room = room | (self.concentration(nats) + self.mechanism.rounding < _SAYS_NOTHING)
         return np.asarray(room)
 
     def within_plan(self, nats: ArrayLike) -> NDArray[np.bool_]:
-        """True if the answer to the hardest question would still be within the tolerance."""
+        """True if the answer to the hardest query would still be within the tolerance."""
         concentration = self.concentration(nats)
         room = self.mechanism.tolerance - self.mechanism.rounding - concentration - self.allowed(concentration)
         return np.asarray(room >= -1e-12)  # the tuned tolerance leaves exactly no room at the end of the plan
@@ -129,7 +129,7 @@ class ReleasedIntervals:
         return float(max(least - mechanism.rounding, 0.0)), float(min(most + mechanism.rounding, 1.0))
 
     def of_guesses(self, procedure: OfMeans, guesses: NDArray[np.float64], nats: NDArray[np.float64]) -> Ends:
-        """`of_guess` for questions whose intervals are functions of the sealed mean, shape (questions,) each.
+        """`of_guess` for queries whose intervals are functions of the sealed mean, shape (queries,) each.
 
         It is the interval that a sealed mean like the guess would have, and beyond it as far on either side as honest
         guesses are off. With a slack it holds whatever such means leave possible (S8, no needless surprises).
@@ -156,7 +156,7 @@ class ReleasedIntervals:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The intervals that the next answer to a question is expected to have, in units of a mean over [0, 1].
+    """The intervals that the next answer to a query is expected to have, in units of a mean over [0, 1].
 
     Attributes:
         confirmed: If its guess holds; exact.
@@ -180,13 +180,13 @@ class GuessQuotes:
         self.mechanism = mechanism
 
     def yes_no_at(self, at: float, nats: float, alike: float | None) -> Procedure:
-        """The procedure in force of a planned yes-or-no question; `alike` is as for `Mechanism.expected_radius`."""
+        """The procedure in force of a planned yes-or-no query; `alike` is as for `Mechanism.expected_radius`."""
         mechanism = self.mechanism
         bets = bets_on_groups(mechanism, at, alike, training_rows=mechanism.training_rows or mechanism.rows)
         return mechanism.yes_no_procedure if bets is None else mechanism.procedure_at(bets, at, nats)
 
     def expected_radius(self, at: float, alike: float | None) -> float:
-        """That of a confirmed answer to a yes-or-no question, the last planned one, if no guess was a surprise."""
+        """That of a confirmed answer to a yes-or-no query, the last planned one, if no guess was a surprise."""
         quiet = float(self.mechanism.nats(self.mechanism.queries, 0, 0.0))
         low, high = self.mechanism.intervals.of_guess(self.yes_no_at(at, quiet, alike), at, quiet)
         return float(high - low) / 2.0
@@ -199,7 +199,7 @@ class GuessQuotes:
         Args:
             state: Before.
             guess: In units of a mean over [0, 1].
-            procedure: The question's; by default that of any mean of values in [0, 1].
+            procedure: The query's; by default that of any mean of values in [0, 1].
             described: The level and the procedure that it has by its description, if it has one.
         """
         mechanism, rounding = self.mechanism, self.mechanism.rounding
@@ -216,7 +216,7 @@ class GuessQuotes:
     def _next(
         self, state: State, guess: float, procedure: Procedure | None, described: Description | None
     ) -> tuple[Procedure, float]:
-        """Procedure and ln(1 / level) of the next question."""
+        """Procedure and ln(1 / level) of the next query."""
         nats = float(self.mechanism.next_nats(state)[0])
         asked = procedure or self.mechanism.procedure
         return narrower(self.mechanism.procedure_at(asked, guess, nats), nats, described)
@@ -238,7 +238,7 @@ class GuessQuotes:
         return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed, confirmed=expected.confirmed)
 
     def of_hardest(self, state: State) -> Quote:
-        """Of a yes-or-no question whose guess is 1/2."""
+        """Of a yes-or-no query whose guess is 1/2."""
         room, nats = self.mechanism.margin, self.mechanism.next_nats(state)
         if not room.answers(nats)[0]:
             return REFUSED
@@ -273,7 +273,7 @@ def _farthest(value: float, interval: tuple[float, float]) -> float:
 
 
 def bets_on_groups(mechanism: Mechanism, at: float, alike: float | None, *, training_rows: int) -> GroupBetting | None:
-    """The bet that a yes-or-no question is planned with; None where the rows are in no known groups.
+    """The bet that a yes-or-no query is planned with; None where the rows are in no known groups.
 
     Args:
         mechanism: The mechanism.

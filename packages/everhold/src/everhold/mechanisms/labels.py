@@ -92,7 +92,7 @@ class Offsets:
 
     The prior of t is proportional to ``2^-|t|``. What was expected decides what a label costs and not how wide it is.
 
-    Places and half-widths are shares of a public frame that no value can leave: [0, 1] for most questions.
+    Places and half-widths are shares of a public frame that no value can leave: [0, 1] for most queries.
 
     Attributes:
         guess: The public guess, as a share of the frame.
@@ -106,7 +106,7 @@ class Offsets:
 
     @classmethod
     def of(cls, procedure: Procedure, guess: float, nats: float) -> Self:
-        """The labels of a question."""
+        """The labels of a query."""
         low, high = procedure.expected(guess, nats)
         least, most = procedure.frame
         if not most > least:

@@ -26,7 +26,7 @@ class Source(IntEnum):
     GUESS = 1
     HOLDOUT = 2
     REFUSED = 3
-    STANDING = 4  # the best so far, which the question does not beat
+    STANDING = 4  # the best so far, which the query does not beat
     SILENT = 5  # nothing is told before the study is unsealed
     PROMOTED = 6  # a challenger that is proved to be better
     KEPT = 7  # one that is not; nothing else is told of it
@@ -39,10 +39,10 @@ class State:
     """State of a mechanism between two queries.
 
     Attributes:
-        asked: Questions answered so far; refused ones do not count.
+        asked: Queries answered so far; refused ones do not count.
         charged: What was spent so far, in the mechanism's unit (`Traits.charged_in`).
-        carried_noise: Noise that stays in force from question to question (a noisy threshold), in grid units. Secret.
-        labels: What the surprises so far have told costs every later question, in millionths of a nat (S8); public.
+        carried_noise: Noise that stays in force from query to query (a noisy threshold), in grid units. Secret.
+        labels: What the surprises so far have told costs every later query, in millionths of a nat (S8); public.
     """
 
     asked: int = 0
@@ -55,19 +55,19 @@ class State:
         return replace(self, asked=self.asked + asked, charged=self.charged + charged, labels=self.labels + labels)
 
     def to_dict(self) -> dict[str, int]:
-        """The state as plain data, for the ledger alone, which calls what was charged ``overfits``."""
+        """The state as plain data, for the ledger alone, which calls what was charged ``surprises``."""
         told = {"labels": self.labels} if self.labels else {}
-        return {"asked": self.asked, "overfits": self.charged, "carried_noise": self.carried_noise, **told}
+        return {"asked": self.asked, "surprises": self.charged, "carried_noise": self.carried_noise, **told}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, int]) -> Self:
         """The inverse of `to_dict`."""
-        return cls(data["asked"], data["overfits"], data["carried_noise"], data.get("labels", 0))
+        return cls(data["asked"], data["surprises"], data["carried_noise"], data.get("labels", 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """A batch of replies; every array has the shape (questions,).
+    """A batch of replies; every array has the shape (queries,).
 
     Attributes:
         values: Released answers in [0, 1]; nan where refused.
@@ -75,10 +75,10 @@ class Replies:
         highs: Upper ends of the intervals; nan where refused.
         sources: `Source` of each answer.
         charged: What each was charged; 0 where the sealed rows were not the source.
-        sealed: Shape (questions, 3): sealed mean, and both ends of what it leaves possible, told when the study is
+        sealed: Shape (queries, 3): sealed mean, and both ends of what it leaves possible, told when the study is
             unsealed; nan where nothing can be. Secret.
-        nats: ln(1 / level) of each interval; nan where questions have no level of their own.
-        procedures: How each interval was made, shape (questions,); None where the mechanism decided alone.
+        nats: ln(1 / level) of each interval; nan where queries have no level of their own.
+        procedures: How each interval was made, shape (queries,); None where the mechanism decided alone.
     """
 
     values: NDArray[np.float64]
@@ -133,7 +133,7 @@ class Promise(Display):
         assumptions: In plain words, what has to be true.
         details: Numbers that enter the statement, by name.
         privacy: ``(epsilon, delta)`` of differential privacy towards every sealed row; None where no noise is added.
-        spends_only_beyond: Within the plan, budget is spent only on questions whose guess is at least this far from the
+        spends_only_beyond: Within the plan, budget is spent only on queries whose guess is at least this far from the
             population's value; None where nothing is promised about that.
         expected: Half-width that answers around 0.9 are expected to have while guesses hold, by the procedure in
             force; no bound, and None where it was not computed. Of groups it rests on the public training rows.
@@ -155,7 +155,7 @@ class Promise(Display):
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """The price of the next question.
+    """The price of the next query.
 
     Attributes:
         radius: If the answer is the guess, the population's value lies within this distance of it; a bound.
@@ -163,7 +163,7 @@ class Quote:
             if the share of rows that count is as the training rows say.
         charged_if_confirmed: What is charged if the guess holds.
         charged_at_most: What is charged at most.
-        refused: Whether the next question would be refused.
+        refused: Whether the next query would be refused.
         radius_unsealed: Half-width to be expected when the study is unsealed; None where it cannot be.
         confirmed: The interval itself if the guess holds, where it is known; it need not lie evenly about the guess.
     """

@@ -1,4 +1,4 @@
-"""Silent: nothing is told before the study is unsealed, so no question can follow from an answer (S8)."""
+"""Silent: nothing is told before the study is unsealed, so no query can follow from an answer (S8)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ __all__ = ["Silent"]
 
 @dataclass(frozen=True, kw_only=True)
 class Silent(Mechanism):
-    """Every question is silent, so the tree of questions is a single path, and no surprise has to be paid for (S8).
+    """Every query is silent, so the tree of queries is a single path, and no surprise has to be paid for (S8).
 
-    Half of the probability of failure is shared by the first questions, such as the scores of a leaderboard, and half
+    Half of the probability of failure is shared by the first queries, such as the scores of a leaderboard, and half
     by all others, such as the comparisons of its teams.
 
     Attributes:
-        first: How many questions share the first half; 0 if all share alike.
+        first: How many queries share the first half; 0 if all share alike.
 
     Examples:
         >>> mechanism = Silent(rows=10_000, queries=50 + 1_225, first=50)
@@ -54,15 +54,15 @@ class Silent(Mechanism):
         page="intervals",
         colour="#5b6770",
         explanation=(
-            "Questions are only registered: nothing is told of any of them before the study is unsealed, not even "
+            "Queries are only registered: nothing is told of any of them before the study is unsealed, not even "
             "whether a guess was right. Then all of them are answered with what the sealed rows say, and the "
             "study is closed. Where scores were planned to come first, they share one half of the probability of "
-            "failure, and all other questions share the other half."
+            "failure, and all other queries share the other half."
         ),
         theorem=(
-            "As nothing is told before the end, no question can depend on what the sealed rows say: all questions "
+            "As nothing is told before the end, no query can depend on what the sealed rows say: all queries "
             "are fixed, and each of them is known by its number. Each number has its share of the probability of "
-            "failure, beta, and an interval procedure that misses the population's value of one fixed question "
+            "failure, beta, and an interval procedure that misses the population's value of one fixed query "
             "with at most that probability. The shares sum to at most beta. So with probability at least 1 - beta "
             "no interval that is unsealed misses."
         ),
@@ -101,7 +101,7 @@ class Silent(Mechanism):
         return cls(rows=rows, queries=queries, confidence=confidence, **shared)
 
     def nats(self, asked: ArrayLike) -> NDArray[np.float64]:
-        """ln(1 / level) of question number ``asked``, from 1 to the planned number, shape (...)."""
+        """ln(1 / level) of query number ``asked``, from 1 to the planned number, shape (...)."""
         later = self.queries - self.first
         first, others = (2.0 * self.first, 2.0 * later) if self.first and later else (self.queries, self.queries)
         return np.log(np.where(np.asarray(asked) <= self.first, first, others)) - math.log(self.beta)
@@ -125,18 +125,18 @@ class Silent(Mechanism):
 
     @cached_property
     def _widest(self) -> float:
-        """Half-width of the least certain planned question, if nothing is known of its values."""
+        """Half-width of the least certain planned query, if nothing is known of its values."""
         nats = self.nats([1, self.queries]).max()
         return float(hoeffding_radius(rows=self.effective_rows(self.rows), log_inverse_level=nats))
 
     def promise(self) -> Promise:
-        """The union of one interval for each planned question."""
+        """The union of one interval for each planned query."""
         rows = self.effective_rows(self.rows)
         scores = float(hoeffding_radius(rows=rows, log_inverse_level=float(self.nats(1)))) + self.rounding
-        return self._promised(self._widest + self.rounding, {"first_questions": scores} if self.first else {})
+        return self._promised(self._widest + self.rounding, {"first_queries": scores} if self.first else {})
 
     def expected_radius(self, at: float, alike: float | None = None) -> float:
-        """That of the first yes-or-no question, once it is unsealed."""
+        """That of the first yes-or-no query, once it is unsealed."""
         rows, nats = self.effective_rows(self.rows), float(self.nats(1))
         kind = ClopperPearson if self.dependence.binomial_tails else Hoeffding
         bets = bets_on_groups(self, at, alike, training_rows=self.rows)

@@ -25,7 +25,7 @@ class Traits:
         sources: Sources of its answers, as the ledger names them.
         charged_in: Unit of what it charges.
         most_charged: The most that one new query costs, at the planned price.
-        sells_tolerances: It is a `everhold.queries.question.SellsTolerances`.
+        sells_tolerances: It is a `everhold.queries.query.SellsTolerances`.
         statistics: "package.module:function" that prepares a statistic of all rows with a price; empty for none.
         beyond_the_plan: It may go on after the planned queries.
         batch_is_one_step: A batch is answered at the levels of its start (S9).

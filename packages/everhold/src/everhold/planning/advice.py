@@ -53,7 +53,7 @@ def _sentences(plan: Plan) -> Iterator[str]:
 def _headline(plan: Plan, best: PlanLine) -> str:
     name, around = best.mechanism, f"around {plan.at:g}"
     if plan.rows is None and best.rows_expected is not None:
-        needs = f"{name} needs the fewest rows for adaptive questions: {best.rows_expected:,}"
+        needs = f"{name} needs the fewest rows for adaptive queries: {best.rows_expected:,}"
         if not MECHANISMS[name].traits.needs_guess:
             return f"{needs}."
         worst = "no holdout can seal enough" if best.rows_needed is None else f"{best.rows_needed:,}"
@@ -61,10 +61,10 @@ def _headline(plan: Plan, best: PlanLine) -> str:
     if best.tuned is None or best.radius is None or best.expected is None:
         return "No mechanism can serve the request."
     if not best.tuned.traits.needs_guess:
-        return f"{name} has the smallest radius for adaptive questions: {at_most(best.radius)}, whatever is asked."
+        return f"{name} has the smallest radius for adaptive queries: {at_most(best.radius)}, whatever is asked."
     return (
-        f"{name} has the narrowest answers for adaptive questions if guesses hold: {at_most(best.expected)} {around}; "
-        f"the worst case, after {_counted(plan.overfits, 'surprise')}, has {at_most(best.radius)}."
+        f"{name} has the narrowest answers for adaptive queries if guesses hold: {at_most(best.expected)} {around}; "
+        f"the worst case, after {_counted(plan.surprises, 'surprise')}, has {at_most(best.radius)}."
     )
 
 
@@ -74,7 +74,7 @@ def _of_guesses(plan: Plan, tuned: GuessAndCheck) -> Iterator[str]:
     usual = width_at(tuned, plan.at, 0, plan.alike)
     told = "nothing to say" if hardest.confirmed >= _HARDEST else at_most(hardest.confirmed)
     yield (
-        f"At the last planned question, around {_HARDEST:g}, it has {told} if guesses hold; "
+        f"At the last planned query, around {_HARDEST:g}, it has {told} if guesses hold; "
         f"unsealed, {at_most(hardest.unsealed)} there and {at_most(usual.unsealed)} around {plan.at:g}."
     )
     other = min(
@@ -102,8 +102,8 @@ def _of_guesses(plan: Plan, tuned: GuessAndCheck) -> Iterator[str]:
         f"from {_counted(found, 'surprise')} on around {value:g}" for value, found in at.items() if found is not None
     )
     first = min(math.inf if found is None else found for found in at.values())
-    if first <= plan.overfits:
-        yield f"{told}: narrower {when}, and the plan allows {plan.overfits:,}. Choose it if you expect so many."
+    if first <= plan.surprises:
+        yield f"{told}: narrower {when}, and the plan allows {plan.surprises:,}. Choose it if you expect so many."
     else:
         yield f"{told}: narrower {when}, which is more than planned."
 

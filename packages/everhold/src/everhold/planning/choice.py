@@ -17,7 +17,7 @@ from everhold.errors import (
     warn_caller,
 )
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, Silent
-from everhold.mechanisms.checks_guesses import planned_overfits
+from everhold.mechanisms.checks_guesses import planned_surprises
 from everhold.planning.inverse import rows_needed_by
 from everhold.planning.request import USUAL_VALUE, PlanRequest, best_mechanism, tuned_for, tuned_mechanism
 from everhold.planning.widths import few_rows, least_vacuous, sealed_units, vacuous_in_words
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from everhold.dependence import RowStructure
 
 FEWER_QUERIES = (300, 100, 30, 10, 3, 1)
-"""Numbers of questions that are tried where rows are worth too little for a plan."""
+"""Numbers of queries that are tried where rows are worth too little for a plan."""
 
 _GUESSING, _SILENT = GuessAndCheck.name, Silent.name
 _FEW_ROWS = 100
@@ -128,14 +128,14 @@ def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
     fewer = [count for count in FEWER_QUERIES if count < mechanism.queries]
     tried: list[tuple[str, Sequence[int], str]] = [(mechanism.name, fewer, "")]
     if mechanism.name != _GUESSING:
-        tried.append((_GUESSING, [mechanism.queries, *fewer], "with a guess of your own for every question"))
+        tried.append((_GUESSING, [mechanism.queries, *fewer], "with a guess of your own for every query"))
     if not mechanism.traits.only_silent:
         tried.append((_SILENT, [mechanism.queries, *fewer], "nothing is told before the study is unsealed"))
     for name, counts, how in tried:
         worth = (made for count in counts if (made := _planned_anew(mechanism, name, count)) and is_worth(made, alike))
         if (made := next(worth, None)) is not None:
             said = f"around {USUAL_VALUE:g} within ±{at_most(made.expected_radius(USUAL_VALUE, alike))}"
-            requested = {"queries": made.queries, **_overfits_of(made)}
+            requested = {"queries": made.queries, **_surprises_of(made)}
             python = "".join(f", {each}={number}" for each, number in requested.items())
             shell = "".join(f" --{each} {number}" for each, number in requested.items())
             call = f"mechanism={name!r}{python} (--mechanism {name}{shell})"
@@ -149,17 +149,17 @@ def _planned_anew(mechanism: Mechanism, name: str, queries: int) -> Mechanism | 
     return None if isinstance(made, str) else made
 
 
-def _overfits_of(mechanism: Mechanism) -> dict[str, int]:
-    """The number of overfits, where it is not the one that is planned by default."""
-    overfits = mechanism.parameters().get("overfits")
-    return {} if overfits in (None, planned_overfits(None, mechanism.queries)) else {"overfits": overfits}
+def _surprises_of(mechanism: Mechanism) -> dict[str, int]:
+    """The number of surprises, where it is not the one that is planned by default."""
+    surprises = mechanism.parameters().get("surprises")
+    return {} if surprises in (None, planned_surprises(None, mechanism.queries)) else {"surprises": surprises}
 
 
 def _request_of(mechanism: Mechanism) -> PlanRequest:
     planned = mechanism.parameters()
     return PlanRequest(
         rows=mechanism.rows, queries=mechanism.queries, confidence=mechanism.confidence,
-        overfits=planned_overfits(planned.get("overfits"), mechanism.queries), slack=planned.get("slack", 0.0),
+        surprises=planned_surprises(planned.get("surprises"), mechanism.queries), slack=planned.get("slack", 0.0),
         training_rows=planned.get("training_rows"), dependence=mechanism.dependence,
     )  # fmt: skip
 
@@ -199,7 +199,7 @@ def warn_of_weak_promise(mechanism: Mechanism, alike: float | None = None) -> No
     if not mechanism.traits.adaptive:
         warn_caller(
             NonAdaptiveWarning(
-                f"{mechanism.name} promises nothing to analysts whose questions depend on earlier answers; choose "
-                "another mechanism unless all questions are fixed in advance"
+                f"{mechanism.name} promises nothing to analysts whose queries depend on earlier answers; choose "
+                "another mechanism unless all queries are fixed in advance"
             )
         )

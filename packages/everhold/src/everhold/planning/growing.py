@@ -89,7 +89,7 @@ def plan_growth(
     every, asked = max(math.ceil(surprises * months), 1), queries * months
     trained = rows_per_month if training_rows is None else training_rows
     request = GuessAndCheck.tuned(
-        rows=rows_per_month, queries=asked, overfits=min(every, asked), confidence=confidence, training_rows=trained
+        rows=rows_per_month, queries=asked, surprises=min(every, asked), confidence=confidence, training_rows=trained
     )
     first, state, trees, made = request.sharing(0.5), State(), [Suffix(1)], []
     for month in range(1, months + 1):

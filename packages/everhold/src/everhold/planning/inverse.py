@@ -1,4 +1,4 @@
-"""A plan the other way round: rows for a radius, or questions for a radius."""
+"""A plan the other way round: rows for a radius, or queries for a radius."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MOST_PUBLISHED_ROWS = 10**15
 
 class _Session(TypedDict):
     queries: int
-    overfits: int
+    surprises: int
     confidence: float
     slack: float
 
@@ -57,14 +57,14 @@ def rows_needed(
 
     Args:
         radius: Half-width that is requested, in the units of a mean over [0, 1].
-        queries: Number of adaptive questions.
+        queries: Number of adaptive queries.
         at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
             None for the worst case.
-        **terms: ``overfits``, ``confidence``, ``slack``, ``dependence``, ``training_rows``, ``alike``: as for `plan`.
+        **terms: ``surprises``, ``confidence``, ``slack``, ``dependence``, ``training_rows``, ``alike``: as for `plan`.
 
     Returns:
         Mechanism to rows, exactly: with one row less the radius is above the request. None where more rows are needed
-        than a holdout can seal. ``empirical`` is for questions that were fixed in advance.
+        than a holdout can seal. ``empirical`` is for queries that were fixed in advance.
 
     Raises:
         ValueError: If the request is not valid, or no number of rows reaches it with any adaptive mechanism.
@@ -86,21 +86,21 @@ def rows_needed(
 
 @names_keywords(PlanTerms, USUAL_TERMS)
 def queries_allowed(*, radius: float, rows: int, at: float | None = None, **terms: Unpack[PlanTerms]) -> dict[str, int]:
-    """For each mechanism, the largest number of questions whose best radius is within the requested one.
+    """For each mechanism, the largest number of queries whose best radius is within the requested one.
 
     The radius is that of the worst case, or with ``at`` what an analyst whose guesses are honest can expect. A session
-    of fewer questions than ``overfits`` is planned with one overfit for each question.
+    of fewer queries than ``surprises`` is planned with one surprise for each query.
 
     Args:
         radius: Half-width that is requested, in the units of a mean over [0, 1].
         rows: Number of sealed rows.
         at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
             None for the worst case.
-        **terms: ``overfits``, ``confidence``, ``slack``, ``dependence``, ``training_rows``, ``alike``: as for `plan`.
+        **terms: ``surprises``, ``confidence``, ``slack``, ``dependence``, ``training_rows``, ``alike``: as for `plan`.
 
     Returns:
-        Mechanism to questions, exactly: with one question more the radius is above the request. 0 where not even one
-        question is allowed; 10^9, at which the search ends, stands for that many or more.
+        Mechanism to queries, exactly: with one query more the radius is above the request. 0 where not even one
+        query is allowed; 10^9, at which the search ends, stands for that many or more.
 
     Raises:
         ValueError: If the request is not valid.
@@ -143,7 +143,7 @@ def rows_needed_by(name: str, request: PlanRequest, radius: float, *, at: float 
 
 
 def queries_allowed_by(name: str, request: PlanRequest, radius: float, *, at: float | None = None) -> int:
-    """The largest number of questions for which one mechanism keeps the radius."""
+    """The largest number of queries for which one mechanism keeps the radius."""
     radius_at = lru_cache(maxsize=None)(lambda queries: radius_of(name, request.with_queries(queries), at=at))
     return largest_within(radius_at, radius, most=MOST_QUERIES)
 
@@ -203,7 +203,12 @@ def _price(request: PlanRequest, rows: int) -> Callable[[float], float]:
 
 def _session(request: PlanRequest) -> _Session:
     slack = max(request.slack, LEAST_SLACK)  # no other statement minds so little
-    return {"queries": request.queries, "overfits": request.overfits, "confidence": request.confidence, "slack": slack}
+    return {
+        "queries": request.queries,
+        "surprises": request.surprises,
+        "confidence": request.confidence,
+        "slack": slack,
+    }
 
 
 def reaches(needed: dict[str, int | None], radius: float) -> None:

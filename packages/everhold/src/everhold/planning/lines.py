@@ -34,18 +34,18 @@ class PlanLine(Display):
     """Capability of one mechanism for the request.
 
     Attributes:
-        adaptive: Whether it promises anything to questions that depend on earlier answers.
+        adaptive: Whether it promises anything to queries that depend on earlier answers.
         radius: Its smallest half-width, in the units of a mean over [0, 1], which holds whatever happens, after every
             planned surprise; None where it cannot serve the request.
         parameters: The parameters that attain it.
         note: Why there is no radius, or why the radius says nothing.
         rows_needed: Rows for the requested radius; None where it was not asked for or no holdout can seal so many.
-        queries_allowed: Questions for the requested radius; None where it was not asked for.
+        queries_allowed: Queries for the requested radius; None where it was not asked for.
         tuned: The mechanism itself, ready for `Holdout.create(..., mechanism=...)`.
         expected: Half-width that an analyst whose guesses are honest can expect at the value `Plan.at`; see
             `Mechanism.expected_radius`.
         rows_expected: Rows with which that is within the requested radius.
-        queries_expected: Questions with which that is within the requested radius.
+        queries_expected: Queries with which that is within the requested radius.
     """
 
     mechanism: str
@@ -114,7 +114,7 @@ def line_of(name: str, request: PlanRequest, radius: float | None, *, at: float,
 
 
 def _with_inverse(line: PlanLine, request: PlanRequest, radius: float, *, at: float, with_rows: bool) -> PlanLine:
-    """With rows and questions for the requested radius, in the worst case and as expected."""
+    """With rows and queries for the requested radius, in the worst case and as expected."""
     name, many = line.mechanism, request.with_queries(MOST_QUERIES)
     needed = rows_needed_by(name, request, radius)
     allowed = queries_allowed_by(name, many, radius) if with_rows else None

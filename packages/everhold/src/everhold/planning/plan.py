@@ -39,12 +39,12 @@ class Plan(Display):
 
     Attributes:
         rows: Number of sealed rows; None if they were asked for.
-        queries: Number of adaptive questions.
-        overfits: Answers that may come from the holdout, for mechanisms that check guesses.
+        queries: Number of adaptive queries.
+        surprises: Answers that may come from the holdout, for mechanisms that check guesses.
         confidence: 1 - beta.
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
         dependence: How the rows depend on each other.
-        requested_radius: The radius for which rows and questions were asked; None if they were not.
+        requested_radius: The radius for which rows and queries were asked; None if they were not.
         lines: One line for each mechanism.
         published: One line for each published statement.
         training_rows: Rows that guesses are made from; None for as many as are sealed, 0 for none.
@@ -56,7 +56,7 @@ class Plan(Display):
 
     rows: int | None
     queries: int
-    overfits: int
+    surprises: int
     confidence: float
     slack: float
     dependence: DependenceModel
@@ -110,7 +110,7 @@ class Plan(Display):
     def request(self, *, rows: int | None = None) -> PlanRequest:
         """The request, for these rows or those given."""
         return PlanRequest(
-            rows=rows or self.rows or 1, queries=self.queries, overfits=self.overfits, confidence=self.confidence,
+            rows=rows or self.rows or 1, queries=self.queries, surprises=self.surprises, confidence=self.confidence,
             slack=self.slack, dependence=self.dependence, training_rows=self.training_rows, alike=self.alike,
         )  # fmt: skip
 
@@ -122,7 +122,7 @@ class Plan(Display):
         return needed
 
     def queries_allowed(self, radius: float, *, at: float | None = None) -> dict[str, int]:
-        """Mechanism to the questions that it allows for a radius; see `everhold.planning.queries_allowed`.
+        """Mechanism to the queries that it allows for a radius; see `everhold.planning.queries_allowed`.
 
         Raises:
             ValueError: If the plan has no number of rows.
@@ -134,7 +134,7 @@ class Plan(Display):
         return by_mechanism(lambda name: queries_allowed_by(name, request, radius, at=at))
 
     def chart(self, against: Literal["queries", "rows", "values"] = "queries") -> alt.LayerChart:
-        """The picture: radius against questions or rows, or half-widths of guess-and-check against true values.
+        """The picture: radius against queries or rows, or half-widths of guess-and-check against true values.
 
         Needs the extra ``[plots]``.
 
@@ -155,7 +155,7 @@ class Plan(Display):
         return {
             "rows": self.rows,
             "queries": self.queries,
-            "overfits": self.overfits,
+            "surprises": self.surprises,
             "confidence": self.confidence,
             "slack": self.slack,
             "lines": [
@@ -232,12 +232,12 @@ def plan(
 
     Args:
         rows: Number of sealed rows n; may be left out when a radius is given, and is then what is asked for.
-        queries: Number m of adaptive questions.
-        radius: A half-width; then every line also says which rows it needs and how many questions it allows.
-        at: The population's value of a yes-or-no question, in [0, 1], at which lines are compared.
+        queries: Number m of adaptive queries.
+        radius: A half-width; then every line also says which rows it needs and how many queries it allows.
+        at: The population's value of a yes-or-no query, in [0, 1], at which lines are compared.
         disagreement: Share of the rows on which a challenger and the champion of a gate differ; then `Plan.steps` says
-            what the gate can see if all questions are challenges.
-        **terms: ``overfits``, ``confidence``, ``slack``, ``dependence``, ``training_rows`` and ``alike``; see
+            what the gate can see if all queries are challenges.
+        **terms: ``surprises``, ``confidence``, ``slack``, ``dependence``, ``training_rows`` and ``alike``; see
             `PlanTerms`.
 
     Warns:
@@ -248,7 +248,7 @@ def plan(
         ValueError: If the request is not valid, or no number of rows reaches the radius.
 
     Examples:
-        >>> best = plan(rows=50_000, queries=1_000, overfits=10).best
+        >>> best = plan(rows=50_000, queries=1_000, surprises=10).best
         >>> best.mechanism, round(best.radius, 3), round(best.expected, 3)
         ('guess_and_check', 0.046, 0.013)
     """
@@ -262,7 +262,7 @@ def plan(
     if radius is not None:
         reaches({line.mechanism: line.rows_needed for line in lines}, radius)
     made = Plan(
-        rows=rows, queries=queries, overfits=request.overfits, confidence=request.confidence, slack=request.slack,
+        rows=rows, queries=queries, surprises=request.surprises, confidence=request.confidence, slack=request.slack,
         dependence=request.dependence, requested_radius=radius, lines=lines, training_rows=request.training_rows, at=at,
         widths=_widths(lines, request.alike), alike=request.alike,
         steps=_steps(request, lines, disagreement, with_rows=rows is not None),

@@ -11,7 +11,7 @@ from everhold.dependence import DependenceModel, Groups, Independent
 from everhold.errors import DependenceError
 from everhold.mechanisms import MECHANISMS, Mechanism
 from everhold.mechanisms.base import MOST_ROWS
-from everhold.mechanisms.checks_guesses import planned_overfits
+from everhold.mechanisms.checks_guesses import planned_surprises
 from everhold.values.evaluation import UNIT
 
 __all__ = [
@@ -42,11 +42,11 @@ USUAL_VALUE = 0.9
 
 
 class StudyTerms(TypedDict, total=False):
-    """Terms of a planned study beside its rows and questions.
+    """Terms of a planned study beside its rows and queries.
 
     Attributes:
-        overfits: Answers B that may come from the holdout, for mechanisms that check guesses; by default 10, or one
-            for each question if there are fewer.
+        surprises: Answers B that may come from the holdout, for mechanisms that check guesses; by default 10, or one
+            for each query if there are fewer.
         confidence: 1 - beta, in (0, 1): the probability with which all answers are within the radius at once; by
             default 0.95.
         dependence: How the rows depend on each other; independent by default.
@@ -54,7 +54,7 @@ class StudyTerms(TypedDict, total=False):
             rows, and mechanisms that check guesses are not recommended.
     """
 
-    overfits: int | None
+    surprises: int | None
     confidence: float
     dependence: DependenceModel | None
     training_rows: int | None
@@ -75,7 +75,7 @@ class PlanTerms(StudyTerms, total=False):
     alike: float | None
 
 
-USUAL_TERMS = PlanTerms(overfits=None, confidence=0.95, slack=0.0, dependence=None, training_rows=None, alike=None)
+USUAL_TERMS = PlanTerms(surprises=None, confidence=0.95, slack=0.0, dependence=None, training_rows=None, alike=None)
 """Terms of a plan about which nothing is said."""
 
 
@@ -84,8 +84,8 @@ class PlanRequest:
     """A session that is being planned.
 
     Attributes:
-        queries: Number of adaptive questions m.
-        overfits: Answers B that may come from the holdout, for mechanisms that check guesses.
+        queries: Number of adaptive queries m.
+        surprises: Answers B that may come from the holdout, for mechanisms that check guesses.
         confidence: 1 - beta, in (0, 1).
         slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
         dependence: How the rows depend on each other.
@@ -99,7 +99,7 @@ class PlanRequest:
 
     rows: int
     queries: int
-    overfits: int = 10
+    surprises: int = 10
     confidence: float = 0.95
     slack: float = 0.0
     dependence: DependenceModel = field(default_factory=Independent)
@@ -114,10 +114,10 @@ class PlanRequest:
             )
         _check_count("rows", self.rows, MOST_ROWS)
         _check_count("queries", self.queries, MOST_QUERIES)
-        _check_count("overfits", self.overfits, MOST_QUERIES)
-        if self.overfits > self.queries:
+        _check_count("surprises", self.surprises, MOST_QUERIES)
+        if self.surprises > self.queries:
             raise ValueError(
-                f"overfits is {self.overfits} and queries is {self.queries}; expected at most one surprise for each "
+                f"surprises is {self.surprises} and queries is {self.queries}; expected at most one surprise for each "
                 "query; plan for fewer surprises or more queries"
             )
         if not 0.0 < as_float(self.confidence) < 1.0:
@@ -132,7 +132,7 @@ class PlanRequest:
         if self.alike is not None and not 0.0 <= as_float(self.alike) <= 1.0:
             raise ValueError(f"alike is {brief(self.alike)}; expected a correlation in [0, 1], or None")
         plain_types = {
-            "rows": int, "queries": int, "overfits": int, "confidence": float, "slack": float, "training_rows": int,
+            "rows": int, "queries": int, "surprises": int, "confidence": float, "slack": float, "training_rows": int,
         }  # fmt: skip
         for name, plain in plain_types.items():
             if (given := getattr(self, name)) is not None:
@@ -145,7 +145,7 @@ class PlanRequest:
         dependence, alike = given.pop("dependence", None), given.pop("alike", None)
         bets_on_groups = isinstance(dependence, Groups) and given.get("training_rows") != 0
         return cls(
-            rows=rows, queries=queries, overfits=planned_overfits(given.pop("overfits", None), queries),
+            rows=rows, queries=queries, surprises=planned_surprises(given.pop("surprises", None), queries),
             dependence=Independent() if dependence is None else dependence,
             alike=(1.0 if alike is None else alike) if bets_on_groups else None, **given,
         )  # fmt: skip
@@ -155,8 +155,8 @@ class PlanRequest:
         return replace(self, rows=rows)
 
     def with_queries(self, queries: int) -> Self:
-        """The same request another number of questions; at most one overfit for each of them."""
-        return replace(self, queries=queries, overfits=min(self.overfits, queries))
+        """The same request another number of queries; at most one surprise for each of them."""
+        return replace(self, queries=queries, surprises=min(self.surprises, queries))
 
 
 def check_radius(radius: float) -> float:

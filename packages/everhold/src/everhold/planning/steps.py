@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_float, as_whole, brief
 from everhold.display import Display
-from everhold.guarantees.description_length import QuestionTree
+from everhold.guarantees.description_length import QueryTree
 from everhold.guarantees.intervals.closed_form import planned_radius
 from everhold.guarantees.intervals.sign_test import SignTest
 from everhold.planning.request import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS
@@ -38,7 +38,7 @@ def least_step(
     Args:
         rows: Number of sealed rows.
         disagreement: Share of the sealed rows on which challenger and champion differ, in (0, 1].
-        challenges: Number of planned questions; all of them may be challenges.
+        challenges: Number of planned queries; all of them may be challenges.
         promotions: Promotions and other surprises so far. Labels of surprises that told a number would cost more.
         confidence: 1 - beta, in (0, 1).
         public: Whether both predictions are public and of two classes: then the exact sign test decides. Otherwise it
@@ -59,7 +59,7 @@ def least_step(
         [0.0073, 0.0136, 0.0182]
     """
     _check(rows, disagreement, challenges, promotions, confidence)
-    tree = QuestionTree(queries=challenges)
+    tree = QueryTree(queries=challenges)
     before = min(promotions, challenges - 1)
     nats = float(tree.log_inverse_weight(asked=challenges, surprises=before)) - math.log1p(-confidence)
     return step_at(rows=rows, disagreement=disagreement, nats=nats, public=public)
@@ -139,7 +139,7 @@ class Steps(Display):
     """The least steps that a gate can see in the course of a plan.
 
     Attributes:
-        challenges: Planned questions, all of them challenges.
+        challenges: Planned queries, all of them challenges.
         disagreement: Share of the rows on which challenger and champion differ.
         lines: One line for each number of promotions so far.
     """

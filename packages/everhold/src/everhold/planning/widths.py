@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
 
 TRUE_VALUES = (0.5, 0.8, 0.9, 0.95, 0.99)
-"""Of yes-or-no questions; at 1 minus such a value the widths are the same."""
+"""Of yes-or-no queries; at 1 minus such a value the widths are the same."""
 
 SPREADS = (0.05, 0.1, 0.2)
 """Standard deviations of row values on the scale [0, 1], or of the means of groups."""
@@ -40,18 +40,18 @@ def least_vacuous(at: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """Half-widths of answers at the last planned question, as parts of [0, 1].
+    """Half-widths of answers at the last planned query, as parts of [0, 1].
 
     Attributes:
-        question: ``"yes_no"``: a yes-or-no question; ``"spread"``: other values, whose spread training rows predict;
+        query: ``"yes_no"``: a yes-or-no query; ``"spread"``: other values, whose spread training rows predict;
             ``"groups"``: sums of groups, whose spread training rows predict.
-        at: The population's value of a yes-or-no question; else the standard deviation of rows, or of means of groups.
+        at: The population's value of a yes-or-no query; else the standard deviation of rows, or of means of groups.
         surprises: Surprises before it.
         confirmed: If its guess holds.
         released: If it is a surprise.
     """
 
-    question: str
+    query: str
     at: float
     surprises: int
     confirmed: float
@@ -68,7 +68,7 @@ class Widths(Display):
 
     Attributes:
         training_rows: Rows that guesses are made from.
-        lines: By kind of question, then by surprises, then by true value or spread.
+        lines: By kind of query, then by surprises, then by true value or spread.
     """
 
     rows: int
@@ -79,7 +79,7 @@ class Widths(Display):
     def to_rows(self) -> list[dict[str, Any]]:
         """One table row for each line."""
         return [
-            {"question": x.question, "at": x.at, "surprises": x.surprises, "confirmed": x.confirmed,
+            {"query": x.query, "at": x.at, "surprises": x.surprises, "confirmed": x.confirmed,
              "released": x.released, "unsealed": x.unsealed}
             for x in self.lines
         ]  # fmt: skip
@@ -94,7 +94,7 @@ class Widths(Display):
 
 def widths_of(mechanism: GuessAndCheck, alike: float | None = None) -> Widths:
     """With no surprise, with some, and after all that are planned; `alike` is as for `Mechanism.expected_radius`."""
-    most = min(mechanism.overfits, mechanism.queries - 1)
+    most = min(mechanism.surprises, mechanism.queries - 1)
     counts = sorted({0, math.isqrt(most), most})
     lines = [width_at(mechanism, value, surprises, alike) for surprises in counts for value in TRUE_VALUES]
     kind, size = _units(mechanism)
@@ -107,7 +107,7 @@ def widths_of(mechanism: GuessAndCheck, alike: float | None = None) -> Widths:
 
 
 def width_at(mechanism: GuessAndCheck, value: float, surprises: int, alike: float | None = None) -> Width:
-    """Of a yes-or-no question with this true value, the last planned one, after so many surprises."""
+    """Of a yes-or-no query with this true value, the last planned one, after so many surprises."""
     nats = _last_nats(mechanism, surprises)
     procedure = mechanism.quotes.yes_no_at(value, nats, alike)
     confirmed = mechanism.intervals.of_guess(procedure, value, nats)
@@ -127,7 +127,7 @@ def width_at(mechanism: GuessAndCheck, value: float, surprises: int, alike: floa
 
 
 def _last_nats(mechanism: GuessAndCheck, surprises: int) -> float:
-    """Of the last planned question, if every surprise cost a label of a cell."""
+    """Of the last planned query, if every surprise cost a label of a cell."""
     labels = surprises * mechanism.cells.cost / 1e6
     return float(mechanism.nats(mechanism.queries, surprises, labels))
 

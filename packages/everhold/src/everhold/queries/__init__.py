@@ -20,7 +20,7 @@ __all__ = ["COMPARED", "DETAILS", "KINDS", "Detail", "Form", "Kind", "Kinds", "s
 
 
 class Form(StrEnum):
-    """In which form a part of a question is written down, in a command or a file."""
+    """In which form a part of a query is written down, in a command or a file."""
 
     EXPRESSION = "EXPR"
     PREDICTIONS = "FILE"
@@ -36,7 +36,7 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of question.
+    """One kind of query.
 
     Attributes:
         name: Of its maker, and of its option on the command line.
@@ -44,8 +44,8 @@ class Kind:
         form: Of its subject, the maker's first argument.
         help: What it is, in a line.
         details: The maker's other arguments, by the names in `DETAILS` under which they are given.
-        several: The name of the argument that the option gives where the subject is several questions; empty if not.
-            Where the form is `Form.FLAG`, the questions themselves are the maker's arguments, and there are two.
+        several: The name of the argument that the option gives where the subject is several queries; empty if not.
+            Where the form is `Form.FLAG`, the queries themselves are the maker's arguments, and there are two.
         rowwise: Whether it is a mean of row values, so that it may be one of several.
         tolerant: Whether the maker takes the tolerance, and not `ask`.
         recorded: The ``kind`` of its entries in the ledger, where it has some of its own.
@@ -79,7 +79,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """More about a question, for some kinds of them.
+    """More about a query, for some kinds of them.
 
     Attributes:
         form: How it is written down.
@@ -291,7 +291,7 @@ _OWN = (
         "everhold.queries.synthesis:synthesize",
         Form.CELLS,
         "A table of weighted cells that may be queried for ever at no further cost: see --output.",
-        same(marginals="questions"),
+        same(marginals="queries"),
         recorded=("table of shares",),
     ),
 )

@@ -1,4 +1,4 @@
-"""AUC without class counts: one question of a holdout that checks guesses, by blocks or by ranks."""
+"""AUC without class counts: one query of a holdout that checks guesses, by blocks or by ranks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from everhold.guarantees.intervals.ranking import (
 )
 from everhold.queries.conditions import among, condition, rows_that_meet, share_that_meets
 from everhold.queries.procedures import check_confirms_statistics, check_independent
-from everhold.queries.question import QueryPlan, QuerySpec, paying
+from everhold.queries.query import QueryPlan, QuerySpec, paying
 from everhold.queries.ranking_scores import BoundPairs, RankingQuery, auc_of, faults_last
 from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery
@@ -49,14 +49,14 @@ class AreaQuery(RankingQuery):
     where: str | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
+        """See `Query.made`."""
         made = RankingQuery.spec(self)
         return made if self.where is None else replace(made, details={**made.details, "where": self.where})
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """One question with its guess.
+        """One query with its guess.
 
         Raises:
             QueryRejected: If nothing is promised without counts. Nothing is charged.

@@ -1,4 +1,4 @@
-"""The difference of two AUCs: one question, by blocks or by ranks."""
+"""The difference of two AUCs: one query, by blocks or by ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.ranking import SeenScores, block_averages
 from everhold.guarantees.intervals.ranking_difference import BlockDifference, RankDifference
 from everhold.queries.area import area_of, check_area, check_split, has_pairs, share_of_label
-from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
+from everhold.queries.query import Query, QueryPlan, QuerySpec, paying
 from everhold.queries.ranking_scores import faults_last
 from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery
@@ -49,7 +49,7 @@ class AreaDifference(Query["Answer"]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """One question with its guess.
+        """One query with its guess.
 
         Raises:
             QueryRejected: If nothing is promised. Nothing is charged.

@@ -1,4 +1,4 @@
-"""The difference of the means of two arms as one question, whose bets are on both arms at once (Statement K)."""
+"""The difference of the means of two arms as one query, whose bets are on both arms at once (Statement K)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def difference_of_arms(
     compiler: QueryCompiler, arms: Sequence[BoundQuery], *, shown: str, width: float, guess: float | None
 ) -> OneNumber | None:
-    """The one question; None where the arms are asked for one by one.
+    """The one query; None where the arms are asked for one by one.
 
     They are where an engine counts groups of rows, where a declared family has them, and without training rows in an
     arm.
@@ -40,7 +40,7 @@ def difference_of_arms(
     Args:
         compiler: Of the holdout.
         arms: The conditional means of the treated and of the control arm; no row is in both.
-        shown: The question as people read it.
+        shown: The query as people read it.
         width: Of the outcomes that row values of 0 and 1 stand for; negative where 1 stands for the lesser one.
         guess: The analyst's own, in units of the outcome.
     """
@@ -50,7 +50,7 @@ def difference_of_arms(
         return None
     if group_column is not None and compiler.sealed is not None and compiler.sealed.reads_ahead:
         return None
-    ordered = sorted(arms, key=lambda arm: arm.question)  # one question, whichever arm is named first
+    ordered = sorted(arms, key=lambda arm: arm.query)  # one query, whichever arm is named first
     if ordered[0] is not arms[0]:
         width = -width
     reader = ArmsReader(ordered[0], ordered[1], group_column, largest_group(mechanism), mechanism.unit)

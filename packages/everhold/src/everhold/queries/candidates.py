@@ -50,7 +50,7 @@ def listed(candidates: Any, *, what: str, most: int) -> list[Any]:
     return found
 
 
-def question_of(candidate: Any, loss: Callable[[Any], RowwiseQuery | str] | None) -> RowwiseQuery:
+def query_of(candidate: Any, loss: Callable[[Any], RowwiseQuery | str] | None) -> RowwiseQuery:
     """The query of one candidate.
 
     Raises:

@@ -21,7 +21,7 @@ from everhold.ledger.gates import KEPT, PROMOTED
 from everhold.queries.case_results import NEW_RUNS
 from everhold.queries.challenge import GateChallenge, challenge_of
 from everhold.queries.gate_history import most_gain
-from everhold.queries.question import MOST_SHOWN, ExecutionResult, Pricing, digest
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, digest
 from everhold.queries.verdict import Decision, Verdict
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class CaseChallenge(GateChallenge):
         public = {**self.identity, "margin": self.gate.margin}
         if self.opened is not None:
             public["opened"] = self.opened.entry
-        return [EntryDraft(self.question, {**public, "shown": self.shown[:MOST_SHOWN]})]
+        return [EntryDraft(self.query, {**public, "shown": self.shown[:MOST_SHOWN]})]
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class CaseChallenge(GateChallenge):
 
     def present(self, result: ExecutionResult) -> Verdict:
         """The verdict in the metric's units."""
-        decision = Decision.of_challenge(self.gate, result, question=self.question, shown=self.shown)
+        decision = Decision.of_challenge(self.gate, result, query=self.query, shown=self.shown)
         return case_verdict(decision, self.suite, result, confidence=self.mechanism.confidence)
 
 

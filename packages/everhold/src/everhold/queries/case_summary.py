@@ -35,7 +35,7 @@ def markdown_of(verdict: Verdict, status: Mapping[str, Any]) -> str:
     return f"### Gate {_escaped(verdict.gate)}: {word}\n\n| | |\n| --- | --- |\n{lines}\n{_MEANING[word]}\n"
 
 
-_LEFT = {"questions": "planned challenges", "overfits": "planned promotions"}
+_LEFT = {"queries": "planned challenges", "surprises": "planned promotions"}
 _MEANING = {
     "promoted": "All claims are proved; this version is the champion now.",
     "kept": "Not all claims are proved. That promises nothing: the version may be better by too little to prove.",

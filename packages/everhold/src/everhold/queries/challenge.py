@@ -1,6 +1,6 @@
 """Is the challenger better than the champion? A challenge of a gate, which tells only whether it is proved.
 
-The question is the paired gain of the challenger in a metric, in [-1, 1]. It is put into [0, 1] as ``(1 + gain) / 2``.
+The query is the paired gain of the challenger in a metric, in [-1, 1]. It is put into [0, 1] as ``(1 + gain) / 2``.
 The answer is *promoted*, if the lower limit of the gain exceeds the margin at the node's own level, or *kept*, which
 promises nothing. No value is told, so a kept challenge is free and a promotion costs one surprise and no label
 (docs/theory, the gate).
@@ -27,7 +27,7 @@ from everhold.mechanisms import GuessAndCheck, Source
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.gate_history import most_gain
 from everhold.queries.gate_metrics import metric_in_words
-from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, Pricing, QueryPlan, digest
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, Pricing, QueryPlan, digest
 from everhold.queries.units import GAIN_WIDTH
 from everhold.queries.verdict import Decision, Verdict
 
@@ -67,7 +67,7 @@ class GateChallenge(QueryPlan[Verdict]):
         """The challenge as people read it."""
 
     @property
-    def question(self) -> str:
+    def query(self) -> str:
         """SHA-256 of the identity."""
         return digest(self.identity)
 
@@ -97,7 +97,7 @@ class GateChallenge(QueryPlan[Verdict]):
         """Free if kept, a surprise if promoted; there is no half-width."""
         (entry,) = stored
         before = entry is not None
-        return QuotedPrice(self.question, None, None, 0, 0 if before else 1, False, before, {})
+        return QuotedPrice(self.query, None, None, 0, 0 if before else 1, False, before, {})
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Challenge(GateChallenge):
     Attributes:
         gate: The gate as it was when the challenge was prepared.
         gain: The gain that is looked at; decided by public facts.
-        keeping: For so many silent questions there has to be room afterwards.
+        keeping: For so many silent queries there has to be room afterwards.
     """
 
     gate: GateAccount
@@ -124,7 +124,7 @@ class Challenge(GateChallenge):
         """One entry."""
         public = {**self.identity, "margin": self.gate.margin}
         described = {**public, **_kept_width(self.candidate.width), "shown": self.shown[:MOST_SHOWN]}
-        return [EntryDraft(self.question, marked(described, by_position=self.by_position))]
+        return [EntryDraft(self.query, marked(described, by_position=self.by_position))]
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -192,7 +192,7 @@ class Challenge(GateChallenge):
 
     def present(self, result: ExecutionResult) -> Verdict:
         """The verdict in the metric's units."""
-        decision = Decision.of_challenge(self.gate, result, question=self.question, shown=self.shown)
+        decision = Decision.of_challenge(self.gate, result, query=self.query, shown=self.shown)
         about = about_of(self.schema, by_position=self.by_position)
         return verdict(decision, self.candidate, result, confidence=self.mechanism.confidence, about=about)
 
@@ -222,7 +222,7 @@ def check_gates(mechanism: Mechanism) -> None:
     """Check that a mechanism can promise what a gate says."""
     if not isinstance(mechanism, GuessAndCheck):
         raise QueryRejected(
-            f"{mechanism.name} cannot keep a gate: what a gate promises rests on counting all courses that questions "
+            f"{mechanism.name} cannot keep a gate: what a gate promises rests on counting all courses that queries "
             "and answers can take, each with its own exact interval, and the answers of this mechanism are not of that "
             "kind; expected a holdout that was created with mechanism='guess_and_check'"
         )

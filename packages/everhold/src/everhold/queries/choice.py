@@ -14,9 +14,9 @@ from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.guarantees.largest import ChoiceLevels, largest_upper
 from everhold.mechanisms.forced_labels import WIDENED, Around, order_nats
-from everhold.queries.candidates import Compared, SealedValues, ends_of, listed, question_of, widest
+from everhold.queries.candidates import Compared, SealedValues, ends_of, listed, query_of, widest
 from everhold.queries.means import RowwiseQuery
-from everhold.queries.question import Query, QuerySpec, digest
+from everhold.queries.query import Query, QuerySpec, digest
 from everhold.queries.results import OneEntry, Paid, checks_guesses
 from everhold.queries.units import UNITS, MeanUnits
 from everhold.queries.winner_pairs import LEAST_REGRET, PairsOfOne, WinnerPairs
@@ -106,7 +106,7 @@ class ChoiceQuery(Query[Choice]):
 
     def _queries(self) -> list[RowwiseQuery]:
         found = listed(self.candidates, what="candidates", most=_MOST_CANDIDATES)
-        return [question_of(candidate, self.loss) for candidate in found]
+        return [query_of(candidate, self.loss) for candidate in found]
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
@@ -157,7 +157,7 @@ class ChoicePlan(OneEntry[Choice]):
             "kind": "best of",
             "best": "complements" if self._turned else "row values",  # an error is an accuracy turned round
             "most": self.most,
-            "candidates": digest([query.question for query in self.compared.bound]),
+            "candidates": digest([query.query for query in self.compared.bound]),
         }
 
     @property

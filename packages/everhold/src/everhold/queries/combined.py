@@ -1,4 +1,4 @@
-"""Questions that are made of two others row by row, such as a difference."""
+"""Queries that are made of two others row by row, such as a difference."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ if TYPE_CHECKING:
 
 
 class CombinedQuery(RowwiseQuery):
-    """The mean of what is computed from the row values of two questions."""
+    """The mean of what is computed from the row values of two queries."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
-        """The two questions."""
+        """The two queries."""
 
     @abstractmethod
     def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
-        """The one question that the two make, both bound to the same rows.
+        """The one query that the two make, both bound to the same rows.
 
         Raises:
             QueryRejected: If they do not fit together. Nothing is charged.
         """
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """The question about rows of this schema."""
+        """The query about rows of this schema."""
         first, second = self.operands
         return self.combined(first.bind(schema), second.bind(schema))
 
     def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
-        """The question about the holdout's rows; two arrays of predictions are set apart, to bet on each."""
+        """The query about the holdout's rows; two arrays of predictions are set apart, to bet on each."""
         from everhold.queries.public_predictions import set_apart
 
         first, second = self.operands

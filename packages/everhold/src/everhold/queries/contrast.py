@@ -1,6 +1,6 @@
 """A contrast of two arms: the difference or the ratio of two rates or means.
 
-A difference is one question, with bets on both arms at once, where the mechanism takes it as one. Else what is compared
+A difference is one query, with bets on both arms at once, where the mechanism takes it as one. Else what is compared
 are two conditional means, each with an interval; all intervals of a holdout hold at once, so the range of differences
 and of ratios over both holds with them and needs no further probability (docs/theory/contrasts.md).
 """
@@ -17,7 +17,7 @@ from everhold.errors import QueryRejected
 from everhold.queries.arm_difference import difference_of_arms
 from everhold.queries.derived import BoundDerived, Derived, Estimate, estimate_between
 from everhold.queries.mean import parsed
-from everhold.queries.question import Query, QuerySpec
+from everhold.queries.query import Query, QuerySpec
 from everhold.queries.ratio import ratio
 from everhold.queries.shares import ShareQuery, in_ends
 from everhold.queries.statistic import OneNumber
@@ -27,8 +27,8 @@ from everhold.values.expressions.tree import quoted
 if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.queries.means import RowwiseQuery
+    from everhold.queries.query import ExecutionResult
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.queries.question import ExecutionResult
     from everhold.values.base import Schema
 
 How: TypeAlias = Literal["difference", "ratio"]
@@ -82,13 +82,13 @@ class ContrastQuery(Query["Answer"]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> OneNumber | Contrast:
-        """A difference as one question where the mechanism takes it as one, with bets on both arms at once."""
+        """A difference as one query where the mechanism takes it as one, with bets on both arms at once."""
         if self.how == "difference" and tolerance is None and (one := self._as_one(compiler, guess)) is not None:
             return one
         return self.compile_apart(compiler, guess=guess, tolerance=tolerance)
 
     def _as_one(self, compiler: QueryCompiler, guess: float | None) -> OneNumber | None:
-        """The one question that the mechanism takes; None where it takes an arm at a time."""
+        """The one query that the mechanism takes; None where it takes an arm at a time."""
         shares = [share.placed(compiler) for share in self.parts(compiler.schema)]
         arms = [arm for share in shares if (arm := share.as_one(compiler)) is not None]
         if len(arms) < len(shares):
@@ -99,7 +99,7 @@ class ContrastQuery(Query["Answer"]):
     def compile_apart(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> Contrast:
-        """Both arms: one question each where the mechanism takes it as one, and two means where not."""
+        """Both arms: one query each where the mechanism takes it as one, and two means where not."""
         schema = compiler.schema
         asked = [share.placed(compiler) for share in self.parts(schema)]
         ones = [one for share in asked if (one := share.as_one(compiler)) is not None]
@@ -128,7 +128,7 @@ class ContrastQuery(Query["Answer"]):
 
     @property
     def _shown(self) -> str:
-        """The question as people read it."""
+        """The query as people read it."""
         what, between = getattr(self.event, "text", "mean"), WORDS[self.how][1]
         among = "" if self.given is None else f", among rows with {self.given}"
         return f"{what} where {self.arm} is {self.treated} {between} where it is {self.control}{among}"

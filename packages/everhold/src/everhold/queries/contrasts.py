@@ -13,14 +13,14 @@ from everhold.queries.contrast import WORDS, Contrast, ContrastQuery, Value, has
 from everhold.queries.derived import BoundDerived, Estimate, JointMeans
 from everhold.queries.difference import as_rowwise
 from everhold.queries.mean import parsed
-from everhold.queries.question import Query, QuerySpec
+from everhold.queries.query import Query, QuerySpec
 from everhold.queries.statistic import OneNumber, evaluated
 
 if TYPE_CHECKING:
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.queries.means import Prepared, RowwiseQuery
+    from everhold.queries.query import ExecutionResult, QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.queries.question import ExecutionResult, QueryPlan
     from everhold.sealing.table import StoredRows
 
 __all__ = ["Arms", "ContrastQuery", "ContrastsQuery", "risk_difference", "risk_ratio"]
@@ -189,7 +189,7 @@ def risk_difference(
 ) -> ContrastQuery | ContrastsQuery:  # fmt: skip
     """The rate of an event in one arm minus that in another, or the difference of two means.
 
-    One question of a holdout that confirms guesses and has training rows in both arms, with bets on both arms at once;
+    One query of a holdout that confirms guesses and has training rows in both arms, with bets on both arms at once;
     two of groups of rows in an engine, and else four means. With ``by`` that many for each group, and one answer for
     each.
 
@@ -225,7 +225,7 @@ def risk_ratio(
 ) -> ContrastQuery | ContrastsQuery:  # fmt: skip
     """The rate of an event in one arm over that in another, or the ratio of two means that are never negative.
 
-    Two questions of a holdout that confirms guesses and has training rows, one for each arm; else four means.
+    Two queries of a holdout that confirms guesses and has training rows, one for each arm; else four means.
     Where the interval of the control arm reaches 0, nothing bounds the ratio from above: its upper end is infinite.
 
     Args:

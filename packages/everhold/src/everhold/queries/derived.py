@@ -1,6 +1,6 @@
-"""Parameters that follow from a few plain questions: the intervals of the parts give an interval of the whole.
+"""Parameters that follow from a few plain queries: the intervals of the parts give an interval of the whole.
 
-A derived question costs what its parts cost and reveals what they reveal. All intervals of a holdout hold together, so
+A derived query costs what its parts cost and reveals what they reveal. All intervals of a holdout hold together, so
 whatever follows from the intervals of the parts by arithmetic holds with them and needs no further probability.
 """
 
@@ -16,18 +16,18 @@ from everhold.answers import Answer, QuotedPrice
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of
 from everhold.queries.means import Means, RowwiseQuery
-from everhold.queries.question import IN_ONE_TRANSACTION, Query, digest
+from everhold.queries.query import IN_ONE_TRANSACTION, Query, digest
 
 if TYPE_CHECKING:
     from everhold.ledger import Entry
     from everhold.mechanisms import State
+    from everhold.queries.query import ExecutionResult, QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.queries.question import ExecutionResult, QueryPlan
     from everhold.values.base import Schema
 
 Result = TypeVar("Result", covariant=True)
 
-_COUNTS = {1: "one question", 2: "two questions", 3: "three questions", 4: "four questions", 5: "five questions"}
+_COUNTS = {1: "one query", 2: "two queries", 3: "three queries", 4: "four queries", 5: "five queries"}
 _BY_WEIGHT = (
     "refused",
     "silent",
@@ -57,12 +57,12 @@ Combine = Callable[[Sequence[Estimate]], Estimate]
 
 @dataclass(frozen=True, slots=True)
 class BoundDerived:
-    """A derived question about rows of a known schema.
+    """A derived query about rows of a known schema.
 
     Attributes:
         name: What kind of parameter it is, with its article.
         description: Public and canonical, together with those of the parts.
-        parts: The questions that it is made of, in the order in which they are asked.
+        parts: The queries that it is made of, in the order in which they are asked.
         combine: From the means of the parts' row values, each in [0, 1], to the parameter; pure.
     """
 
@@ -72,45 +72,44 @@ class BoundDerived:
     combine: Combine
     shown: str = ""
 
-    def question(self, parts: Sequence[str]) -> str:
+    def query(self, parts: Sequence[str]) -> str:
         """SHA-256 of the description and of the parts' fingerprints, in hex."""
         return digest({**self.description, "parts": list(parts)})
 
     def check(self, compiler: QueryCompiler, *, guess: float | None, tolerance: float | None) -> None:
-        """Refuse what a question that is made of several does not take, or a mechanism that cannot answer it."""
+        """Refuse what a query that is made of several does not take, or a mechanism that cannot answer it."""
         if tolerance is not None:
             raise QueryRejected(
-                "a question that is made of several takes no tolerance; expected ask(question) at the planned "
-                "half-width"
+                "a query that is made of several takes no tolerance; expected ask(query) at the planned half-width"
             )
-        counted = _COUNTS.get(len(self.parts), f"{len(self.parts)} questions")
+        counted = _COUNTS.get(len(self.parts), f"{len(self.parts)} queries")
         if compiler.mechanism.traits.one_sided:
             raise QueryRejected(
                 f"{self.name} is {counted}, and {compiler.mechanism.name} bounds some answers from one side only; "
-                "expected a single question; choose another mechanism when the rows are sealed"
+                "expected a single query; choose another mechanism when the rows are sealed"
             )
         if guess is not None:
             raise QueryRejected(
                 f"{self.name} is {counted} and takes no guess of the whole; ask its parts, which are "
-                "question.parts(holdout.schema), with a guess each, and then the whole, which is free"
+                "query.parts(holdout.schema), with a guess each, and then the whole, which is free"
             )
 
 
 class DerivedQuery(Query[Answer]):
-    """A parameter that is a function of the means of a few plain questions."""
+    """A parameter that is a function of the means of a few plain queries."""
 
     __slots__ = ()
 
     @abstractmethod
     def bind(self, schema: Schema) -> BoundDerived:
-        """The question about rows of this schema.
+        """The query about rows of this schema.
 
         Raises:
             QueryRejected: If it cannot be asked of such rows. Nothing is charged.
         """
 
     def parts(self, schema: Schema) -> tuple[RowwiseQuery, ...]:
-        """The plain questions; if all were asked, with own guesses, this one is free.
+        """The plain queries; if all were asked, with own guesses, this one is free.
 
         Raises:
             QueryRejected: If it cannot be asked of such rows. Nothing is charged.
@@ -129,18 +128,18 @@ class DerivedQuery(Query[Answer]):
 
 @dataclass(frozen=True)
 class JointMeans(Means[Result]):
-    """Means that are parts of one question.
+    """Means that are parts of one query.
 
     Attributes:
-        bound: The question that they are parts of.
+        bound: The query that they are parts of.
     """
 
     bound: BoundDerived
 
     @property
-    def question(self) -> str:
+    def query(self) -> str:
         """SHA-256 of the whole, in hex."""
-        return self.bound.question([line.fingerprint for line in self.asked])
+        return self.bound.query([line.fingerprint for line in self.asked])
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """The sum over the new parts, and how far the value can lie from what follows from their guesses."""
@@ -159,7 +158,7 @@ class JointMeans(Means[Result]):
         radii = dict(zip(new, (price.radius for price in prices), strict=True))
         charged = dict(zip(new, (price.radius_if_charged for price in worst), strict=True))
         return QuotedPrice(
-            question=self.question,
+            query=self.query,
             radius=self._within(known, radii, told),
             radius_if_charged=None if new and self.mechanism.traits.needs_guess else self._within(known, charged, {}),
             charged_if_confirmed=sum(price.charged_if_confirmed for price in prices),
@@ -206,7 +205,7 @@ class Derived(JointMeans[Answer]):
     def present(self, result: ExecutionResult) -> Answer:
         """The answer that follows from those to the parts."""
         about = about_of(self.schema, by_position=any(part.bound.by_position for part in self.prepared))
-        refusal = self.refusal(self.question, result, about=about, shown=self.bound.shown)
+        refusal = self.refusal(self.query, result, about=about, shown=self.bound.shown)
         entries = [entry for entry in result.entries if entry is not None]
         if len(entries) < len(result.entries):
             return refusal

@@ -10,7 +10,7 @@ from everhold.errors import QueryRejected
 from everhold.queries.combined import CombinedQuery, in_units
 from everhold.queries.mean import MeanQuery
 from everhold.queries.means import RowwiseQuery
-from everhold.queries.question import QuerySpec
+from everhold.queries.query import QuerySpec
 from everhold.values.base import BoundQuery, Pair
 
 if TYPE_CHECKING:
@@ -35,16 +35,16 @@ class DifferenceQuery(CombinedQuery):
     second: RowwiseQuery
 
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
+        """See `Query.made`."""
         return QuerySpec("difference", self.operands)
 
     @property
     def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
-        """Both questions."""
+        """Both queries."""
         return self.first, self.second
 
     def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
-        """One question; the same as that of ``difference(second, first)``, which is answered the other way round."""
+        """One query; the same as that of ``difference(second, first)``, which is answered the other way round."""
         first, second = _turned_alike(first, second)
         width, other = first.at_one - first.at_zero, second.at_one - second.at_zero
         if width != other:
@@ -54,7 +54,7 @@ class DifferenceQuery(CombinedQuery):
                 "error and the other is none; expected two of one kind with ranges of the same width"
             )
         middle, shown = first.at_zero - second.at_zero, f"{_bracketed(first)} minus {_bracketed(second)}"
-        if second.question < first.question:  # which one is subtracted is no part of the question
+        if second.query < first.query:  # which one is subtracted is no part of the query
             first, second, width = second, first, -width
         return BoundQuery(
             description={"kind": "difference", "of": [first.description, second.description]},
@@ -73,7 +73,7 @@ def _turned_alike(first: BoundQuery, second: BoundQuery) -> tuple[BoundQuery, Bo
     """
     if (first.at_one > first.at_zero) == (second.at_one > second.at_zero):
         return first, second
-    if _is_difference(first) and (not _is_difference(second) or first.question > second.question):
+    if _is_difference(first) and (not _is_difference(second) or first.query > second.query):
         return _turned(first), second
     return first, _turned(second) if _is_difference(second) else second
 
@@ -109,7 +109,7 @@ def difference(
 ) -> DifferenceQuery | AreaDifference | OutcomeDifference | ScoreDifference:
     """The mean of a paired difference: how much better or larger the first is, row by row.
 
-    One question, with one interval and at most one surprise. Two models that agree on most rows are told apart far more
+    One query, with one interval and at most one surprise. Two models that agree on most rows are told apart far more
     sharply than by their two scores: only the rows on which they differ spread.
 
     Args:
@@ -119,7 +119,7 @@ def difference(
         second: What is subtracted: one of the same units, with a range of the same width.
 
     Returns:
-        The question; its answer lies between -1 and 1, or between minus and plus the width of the range.
+        The query; its answer lies between -1 and 1, or between minus and plus the width of the range.
 
     Raises:
         QueryRejected: If one of them is no mean of row values.
@@ -154,16 +154,16 @@ def difference(
     return DifferenceQuery(as_rowwise(first), as_rowwise(second))
 
 
-def as_rowwise(question: object) -> RowwiseQuery:
+def as_rowwise(query: object) -> RowwiseQuery:
     """A mean of row values; a text is a `mean`.
 
     Raises:
-        QueryRejected: If it is no such question. Nothing is charged.
+        QueryRejected: If it is no such query. Nothing is charged.
     """
-    asked = MeanQuery(question) if isinstance(question, str) else question
+    asked = MeanQuery(query) if isinstance(query, str) else query
     if not isinstance(asked, RowwiseQuery):
         raise QueryRejected(
-            f"{brief(question)} is no mean of row values; expected a condition, mean(...), accuracy(...), error(...), "
+            f"{brief(query)} is no mean of row values; expected a condition, mean(...), accuracy(...), error(...), "
             "brier(...) or risk(...)"
         )
     return asked

@@ -78,8 +78,8 @@ class Candidate:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the question about it."""
-        return self.bound.question
+        """SHA-256 of the query about it."""
+        return self.bound.query
 
     @property
     def metric(self) -> dict[str, Any]:
@@ -131,13 +131,13 @@ class Candidate:
 
 
 def of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
-    """The question without the arrival that says which rows it is about: a candidate is the same one then."""
+    """The query without the arrival that says which rows it is about: a candidate is the same one then."""
     own = {name: value for name, value in bound.description.items() if name not in dict(schema.about)}
     return replace(bound, description=own) if schema.about else bound
 
 
 def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | ScoreQuery | AreaQuery:
-    """The question about one candidate, in the form in which a gate compares it on the rows of one holdout."""
+    """The query about one candidate, in the form in which a gate compares it on the rows of one holdout."""
     if isinstance(query, ScoredShare):
         query = query.by_name()
     if isinstance(query, ScoreQuery) and query.kind.name in GAINS and query.where is None:
@@ -157,7 +157,7 @@ def _pairs_outcomes(compiler: QueryCompiler) -> bool:
 
 
 def check_metric(bound: BoundQuery, metric: GateMetric) -> None:
-    """Check that a question is about the metric of a gate.
+    """Check that a query is about the metric of a gate.
 
     Raises:
         QueryRejected: If it is about another one. Nothing is charged.

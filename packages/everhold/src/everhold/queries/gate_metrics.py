@@ -13,7 +13,7 @@ from everhold.guarantees.intervals.gain_difference import GAINS
 from everhold.queries.label_query import LabelQuery
 from everhold.queries.metrics import accuracy, brier, error
 from everhold.queries.outcomes import OutcomeQuery
-from everhold.queries.question import Query
+from everhold.queries.query import Query
 from everhold.queries.risk import risk
 from everhold.queries.score_means import GAINS_OF_SCORES, MEANS, why_no_gain
 
@@ -55,8 +55,8 @@ class GateMetric:
     """Metric of a gate.
 
     Attributes:
-        make: From a candidate, and its predictions for the training rows or None, to the question about it.
-        make_of_classes: The same for labels other than 0 and 1, where that is another question; else None.
+        make: From a candidate, and its predictions for the training rows or None, to the query about it.
+        make_of_classes: The same for labels other than 0 and 1, where that is another query; else None.
         description: Public and canonical, as far as it is known before there is a candidate.
     """
 
@@ -65,7 +65,7 @@ class GateMetric:
     make_of_classes: Callable[[Any, Any], Any] | None = None
 
     def asked(self, predictions: Any, training: Any, schema: Schema) -> Any:
-        """The question about a candidate, for the labels of a holdout."""
+        """The query about a candidate, for the labels of a holdout."""
         several = self.make_of_classes is not None and schema.label_kind != "binary"
         make = self.make_of_classes if several and self.make_of_classes is not None else self.make
         return make(predictions, training)
@@ -76,7 +76,7 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
 
     Args:
         metric: One of `GATE_METRICS`, ``"risk"``, one of the functions `accuracy`, `error` and `brier`, or a function
-            from a candidate to such a question or to a `metric`. None for the one that is known.
+            from a candidate to such a query or to a `metric`. None for the one that is known.
         known: The description of the gate's metric, where there is a gate already.
     """
     if metric is None and known is not None:
@@ -89,7 +89,7 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
 
 
 def _made(make: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """From a candidate and its training predictions to the question, with refusals in place of other errors."""
+    """From a candidate and its training predictions to the query, with refusals in place of other errors."""
 
     def made(predictions: Any, training: Any) -> Any:
         try:
@@ -129,7 +129,7 @@ def no_metric(thing: object) -> QueryRejected:
         return QueryRejected(f"{reason}")
     return QueryRejected(
         f"the metric of a gate is {brief(thing)}; expected eh.accuracy, eh.error, eh.brier, their names, a name such "
-        "as 'roc_auc', or a function from a candidate to such a question, as lambda model: eh.risk(model, 'log', "
+        "as 'roc_auc', or a function from a candidate to such a query, as lambda model: eh.risk(model, 'log', "
         "high=5)"
     )
 

@@ -13,12 +13,12 @@ from everhold.arguments import as_float
 from everhold.errors import QueryRejected
 from everhold.queries.derived import BoundDerived, Estimate, JointMeans
 from everhold.queries.mean import MeanQuery, parsed
-from everhold.queries.question import Query, QuerySpec
+from everhold.queries.query import Query, QuerySpec
 
 if TYPE_CHECKING:
     from everhold.queries.means import RowwiseQuery
+    from everhold.queries.query import ExecutionResult
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.queries.question import ExecutionResult
     from everhold.values.base import Schema
 
 _MOST_BINS = 200
@@ -42,7 +42,7 @@ class HistogramQuery(Query[Shares]):
         return QuerySpec("histogram", self.text, {"bins": self.bins, "missing": self.missing})
 
     def shares(self, schema: Schema) -> dict[str, MeanQuery]:
-        """One question for each bin, by the bin's name.
+        """One query for each bin, by the bin's name.
 
         Raises:
             QueryRejected: If the bins are no bins of this text. Nothing is charged.
@@ -58,7 +58,7 @@ class HistogramQuery(Query[Shares]):
         return parts
 
     def parts(self, schema: Schema) -> tuple[RowwiseQuery, ...]:
-        """The questions alone, in the order of the bins.
+        """The queries alone, in the order of the bins.
 
         Raises:
             QueryRejected: If the bins are no bins of this text. Nothing is charged.
@@ -66,7 +66,7 @@ class HistogramQuery(Query[Shares]):
         return tuple(self.shares(schema).values())
 
     def compile(self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None) -> Bins:
-        """One question for each bin; their price is that of all, and their half-width that of the widest."""
+        """One query for each bin; their price is that of all, and their half-width that of the widest."""
         shares = self.shares(compiler.schema)
         bound = BoundDerived("a histogram", {"kind": "histogram"}, tuple(shares.values()), _widest)
         bound.check(compiler, guess=guess, tolerance=tolerance)
@@ -156,7 +156,7 @@ def summed_to_one(lows: Sequence[float], highs: Sequence[float], *, missing: boo
 
 
 def histogram(text: str, bins: Sequence[float] | Sequence[str], *, missing: bool = True) -> HistogramQuery:
-    """The shares of the population in each bin; one question for each, and one for all that is outside on either side.
+    """The shares of the population in each bin; one query for each, and one for all that is outside on either side.
 
     Args:
         text: A numeric expression such as ``"arr_delay"``, or the name of a text column.

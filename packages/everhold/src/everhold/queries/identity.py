@@ -7,7 +7,7 @@ process or in another. Two parts make up the identity, and neither looks at seal
 the global names that these use, through however many modules of one's own. It does not depend on the process: sets are
 put in order, and no address and no sharing of objects counts. Code of installed packages counts by its name and the
 version of the package. A module of one's own that is held as data is not looked into: such code has no content, so it
-is a new question every time. What code reads while it runs is no part of it: files, a network, the environment, names
+is a new query every time. What code reads while it runs is no part of it: files, a network, the environment, names
 that are put together from texts. Code that reads such things needs another name when they change.
 
 *Behaviour* is a hash of what the code gives for public rows. Real numbers are rounded first, because a sum in another

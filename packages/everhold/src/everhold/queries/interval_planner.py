@@ -26,7 +26,7 @@ from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.described import Description
 from everhold.queries.means import Prepared
 from everhold.queries.procedures import TrainingEvaluator, needs_of, procedure_for, takes_spreads
-from everhold.queries.question import never_declared, paying
+from everhold.queries.query import never_declared, paying
 from everhold.values.base import BoundQuery, Schema
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
-    from everhold.queries.question import MemberLevels, Surprises
+    from everhold.queries.query import MemberLevels, Surprises
 
 __all__ = ["IntervalPlanner", "learned", "worth_of_guesses"]
 
@@ -78,7 +78,7 @@ class IntervalPlanner:
             found = self.guessed([bound[place] for place in means], [given[place] for place in means])
             ratios |= zip(means, found, strict=True)
             return [ratios[place] for place in range(len(bound))]
-        known = [self.evaluator.with_values(question) for question in bound]
+        known = [self.evaluator.with_values(query) for query in bound]
         totals = self.evaluator.training_totals(known, plan=self.mechanism.queries, bets=self.mechanism.bets)
         counted = (
             {}
@@ -87,29 +87,29 @@ class IntervalPlanner:
         )
         surprises, prepared = cache(self.evaluator.before.surprises), []
         has_level = self.families.described_of is not never_declared
-        for place, (question, guess) in enumerate(zip(bound, given, strict=True)):
+        for place, (query, guess) in enumerate(zip(bound, given, strict=True)):
             trained = guess is None and place in totals
             rows, total, seen = counted.get(place) or (self.schema.training_rows, totals.get(place, 0), None)
-            if (nats := self.families.level_of(question)) is not None:
+            if (nats := self.families.level_of(query)) is not None:
                 estimate = total * self.schema.rows // rows if place in totals else -1
-                prepared.append(self._member(question, known[place], estimate, seen, nats))
+                prepared.append(self._member(query, known[place], estimate, seen, nats))
                 continue
-            scaled = total * self.schema.rows // rows if trained else self._own_guess(question, guess)
+            scaled = total * self.schema.rows // rows if trained else self._own_guess(query, guess)
             procedure = self._procedure(known[place], own_guess=not trained, guess=scaled, seen=seen)
             estimate = scaled if trained else -1
-            only_models = not (self.silent or question.by_position)
+            only_models = not (self.silent or query.by_position)
             if trained and only_models and self.mechanism.traits.needs_guess:
-                scaled = learned(scaled, question, surprises, self.mechanism.steps)
-                if question.row_value is None:
-                    procedure = self._scattered(procedure, question, scaled, surprises)
-            described = self._described(question, procedure, estimate) if has_level else None
+                scaled = learned(scaled, query, surprises, self.mechanism.steps)
+                if query.row_value is None:
+                    procedure = self._scattered(procedure, query, scaled, surprises)
+            described = self._described(query, procedure, estimate) if has_level else None
             prepared.append(
-                Prepared(question, scaled, trained, procedure=procedure, estimate=estimate, described=described)
+                Prepared(query, scaled, trained, procedure=procedure, estimate=estimate, described=described)
             )
         return prepared
 
     def ratio(self, bound: BoundQuery, guess: float | None, tolerance: float | None) -> Prepared:
-        """A ratio with its guess, for a mechanism and training rows that make it one question.
+        """A ratio with its guess, for a mechanism and training rows that make it one query.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
@@ -148,7 +148,7 @@ class IntervalPlanner:
         """A statistic of all rows with its guess.
 
         Args:
-            bound: The question.
+            bound: The query.
             guess: The analyst's own.
             known: Its value on the training rows as a share of its range; None where unknown.
             procedure: How its interval is made.
@@ -168,7 +168,7 @@ class IntervalPlanner:
         If the tree has an entry of the query, told before it was declared or silent, the member is a new one.
         """
         member = replace(bound, description={**bound.description, "declared": True})
-        if self.families.asked_of_tree(bound.question, member.question):
+        if self.families.asked_of_tree(bound.query, member.query):
             bound = member
         procedure = self._procedure(known, own_guess=False, guess=estimate, seen=seen)
         assert procedure is not None
@@ -204,10 +204,10 @@ class IntervalPlanner:
         return procedure if worth >= procedure.training else replace(procedure, training=worth)
 
     def _procedure(self, bound: BoundQuery, *, own_guess: bool, guess: int, seen: Any = None) -> Procedure | None:
-        """The procedure of a question whose values of the training rows are known where they are needed.
+        """The procedure of a query whose values of the training rows are known where they are needed.
 
         Args:
-            bound: The question.
+            bound: The query.
             own_guess: Whether the guess is the analyst's own.
             guess: The guess in grid units; -1 where there is none.
             seen: What it needs of the training rows, if that is known already.
@@ -248,7 +248,7 @@ class IntervalPlanner:
             if (
                 self.mechanism.traits.needs_guess
                 and not self.silent
-                and not self.evaluator.before.answered(bound.question)
+                and not self.evaluator.before.answered(bound.query)
             ):
                 raise QueryRejected(
                     f"{self.mechanism.name} needs a prior estimate for this query, and none could be computed from the "
@@ -260,13 +260,13 @@ class IntervalPlanner:
         if not 0.0 <= mean <= 1.0:
             low, high = sorted((bound.at_zero, bound.at_one))
             raise QueryRejected(
-                f"the guess {brief(guess)} is outside the question's range; expected a number in [{low}, {high}]; "
+                f"the guess {brief(guess)} is outside the query's range; expected a number in [{low}, {high}]; "
                 "nothing was charged"
             )
         return round(mean * self.mechanism.steps)
 
     def requested(self, prepared: Prepared, tolerance: float) -> Prepared:
-        """The same question with a tolerance of its own, which makes it another question."""
+        """The same query with a tolerance of its own, which makes it another query."""
         bound = prepared.bound
         width = abs(bound.at_one - bound.at_zero)
         if not 0.0 < as_float(tolerance) <= width:
@@ -322,7 +322,7 @@ def learned(
 
     Args:
         estimate: The training estimate in grid units of a sum over the sealed rows.
-        bound: The question.
+        bound: The query.
         surprises: Reads the latest surprises, newest first: public descriptions and answers.
         steps: Grid units of a sum that make a mean of 1.
     """
@@ -344,7 +344,7 @@ def worth_of_guesses(bound: BoundQuery, surprises: Surprises, *, rows: float, tr
     median distance of these guesses, and at most 2.5 times as far.
 
     Args:
-        bound: The question.
+        bound: The query.
         surprises: Reads the latest surprises, newest first: public descriptions and answers with their numbers.
         rows: Effective number of sealed rows.
         training: Effective number of training rows.

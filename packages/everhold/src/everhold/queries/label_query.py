@@ -67,7 +67,7 @@ class LabelQuery(RowwiseQuery):
     training: Any
 
     def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
-        """The question about the holdout's rows, its predictions in their order."""
+        """The query about the holdout's rows, its predictions in their order."""
         return compiler.checked(compiler.placed(self).bind(compiler.schema), part=part)
 
     @property
@@ -114,7 +114,7 @@ class LabelQuery(RowwiseQuery):
         value = self.in_engine(prediction_node(column), label_node(schema), schema)
         if value is None:
             raise QueryRejected(
-                f"this question reads predictions beside everhold, and those in {column.name!r} stay in a table of the "
+                f"this query reads predictions beside everhold, and those in {column.name!r} stay in a table of the "
                 "engine; expected accuracy, error, brier, precision, recall, or risk with a loss by name; or the "
                 "predictions themselves, as with predictions_in(path, row_id=...)"
             )
@@ -207,7 +207,7 @@ class LabelQuery(RowwiseQuery):
             lambda predictions: self._check(predictions, schema, what=what),
             everywhere=self._bounded,
         )
-        identity = content_digest(estimator) or secrets.token_hex(32)  # what cannot be told is a new question
+        identity = content_digest(estimator) or secrets.token_hex(32)  # what cannot be told is a new query
         return {"estimator": identity}, values, self._given_training(schema) or values, reads
 
     def outputs(self, features: Any) -> Any:

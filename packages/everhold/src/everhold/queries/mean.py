@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, overload
 from everhold.arguments import brief, is_text
 from everhold.errors import QueryRejected
 from everhold.queries.means import RowwiseQuery
-from everhold.queries.question import QuerySpec
+from everhold.queries.query import QuerySpec
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.values.expressions.tree import Node, Operation
@@ -33,7 +33,7 @@ def parsed(text: str, schema: Schema) -> Expression:
     expression = parse(text, schema.columns)
     if schema.row_id in expression.columns():
         raise QueryRejected(
-            f"the question reads {schema.row_id!r}, the column of row ids; expected a question about other columns: "
+            f"the query reads {schema.row_id!r}, the column of row ids; expected a query about other columns: "
             "ids are public and name these very rows, so that no answer to it is about others; nothing was charged"
         )
     return expression
@@ -59,11 +59,11 @@ class MeanQuery(RowwiseQuery):
     high: float | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
+        """See `Query.made`."""
         return QuerySpec("mean", self.text, {"low": self.low, "high": self.high})
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """The parsed question about these columns."""
+        """The parsed query about these columns."""
         expression = parsed(self.text, schema)
         low, high = self._range(expression)
         return bound_mean(RowValue(expression, low, high), shown=f"mean of {in_one_line(self.text)}")
@@ -93,7 +93,7 @@ def in_words(asked: MeanQuery) -> str:
 
 
 def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
-    """The question for the mean of an expression; the same for every way to have come by the expression."""
+    """The query for the mean of an expression; the same for every way to have come by the expression."""
     return BoundQuery(
         description={
             "kind": "mean",
@@ -184,10 +184,10 @@ def mean(
             row, each computed from its own row alone; for one that looks across rows nothing is promised.
         low: Numbers below count as this.
         high: Numbers above count as this.
-        given: Take the mean only over rows that meet this condition. One question of a holdout that confirms guesses
+        given: Take the mean only over rows that meet this condition. One query of a holdout that confirms guesses
             and has training rows, see `ratio`; else two.
         name: Of a function: functions of one name that are made of the same code and data, and give the same for public
-            rows, are one question. Without a name every new function is a new question. Files and settings that the
+            rows, are one query. Without a name every new function is a new query. Files and settings that the
             function reads while it runs are not looked at: take another name when they change.
 
     Examples:

@@ -1,6 +1,6 @@
-"""Questions that are means of row values, and how a batch of them is answered.
+"""Queries that are means of row values, and how a batch of them is answered.
 
-Most questions are of this kind: an average over the rows of something that is computed from each row alone. What is
+Most queries are of this kind: an average over the rows of something that is computed from each row alone. What is
 made of several of them (`everhold.queries.derived`, `everhold.queries.histogram`) is answered as such a batch.
 """
 
@@ -23,7 +23,7 @@ from everhold.mechanisms import GuessAndCheck, Source
 from everhold.mechanisms.base import Quote
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.procedures import how_made, rows_worth, what_narrows
-from everhold.queries.question import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying
 from everhold.queries.units import UNITS, MeanUnits
 from everhold.values.base import Joined, Kept
 
@@ -58,14 +58,14 @@ class RowwiseQuery(Query[Answer]):
 
     @abstractmethod
     def bind(self, schema: Schema) -> BoundQuery:
-        """The question about rows of this schema.
+        """The query about rows of this schema.
 
         Raises:
             QueryRejected: If it cannot be asked of such rows. Nothing is charged.
         """
 
     def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
-        """The question about the holdout's rows, tried on public ones where it is code.
+        """The query about the holdout's rows, tried on public ones where it is code.
 
         Args:
             compiler: Of the holdout.
@@ -79,7 +79,7 @@ class RowwiseQuery(Query[Answer]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> OneMean:
-        """The question with its guess."""
+        """The query with its guess."""
         return OneMean([compiler.mean(self, guess, tolerance)], compiler.schema, compiler.mechanism)
 
 
@@ -88,7 +88,7 @@ class Prepared:
     """A mean that is ready to be asked for.
 
     Attributes:
-        bound: The question about the holdout's rows.
+        bound: The query about the holdout's rows.
         guess: The public guess in grid units of a sum over the sealed rows; -1 where there is none.
         from_training: Whether the guess is the training estimate.
         tolerance: Half-width requested, in the units of a mean over [0, 1]; nan for the planned one.
@@ -138,8 +138,8 @@ class Means(QueryPlan[Result]):
         schema: What is known of the rows.
         mechanism: The mechanism that answers.
         silent: Whether nothing is told before the study is unsealed.
-        keeping: For so many silent questions there has to be room afterwards.
-        full_release: Whether everything is told, by labels for which later questions pay.
+        keeping: For so many silent queries there has to be room afterwards.
+        full_release: Whether everything is told, by labels for which later queries pay.
     """
 
     prepared: Sequence[Prepared]
@@ -165,7 +165,7 @@ class Means(QueryPlan[Result]):
                 **mean.bound.facts,
                 **read_as,
             }
-            lines.append(EntryDraft(mean.bound.question, marked(described, by_position=mean.bound.by_position)))
+            lines.append(EntryDraft(mean.bound.query, marked(described, by_position=mean.bound.by_position)))
         return lines
 
     @property
@@ -286,7 +286,7 @@ class Means(QueryPlan[Result]):
         bound = mean.bound
         about = about_of(self.schema, by_position=bound.by_position)
         if entry is None:
-            return self.refusal(bound.question, result, about=about, shown=bound.shown)
+            return self.refusal(bound.query, result, about=about, shown=bound.shown)
         kept = entry.answer
         step = self.mechanism.row_step
         reading = MeanUnits.of(bound)
@@ -302,16 +302,16 @@ class Means(QueryPlan[Result]):
         if (rows := kept.get("rows")) is not None:
             made = f"{made} It is about rows {rows[0]:,} to {rows[1]:,}, in the order of arrival.".strip()
         return Answer(
-            value, low, high, kept["source"], entry.charged, result.remaining, bound.question,
+            value, low, high, kept["source"], entry.charged, result.remaining, bound.query,
             entry.repeated, statement, self.mechanism.confidence, self.mechanism.traits.adaptive,
             made, result.analyst, about, bound.shown,
             sealed, sealed_low, sealed_high, narrower,
         )  # fmt: skip
 
-    def refusal(self, question: str, result: ExecutionResult, *, about: str | None, shown: str = "") -> Answer:
+    def refusal(self, query: str, result: ExecutionResult, *, about: str | None, shown: str = "") -> Answer:
         """The answer to what was refused, of which the ledger knows nothing."""
         return Answer(
-            None, None, None, "refused", 0, result.remaining, question, False, result.statement,
+            None, None, None, "refused", 0, result.remaining, query, False, result.statement,
             self.mechanism.confidence, self.mechanism.traits.adaptive, rows_worth(self.mechanism), result.analyst,
             about, shown,
         )  # fmt: skip
@@ -331,7 +331,7 @@ class OneMean(Means[Answer]):
         bound, before, width = mean.bound, entry is not None, abs(mean.bound.at_one - mean.bound.at_zero)
         price = self.price(mean, state) if entry is None else _as_stored(entry)
         return QuotedPrice(
-            question=bound.question,
+            query=bound.query,
             radius=None if price.radius is None else price.radius * width,
             radius_if_charged=None if price.radius_if_charged is None else price.radius_if_charged * width,
             charged_if_confirmed=0 if before or self.silent else price.charged_if_confirmed,
@@ -346,7 +346,7 @@ class OneMean(Means[Answer]):
 
 @dataclass(frozen=True)
 class Batch(Means["list[Answer]"]):
-    """Questions that do not depend on each other's answers."""
+    """Queries that do not depend on each other's answers."""
 
     def parts(self) -> list[tuple[Batch, list[int]]]:
         """Members of declared families and all others apart, each with their places; empty parts are left out."""
@@ -360,7 +360,7 @@ class Batch(Means["list[Answer]"]):
         return self.answers(result)
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Not offered: the questions are quoted one by one."""
+        """Not offered: the queries are quoted one by one."""
         raise NotImplementedError
 
 

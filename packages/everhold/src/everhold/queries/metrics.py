@@ -12,7 +12,7 @@ from everhold.errors import QueryRejected
 from everhold.queries.label_query import LabelQuery, subject_of
 from everhold.queries.mean import in_one_line
 from everhold.queries.predictions import check_classes, check_known
-from everhold.queries.question import QuerySpec
+from everhold.queries.query import QuerySpec
 from everhold.queries.rules import between, distance_of, rule_is_right, squared_distance
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import Expression, RowValue
@@ -48,7 +48,7 @@ class PredictionQuery(LabelQuery):
     complement: bool = False
 
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
+        """See `Query.made`."""
         return QuerySpec(self.score, self.predictions, {"training": self.training})
 
     @property
@@ -63,7 +63,7 @@ class PredictionQuery(LabelQuery):
         return "error" if self.complement else self.metric.value
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """The question about the labels of this schema."""
+        """The query about the labels of this schema."""
         if schema.label is None:
             raise QueryRejected(
                 f"{self.metric.value} needs a label column and this holdout has none; expected one named at creation; "
@@ -153,7 +153,7 @@ def accuracy(predictions: Any, *, training: Any = None) -> PredictionQuery:
 
 
 def error(predictions: Any, *, training: Any = None) -> PredictionQuery:
-    """The share of rows whose label is missed: the same question as `accuracy`, answered the other way round.
+    """The share of rows whose label is missed: the same query as `accuracy`, answered the other way round.
 
     Args:
         predictions: As for `accuracy`.

@@ -1,6 +1,6 @@
 """Cross-validation of a model on open rows: the guess of its sealed score.
 
-Predictions out of fold are held against the labels by the question itself, so the guess means what the answer means. A
+Predictions out of fold are held against the labels by the query itself, so the guess means what the answer means. A
 model's own predictions of the rows that it was fitted on are too good: a guess that costs a surprise.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery, Schema
 
-ModelQuestion: TypeAlias = LabelQuery | ShareQuery | RankingQuery | ScoreQuery
+ModelQuery: TypeAlias = LabelQuery | ShareQuery | RankingQuery | ScoreQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,35 +43,35 @@ class Judge:
 
     Attributes:
         metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``, or a
-            function from a model to a question about its predictions, such as
+            function from a model to a query about its predictions, such as
             ``functools.partial(eh.risk, loss="absolute", high=60)``.
     """
 
     metric: str | Callable[[Any], Any]
     schema: Schema
 
-    def question(self, model: Any, training: Any = None) -> Any:
-        """The question about a model.
+    def query(self, model: Any, training: Any = None) -> Any:
+        """The query about a model.
 
         Args:
             model: A fitted estimator.
             training: Shape (training rows,): what models that did not see a row said of it; None for the model's own.
 
         Raises:
-            QueryRejected: If the metric makes no question about predictions. Nothing is charged.
+            QueryRejected: If the metric makes no query about predictions. Nothing is charged.
         """
         make = scored(self.metric) if isinstance(self.metric, str) else self.metric
         made = make(model) if callable(make) else None
-        if not isinstance(made, ModelQuestion):
+        if not isinstance(made, ModelQuery):
             raise QueryRejected(
                 f"the metric is {brief(self.metric)}; expected one of {', '.join(score_names())}, or a function from a "
-                "model to a question about its predictions, such as partial(eh.risk, loss='absolute', high=60)"
+                "model to a query about its predictions, such as partial(eh.risk, loss='absolute', high=60)"
             )
         return made if training is None else _through(made, lambda query: _changed(query, training=training))
 
     def outputs(self, model: Any, features: Any) -> NDArray[Any]:
         """Outputs of a model that the metric compares with labels."""
-        query = _label_query(self.question(model))
+        query = _label_query(self.query(model))
         if isinstance(query, ScoredRows):
             query = replace(query, classes=self.schema.label_classes)
         return np.asarray(query.outputs(features))
@@ -83,7 +83,7 @@ class Judge:
             outputs: Shape (rows,), as `outputs` gives them.
             labels: Shape (rows,).
         """
-        asked, table = self.question(outputs), {self.schema.label or "": np.asarray(labels)}
+        asked, table = self.query(outputs), {self.schema.label or "": np.asarray(labels)}
         if isinstance(asked, ScoreQuery):
             return asked.score(outputs, labels, self.schema)
         schema = replace(self.schema, rows=len(outputs), training_rows=0)
@@ -105,7 +105,7 @@ class Judge:
     def greater_is_better(self) -> bool:
         """True if a higher value is a better one."""
         nothing = np.zeros(0, dtype="U1" if self.schema.label_kind == "string" else np.float64)
-        if isinstance(asked := self.question(nothing), ScoreQuery):
+        if isinstance(asked := self.query(nothing), ScoreQuery):
             asked.check_labels(self.schema)
             return asked.kind.greater
         if isinstance(asked, ShareQuery | RankingQuery):
@@ -210,8 +210,8 @@ def _in_order(told: Sequence[tuple[NDArray[np.intp], NDArray[Any]]], rows: int) 
     return ordered
 
 
-def _through(asked: ModelQuestion, change: Callable[[LabelQuery], LabelQuery]) -> ModelQuestion:
-    """The same question with its predictions changed."""
+def _through(asked: ModelQuery, change: Callable[[LabelQuery], LabelQuery]) -> ModelQuery:
+    """The same query with its predictions changed."""
     if isinstance(asked, LabelQuery):
         return change(asked)
     if isinstance(asked, RankingQuery):
@@ -231,7 +231,7 @@ def _parts(asked: ShareQuery) -> tuple[LabelQuery, LabelQuery]:
     return asked.part, asked.whole
 
 
-def _label_query(asked: ModelQuestion) -> LabelQuery:
+def _label_query(asked: ModelQuery) -> LabelQuery:
     if isinstance(asked, ShareQuery):
         return _parts(asked)[0]
     if isinstance(asked, ScoreQuery):
@@ -275,7 +275,7 @@ def open_rows(compiler: QueryCompiler, features: Sequence[str] | None = None) ->
 def cross_validated(
     compiler: QueryCompiler, estimator: Any, metric: Any, *, cv: Any, features: Sequence[str] | None
 ) -> tuple[Any, float | None]:
-    """The question about an estimator that is fitted to the training rows, and a guess where it brings none itself.
+    """The query about an estimator that is fitted to the training rows, and a guess where it brings none itself.
 
     Args:
         compiler: What is known of the holdout.
@@ -288,12 +288,12 @@ def cross_validated(
     from sklearn.base import is_classifier
 
     judge = Judge(metric, compiler.schema)
-    judge.question(estimator)
+    judge.query(estimator)
     rows, labels = open_rows(compiler, features)
     groups = groups_of(compiler)
     splits = splits_of(cv, rows, labels, groups=groups, classifier=is_classifier(estimator))
     found = cross_validate(estimator, judge, rows, labels, splits)
-    return judge.question(found.model, found.outputs), None if found.outputs is not None else found.score
+    return judge.query(found.model, found.outputs), None if found.outputs is not None else found.score
 
 
 def groups_of(compiler: QueryCompiler) -> NDArray[Any] | None:

@@ -20,7 +20,7 @@ import numpy as np
 from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, estimate_between
 from everhold.queries.mean import MeanQuery, bound_mean, in_one_line
 from everhold.queries.means import RowwiseQuery
-from everhold.queries.question import QuerySpec
+from everhold.queries.query import QuerySpec
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES
@@ -47,7 +47,7 @@ class ExpressionMean(RowwiseQuery):
     shown: str
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """The question, the same as that of any text with this meaning."""
+        """The query, the same as that of any text with this meaning."""
         return bound_mean(self.row_value, shown=self.shown)
 
 
@@ -89,7 +89,7 @@ class _Variable:
         return Node.of(Operation.CASE, Node.of(Operation.IS_NULL, self.root), Node.literal(-1.0), inside)
 
     def spread(self) -> tuple[ExpressionMean, ...]:
-        """The mean of ``u (1 - u)`` on [0, 1/4]; no question for a condition, where it is 0."""
+        """The mean of ``u (1 - u)`` on [0, 1/4]; no query for a condition, where it is 0."""
         if self.is_condition:
             return ()
         rest = Node.of(Operation.SUBTRACT, Node.literal(1.0), self.rescaled)
@@ -125,11 +125,11 @@ class Variance(DerivedQuery):
     of: MeanQuery
 
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
+        """See `Query.made`."""
         return QuerySpec("variance", self.of.text, {"low": self.of.low, "high": self.of.high})
 
     def bind(self, schema: Schema) -> BoundDerived:
-        """One question for a condition, two for a number."""
+        """One query for a condition, two for a number."""
         variable = _Variable.read(self.of, schema)
         area = _area(variable, variable)
         return BoundDerived(
@@ -181,7 +181,7 @@ class Covariance(OfTwo):
     name: ClassVar[str] = "covariance"
 
     def bind(self, schema: Schema) -> BoundDerived:
-        """Three questions: both means and the mean product."""
+        """Three queries: both means and the mean product."""
         x, y = (_Variable.read(mean, schema) for mean in (self.of, self.and_of))
         area = _area(x, y)
         return self._bound(x, y, lambda parts: _scaled(_covariance(*parts), area, least=-math.inf))
@@ -194,7 +194,7 @@ class Correlation(OfTwo):
     name: ClassVar[str] = "correlation"
 
     def bind(self, schema: Schema) -> BoundDerived:
-        """Three questions, and one more for each number among the two."""
+        """Three queries, and one more for each number among the two."""
         x, y = (_Variable.read(mean, schema) for mean in (self.of, self.and_of))
         spreads = (x.spread(), y.spread())
 
@@ -330,7 +330,7 @@ def covariance(
     other_low: float | None = None,
     other_high: float | None = None,
 ) -> Covariance:
-    """The covariance over the population of two conditions or numbers; three questions.
+    """The covariance over the population of two conditions or numbers; three queries.
 
     Args:
         text: As for `variance`.
@@ -352,7 +352,7 @@ def correlation(
     other_low: float | None = None,
     other_high: float | None = None,
 ) -> Correlation:
-    """Pearson's correlation over the population of two conditions or numbers; three to five questions.
+    """Pearson's correlation over the population of two conditions or numbers; three to five queries.
 
     It does not exist where one of the two never varies; then the interval says nothing.
 

@@ -1,4 +1,4 @@
-"""The difference of two models in a score of outcomes, such as F1: one question about the pairs of outcomes."""
+"""The difference of two models in a score of outcomes, such as F1: one query about the pairs of outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from everhold.queries.area import share_of_label
 from everhold.queries.conditions import among, condition, rows_that_meet, share_that_meets
 from everhold.queries.outcomes import OutcomeQuery
 from everhold.queries.procedures import check_confirms_statistics, check_independent
-from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
+from everhold.queries.query import Query, QueryPlan, QuerySpec, paying
 from everhold.queries.score_query import ScoreQuery
 from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery
@@ -51,7 +51,7 @@ class OutcomeDifference(Query["Answer"]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """One question with its guess.
+        """One query with its guess.
 
         Raises:
             QueryRejected: If nothing is promised. Nothing is charged.

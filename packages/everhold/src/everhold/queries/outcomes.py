@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.queries.question import QuerySpec
+from everhold.queries.query import QuerySpec
 from everhold.queries.rates import BinaryLabelQuery
 from everhold.queries.score_query import ScoreQuery
 from everhold.queries.scored_rows import ScoredRows
@@ -37,7 +37,7 @@ class OutcomeQuery(BinaryLabelQuery):
     training: Any = None
 
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
+        """See `Query.made`."""
         return QuerySpec(self.score, self.predictions, {"training": self.training})
 
     def by_name(self) -> ScoreQuery:

@@ -20,7 +20,7 @@ import numpy as np
 
 from everhold.errors import QueryRejected
 from everhold.queries.predictions import PredictionTable, listed
-from everhold.queries.question import Query
+from everhold.queries.query import Query
 from everhold.values.base import LocatedPredictions
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class PredictionsFile(Mapping[str, "PredictionColumn"]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PredictionColumn:
-    """One column of a file of predictions, as questions take predictions.
+    """One column of a file of predictions, as queries take predictions.
 
     Attributes:
         reading: Shared with the columns that are asked about together with it; None alone.
@@ -306,28 +306,28 @@ def read_together(queries: Sequence[Any], rows: RowStore | None, schema: Schema)
     return [_sharing(query, readings) for query in queries] if readings else list(queries)
 
 
-def _columns_of(question: Any) -> Iterator[tuple[str, PredictionColumn | LocatedPredictions]]:
-    for role, value in parts_of(question):
+def _columns_of(query: Any) -> Iterator[tuple[str, PredictionColumn | LocatedPredictions]]:
+    for role, value in parts_of(query):
         if isinstance(value, PredictionColumn | LocatedPredictions):
             yield role, value
         elif isinstance(value, Query):
             yield from _columns_of(value)
 
 
-def _sharing(question: Any, readings: Mapping[tuple[int, str], ColumnReading]) -> Any:
+def _sharing(query: Any, readings: Mapping[tuple[int, str], ColumnReading]) -> Any:
     changes: dict[str, Any] = {}
-    for role, value in parts_of(question):
+    for role, value in parts_of(query):
         if isinstance(value, PredictionColumn):
             changes[role] = replace(value, reading=readings.get((id(value.file), role)))
         elif isinstance(value, Query):
             changes[role] = _sharing(value, readings)
-    return replace(question, **changes) if changes else question
+    return replace(query, **changes) if changes else query
 
 
-def parts_of(question: Any) -> Iterator[tuple[str, Any]]:
-    """The arguments of a question, by name."""
-    if isinstance(question, Query) and is_dataclass(question):
-        yield from ((each.name, getattr(question, each.name)) for each in fields(question) if each.init)
+def parts_of(query: Any) -> Iterator[tuple[str, Any]]:
+    """The arguments of a query, by name."""
+    if isinstance(query, Query) and is_dataclass(query):
+        yield from ((each.name, getattr(query, each.name)) for each in fields(query) if each.init)
 
 
 def predictions_in(path: str | Path, *, row_id: str | None = None) -> PredictionsFile:

@@ -284,7 +284,7 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
 
 
 def check_known(schema: Schema) -> None:
-    """Refuse a question that compares predicted classes with labels whose classes are unknown.
+    """Refuse a query that compares predicted classes with labels whose classes are unknown.
 
     Raises:
         QueryRejected: If no class is known. Nothing is charged.

@@ -1,6 +1,6 @@
 """Choice of a query's interval procedure, from public facts alone (S8).
 
-| rows | question | procedure |
+| rows | query | procedure |
 | --- | --- | --- |
 | independent | every row value is 0 or 1 by type | exact binomial tails |
 | independent | two arrays of predictions, a metric by name | on the rows where they differ: signs, bets or ranges |
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.dependence import Groups, Independent
-from everhold.diagnosis.questions import DependenceMonitor, dependence_monitor, warn_of_questions
+from everhold.diagnosis.queries import DependenceMonitor, dependence_monitor, warn_of_queries
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Needs, Procedure
     from everhold.mechanisms import Mechanism
-    from everhold.queries.question import AskedBefore
+    from everhold.queries.query import AskedBefore
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
@@ -68,10 +68,10 @@ def procedure_for(
     bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, training: Any = None, own_guess: bool = False,
     guess: float | None = None,
 ) -> Procedure | None:  # fmt: skip
-    """The procedure of a question, or None if the mechanism rests on noise.
+    """The procedure of a query, or None if the mechanism rests on noise.
 
     Args:
-        bound: The question.
+        bound: The query.
         mechanism: The one that answers.
         schema: The rows.
         training: What it `needs_of` the training rows where that is more than a total.
@@ -102,7 +102,7 @@ def procedure_for(
 
 
 def takes_ratios(mechanism: Mechanism) -> bool:
-    """True if a ratio whose values on training rows are known is one question for it; else it is two means."""
+    """True if a ratio whose values on training rows are known is one query for it; else it is two means."""
     known = mechanism.dependence.binomial_tails or mechanism.dependence.group_column is not None
     return mechanism.traits.unsealable and known and not mechanism.parameters().get("slack")
 
@@ -113,7 +113,7 @@ def takes_spreads(bound: BoundQuery, mechanism: Mechanism) -> bool:
 
 
 def takes_statistics(mechanism: Mechanism) -> bool:
-    """True if a statistic of all rows is one question for it, without a price of its own."""
+    """True if a statistic of all rows is one query for it, without a price of its own."""
     return mechanism.traits.unsealable
 
 
@@ -187,7 +187,7 @@ def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -
 
     Args:
         procedure: The procedure.
-        bound: The question.
+        bound: The query.
         guess: Its public guess in units of a mean; negative where there is none.
         rows: Number of sealed rows.
     """
@@ -200,7 +200,7 @@ def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -
         said += " It is for the expected value of the statistic over sets of as many rows."
     if not isinstance(procedure, BoundedDifferences | GroupBetting | Hoeffding) or worth >= rows:
         return said
-    return f"{said} For this question your {rows:,} rows are worth {int(worth):,} independent ones."
+    return f"{said} For this query your {rows:,} rows are worth {int(worth):,} independent ones."
 
 
 def rows_worth(mechanism: Mechanism) -> str:
@@ -253,37 +253,37 @@ class TrainingEvaluator:
     before: AskedBefore
 
     def training_totals(self, bound: Sequence[BoundQuery], *, plan: int, bets: bool = False) -> dict[int, int]:
-        """Sums over the training rows in grid units, by the place of the question, of those that say something of them.
+        """Sums over the training rows in grid units, by the place of the query, of those that say something of them.
 
         Args:
-            bound: The questions.
-            plan: Number of questions for which a false alarm may be raised.
+            bound: The queries.
+            plan: Number of queries for which a false alarm may be raised.
             bets: Whether intervals are as narrow as values spread on the training rows.
 
         Warns:
             DependenceWarning: If the values of one are worth fewer rows than is promised.
         """
-        places = [place for place, question in enumerate(bound) if question.trained]
+        places = [place for place, query in enumerate(bound) if query.trained]
         if self.training is None or not places:
             return {}
         asked = [bound[place] for place in places]
-        measured = [bets and needs_of(question, self.mechanism, self.schema) != "total" for question in asked]
+        measured = [bets and needs_of(query, self.mechanism, self.schema) != "total" for query in asked]
         totals, seen = self._monitor.test(
             self.training, asked, unit=self.mechanism.unit, plan=plan, bets=measured, answered=self.before.remembered
         )
         if seen:  # the warning was given before the first answer
-            warn_of_questions([
+            warn_of_queries([
                 (asked[row].shown, finding) for row, finding in sorted(seen.items())
-                if not self.before.answered(asked[row].question)
+                if not self.before.answered(asked[row].query)
             ])  # fmt: skip
         return dict(zip(places, totals, strict=True))
 
     def test_spread(self, bound: BoundQuery, left: NDArray[np.float64]) -> None:
         """Warn where residuals of the training rows, shape (rows,), are worth less than is promised; once a query."""
-        if self.before.answered(bound.question):
+        if self.before.answered(bound.query):
             return
         if (found := self._monitor.worth(left, plan=self.mechanism.queries, bets=True)) is not None:
-            warn_of_questions([(bound.shown, found)])
+            warn_of_queries([(bound.shown, found)])
 
     @property
     def _monitor(self) -> DependenceMonitor:
@@ -293,7 +293,7 @@ class TrainingEvaluator:
         return dependence_monitor(self.training, self.mechanism, self.schema.label, self.schema.whole_groups)
 
     def counted(self, bound: Sequence[BoundQuery]) -> dict[int, tuple[int, int, Any]]:
-        """Of questions that an engine counts in all training rows, by place: these, a total, and what else is needed.
+        """Of queries that an engine counts in all training rows, by place: these, a total, and what else is needed.
 
         All come from one reading, and nothing is charged if it fails.
         """
@@ -308,14 +308,14 @@ class TrainingEvaluator:
         return {place: (whole.rows, int(totals[row, 0]), seen[row]) for row, place in enumerate(places)}
 
     def with_values(self, bound: BoundQuery) -> BoundQuery:
-        """The same question; where its procedure is made from them, with its values of the training rows."""
+        """The same query; where its procedure is made from them, with its values of the training rows."""
         if self.training is None or bound.training_values is not None or not self.holds_values(bound):
             return bound
         (values,) = self.training.grids(bound, unit=self.mechanism.unit)
         return replace(bound, training_values=values)
 
     def holds_values(self, bound: BoundQuery) -> bool:
-        """True if the question's values of all training rows are held in memory while it is prepared."""
+        """True if the query's values of all training rows are held in memory while it is prepared."""
         if bound.training_values is not None:
             return True
         if (

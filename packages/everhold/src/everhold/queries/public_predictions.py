@@ -123,7 +123,7 @@ def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, g
     residuals. Of anything else each row counts as 0 or 1.
 
     Args:
-        bound: The query, which is no yes-or-no question.
+        bound: The query, which is no yes-or-no query.
         schema: The rows.
         labels: Labels of the training rows, where they are numbers.
         guess: The analyst's own, in units of a mean.

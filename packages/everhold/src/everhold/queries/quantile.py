@@ -16,7 +16,7 @@ from everhold.mechanisms.forced_labels import steps_nats
 from everhold.queries.candidates import SealedValues, ends_of, evaluate_sealed
 from everhold.queries.mean import MeanQuery, in_one_line, parsed
 from everhold.queries.means import Prepared
-from everhold.queries.question import Query, QuerySpec, digest
+from everhold.queries.query import Query, QuerySpec, digest
 from everhold.queries.results import OneEntry, Paid, checks_guesses
 from everhold.values.expressions import ColumnKind
 

@@ -1,4 +1,4 @@
-"""True if a question can be asked, and what goes with it to the mechanism: a public guess, a requested tolerance."""
+"""True if a query can be asked, and what goes with it to the mechanism: a public guess, a requested tolerance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from everhold.queries.interval_planner import IntervalPlanner
 from everhold.queries.mean import MeanQuery
 from everhold.queries.means import Batch, Prepared, RowwiseQuery
 from everhold.queries.procedures import TrainingEvaluator
-from everhold.queries.question import AskedBefore, MemberLevels, Query, QueryPlan, never_declared
+from everhold.queries.query import AskedBefore, MemberLevels, Query, QueryPlan, never_declared
 from everhold.values.base import BoundQuery, Schema
 
 if TYPE_CHECKING:
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
 __all__ = ["NOT_UNSEALABLE", "QueryCompiler"]
 
 NOT_UNSEALABLE = (
-    "its questions have no interval of their own that could be told without the noise or the plan that the promise "
+    "its queries have no interval of their own that could be told without the noise or the plan that the promise "
     "rests on"
 )
 """Why a mechanism cannot be unsealed."""
 
-_AT_ONCE = 1_000  # questions that are prepared together
+_AT_ONCE = 1_000  # queries that are prepared together
 _VALUES_AT_ONCE = 32  # of them, where the values of all training rows are held in memory
 
 
 @dataclass(frozen=True)
 class QueryCompiler:
-    """Prepares questions for one holdout; looks at public facts and training rows only.
+    """Prepares queries for one holdout; looks at public facts and training rows only.
 
     Attributes:
         schema: What is known about the rows.
         mechanism: The mechanism that will answer.
         training: The training rows, if there are any.
         before: What is known of earlier queries.
-        silent: Whether nothing is told of the questions before the study is unsealed; then none needs a guess.
+        silent: Whether nothing is told of the queries before the study is unsealed; then none needs a guess.
         families: Levels that queries have by their description.
         sealed: The sealed rows, for predictions that stay beside them and their public ids alone.
         span: Place of the rows among all sealed rows, where rows arrived; None for all.
@@ -78,10 +78,10 @@ class QueryCompiler:
         return IntervalPlanner(self.schema, self.mechanism, evaluator, self.families, self.silent)
 
     def silently(self) -> QueryCompiler:
-        """The same for questions of which nothing is told before the study is unsealed.
+        """The same for queries of which nothing is told before the study is unsealed.
 
         Raises:
-            QueryRejected: If the mechanism takes no such questions. Nothing is charged.
+            QueryRejected: If the mechanism takes no such queries. Nothing is charged.
         """
         if not self.mechanism.traits.unsealable:
             raise QueryRejected(
@@ -92,16 +92,16 @@ class QueryCompiler:
         families = replace(self.families, level_of=never_declared, level_if_released=told)
         return replace(self, silent=True, families=families)
 
-    def compile(self, question: Query[Result] | str, guess: float | None, tolerance: float | None) -> QueryPlan[Result]:
-        """A question of any kind; a text is a `mean`.
+    def compile(self, query: Query[Result] | str, guess: float | None, tolerance: float | None) -> QueryPlan[Result]:
+        """A query of any kind; a text is a `mean`.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
         """
         _check_silence(self)
-        asked = MeanQuery(question) if isinstance(question, str) else question
+        asked = MeanQuery(query) if isinstance(query, str) else query
         if not isinstance(asked, Query):
-            raise _no_question(asked)
+            raise _no_query(asked)
         ready = asked.compile(self, guess=guess, tolerance=tolerance)
         return ready.silently() if self.silent else ready  # type: ignore[return-value]  # a text's is one, too
 
@@ -125,7 +125,7 @@ class QueryCompiler:
 
     def batch(
         self,
-        questions: Sequence[RowwiseQuery | str],
+        queries: Sequence[RowwiseQuery | str],
         guesses: Sequence[float | None] | None,
         *,
         full_release: bool = False,
@@ -142,20 +142,20 @@ class QueryCompiler:
                 "guess_and_check; nothing was charged"
             )
         return Batch(
-            self.prepare(questions, guesses), self.schema, self.mechanism, silent=self.silent, full_release=full_release
+            self.prepare(queries, guesses), self.schema, self.mechanism, silent=self.silent, full_release=full_release
         )
 
     def prepare(
         self, queries: Sequence[RowwiseQuery | str], guesses: Sequence[float | None] | None, *,
         tolerance: float | None = None, together: bool = False,
     ) -> list[Prepared]:  # fmt: skip
-        """Questions with their guesses.
+        """Queries with their guesses.
 
         Args:
-            queries: The questions.
+            queries: The queries.
             guesses: One guess or None for each of them.
             tolerance: Half-width requested, the same for all.
-            together: Whether they are the parts of one question, and not asked for themselves.
+            together: Whether they are the parts of one query, and not asked for themselves.
 
         Raises:
             QueryRejected: If one of them cannot be asked. Nothing is charged.
@@ -163,7 +163,7 @@ class QueryCompiler:
         Warns:
             DependenceWarning: If the values of one on the training rows are worth fewer rows than is promised.
         """
-        _check_listed("questions", queries)
+        _check_listed("queries", queries)
         if guesses is not None:
             _check_listed("guesses", guesses)
         given = [None] * len(queries) if guesses is None else guesses
@@ -174,7 +174,7 @@ class QueryCompiler:
         bound: list[BoundQuery] = []
         from everhold.queries.prediction_columns import read_together
 
-        with progress("reading questions", len(queries)) as line:
+        with progress("reading queries", len(queries)) as line:
             for query in read_together(queries, self.sealed, self.schema):
                 bound.append(self.parsed(query))
                 if not together:
@@ -183,7 +183,7 @@ class QueryCompiler:
         if together:
             check_estimand(bound, self.schema, self.mechanism)
         prepared: list[Prepared] = []
-        with progress("preparing questions", len(bound)) as line:
+        with progress("preparing queries", len(bound)) as line:
             while len(prepared) < len(bound):
                 ahead = bound[len(prepared) : len(prepared) + _AT_ONCE]
                 at_once = _AT_ONCE if not any(map(self.planner.evaluator.holds_values, ahead)) else _VALUES_AT_ONCE
@@ -196,7 +196,7 @@ class QueryCompiler:
         return prepared if tolerance is None else [self.planner.requested(each, tolerance) for each in prepared]
 
     def bind(self, query: RowwiseQuery | str) -> BoundQuery:
-        """The question about these rows, tried on public ones where it is code.
+        """The query about these rows, tried on public ones where it is code.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
@@ -206,10 +206,10 @@ class QueryCompiler:
         return bound
 
     def parsed(self, query: RowwiseQuery | str, *, part: bool = False) -> BoundQuery:
-        """The question about these rows, tried on public ones, without a look at what it is about.
+        """The query about these rows, tried on public ones, without a look at what it is about.
 
         Args:
-            query: The question.
+            query: The query.
             part: Whether it is a part of one that the mechanism takes, and need not be taken for itself.
 
         Raises:
@@ -218,14 +218,14 @@ class QueryCompiler:
         if isinstance(query, str):
             query = MeanQuery(query)
         if not isinstance(query, RowwiseQuery):
-            raise _no_question(query)
+            raise _no_query(query)
         return query.bound_to(self, part=part)
 
     def checked(self, bound: BoundQuery, *, part: bool) -> BoundQuery:
-        """The question, tried on public rows where it is code.
+        """The query, tried on public rows where it is code.
 
         Args:
-            bound: The question about these rows.
+            bound: The query about these rows.
             part: As in `parsed`.
 
         Raises:
@@ -242,7 +242,7 @@ class QueryCompiler:
         return bound
 
     def placed(self, query: AnyLabelQuery) -> AnyLabelQuery:
-        """The same question with tables and columns of predictions put in the order of the rows.
+        """The same query with tables and columns of predictions put in the order of the rows.
 
         Raises:
             QueryRejected: If their ids are not those of the rows. Nothing is charged.
@@ -291,7 +291,7 @@ def _check_silence(compiler: QueryCompiler) -> None:
     if compiler.mechanism.traits.only_silent and not compiler.silent:
         raise QueryRejected(
             f"nothing is told by {compiler.mechanism.name} before the study is unsealed; expected silent=True "
-            "(--silent), which only registers the question; nothing was charged"
+            "(--silent), which only registers the query; nothing was charged"
         )
 
 
@@ -310,10 +310,10 @@ def _placed(
     return predictions if span is None else span.cut(predictions)
 
 
-def _no_question(thing: object) -> QueryRejected:
+def _no_query(thing: object) -> QueryRejected:
     return QueryRejected(
-        f"{type(thing).__name__} is not a question; expected mean(...), accuracy(...), error(...), brier(...) or a "
-        "text expression, and what is made of several questions one at a time by ask; nothing was charged"
+        f"{type(thing).__name__} is not a query; expected mean(...), accuracy(...), error(...), brier(...) or a "
+        "text expression, and what is made of several queries one at a time by ask; nothing was charged"
     )
 
 
@@ -322,7 +322,7 @@ def _check_listed(what: str, values: object) -> None:
     listed = isinstance(values, Sequence) or (isinstance(values, np.ndarray) and values.ndim == 1)
     if isinstance(values, (str, bytes)) or not listed:
         raise QueryRejected(
-            f"the {what} are {brief(values)}; expected a list with one of them for each question; nothing was charged"
+            f"the {what} are {brief(values)}; expected a list with one of them for each query; nothing was charged"
         )
 
 

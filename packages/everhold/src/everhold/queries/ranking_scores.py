@@ -14,7 +14,7 @@ from everhold.errors import QueryRejected
 from everhold.queries.identity import behaviour_digest
 from everhold.queries.label_query import LabelQuery
 from everhold.queries.predictions import probabilities
-from everhold.queries.question import QuerySpec
+from everhold.queries.query import QuerySpec
 from everhold.queries.rates import f1_ratio
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_positive, check_range
 from everhold.queries.trials import observed
@@ -204,7 +204,7 @@ class RankingQuery(StatisticQuery):
     tolerance: float | None
 
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
+        """See `Query.made`."""
         given = {**self.numbers, "tolerance": self.tolerance, "training": self.pairs.training}
         return QuerySpec(self.pairs.kind, self.pairs.predictions, given)
 
@@ -258,7 +258,7 @@ def auc(
 ) -> RankingQuery:  # fmt: skip
     """The area under the ROC curve: how often a positive row is scored above a negative one.
 
-    Without counts it is the population's AUC, one question of a holdout of independent rows that confirms guesses. Of
+    Without counts it is the population's AUC, one query of a holdout of independent rows that confirms guesses. Of
     a model all sealed pairs of one law count; of scores in an array, labels are drawn anew on these rows
     (docs/theory/auc.md). The interval is about as narrow as the rarer class allows.
 
@@ -321,7 +321,7 @@ def f1(
 ) -> RankingQuery | ShareQuery:
     """The harmonic mean of precision and recall.
 
-    Without a floor it is the population's F1, ``sum tp / sum (tp + (fp + fn) / 2)``: one question of a holdout that
+    Without a floor it is the population's F1, ``sum tp / sum (tp + (fp + fn) / 2)``: one query of a holdout that
     confirms guesses, if the predictions for training rows are known, and two means of any other.
 
     With a floor under its denominator it is a statistic of all rows, which a privacy budget takes, too. Then the

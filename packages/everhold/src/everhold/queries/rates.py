@@ -13,7 +13,7 @@ from everhold.queries.label_query import LabelQuery, subject_of
 from everhold.queries.mean import MeanQuery, in_one_line
 from everhold.queries.predictions import check_classes
 from everhold.queries.procedures import takes_ratios
-from everhold.queries.question import QueryPlan, QuerySpec
+from everhold.queries.query import QueryPlan, QuerySpec
 from everhold.queries.rules import label_node, rule_node
 from everhold.queries.shares import ShareQuery, WithinQuery
 from everhold.values.base import BoundQuery, RowFunction, Schema
@@ -58,7 +58,7 @@ class BinaryLabelQuery(LabelQuery):
         """See `LabelQuery.in_engine`; there always is one."""
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """The question about the labels of this schema."""
+        """The query about the labels of this schema."""
         if schema.label_kind != "binary":
             raise QueryRejected(
                 "precision, recall and F1 are those of label 1, and need labels 0 and 1, which this holdout lacks. "
@@ -146,7 +146,7 @@ class CountQuery(BinaryLabelQuery):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredShare(ShareQuery):
-    """A share that is a score of predictions: one question also with a guess and no predictions for training rows.
+    """A share that is a score of predictions: one query also with a guess and no predictions for training rows.
 
     Attributes:
         score: Its name, as `everhold.metric` takes it.
@@ -163,7 +163,7 @@ class ScoredShare(ShareQuery):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """As any share; with a guess and no predictions for training rows it is one question, too."""
+        """As any share; with a guess and no predictions for training rows it is one query, too."""
         if guess is None or isinstance(self.predictions, str) or not takes_ratios(compiler.mechanism):
             return ShareQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
         if self.placed(compiler).as_one(compiler) is not None:
@@ -171,7 +171,7 @@ class ScoredShare(ShareQuery):
         return self.by_name().compile(compiler, guess=guess, tolerance=tolerance)
 
     def by_name(self) -> ScoreQuery:
-        """The same score as one question, whatever is known of the training rows."""
+        """The same score as one query, whatever is known of the training rows."""
         from everhold.queries.score_query import ScoreQuery
         from everhold.queries.scored_rows import ScoredRows
         from everhold.queries.scores import SCORES
@@ -180,7 +180,7 @@ class ScoredShare(ShareQuery):
         return ScoreQuery(kind, ScoredRows(kind.outputs, self.predictions, self.training), {}, self.where)
 
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
+        """See `Query.made`."""
         details = {"name": self.score, "training": self.training, "where": self.where}
         return QuerySpec("metric", self.predictions, details)
 
@@ -199,7 +199,7 @@ class RateQuery(ScoredShare):
         )  # fmt: skip
 
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
+        """See `Query.made`."""
         return QuerySpec(self.score, self.predictions, {"training": self.training})
 
 
@@ -217,7 +217,7 @@ def _share(
 def precision(predictions: Any, *, training: Any = None) -> ShareQuery:
     """The share of the rows predicted 1 whose label is 1.
 
-    One question of a holdout that confirms guesses, if the predictions for training rows are known; else two.
+    One query of a holdout that confirms guesses, if the predictions for training rows are known; else two.
 
     Args:
         predictions: Labels, 0 or 1: shape (rows,), or a table, an estimator or a rule, as for `accuracy`.
@@ -233,7 +233,7 @@ def precision(predictions: Any, *, training: Any = None) -> ShareQuery:
 def recall(predictions: Any, *, training: Any = None) -> ShareQuery:
     """The share of the rows with label 1 that are predicted 1.
 
-    One question of a holdout that confirms guesses, if the predictions for training rows are known; else two.
+    One query of a holdout that confirms guesses, if the predictions for training rows are known; else two.
 
     Args:
         predictions: As for `precision`.

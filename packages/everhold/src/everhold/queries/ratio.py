@@ -1,4 +1,4 @@
-"""A ratio of two means, one question where the mechanism takes it as one."""
+"""A ratio of two means, one query where the mechanism takes it as one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def ratio(numerator: RowwiseQuery | str, denominator: RowwiseQuery | str) -> Sha
 
     The numerator is understood within the denominator: it counts only in rows where the denominator holds. So the ratio
     is the mean of the numerator among those rows, in its own units. On a holdout that confirms guesses, and with
-    training rows, it is one question with at most one surprise; on one that rests on noise it is two means.
+    training rows, it is one query with at most one surprise; on one that rests on noise it is two means.
 
     Args:
         numerator: A condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`.

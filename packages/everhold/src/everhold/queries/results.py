@@ -14,7 +14,7 @@ from everhold.estimand import about_of, marked
 from everhold.ledger import EntryDraft, Outcome
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.labels import in_millionths
-from everhold.queries.question import MOST_SHOWN, ExecutionResult, Pricing, QueryPlan, digest
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, QueryPlan, digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,13 +33,13 @@ CHOSEN = "chosen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionResult(Display):
-    """Fields that the result of a question has beside its own findings.
+class QueryResult(Display):
+    """Fields that the result of a query has beside its own findings.
 
     Attributes:
-        charged: What it cost; 0 for a refusal and a repeated question.
+        charged: What it cost; 0 for a refusal and a repeated query.
         remaining: What is left of the budget, by name.
-        question: SHA-256 of the question.
+        query: SHA-256 of the query.
         repeated: Whether it had been answered before.
         confidence: Probability with which all statements of the holdout hold together.
         about: What it is about, where that is not the population: labels drawn anew on these very rows.
@@ -47,7 +47,7 @@ class QuestionResult(Display):
 
     charged: int
     remaining: Mapping[str, int]
-    question: str
+    query: str
     repeated: bool
     confidence: float
     about: str | None = None
@@ -58,8 +58,8 @@ class QuestionResult(Display):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paid(QuestionResult):
-    """Result that is charged in credits, with its finding in words; the fields are those of `QuestionResult`."""
+class Paid(QueryResult):
+    """Result that is charged in credits, with its finding in words; the fields are those of `QueryResult`."""
 
     @property
     def refused(self) -> bool:
@@ -67,9 +67,9 @@ class Paid(QuestionResult):
         return self._found() is None
 
     def payment(self) -> dict[str, Any]:
-        """``{"charged", "remaining", "question"}``, the last part of every `to_dict`; and ``"about"`` if it has one."""
+        """``{"charged", "remaining", "query"}``, the last part of every `to_dict`; and ``"about"`` if it has one."""
         about = {} if self.about is None else {"about": self.about}
-        return {"charged": self.charged, "remaining": dict(self.remaining), "question": self.question, **about}
+        return {"charged": self.charged, "remaining": dict(self.remaining), "query": self.query, **about}
 
     @abstractmethod
     def _found(self) -> str | None:
@@ -89,8 +89,8 @@ class Paid(QuestionResult):
         """In words: what holds for the population, and what would make it sharper."""
         if self._found() is None:
             return (
-                "The question was refused because what is left of the budget, or of the analyst's allotment, does not "
-                "pay for it. Nothing was charged. Ask something cheaper; quote says what a question costs."
+                "The query was refused because what is left of the budget, or of the analyst's allotment, does not "
+                "pay for it. Nothing was charged. Ask something cheaper; quote says what a query costs."
             )
         return (
             f"With probability {100.0 * self.confidence:.8g}%, and together with all other answers of this holdout, "
@@ -216,7 +216,7 @@ class OneEntry(QueryPlan[Result]):
             None if entry is None else entry.answer,
             charged=0 if entry is None else entry.charged,
             remaining=result.remaining,
-            question=self.asked[0].fingerprint,
+            query=self.asked[0].fingerprint,
             repeated=entry is not None and entry.repeated,
             confidence=self.mechanism.confidence,
             about=about_of(self.schema, by_position=self.by_position),

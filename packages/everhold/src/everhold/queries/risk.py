@@ -14,7 +14,7 @@ from everhold.errors import QueryRejected
 from everhold.queries.identity import behaviour_digest, content_digest
 from everhold.queries.label_query import LabelQuery, subject_of
 from everhold.queries.mean import in_one_line
-from everhold.queries.question import QuerySpec
+from everhold.queries.query import QuerySpec
 from everhold.queries.rules import between, finite, known_or, label_node, rule_node
 from everhold.values.base import BoundQuery, RowFunction, Schema, Table
 from everhold.values.expressions import Expression, RowValue
@@ -54,7 +54,7 @@ class RiskQuery(LabelQuery):
         low: Losses below count as this; nan and rows on which a function fails do, too.
         high: Losses above count as this; None for the largest possible one, where there is one.
         training: One prediction per training row, for the guess; by default the estimator's own.
-        name: Functions of one name that do the same are one loss. Without a name every new object is a new question.
+        name: Functions of one name that do the same are one loss. Without a name every new object is a new query.
     """
 
     loss: str | Loss
@@ -66,14 +66,14 @@ class RiskQuery(LabelQuery):
     _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
 
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
+        """See `Query.made`."""
         if not isinstance(self.loss, str):
             return LabelQuery.spec(self)
         given = {"loss": self.loss, "low": self.low, "high": self.high, "training": self.training}
         return QuerySpec("risk", self.predictions, given)
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """The question about the labels of this schema."""
+        """The query about the labels of this schema."""
         if schema.label is None or schema.label_kind == "string":
             raise QueryRejected(
                 "a risk needs a label column of numbers and this holdout has none; expected one named at creation with "

@@ -121,7 +121,7 @@ def _rule(text: str, schema: Schema) -> Node:
     if schema.label in expression.columns():
         raise _rejected(
             f"the rule {brief(text)} reads {schema.label!r}, the label that it has to say",
-            "expected a rule over other columns; a question about the label is asked, and not a model",
+            "expected a rule over other columns; a query about the label is asked, and not a model",
         )
     return expression.root
 

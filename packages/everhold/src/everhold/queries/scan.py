@@ -20,8 +20,8 @@ from everhold.guarantees.intervals.means import OfMeans
 from everhold.ledger import EntryDraft, Outcome
 from everhold.mechanisms.forced_labels import Around, set_nats
 from everhold.mechanisms.labels import in_millionths
-from everhold.queries.candidates import Compared, SealedValues, ends_of, listed, question_of, widest
-from everhold.queries.question import MOST_SHOWN, ExecutionResult, Query, QueryPlan, QuerySpec, digest
+from everhold.queries.candidates import Compared, SealedValues, ends_of, listed, query_of, widest
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Query, QueryPlan, QuerySpec, digest
 from everhold.queries.results import CHOSEN, Paid, checks_guesses, released_once
 from everhold.queries.units import UNITS, MeanUnits
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from everhold.mechanisms import State
     from everhold.mechanisms.guess_and_check import GuessAndCheck
     from everhold.queries.means import RowwiseQuery
+    from everhold.queries.query import Pricing
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.queries.question import Pricing
     from everhold.randomness import Noise
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
@@ -88,7 +88,7 @@ class FirstAbove(_Above):
     asked: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"index", "found", "asked", "threshold", "low", "high", "charged", "remaining", "question"}``."""
+        """``{"index", "found", "asked", "threshold", "low", "high", "charged", "remaining", "query"}``."""
         names = ("index", "found", "asked", "threshold", "low", "high")
         return {**{name: getattr(self, name) for name in names}, **self.payment()}
 
@@ -124,7 +124,7 @@ class AllAbove(_Above):
     of: int
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"indices", "asked", "of", "threshold", "low", "high", "charged", "remaining", "question"}``."""
+        """``{"indices", "asked", "of", "threshold", "low", "high", "charged", "remaining", "query"}``."""
         found = None if self.indices is None else list(self.indices)
         numbers = {"of": self.of, "threshold": self.threshold, "low": self.low, "high": self.high}
         return {"indices": found, "asked": list(self.asked), **numbers, **self.payment()}
@@ -159,7 +159,7 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
         return QuerySpec(kind, self._queries(), {"threshold": self.threshold})
 
     def _queries(self) -> list[RowwiseQuery]:
-        return [question_of(each, None) for each in listed(self.candidates, what="candidates", most=_MOST_QUERIES)]
+        return [query_of(each, None) for each in listed(self.candidates, what="candidates", most=_MOST_QUERIES)]
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
@@ -194,7 +194,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         return {
             "kind": "scan", "first": self.first, "threshold": self._at,
             "of": "row values" if self.compared.rises else "complements",
-            "candidates": digest([query.question for query in self.compared.bound]),
+            "candidates": digest([query.query for query in self.compared.bound]),
         }  # fmt: skip
 
     @property
@@ -308,7 +308,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         refused = len(entries) < len(result.entries)
         shared: dict[str, Any] = {
             "threshold": self.threshold, "charged": sum(entry.charged for entry in entries), "shown": self.shown,
-            "remaining": result.remaining, "question": digest(self._description),
+            "remaining": result.remaining, "query": digest(self._description),
             "confidence": self.mechanism.confidence,
             "repeated": not refused and all(entry.repeated for entry in entries),
             "about": about_of(self.schema, by_position=self.compared.by_position),

@@ -1,6 +1,6 @@
 """Candidates of gates that compare scores which are no means: outputs are kept for each row, and labels are read anew.
 
-The gain is that of the question that compares two models (`everhold.difference`), one-sided (docs/theory/gates.md).
+The gain is that of the query that compares two models (`everhold.difference`), one-sided (docs/theory/gates.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The difference of two models in a score that is the average of its parts: one question (Statement C1)."""
+"""The difference of two models in a score that is the average of its parts: one query (Statement C1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from everhold.guarantees.intervals.gain_difference import GAINS
 from everhold.queries.conditions import among, share_that_meets
 from everhold.queries.made_up_scores import likely_labels
 from everhold.queries.outcome_difference import OutcomeDifference
-from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
+from everhold.queries.query import Query, QueryPlan, QuerySpec, paying
 from everhold.queries.score_kinds import OfParts
 from everhold.queries.score_parts import Judged, Sized
 from everhold.queries.score_query import ScoreQuery, ScoreReader, largest_group, open_labels
@@ -56,7 +56,7 @@ class ScoreDifference(Query["Answer"]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """One question with its guess.
+        """One query with its guess.
 
         Raises:
             QueryRejected: If nothing is promised. Nothing is charged.

@@ -1,4 +1,4 @@
-"""One question about a score of predictions, compiled from public facts; the score of training rows is its guess."""
+"""One query about a score of predictions, compiled from public facts; the score of training rows is its guess."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from everhold.queries.area import check_split
 from everhold.queries.conditions import among, condition, rows_that_meet, share_that_meets
 from everhold.queries.made_up_scores import made_up
 from everhold.queries.procedures import check_confirms_statistics
-from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
+from everhold.queries.query import Query, QueryPlan, QuerySpec, paying
 from everhold.queries.score_kinds import ScoreKind
 from everhold.queries.score_means import LOG_CLIP
 from everhold.queries.score_parts import Judged, Setting, Sized
@@ -60,7 +60,7 @@ class ScoreQuery(Query["Answer"]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """One question with its guess.
+        """One query with its guess.
 
         Raises:
             QueryRejected: If nothing is promised. Nothing is charged.

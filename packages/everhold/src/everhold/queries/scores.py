@@ -1,4 +1,4 @@
-"""Scores by the names of scikit-learn, each one question of a holdout that checks guesses.
+"""Scores by the names of scikit-learn, each one query of a holdout that checks guesses.
 
 `SCORES` is the registry. A score is told with scikit-learn's sign: ``"neg_log_loss"`` is never positive. What cannot be
 promised is refused by name, with what comes nearest (`REFUSED`).
@@ -57,7 +57,7 @@ def score_names() -> tuple[str, ...]:
 
 
 def _plain() -> Mapping[str, Callable[..., Any]]:
-    """Scores that are questions of the library by themselves."""
+    """Scores that are queries of the library by themselves."""
     from everhold.queries.metrics import accuracy, brier, error
     from everhold.queries.ranking_scores import auc
     from everhold.queries.rates import f1_ratio, precision, recall
@@ -153,7 +153,7 @@ def metric_of(
 
 
 def scored(name: str) -> Callable[..., Any]:
-    """From a model, or predictions, to the question about it.
+    """From a model, or predictions, to the query about it.
 
     Raises:
         QueryRejected: If there is no such score. Nothing is charged.

@@ -1,6 +1,6 @@
 """Shares of what another sum contains: conditional means, precision, recall, F1, rates by arm.
 
-``sum E u / sum E v`` with ``0 <= u <= v <= 1`` in every row is one question where the mechanism holds a guess against
+``sum E u / sum E v`` with ``0 <= u <= v <= 1`` in every row is one query where the mechanism holds a guess against
 what a bet on the ratio leaves possible. Where it rests on noise, or nothing is known of the values on training rows, it
 is two means, whose intervals are divided.
 """
@@ -17,7 +17,7 @@ from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, ratio
 from everhold.queries.label_query import LabelQuery
 from everhold.queries.means import OneMean, RowwiseQuery
 from everhold.queries.procedures import takes_ratios
-from everhold.queries.question import QuerySpec
+from everhold.queries.query import QuerySpec
 from everhold.values.base import BoundQuery, Pair, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES
@@ -26,8 +26,8 @@ from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
     from everhold.answers import Answer
+    from everhold.queries.query import QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.queries.question import QueryPlan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,11 +46,11 @@ class WithinQuery(CombinedQuery):
 
     @property
     def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
-        """Both questions."""
+        """Both queries."""
         return self.part, self.whole
 
     def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
-        """One question."""
+        """One query."""
         second = _as_answered(second)
         return BoundQuery(
             description={"kind": "within", "of": [first.description, second.description]},
@@ -69,7 +69,7 @@ class ShareQuery(DerivedQuery):
         part: The numerator; its row values count as far as they lie within those of the denominator.
         nested: Whether the denominator may be other than yes or no, because the numerator is known to be no larger.
         name: What kind of parameter it is, with its article.
-        shown: The question as people read it; None for that of its parts.
+        shown: The query as people read it; None for that of its parts.
     """
 
     part: RowwiseQuery
@@ -81,7 +81,7 @@ class ShareQuery(DerivedQuery):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """One question where the mechanism takes it, and two means where not."""
+        """One query where the mechanism takes it, and two means where not."""
         asked = self.placed(compiler)
         if (bound := asked.as_one(compiler)) is not None:
             prepared = compiler.planner.ratio(bound, guess, tolerance)
@@ -89,11 +89,11 @@ class ShareQuery(DerivedQuery):
         return DerivedQuery.compile(asked, compiler, guess=guess, tolerance=tolerance)
 
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
+        """See `Query.made`."""
         return QuerySpec("ratio", self.part, {"denominator": self.whole})
 
     def placed(self, compiler: QueryCompiler) -> ShareQuery:
-        """The same question with tables of predictions put in the order of the rows.
+        """The same query with tables of predictions put in the order of the rows.
 
         Raises:
             QueryRejected: If it cannot be asked of these rows. Nothing is charged.
@@ -103,14 +103,14 @@ class ShareQuery(DerivedQuery):
         return asked
 
     def as_one(self, compiler: QueryCompiler) -> BoundQuery | None:
-        """The one question that the mechanism takes; None where it takes two means."""
+        """The one query that the mechanism takes; None where it takes two means."""
         if not (takes_ratios(compiler.mechanism) and compiler.schema.training_rows):
             return None
         bound = self.combined(compiler.parsed(self.part), compiler.parsed(self.whole))
         return bound if bound.trained else None
 
     def combined(self, part: BoundQuery, whole: BoundQuery) -> BoundQuery:
-        """The one question, of parts that are bound to the same rows.
+        """The one query, of parts that are bound to the same rows.
 
         Raises:
             QueryRejected: If the values of the denominator are other than yes or no. Nothing is charged.
@@ -145,7 +145,7 @@ class ShareQuery(DerivedQuery):
         """Refuse texts that cannot be meant as numerator and denominator."""
 
     def _joint(self, schema: Schema) -> RowwiseQuery:
-        """The numerator within the denominator, as one question."""
+        """The numerator within the denominator, as one query."""
         return self.part if self.nested else WithinQuery(self.part, self.whole)
 
     def _check(self, whole: BoundQuery) -> None:
@@ -187,7 +187,7 @@ def _complement(share: Estimate) -> Estimate:
 
 
 def _within(part: BoundQuery, whole: BoundQuery) -> BoundQuery:
-    """A condition together with the one that it is asked within: ``a`` and ``a and b`` given b are one question."""
+    """A condition together with the one that it is asked within: ``a`` and ``a and b`` given b are one query."""
     if part.row_value is None or whole.row_value is None or not (part.yes_no and whole.yes_no):
         return part
     root = Node.of(Operation.AND, part.row_value.expression.root, whole.row_value.expression.root)

@@ -26,7 +26,7 @@ from everhold.queries.means import Batch, OneMean, RowwiseQuery
 from everhold.queries.metrics import PredictionQuery
 from everhold.queries.models import Judge, cross_validated
 from everhold.queries.outcome_difference import OutcomeDifference
-from everhold.queries.question import Query, QueryPlan
+from everhold.queries.query import Query, QueryPlan
 from everhold.queries.ranking_scores import RankingQuery
 from everhold.queries.rates import RateQuery, ScoredShare
 from everhold.queries.risk import risk
@@ -97,13 +97,13 @@ def evaluation(
         features: Columns to fit on.
         sliced: Whether it is asked of slices, so that the guess needs one prediction for each training row.
     """
-    question, guess = cross_validated(compiler, estimator, metric_by(metric), cv=cv, features=features)
+    query, guess = cross_validated(compiler, estimator, metric_by(metric), cv=cv, features=features)
     if sliced and guess is not None:
         raise QueryRejected(
             "these folds do not leave out each training row once, so they make no guess for a slice or a comparison; "
             "expected a number of folds, or a splitter such as KFold"
         )
-    return question, guess
+    return query, guess
 
 
 def comparison(
@@ -125,15 +125,15 @@ def comparison(
     judge = Judge(metric_by(metric), compiler.schema)
     for each in both:
         if not isinstance(each, Query) and not (hasattr(each, "fit") and hasattr(each, "predict")):
-            each = judge.question(each)
-        _check_comparable(each if isinstance(each, Query) else judge.question(each))
+            each = judge.query(each)
+        _check_comparable(each if isinstance(each, Query) else judge.query(each))
         asked.append(each)
-    questions: list[Any] = [
+    queries: list[Any] = [
         each if isinstance(each, Query)
         else evaluation(compiler, each, metric, cv=cv, features=features, sliced=True)[0]
         for each in asked
     ]  # fmt: skip
-    found: DifferenceQuery | AreaDifference | OutcomeDifference | ScoreDifference = difference(*questions)
+    found: DifferenceQuery | AreaDifference | OutcomeDifference | ScoreDifference = difference(*queries)
     return found
 
 
@@ -151,46 +151,46 @@ def of_predictions(metric: Any, predictions: Any) -> Any:
     return made
 
 
-def in_slice(question: Any, where: str | None, *, guessed: bool = False) -> Any:
+def in_slice(query: Any, where: str | None, *, guessed: bool = False) -> Any:
     """The same query among the rows that meet a condition; the query itself without one.
 
     Args:
-        question: A metric, or a difference of two.
+        query: A metric, or a difference of two.
         where: The condition.
-        guessed: Whether the analyst has an own guess, so that a difference has to be one question without training
+        guessed: Whether the analyst has an own guess, so that a difference has to be one query without training
             predictions, too.
 
     Raises:
         QueryRejected: If it cannot be asked of some rows alone. Nothing is charged.
     """
     if where is None:
-        return question
+        return query
     check_where(where)
     rows = MeanQuery(where)
-    if guessed and isinstance(question, DifferenceQuery):
-        if not all(isinstance(each, PredictionQuery) for each in (question.first, question.second)):
+    if guessed and isinstance(query, DifferenceQuery):
+        if not all(isinstance(each, PredictionQuery) for each in (query.first, query.second)):
             raise QueryRejected(
                 "a comparison by this metric in a slice takes its guess from training rows; pass models, or "
                 "predictions with training=, and leave guess out, or compare by a score such as neg_mean_squared_error"
             )
-        return difference(in_slice(question.first, where), in_slice(question.second, where))
-    if isinstance(question, PredictionQuery):
+        return difference(in_slice(query.first, where), in_slice(query.second, where))
+    if isinstance(query, PredictionQuery):
         return ScoredShare(
-            question, rows, score=question.score, predictions=question.predictions, training=question.training,
+            query, rows, score=query.score, predictions=query.predictions, training=query.training,
             where=where,
         )  # fmt: skip
-    if isinstance(question, RowwiseQuery):
-        return ShareQuery(question, rows)
-    if isinstance(question, RateQuery | ScoreQuery | ScoreDifference):
-        return question.among(where)
-    if isinstance(question, OutcomeDifference):
-        return OutcomeDifference(in_slice(question.first, where), in_slice(question.second, where))
-    if isinstance(question, AreaQuery):
-        return replace(question, where=where if question.where is None else f"({question.where}) and ({where})")
-    if isinstance(question, ShareQuery):
-        part, whole = WithinQuery(question.part, rows), WithinQuery(question.whole, rows)
-        return ShareQuery(part, whole, nested=True, name=question.name)
-    raise QueryRejected(f"{_named(question)} is not asked of a slice; {_OF_SEVERAL}, or a score by its name")
+    if isinstance(query, RowwiseQuery):
+        return ShareQuery(query, rows)
+    if isinstance(query, RateQuery | ScoreQuery | ScoreDifference):
+        return query.among(where)
+    if isinstance(query, OutcomeDifference):
+        return OutcomeDifference(in_slice(query.first, where), in_slice(query.second, where))
+    if isinstance(query, AreaQuery):
+        return replace(query, where=where if query.where is None else f"({query.where}) and ({where})")
+    if isinstance(query, ShareQuery):
+        part, whole = WithinQuery(query.part, rows), WithinQuery(query.whole, rows)
+        return ShareQuery(part, whole, nested=True, name=query.name)
+    raise QueryRejected(f"{_named(query)} is not asked of a slice; {_OF_SEVERAL}, or a score by its name")
 
 
 def slices_of(compiler: QueryCompiler, by: Sequence[str]) -> list[tuple[tuple[Any, ...], str]]:
@@ -227,34 +227,34 @@ def slices_of(compiler: QueryCompiler, by: Sequence[str]) -> list[tuple[tuple[An
 
 
 def plans_of_slices(
-    compiler: QueryCompiler, questions: Mapping[str, Any], *, guess: float | None
+    compiler: QueryCompiler, queries: Mapping[str, Any], *, guess: float | None
 ) -> list[QueryPlan[Any]]:
     """Queries of slices, compiled before the first one is asked.
 
     Args:
         compiler: Of the holdout.
-        questions: By the condition of each slice.
+        queries: By the condition of each slice.
         guess: The analyst's own, for slices whose training rows make none.
     """
     plans = []
-    for where, question in questions.items():
+    for where, query in queries.items():
         try:
-            plan = compiler.compile(question, None, None)
+            plan = compiler.compile(query, None, None)
         except QueryRejected as fault:
             if guess is None:
                 raise QueryRejected(f"in the slice {brief(where)}: {fault.message}", **fault.data) from None
-            plan = compiler.compile(question, guess, None)
+            plan = compiler.compile(query, guess, None)
         plans.append(plan)
     return plans
 
 
-def as_one_step(compiler: QueryCompiler, questions: Sequence[Any], plans: Sequence[QueryPlan[Any]]) -> Batch | None:
+def as_one_step(compiler: QueryCompiler, queries: Sequence[Any], plans: Sequence[QueryPlan[Any]]) -> Batch | None:
     """Queries of slices as one step (S9); None for AUCs and scores of several parts, which are asked one by one.
 
     Raises:
         QueryRejected: If one of them is not one query here. Nothing is charged.
     """
-    if any(isinstance(question, AreaQuery | ScoreQuery) for question in questions):
+    if any(isinstance(query, AreaQuery | ScoreQuery) for query in queries):
         return None
     if not all(isinstance(plan, OneMean) for plan in plans):
         raise QueryRejected(
@@ -265,25 +265,25 @@ def as_one_step(compiler: QueryCompiler, questions: Sequence[Any], plans: Sequen
     return Batch(prepared, compiler.schema, compiler.mechanism, silent=compiler.silent)
 
 
-def _check_comparable(question: Any) -> None:
+def _check_comparable(query: Any) -> None:
     """Refuse what two models are not compared by."""
-    if isinstance(question, ScoreQuery):
-        if question.kind.name not in GAINS:
-            compared_by(question)
+    if isinstance(query, ScoreQuery):
+        if query.kind.name not in GAINS:
+            compared_by(query)
         return
-    if not isinstance(question, LabelQuery | AreaQuery | RateQuery):
+    if not isinstance(query, LabelQuery | AreaQuery | RateQuery):
         raise QueryRejected(
-            f"{_named(question)} is not compared row by row; {_OF_SEVERAL}, or precision, recall, f1, roc_auc"
+            f"{_named(query)} is not compared row by row; {_OF_SEVERAL}, or precision, recall, f1, roc_auc"
         )
 
 
-def _named(question: Any) -> str:
+def _named(query: Any) -> str:
     """The score as messages call it."""
-    if isinstance(question, RankingQuery):
+    if isinstance(query, RankingQuery):
         return "AUC with counts"
-    if not isinstance(question, RowwiseQuery | ShareQuery):
+    if not isinstance(query, RowwiseQuery | ShareQuery):
         return "a difference of such scores"
-    return "a ratio such as precision" if isinstance(question, ShareQuery) else type(question).__name__
+    return "a ratio such as precision" if isinstance(query, ShareQuery) else type(query).__name__
 
 
 def _is_missing(value: Any) -> bool:

@@ -1,7 +1,7 @@
 """Statistics of all rows on their way to an answer: bought from a privacy budget, or held against a guess.
 
 A budget pays for one draw of noise (S1 for low sensitivity). A mechanism that checks guesses answers them as any other
-question, with the interval of McDiarmid's inequality (S8). Either way what is promised is the expected value of the
+query, with the interval of McDiarmid's inequality (S8). Either way what is promised is the expected value of the
 statistic over sets of as many rows.
 """
 
@@ -24,7 +24,7 @@ from everhold.extensions import imported
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.means import OneMean, Prepared
 from everhold.queries.procedures import statistic_procedure, takes_statistics
-from everhold.queries.question import Query, paying
+from everhold.queries.query import Query, paying
 from everhold.values.base import BoundQuery
 from everhold.values.evaluation import UNIT
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from everhold.mechanisms import Mechanism, State
     from everhold.mechanisms.base import Quote
+    from everhold.queries.query import QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.queries.question import QueryPlan
     from everhold.sealing.table import StoredRows
 
 _MOST_STEPS = 2**62

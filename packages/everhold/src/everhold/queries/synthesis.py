@@ -22,7 +22,7 @@ from everhold.guarantees.intervals.betting import GroupBetting
 from everhold.guarantees.largest import largest_upper
 from everhold.mechanisms.forced_labels import RATIO, Around
 from everhold.queries.candidates import SealedValues, ends_of
-from everhold.queries.question import Query, QuerySpec, digest
+from everhold.queries.query import Query, QuerySpec, digest
 from everhold.queries.results import OneEntry, Paid, checks_guesses
 from everhold.queries.universe_checks import check_universe, check_universe_columns, plain_universe
 from everhold.values.query_family import QueryMatrix
@@ -77,7 +77,7 @@ class Synthesis(Paid):
     within: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"cells", "counts", "marks", "within", "charged", "remaining", "question"}``, without the weights."""
+        """``{"cells", "counts", "marks", "within", "charged", "remaining", "query"}``, without the weights."""
         table = self.table
         return {
             "cells": None if table is None else table.universe.cells,
@@ -119,7 +119,7 @@ class TableQuery(Query[Synthesis]):
 
     def spec(self) -> QuerySpec:
         """See `Query.spec`."""
-        return QuerySpec("synthesize", self.universe, {"questions": self.marginals})
+        return QuerySpec("synthesize", self.universe, {"queries": self.marginals})
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
@@ -326,7 +326,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
         return Synthesis(table=table, within=within, **paid)
 
 
-def synthesize(universe: Universe | Mapping[str, Any], questions: int = 2) -> Any:
+def synthesize(universe: Universe | Mapping[str, Any], queries: int = 2) -> Any:
     """A table of made-up rows whose shares are close to the population's, for all counts of a few columns at a time.
 
     It may be queried any number of times at no cost. It is one planned query, however many counts there are. It
@@ -336,7 +336,7 @@ def synthesize(universe: Universe | Mapping[str, Any], questions: int = 2) -> An
         universe: The cells, listed from public knowledge; its columns are columns of the holdout. Rows with other
             values are counted in the place that each column has for them. Plain data, as a JSON file holds them,
             describe them as well: ``{"columns": [{"name": "carrier", "values": ["AA", "UA"]}]}``.
-        questions: A number k, for all counts of k columns at a time.
+        queries: A number k, for all counts of k columns at a time.
 
     Examples:
         >>> synthesize({"columns": [{"name": "carrier", "values": ["AA", "UA"]}]}, 1).marginals
@@ -345,8 +345,8 @@ def synthesize(universe: Universe | Mapping[str, Any], questions: int = 2) -> An
     if isinstance(universe, Mapping):
         universe = universe_from(universe, called="the document")
     check_universe(universe)
-    _check_width(universe, questions)
-    return TableQuery(universe, questions)
+    _check_width(universe, queries)
+    return TableQuery(universe, queries)
 
 
 def _check_width(universe: Universe, width: object) -> None:

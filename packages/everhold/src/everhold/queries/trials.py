@@ -34,7 +34,7 @@ _MOST_COMPARED = 10_000  # training rows for which an estimator's predictions ar
 
 
 def tried(bound: BoundQuery, function: RowFunction, compiler: QueryCompiler) -> BoundQuery:
-    """A question that is code, tried on public rows; what it does there is part of its identity.
+    """A query that is code, tried on public rows; what it does there is part of its identity.
 
     Raises:
         QueryRejected: If it fails on public rows, or a row's value depends on other rows. Nothing is charged.

@@ -1,6 +1,6 @@
 """Reading of a mean of row values in [0, 1]: its units, and the meaning of the number.
 
-The ledger keeps a reading beside each question, so that its answer can be read when the query is not at hand.
+The ledger keeps a reading beside each query, so that its answer can be read when the query is not at hand.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TOLD, _SEALED, _BARE = ("value", "low", "high"), ("sealed", "sealed_low", "seal
 _VECTORS, _BINS = "gradient", "quantile"  # kinds that keep their units in their own description
 
 UNITS = "reads"
-"""Field of an entry's description, beside what identifies the question."""
+"""Field of an entry's description, beside what identifies the query."""
 
 GAIN_WIDTH = "width"
 """Field of a challenge's description: what a gain of 1 is worth in the units of the metric, where that is not 1."""
@@ -81,7 +81,7 @@ class MeanUnits:
 
     @classmethod
     def of(cls, bound: BoundQuery) -> MeanUnits:
-        """The reading of a question."""
+        """The reading of a query."""
         return cls(bound.at_zero, bound.at_one, measure_of(bound), bound.rounded_up)
 
     @classmethod

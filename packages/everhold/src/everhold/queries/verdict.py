@@ -9,17 +9,17 @@ from everhold.answers import estimand_in_words
 from everhold.display import at_least, left_in_words
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import PROMOTED, Gates
-from everhold.queries.results import QuestionResult
+from everhold.queries.results import QueryResult
 
 if TYPE_CHECKING:
     from typing import Self
 
     from everhold.ledger.gates import GateAccount
-    from everhold.queries.question import ExecutionResult
+    from everhold.queries.query import ExecutionResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict(QuestionResult):
+class Verdict(QueryResult):
     """Verdict of a gate on a challenge; 1 is charged for a promotion, and for a stop for futility.
 
     Confidence is that of all promotions together with all answers of the holdout. Where challenges are limited, the
@@ -30,7 +30,7 @@ class Verdict(QuestionResult):
         low: By more than this the challenger is better than the champion was, in the metric's units; None unless
             promoted.
         high: The most that there can be, the width of the metric's range; None unless promoted, and for R2.
-        champion: SHA-256 of the question about the champion after the challenge.
+        champion: SHA-256 of the query about the champion after the challenge.
         promotions: Promotions of the gate so far.
         challenges: Challenges that the gate has answered so far.
         statement: The statement that the promise rests on.
@@ -60,7 +60,7 @@ class Verdict(QuestionResult):
     def to_dict(self) -> dict[str, Any]:
         """``verdict`` in a word, ``"promoted"``, ``"kept"`` or ``"refused"``, and the attributes by name."""
         word = "refused" if self.refused else PROMOTED if self.promoted else "kept"
-        named = ("low", "high", "champion", "promotions", "challenges", "charged", "remaining", "question", "repeated")
+        named = ("low", "high", "champion", "promotions", "challenges", "charged", "remaining", "query", "repeated")
         about = {} if self.about is None else {"about": self.about}
         asking = {} if self.analyst is None else {"analyst": self.analyst}
         return {"verdict": word, "promoted": self.promoted, **{name: getattr(self, name) for name in named}, **about,
@@ -108,7 +108,7 @@ class Decision:
 
     Attributes:
         gate: The gate after the challenge.
-        question: SHA-256 of the challenge; of the candidate, where it is the champion itself.
+        query: SHA-256 of the challenge; of the candidate, where it is the champion itself.
         shown: The challenge as people read it.
         promoted: True if the challenger is the champion now.
         charged: Surprises that it cost.
@@ -117,7 +117,7 @@ class Decision:
     """
 
     gate: GateAccount
-    question: str
+    query: str
     shown: str
     promoted: bool
     charged: int = 0
@@ -125,19 +125,19 @@ class Decision:
     refused: bool = False
 
     @classmethod
-    def of_challenge(cls, gate: GateAccount, result: ExecutionResult, *, question: str, shown: str) -> Self:
+    def of_challenge(cls, gate: GateAccount, result: ExecutionResult, *, query: str, shown: str) -> Self:
         """The decision on a challenge that was asked; `gate` is as it was before."""
         (entry,) = result.entries
         if entry is None:
-            return cls(gate, question, shown, promoted=False, refused=True)
+            return cls(gate, query, shown, promoted=False, refused=True)
         now = Accounts.from_state(entry.state_after).of(Gates).by_name[gate.name]
         promoted = entry.answer["source"] == PROMOTED
-        return cls(now, question, shown, promoted, entry.charged, entry.repeated)
+        return cls(now, query, shown, promoted, entry.charged, entry.repeated)
 
     @classmethod
-    def of_champion(cls, gate: GateAccount, *, question: str, shown: str) -> Self:
+    def of_champion(cls, gate: GateAccount, *, query: str, shown: str) -> Self:
         """The decision that made the present champion; kept if it always was."""
-        return cls(gate, question, shown, promoted=bool(gate.before), repeated=True)
+        return cls(gate, query, shown, promoted=bool(gate.before), repeated=True)
 
     def verdict(
         self, result: ExecutionResult, *, confidence: float, margin: float, high: float | None, metric: str,
@@ -150,6 +150,6 @@ class Decision:
             promoted=promoted, low=margin if promoted else None, high=high if promoted else None,
             champion=gate.champion, promotions=gate.promotions, challenges=gate.challenges,
             remaining={**result.remaining, **own}, statement=result.statement, confidence=confidence, gate=gate.name,
-            margin=margin, metric=metric, charged=self.charged, question=self.question, repeated=self.repeated,
+            margin=margin, metric=metric, charged=self.charged, query=self.query, repeated=self.repeated,
             refused=self.refused, analyst=result.analyst, about=about, shown=self.shown,
         )  # fmt: skip

@@ -228,7 +228,7 @@ def _classes_of(
 
     They are those that were declared; otherwise those of the training labels, where these are so few that they are
     classes. Of the sealed labels nothing is told. Without either, labels that are numbers have no known class: they may
-    be measurements, and a question that needs classes is refused.
+    be measurements, and a query that needs classes is refused.
 
     Raises:
         HoldoutRejected: If labels are not among the declared classes, or labels are texts whose classes are unknown.

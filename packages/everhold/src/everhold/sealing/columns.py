@@ -1,7 +1,7 @@
 """Columns of an embedded file as NumPy arrays: read once, and kept while there is room.
 
 DuckDB reads the Parquet file, some rows at a time, and does nothing else. What is kept is limited for the whole
-process; where one question needs more than that, its columns are read again, in parts, for each question. The number
+process; where one query needs more than that, its columns are read again, in parts, for each query. The number
 of rows and of columns decides that, and for texts whether a column has more than `MOST_WORDS` different ones.
 """
 

@@ -167,7 +167,7 @@ class EvaluatedRows(ABC):
         plain = [place for place, need in enumerate(needs) if need == "total"]
         more = [place for place, need in enumerate(needs) if need != "total"]
         if parts != 1 and more:
-            raise ValueError(f"{len(more)} questions need more than totals of {parts} parts; expected totals alone")
+            raise ValueError(f"{len(more)} queries need more than totals of {parts} parts; expected totals alone")
         with self.reading():
             if plain:
                 totals[plain] = self.totals([queries[place] for place in plain], parts=parts, unit=unit)

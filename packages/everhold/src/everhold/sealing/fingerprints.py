@@ -37,7 +37,7 @@ def check_fingerprint(path: Path, expected: str, *, what: str) -> None:
     if fingerprint(path) != expected:
         raise IntegrityError(
             f"the sealed {what} rows are not the ones that were sealed: the fingerprint of {path.name} differs; "
-            "restore the original file; no question is answered until then"
+            "restore the original file; no query is answered until then"
         )
 
 

@@ -1,6 +1,6 @@
 """The champions of gates, kept in the holdout's private folder: what a challenger is compared with, row by row.
 
-A file is written before the transaction that names its champion is committed. It is named after the question about the
+A file is written before the transaction that names its champion is committed. It is named after the query about the
 champion and carries a keyed digest of what it holds, so changes are detected. Row values of sealed rows are
 as secret as the rows.
 """
@@ -29,7 +29,7 @@ class Champion:
     """A candidate as it is compared with others.
 
     Attributes:
-        digest: SHA-256 of the question about it.
+        digest: SHA-256 of the query about it.
         values: For each sealed row its row value in grid units, or what it predicts: shape (rows,) or (rows, classes).
             Secret.
         training: The same for the training rows; None where there is nothing to tell.

@@ -249,7 +249,7 @@ def check_size(*, rows: int | None, columns: int | None, most_rows: int, what: s
     """
     if columns is not None and columns > MOST_COLUMNS:
         raise HoldoutRejected(
-            f"the {what} table has {columns:,} columns; expected at most {MOST_COLUMNS:,}; keep those that questions "
+            f"the {what} table has {columns:,} columns; expected at most {MOST_COLUMNS:,}; keep those that queries "
             "need; nothing was created",
             columns=columns,
             most_columns=MOST_COLUMNS,

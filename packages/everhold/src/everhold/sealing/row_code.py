@@ -68,7 +68,7 @@ class CodeOnRows:
         return self.values(function, names, fault=query.at_fault)
 
     def _on_grid(self, values: NDArray[Any], query: BoundQuery, unit: int) -> NDArray[np.int64]:
-        """Values of code on the grid; of a yes-no question whatever is not 1 is 0."""
+        """Values of code on the grid; of a yes-no query whatever is not 1 is 0."""
         sealed = self.are_sealed
         grid = clip_to_grid(values, unit=unit, fault=query.at_fault) if sealed else to_grid(values, unit=unit)
         return grid // unit * unit if query.yes_no else grid

@@ -128,7 +128,9 @@ def divided(flat: Mapping[str, Any]) -> dict[str, Any]:
         place = kind.__name__.lower()
         if place in objects:
             if made.get(place) is not None:
-                raise TypeError(f"{', '.join(objects[place])} belongs to {place}=eh.{kind.__name__}(...). Put it there.")
+                raise TypeError(
+                    f"{', '.join(objects[place])} belongs to {place}=eh.{kind.__name__}(...). Put it there."
+                )
             made[place] = kind(**objects[place])
     return made
 

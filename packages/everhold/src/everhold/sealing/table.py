@@ -123,7 +123,7 @@ class StoredRows(EvaluatedRows):
             ValueError: If the rows are sealed.
         """
         if self._sealed:
-            raise ValueError("the rows are sealed; expected a question to the training rows")
+            raise ValueError("the rows are sealed; expected a query to the training rows")
         with self.reading():
             return tuple(grids_of(self, parts_of_ratio(query) or (query,), unit=unit))
 
@@ -135,7 +135,7 @@ class StoredRows(EvaluatedRows):
             ValueError: If the rows are sealed.
         """
         if self._sealed:
-            raise ValueError("the rows are sealed; expected questions to the training rows")
+            raise ValueError("the rows are sealed; expected queries to the training rows")
         for start in range(0, len(queries), self.at_once):
             with self.reading():
                 yield from grids_of(self, queries[start : start + self.at_once], unit=unit)

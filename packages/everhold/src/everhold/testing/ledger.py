@@ -76,7 +76,7 @@ class LedgerExtensionContract:
         acts = sum(source in self.extension.acts for _, source, _ in self.entries)
         accounts = self.after(len(self.entries))
         assert accounts.of(self.extension).entries == acts
-        assert accounts.questions_among(len(self.entries)) == len(self.entries) - acts
+        assert accounts.queries_among(len(self.entries)) == len(self.entries) - acts
 
     def test_an_act_is_never_charged(self) -> None:
         """An act that was charged is found."""

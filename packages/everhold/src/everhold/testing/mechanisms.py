@@ -44,7 +44,7 @@ class MechanismContract:
         raise NotImplementedError
 
     def evaluations(self, mechanism, means):
-        """Questions with the given sealed mean and error of the guess."""
+        """Queries with the given sealed mean and error of the guess."""
         totals, guesses = [], []
         for mean, error in means:
             guess = min(max(mean + error, 0.0), 1.0)
@@ -94,7 +94,7 @@ class MechanismContract:
                 assert all(math.isnan(number) for number in (value, low, high))
                 continue
             assert 0.0 <= low <= value <= high <= 1.0
-            if after.asked <= mechanism.queries and before.charged < mechanism.parameters().get("overfits", math.inf):
+            if after.asked <= mechanism.queries and before.charged < mechanism.parameters().get("surprises", math.inf):
                 assert max(value - low, high - value) <= radius + 1e-12
             assert after.asked == before.asked + 1
             assert charged == self.price * int(source == Source.HOLDOUT)
@@ -119,7 +119,7 @@ class MechanismContract:
             promised = quote.radius_if_charged if charged > quote.charged_if_confirmed else quote.radius
             assert max(value - low, high - value) <= promised + 1e-12
 
-    def test_questions_beyond_the_budget_are_refused_in_the_middle_of_a_batch(self):
+    def test_queries_beyond_the_budget_are_refused_in_the_middle_of_a_batch(self):
         mechanism = self.mechanism()
         if mechanism.parameters().get("endless"):
             pytest.skip("it goes on")

@@ -13,7 +13,7 @@ import everhold
 from everhold.asking.create_settings import settings_from
 from everhold.holdout import Holdout
 from everhold.queries import DETAILS, KINDS
-from everhold.queries.question import Query
+from everhold.queries.query import Query
 
 
 class QueryContract:

@@ -1,8 +1,8 @@
 """A query before it is answered: public facts only.
 
-Bound to the public `Schema` of a holdout, a question about rows is a `BoundQuery`, which carries either an expression
+Bound to the public `Schema` of a holdout, a query about rows is a `BoundQuery`, which carries either an expression
 that an engine evaluates or functions from a table to one value per row. Its identity is the SHA-256 of a public
-description and never depends on sealed rows: an identity that did would answer questions for free.
+description and never depends on sealed rows: an identity that did would answer queries for free.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Schema:
 
     @property
     def asked(self) -> dict[str, ColumnKind]:
-        """The columns that questions may read: all but the row ids, which name these very rows and no others."""
+        """The columns that queries may read: all but the row ids, which name these very rows and no others."""
         return {name: kind for name, kind in self.columns.items() if name != self.row_id}
 
     @property
@@ -159,11 +159,11 @@ class Schema:
 
 @dataclass(frozen=True)
 class BoundQuery:
-    """A question about rows of a known schema.
+    """A query about rows of a known schema.
 
     Attributes:
-        description: Public and canonical; two spellings of one question have the same.
-        shown: The question as people read it; no part of its identity.
+        description: Public and canonical; two spellings of one query have the same.
+        shown: The query as people read it; no part of its identity.
         at_zero: What a mean row value of 0 stands for, in the analyst's units.
         at_one: What a mean row value of 1 stands for; may be the smaller of the two.
         row_value: An expression for an engine to evaluate; None for functions.
@@ -174,7 +174,7 @@ class BoundQuery:
         by_position: Whether a row value depends on the row's place among the sealed rows: predictions as arrays.
         training_values: Row values of the training rows in grid units, where they are known already.
         yes_no: Whether every row value is 0 or 1 by type; what code gives a sealed row besides is rounded down.
-        pair: The two questions that it is made of row by row; it has no row values besides.
+        pair: The two queries that it is made of row by row; it has no row values besides.
         facts: What the ledger keeps beside the description; no part of its identity.
     """
 
@@ -195,7 +195,7 @@ class BoundQuery:
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """Columns that the question reads; None for all, or for what cannot be known."""
+        """Columns that the query reads; None for all, or for what cannot be known."""
         if self.pair is not None:
             first, second = self.pair.first.columns, self.pair.second.columns
             return None if first is None or second is None else tuple(sorted({*first, *second}))
@@ -214,7 +214,7 @@ class BoundQuery:
         return _rounded(self)[0]
 
     @cached_property
-    def question(self) -> str:
+    def query(self) -> str:
         """SHA-256 of the description, in hex."""
         text = json.dumps(self.description, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -265,7 +265,7 @@ class Apart:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two questions about the same rows that are one question, row by row.
+    """Two queries about the same rows that are one query, row by row.
 
     With row values a and b on the grid ``0, 1, ..., unit``, a difference has the row value ``(unit + a - b) / 2``,
     rounded down; what is within another has ``min(a, b)``, what is outside it ``min(a, unit - b)``; a ratio is

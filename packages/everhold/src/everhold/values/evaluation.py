@@ -48,13 +48,13 @@ def to_grid(values: ArrayLike, *, unit: int = UNIT) -> NDArray[np.int64]:
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise QueryRejected(
-            "the question's values are not real numbers; expected one number in [0, 1] per row; "
+            "the query's values are not real numbers; expected one number in [0, 1] per row; "
             "return a float or boolean array; nothing was charged"
         )
     real = array.astype(np.float64)
     if not bool(np.all((real >= 0.0) & (real <= 1.0))):  # also false for nan
         raise QueryRejected(
-            "the question has values that are nan or outside [0, 1]; expected one number in [0, 1] per row; "
+            "the query has values that are nan or outside [0, 1]; expected one number in [0, 1] per row; "
             "clip and rescale them; nothing was charged"
         )
     return clip_to_grid(real, unit=unit)

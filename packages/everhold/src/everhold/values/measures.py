@@ -1,6 +1,6 @@
 """Measure of a mean, for readers: accuracy of a model, a share of rows, an average, a loss.
 
-It is no part of a question's identity. The ledger keeps it beside the question, so that a number can be read later,
+It is no part of a query's identity. The ledger keeps it beside the query, so that a number can be read later,
 when the query is not at hand.
 """
 

@@ -41,10 +41,10 @@ def checked_histogram(histogram: ArrayLike, *, cells: int, rows: int | None = No
 
 
 class QueryFamily(ABC):
-    """A fixed number of questions about the cells of a universe; immutable, compared by identity.
+    """A fixed number of queries about the cells of a universe; immutable, compared by identity.
 
     Attributes:
-        count: Number of questions |Q|.
+        count: Number of queries |Q|.
         cells: Number of cells N.
     """
 
@@ -56,28 +56,28 @@ class QueryFamily(ABC):
 
     @abstractmethod
     def block(self, start: int, stop: int) -> NDArray[Any]:
-        """Questions ``start .. stop - 1`` on the grid, shape (stop - start, cells): boolean, or integers up to UNIT."""
+        """Queries ``start .. stop - 1`` on the grid, shape (stop - start, cells): boolean, or integers up to UNIT."""
 
     def vector(self, index: int) -> NDArray[np.float64]:
-        """Question `index` as numbers in [0, 1], shape (cells,)."""
+        """Query `index` as numbers in [0, 1], shape (cells,)."""
         return np.asarray(_unscaled(self.block(index, index + 1))[0])
 
     def fingerprint(self) -> str:
-        """SHA-256 of all values on the grid, in hex: the same for the same questions in the same order."""
+        """SHA-256 of all values on the grid, in hex: the same for the same queries in the same order."""
         found = hashlib.sha256(f"{self.count} x {self.cells}\n".encode())
         for block in self._blocks(0, self.count):
             found.update((block.astype("<i4") * (UNIT if block.dtype.kind == "b" else 1)).tobytes())
         return found.hexdigest()
 
     def totals(self, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Exact sums over the rows of a histogram in grid units, shape (questions,)."""
+        """Exact sums over the rows of a histogram in grid units, shape (queries,)."""
         counts = histogram.astype(np.float64)
         halves = int(histogram.sum()) > _EXACT_ROWS
         blocks = self._blocks(0, self.count)
         return np.concatenate([_exact_product(block, counts, halves=halves) for block in blocks])
 
     def means(self, weights: NDArray[np.float64], start: int = 0, stop: int | None = None) -> NDArray[np.float64]:
-        """Averages of questions ``start .. stop - 1`` under public weights that sum to 1, shape (stop - start,)."""
+        """Averages of queries ``start .. stop - 1`` under public weights that sum to 1, shape (stop - start,)."""
         blocks = self._blocks(start, self.count if stop is None else stop)
         means = np.concatenate([_product(_unscaled(block), weights) for block in blocks])
         return np.asarray(np.clip(means, 0.0, 1.0), dtype=np.float64)
@@ -88,13 +88,13 @@ class QueryFamily(ABC):
 
 
 class QueryMatrix(QueryFamily):
-    """Questions as a matrix; kept as truth values where all are 0 or 1, else as 32-bit integers.
+    """Queries as a matrix; kept as truth values where all are 0 or 1, else as 32-bit integers.
 
     Args:
-        values: Shape (questions, cells), boolean or numbers in [0, 1].
+        values: Shape (queries, cells), boolean or numbers in [0, 1].
 
     Raises:
-        ValueError: If the shape is another one or there is no question.
+        ValueError: If the shape is another one or there is no query.
         QueryRejected: If a value is not a number in [0, 1].
 
     Examples:
@@ -105,7 +105,7 @@ class QueryMatrix(QueryFamily):
     def __init__(self, values: ArrayLike) -> None:
         array = np.asarray(values)
         if array.ndim != 2 or 0 in array.shape:
-            raise ValueError(f"the questions have the shape {array.shape}; expected (questions, cells), none empty")
+            raise ValueError(f"the queries have the shape {array.shape}; expected (queries, cells), none empty")
         self._grid = _compact(array)
         self._grid.setflags(write=False)
         self.count, self.cells = array.shape

@@ -1,7 +1,7 @@
-"""All rows that can exist: a product of finite domains listed without a look at the sealed rows. And questions on them.
+"""All rows that can exist: a product of finite domains listed without a look at the sealed rows. And queries on them.
 
 Every column has a catch-all value for whatever is not listed. So no row is ever refused, which would tell something
-about it, and every row falls into exactly one cell. A question is a vector over the cells with values in [0, 1],
+about it, and every row falls into exactly one cell. A query is a vector over the cells with values in [0, 1],
 rounded down to the grid of ``UNIT`` steps (theory, section 6), so that sums over the sealed rows are exact integers.
 Doubles hold integers up to ``2**53`` exactly, in whatever order they are added; larger sums are split.
 """
@@ -258,8 +258,8 @@ class Universe:
             for column, codes in zip(self.columns, self._codes, strict=True)
         }
 
-    def vector(self, question: Callable[[dict[str, Value]], float]) -> NDArray[np.float64]:
-        """A question as a vector over the cells, shape (cells,): its value for the labels of each cell.
+    def vector(self, query: Callable[[dict[str, Value]], float]) -> NDArray[np.float64]:
+        """A query as a vector over the cells, shape (cells,): its value for the labels of each cell.
 
         Examples:
             >>> Universe((BinnedColumn("age", (0, 40, 120)),)).vector(lambda row: row["age"] == "[0, 40)")
@@ -267,11 +267,11 @@ class Universe:
         """
         names = [column.name for column in self.columns]
         rows = product(*(column.labels for column in self.columns))
-        values = (float(question(dict(zip(names, row, strict=True)))) for row in rows)
+        values = (float(query(dict(zip(names, row, strict=True)))) for row in rows)
         return np.fromiter(values, dtype=np.float64, count=self.cells)
 
     def marginals(self, width: int) -> QueryMatrix:
-        """All marginal counts of `width` columns at a time: one question for each combination of their values.
+        """All marginal counts of `width` columns at a time: one query for each combination of their values.
 
         Raises:
             ValueError: If `width` is not from 1 to the number of columns, or there are too many values to keep.
@@ -282,7 +282,7 @@ class Universe:
         """
         if not 1 <= width <= len(self.columns):
             raise ValueError(f"width is {width}; expected a number of columns from 1 to {len(self.columns)}")
-        if math.comb(len(self.columns), width) * self.cells > MOST_VALUES:  # each has one question at least
+        if math.comb(len(self.columns), width) * self.cells > MOST_VALUES:  # each has one query at least
             raise ValueError(
                 f"there are {math.comb(len(self.columns), width):,} marginals of {width} columns; expected fewer; use "
                 "fewer columns at a time"

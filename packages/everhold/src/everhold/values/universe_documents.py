@@ -15,7 +15,7 @@ __all__ = ["check_marginals", "universe_from"]
 
 _FORM = '{"columns": [{"name": "carrier", "values": ["AA", "UA"]}, {"name": "delay", "edges": [-60, 0, 60]}]}'
 _MOST_COLUMNS = 100
-_MOST_VALUES = 2**26  # of questions over all cells, one byte each
+_MOST_VALUES = 2**26  # of queries over all cells, one byte each
 
 
 def universe_from(written: Any, *, called: str) -> Universe:

@@ -39,7 +39,7 @@ class WeightedCells(Display):
             ValueError: If they are about another number of cells.
         """
         if queries.cells != self.universe.cells:
-            raise ValueError(f"the questions are about {queries.cells} cells; expected {self.universe.cells}")
+            raise ValueError(f"the queries are about {queries.cells} cells; expected {self.universe.cells}")
         return queries.means(self.weights)
 
     def sample(self, rows: int, seed: int) -> dict[str, list[Value]]:

@@ -57,7 +57,7 @@ def budget(tmp_path):
 
 @pytest.fixture
 def looks(monkeypatch):
-    """The questions for which the sealed rows were looked at."""
+    """The queries for which the sealed rows were looked at."""
     seen, totals, look = [], StoredRows.totals, StoredRows.evaluate
 
     def spied(self, bound, **wanted):
@@ -96,21 +96,21 @@ def everything(holdout):
 
 
 def wrong(cut):
-    """A question whose answer is 1, with the guess 0: always a surprise."""
+    """A query whose answer is 1, with the guess 0: always a surprise."""
     return f"delay > {cut} or delay <= {cut}"
 
 
 def test_an_analyst_spends_their_part_and_no_more(study):
-    part = study.allot("team-a", questions=2, charges=2)
-    assert (part.asked, part.questions, part.charged, part.charges) == (0, 2, 0, 2)
+    part = study.allot("team-a", queries=2, charges=2)
+    assert (part.asked, part.queries, part.charged, part.charges) == (0, 2, 0, 2)
     team = study.analyst("team-a")
-    assert team.remaining == {"questions": 2, "overfits": 2}
+    assert team.remaining == {"queries": 2, "surprises": 2}
     first = team.ask(wrong(0), guess=0.0)
-    assert (first.charged, first.analyst, first.remaining) == (1, "team-a", {"questions": 1, "overfits": 1})
+    assert (first.charged, first.analyst, first.remaining) == (1, "team-a", {"queries": 1, "surprises": 1})
     team.ask("delay > 1")
     before = everything(study)
     refused = team.ask("delay > 2")
-    assert (refused.source, refused.charged, refused.remaining["questions"]) == ("refused", 0, 0)
+    assert (refused.source, refused.charged, refused.remaining["queries"]) == ("refused", 0, 0)
     assert "allotment" in str(refused)
     assert "allotment" in refused.explain()
     with pytest.raises(BudgetExhausted, match="ask the steward"):
@@ -120,24 +120,24 @@ def test_an_analyst_spends_their_part_and_no_more(study):
     assert findings(study) == []
 
 
-def test_a_question_that_could_cost_more_than_is_left_is_refused(study):
-    study.allot("team-a", questions=9, charges=1)
+def test_a_query_that_could_cost_more_than_is_left_is_refused(study):
+    study.allot("team-a", queries=9, charges=1)
     team = study.analyst("team-a")
     assert team.ask("delay > 0").charged == 0
     assert team.ask(wrong(0), guess=0.0).charged == 1
     assert team.ask("delay > 1").source == "refused"  # its guess would hold, but who knows before
-    assert team.remaining == {"questions": 0, "overfits": 0}
+    assert team.remaining == {"queries": 0, "surprises": 0}
     assert team.quote("delay > 1").refused
     assert not study.quote("delay > 1").refused
 
 
 def test_answers_are_shared_for_nothing(study):
     for name in ("team-a", "team-b"):
-        study.allot(name, questions=1)
+        study.allot(name, queries=1)
     a, b = study.analyst("team-a"), study.analyst("team-b")
     given, again = a.ask("delay > 0"), b.ask("delay > 0")
     assert (again.value, again.repeated, again.charged) == (given.value, True, 0)
-    assert b.remaining["questions"] == 1
+    assert b.remaining["queries"] == 1
     assert b.ask("delay > 1").source == "training"
     assert a.ask("delay > 1").repeated
     assert [(row["analyst"], row["sequence"]) for row in study.transcript().rows] == [("team-a", 3), ("team-b", 4)]
@@ -146,7 +146,7 @@ def test_answers_are_shared_for_nothing(study):
 
 
 def test_a_batch_is_answered_in_order_as_far_as_it_is_surely_paid(study):
-    study.allot("team-a", questions=4, charges=2)
+    study.allot("team-a", queries=4, charges=2)
     team = study.analyst("team-a")
     texts = ["delay > 0", wrong(0), "delay > 0", "delay > 1", wrong(1), "delay > 2"]
     answers = team.ask_many(texts, guesses=[None, 0.0, None, None, 0.0, None])
@@ -160,25 +160,27 @@ def test_a_batch_is_answered_in_order_as_far_as_it_is_surely_paid(study):
 
 def test_a_batch_is_answered_like_single_queries_and_is_never_wider(tmp_path):
     """It is cut into steps that the allotment surely pays for, and in each of them no surprise is paid for."""
-    questions = [wrong(k) if k % 3 == 2 else f"delay > {k}" for k in range(14)]
+    queries = [wrong(k) if k % 3 == 2 else f"delay > {k}" for k in range(14)]
     guesses = [0.0 if k % 3 == 2 else None for k in range(14)]
     seen = []
     for name in ("batch", "loop"):
-        with create(tmp_path, name, mechanism=guess_and_check(overfits=8, tolerance=0.4), again=True) as holdout:
-            holdout.allot("a", questions=12, charges=3)
+        with create(
+            tmp_path, name, mechanism=guess_and_check(surprises=8, tolerance=0.4), allow_resealing=True
+        ) as holdout:
+            holdout.allot("a", queries=12, charges=3)
             team = holdout.analyst("a")
             if name == "batch":
-                answers = team.ask_many(questions, guesses=guesses)
+                answers = team.ask_many(queries, guesses=guesses)
             else:
-                answers = [team.ask(text, guess=guess) for text, guess in zip(questions, guesses, strict=True)]
+                answers = [team.ask(text, guess=guess) for text, guess in zip(queries, guesses, strict=True)]
             seen.append([(answer.value, answer.low, answer.source) for answer in answers])
     assert [(value, source) for value, _, source in seen[0]] == [(value, source) for value, _, source in seen[1]]
     assert all(low is None or low >= single for (_, low, _), (_, single, _) in zip(*seen, strict=True))
     assert [source for *_, source in seen[0]].count("refused") == 5
 
 
-def test_a_question_of_several_is_asked_as_a_whole_or_not_at_all(study, looks):
-    study.allot("team-a", questions=9, charges=1)
+def test_a_query_of_several_is_asked_as_a_whole_or_not_at_all(study, looks):
+    study.allot("team-a", queries=9, charges=1)
     team = study.analyst("team-a")
     spread = eh.variance("delay", low=-100, high=100)
     before = everything(study)
@@ -186,15 +188,15 @@ def test_a_question_of_several_is_asked_as_a_whole_or_not_at_all(study, looks):
     assert team.ask(spread).source == "refused"
     assert everything(study) == before
     assert looks == []
-    study.allot("team-a", questions=2, charges=2)
+    study.allot("team-a", queries=2, charges=2)
     assert not team.quote(spread).refused
     assert team.ask(spread).source == "training"
-    assert team.remaining["questions"] == 0
+    assert team.remaining["queries"] == 0
     assert team.quote(spread).answered_before
 
 
 def test_a_histogram_is_answered_as_far_as_the_allotment_goes(study):
-    study.allot("team-a", questions=2, charges=2)
+    study.allot("team-a", queries=2, charges=2)
     shares = study.analyst("team-a").ask(eh.histogram("carrier", ["AA", "UA", "DL"]))
     assert [answer.source for answer in shares.answers.values()].count("refused") == len(shares) - 2
     assert len(study.transcript()) == 2
@@ -204,9 +206,9 @@ def test_a_histogram_is_answered_as_far_as_the_allotment_goes(study):
 def test_limits_hold_with_every_mechanism_and_refusals_do_not_look(tmp_path, looks, name):
     tuned = answering()[name].tuned
     made = partial(guess_and_check, tolerance=0.24) if name == "guess_and_check" else lambda: tuned(**WISH)
-    mechanism = tuned(**WISH, overfits=5) if name == "thresholdout" else made()
+    mechanism = tuned(**WISH, surprises=5) if name == "thresholdout" else made()
     with create(tmp_path, mechanism=mechanism, allow_vacuous=True) as holdout:
-        part = holdout.allot("a", questions=2)
+        part = holdout.allot("a", queries=2)
         assert part.charges == 2 * (100 if name == "privacy_budget" else 1)
         team = holdout.analyst("a")
         answers = team.ask_many([eh.mean(f"delay > {cut} and late = 1") for cut in range(5)])
@@ -217,20 +219,20 @@ def test_limits_hold_with_every_mechanism_and_refusals_do_not_look(tmp_path, loo
         assert team.quote().refused
         assert team.ask("delay > 50 and late = 1").source == "refused"
         assert len(looks) == 2
-        assert team.remaining["questions"] == 0
-        assert holdout.remaining["questions"] > 0
+        assert team.remaining["queries"] == 0
+        assert holdout.remaining["queries"] > 0
         holdout.certificate().save(tmp_path / "c.html")
         assert verify_certificate(tmp_path / "c.html").findings == ()
         assert findings(holdout) == []
 
 
 def test_credits_limit_tolerances_choices_and_quantiles(budget, looks):
-    budget.allot("team-a", questions=10, charges=250)
+    budget.allot("team-a", queries=10, charges=250)
     team, options = budget.analyst("team-a"), [f"delay > {cut}" for cut in range(4)]
     assert team.ask(eh.private_choose(options, price=100)).charged == 100
     looked, before = len(looks), everything(budget)
     refused = team.ask(eh.private_choose(options, price=151))
-    assert (refused.charged, refused.index, refused.remaining) == (0, None, {"questions": 9, "credits": 150})
+    assert (refused.charged, refused.index, refused.remaining) == (0, None, {"queries": 9, "credits": 150})
     finest = 0.7 * budget.promise.radius
     assert team.quote("late = 1", tolerance=finest).refused
     assert team.ask("late = 1", tolerance=finest).source == "refused"
@@ -239,7 +241,7 @@ def test_credits_limit_tolerances_choices_and_quantiles(budget, looks):
     assert not budget.quote("late = 1", tolerance=finest).refused
     assert team.ask(eh.private_choose(options, price=100)).repeated
     assert team.ask(eh.private_quantile("delay", low=-100.0, high=100.0, price=150)).charged == 150
-    assert team.remaining == {"questions": 0, "credits": 0}
+    assert team.remaining == {"queries": 0, "credits": 0}
     assert budget.ask(eh.private_choose(options, price=151)).charged == 151
     with pytest.raises(BudgetExhausted, match="allotment"):
         team.ask(PrivateQuantileQuery("late", 0.5, 0.0, 1.0, 9, 7), strict=True)
@@ -249,7 +251,7 @@ def test_credits_limit_tolerances_choices_and_quantiles(budget, looks):
 def test_what_the_whole_cannot_pay_is_recorded_for_nobody(tmp_path):
     with create(tmp_path, mechanism="gaussian", queries=3) as holdout:
         with pytest.warns(EverholdWarning, match="first come, first served"):
-            holdout.allot("a", questions=9)
+            holdout.allot("a", queries=9)
         answers = holdout.analyst("a").ask_many([f"delay > {cut}" for cut in range(5)])
         assert [answer.source for answer in answers] == ["holdout"] * 3 + ["refused"] * 2
         assert holdout.ask("delay > 9").source == "refused"
@@ -258,26 +260,26 @@ def test_what_the_whole_cannot_pay_is_recorded_for_nobody(tmp_path):
 
 
 def test_limits_are_raised_and_lowered_but_not_below_what_is_spent(study):
-    study.allot("team-a", questions=1)
+    study.allot("team-a", queries=1)
     team = study.analyst("team-a")
     team.ask("delay > 0")
     assert team.ask("delay > 1").source == "refused"
-    study.allot("team-a", questions=2)
+    study.allot("team-a", queries=2)
     assert team.ask("delay > 1").source == "training"
     before = everything(study)
-    with pytest.raises(QueryRejected, match="spent 2 questions"):
-        study.allot("team-a", questions=1)
-    study.allot("team-a", questions=2)  # nothing new, so no act
+    with pytest.raises(QueryRejected, match="spent 2 queries"):
+        study.allot("team-a", queries=1)
+    study.allot("team-a", queries=2)  # nothing new, so no act
     assert everything(study) == before
-    study.allot("team-a", questions=2, charges=0)
-    assert [act["questions"] for act in study.allotments().acts] == [1, 2, 2]
+    study.allot("team-a", queries=2, charges=0)
+    assert [act["queries"] for act in study.allotments().acts] == [1, 2, 2]
     with Holdout.open(study._executor.store.database.path, "study") as again:
         assert again.analyst("team-a").ask("delay > 2").source == "refused"
-        assert again.status()["questions_asked"] == 2
+        assert again.status()["queries_asked"] == 2
 
 
 def test_a_purchase_that_costs_more_than_its_price_is_undone(budget, monkeypatch):
-    budget.allot("team-a", questions=5, charges=100)
+    budget.allot("team-a", queries=5, charges=100)
     monkeypatch.setattr(f"{PrivateChoice.__module__}.PrivateChoice.price", lambda *_: Price(1, 0.0))
     before = everything(budget)
     with pytest.raises(eh.EverholdError, match="more than the price that it named"):
@@ -286,18 +288,18 @@ def test_a_purchase_that_costs_more_than_its_price_is_undone(budget, monkeypatch
 
 
 def test_more_than_the_whole_may_be_promised_with_a_warning(study):
-    study.allot("team-a", questions=60, charges=2)
-    with pytest.warns(EverholdWarning, match="more questions than are left"):
-        study.allot("team-b", questions=1, charges=0)
-    assert study.allotments().not_allotted["questions"] == 0
-    assert study.allotments().not_allotted["overfits"] >= 1
+    study.allot("team-a", queries=60, charges=2)
+    with pytest.warns(EverholdWarning, match="more queries than are left"):
+        study.allot("team-b", queries=1, charges=0)
+    assert study.allotments().not_allotted["queries"] == 0
+    assert study.allotments().not_allotted["surprises"] >= 1
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_are_refused(study, name):
     before = everything(study)
     with pytest.raises(ValueError, match="cannot be used"):
-        study.allot(name, questions=1)
+        study.allot(name, queries=1)
     assert everything(study) == before
     with pytest.raises(QueryRejected):
         study.analyst(name)
@@ -305,23 +307,23 @@ def test_hostile_names_are_refused(study, name):
 
 @pytest.mark.parametrize("name", ["TEAM-A", "t\u0435am-a", "team-\u0430", "t\u0435\u0430m-\u0430"])
 def test_a_name_that_looks_like_another_is_refused(study, name):
-    study.allot("team-a", questions=1)
+    study.allot("team-a", queries=1)
     with pytest.raises(QueryRejected, match="looks like"):
-        study.allot(name, questions=1)
+        study.allot(name, queries=1)
 
 
 @pytest.mark.parametrize("limit", [-1, 1.5, True, "3", 10**16, float("nan")])
 def test_limits_are_whole_numbers(study, limit):
     with pytest.raises(ValueError, match="whole number"):
-        study.allot("team-a", questions=limit)
+        study.allot("team-a", queries=limit)
     with pytest.raises(ValueError, match="whole number"):
-        study.allot("team-a", questions=1, charges=limit)
+        study.allot("team-a", queries=1, charges=limit)
 
 
 def test_only_the_steward_allots_and_unknown_analysts_cannot_ask(study):
-    study.allot("team-a", questions=1)
+    study.allot("team-a", queries=1)
     with pytest.raises(QueryRejected, match="cannot allot"):
-        study.analyst("team-a").allot("team-a", questions=5)
+        study.analyst("team-a").allot("team-a", queries=5)
     with pytest.raises(QueryRejected, match="no allotment"):
         study.analyst("team-b")
     assert repr(study.analyst("team-a")).endswith("analyst='team-a')")
@@ -329,7 +331,7 @@ def test_only_the_steward_allots_and_unknown_analysts_cannot_ask(study):
 
 def test_markup_in_a_name_stays_text(study, tmp_path):
     name = "<img src=x onerror=alert(1)>"
-    study.allot(name, questions=1)
+    study.allot(name, queries=1)
     study.analyst(name).ask("delay > 0")
     certificate = study.certificate()
     for page in (study.allotments()._repr_html_(), study.transcript()._repr_html_(), certificate.to_html()):
@@ -339,24 +341,24 @@ def test_markup_in_a_name_stays_text(study, tmp_path):
     assert verify_certificate(tmp_path / "c.html").findings == ()
 
 
-def test_a_question_cannot_pass_for_another_analysts(study):
+def test_a_query_cannot_pass_for_another_analysts(study):
     class Spoof(RowwiseQuery):
         def bind(self, schema):
             bound = eh.mean("delay > 0").bind(schema)
             bound.description["analyst"] = "team-a"
             return bound
 
-    study.allot("team-a", questions=1)
+    study.allot("team-a", queries=1)
     study.ask(Spoof())
     assert study.allotments()["team-a"].asked == 0
     assert "analyst" not in study.transcript().rows[0]
     assert findings(study) == []
 
 
-def test_the_name_is_no_part_of_the_questions_identity(study, tmp_path):
-    study.allot("a", questions=1)
-    with create(tmp_path, "other", again=True) as other:
-        assert study.analyst("a").ask("delay > 0").question == other.ask("delay > 0").question
+def test_the_name_is_no_part_of_the_queries_identity(study, tmp_path):
+    study.allot("a", queries=1)
+    with create(tmp_path, "other", allow_resealing=True) as other:
+        assert study.analyst("a").ask("delay > 0").query == other.ask("delay > 0").query
 
 
 def altered(path, statement, *values):
@@ -369,7 +371,7 @@ def altered(path, statement, *values):
 
 
 def test_an_altered_allotment_is_found(study, tmp_path):
-    study.allot("team-a", questions=2)
+    study.allot("team-a", queries=2)
     study.analyst("team-a").ask("delay > 0")
     path, text = tmp_path / "study.db", canonical(study._executor.store.head(study._executor.record.id).state)
     raised = text.replace('["team-a",2,2,1,0]', '["team-a",9,9,1,0]')
@@ -384,12 +386,12 @@ def test_an_altered_allotment_is_found(study, tmp_path):
         study.status()
     altered(path, "UPDATE head SET state = ?", text)
     assert findings(study) == []
-    altered(path, "UPDATE entries SET description = replace(description, '\"questions\":2', '\"questions\":9')")
+    altered(path, "UPDATE entries SET description = replace(description, '\"queries\":2', '\"queries\":9')")
     assert any("hash" in what for what in findings(study, seal_key=None))
 
 
 def test_verify_finds_spending_beyond_an_allotment(study, monkeypatch):
-    study.allot("team-a", questions=1)
+    study.allot("team-a", queries=1)
     with monkeypatch.context() as patch:
         patch.setattr("everhold.ledger.allotments.Allotment.affords", lambda *_: 99)
         patch.setattr("everhold.asking.query_executor._charge", lambda *_, **__: None)  # no limit is checked
@@ -409,15 +411,15 @@ def test_ledgers_without_allotments_stay_as_they_were(study):
 
 
 def test_the_certificate_says_who_spent_what(study):
-    study.allot("team-a", questions=2, charges=1)
+    study.allot("team-a", queries=2, charges=1)
     study.analyst("team-a").ask(wrong(0), guess=0.0)
     study.ask("delay > 0")
     certificate = study.certificate()
     document = certificate.to_dict()
     assert document["account"]["asked"] == 2
-    part = {"analyst": "team-a", "asked": 1, "questions": 2, "charged": 1, "charges": 1}
+    part = {"analyst": "team-a", "asked": 1, "queries": 2, "charged": 1, "charges": 1}
     assert document["account"]["allotments"] == {"acts": 1, "analysts": [part]}
-    assert any("questions 1 of 2, charged 1 of 1" in str(row["value"]) for row in certificate.to_rows())
+    assert any("queries 1 of 2, charged 1 of 1" in str(row["value"]) for row in certificate.to_rows())
     for broken in ({"acts": 1}, {"acts": -1, "analysts": []}, {"acts": 1, "analysts": [{"analyst": 3}]}, 7):
         document["account"]["allotments"] = broken
         assert list(misshapen(document))
@@ -433,7 +435,7 @@ def test_the_certificate_says_who_spent_what(study):
 )
 def test_a_lying_account_is_found(study, tmp_path, change, what):
     for name in ("a", "b"):
-        study.allot(name, questions=2, charges=1)
+        study.allot(name, queries=2, charges=1)
     study.analyst("a").ask("delay > 0")
     document = study.certificate().to_dict()
     document["account"]["allotments"]["analysts"][0] |= change
@@ -450,7 +452,7 @@ def test_a_lying_account_is_found(study, tmp_path, change, what):
 def test_processes_cannot_overspend_an_allotment(tmp_path, kind, request):
     storage = f"sqlite:///{tmp_path}/study.db" if kind == "sqlite" else request.getfixturevalue("postgres_url")
     with Holdout.create(storage, "study", holdout=rows(0), mechanism="gaussian", queries=60) as holdout:
-        holdout.allot("a", questions=7)
+        holdout.allot("a", queries=7)
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(2), context.Queue()
     children = [context.Process(target=spend_all, args=(storage, number, barrier, results)) for number in range(2)]
@@ -465,7 +467,7 @@ def test_processes_cannot_overspend_an_allotment(tmp_path, kind, request):
 
 
 class ManyAnalysts(RuleBasedStateMachine):
-    """Random acts and questions; the sums come from the answers, not from the accounts."""
+    """Random acts and queries; the sums come from the answers, not from the accounts."""
 
     names = st.sampled_from(["a", "b"])
 
@@ -475,20 +477,20 @@ class ManyAnalysts(RuleBasedStateMachine):
         self.storage = f"sqlite:///{self.folder.name}/study.db"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("everhold.asking.creation.warn_of_weak_promise", lambda *_: None)
-            self.holdout = create(self.folder.name, mechanism=guess_and_check(queries=12, overfits=4, tolerance=0.4))
+            self.holdout = create(self.folder.name, mechanism=guess_and_check(queries=12, surprises=4, tolerance=0.4))
         self.limits, self.spent, self.answered = {}, {}, set()
 
-    @rule(name=names, questions=st.integers(0, 6), charges=st.integers(0, 3))
-    def allot(self, name, questions, charges):
+    @rule(name=names, queries=st.integers(0, 6), charges=st.integers(0, 3))
+    def allot(self, name, queries, charges):
         asked, charged = self.spent.get(name, (0, 0))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("everhold.asking.allotting._warn_of_promises", lambda *_: None)
-            if questions < asked or charges < charged:
+            if queries < asked or charges < charged:
                 with pytest.raises(QueryRejected):
-                    self.holdout.allot(name, questions=questions, charges=charges)
+                    self.holdout.allot(name, queries=queries, charges=charges)
                 return
-            self.holdout.allot(name, questions=questions, charges=charges)
-        self.limits[name] = questions, charges
+            self.holdout.allot(name, queries=queries, charges=charges)
+        self.limits[name] = queries, charges
         self.spent.setdefault(name, (0, 0))
 
     @rule(name=st.sampled_from(["a", "b", None]), batch=st.lists(st.integers(0, 20), min_size=1, max_size=5))
@@ -516,7 +518,7 @@ class ManyAnalysts(RuleBasedStateMachine):
         for name, (asked, charged) in self.spent.items():
             part = self.holdout.allotments()[name]
             assert (part.asked, part.charged) == (asked, charged)
-            assert asked <= part.questions == self.limits[name][0]
+            assert asked <= part.queries == self.limits[name][0]
             assert charged <= part.charges == self.limits[name][1]
         assert findings(self.holdout) == []
 

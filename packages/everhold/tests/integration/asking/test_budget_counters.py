@@ -1,4 +1,4 @@
-"""One meaning for each counter: remaining falls by one question an answer and by what is charged, by nothing else."""
+"""One meaning for each counter: remaining falls by one query an answer and by what is charged, by nothing else."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,10 @@ from holdout_samples import create, rows
 import everhold as eh
 from everhold import GuessAndCheck
 
-WISH = {"mechanism": GuessAndCheck.tuned(rows=1_000, queries=12, overfits=4)}
+WISH = {"mechanism": GuessAndCheck.tuned(rows=1_000, queries=12, surprises=4)}
 
 
-def questions():
+def queries():
     """Means, differences, ratios and arrays with right and wrong guesses."""
     yield "delay > 0", None
     yield "delay > 1", 0.02
@@ -22,47 +22,47 @@ def questions():
     yield eh.ratio("late = 1", "delay > 4"), None
 
 
-def test_remaining_falls_by_one_question_an_answer_and_by_exactly_what_is_charged(tmp_path):
+def test_remaining_falls_by_one_query_an_answer_and_by_exactly_what_is_charged(tmp_path):
     with create(tmp_path, **WISH) as holdout:
         charged = 0
-        for question, guess in questions():
+        for query, guess in queries():
             before = holdout.remaining
-            answer = holdout.ask(question, guess=guess)
+            answer = holdout.ask(query, guess=guess)
             after = holdout.remaining
             assert answer.remaining == after
-            assert before["overfits"] - after["overfits"] == answer.charged
-            assert after["questions"] in (0, before["questions"] - (not answer.repeated))
+            assert before["surprises"] - after["surprises"] == answer.charged
+            assert after["queries"] in (0, before["queries"] - (not answer.repeated))
             charged += answer.charged
         assert charged >= 2
 
 
-def test_nothing_left_means_that_the_next_question_is_refused_or_that_the_plan_is_used_up(tmp_path):
-    with create(tmp_path, mechanism=GuessAndCheck.tuned(rows=1_000, queries=3, overfits=1)) as holdout:
+def test_nothing_left_means_that_the_next_query_is_refused_or_that_the_plan_is_used_up(tmp_path):
+    with create(tmp_path, mechanism=GuessAndCheck.tuned(rows=1_000, queries=3, surprises=1)) as holdout:
         for cut in range(3):
             holdout.ask(f"delay > {cut}")
-        assert holdout.remaining == {"questions": 0, "overfits": 1}
+        assert holdout.remaining == {"queries": 0, "surprises": 1}
         beyond = holdout.ask("delay > 3")
-        assert beyond.refused or beyond.remaining == {"questions": 0, "overfits": 1}
+        assert beyond.refused or beyond.remaining == {"queries": 0, "surprises": 1}
         cut = next(cut for cut in range(4, 1_000) if holdout.ask(f"delay > {cut}", guess=0.01).refused)
-        assert holdout.remaining == {"questions": 0, "overfits": 0}
+        assert holdout.remaining == {"queries": 0, "surprises": 0}
         assert holdout.quote(f"delay > {cut}").refused
         assert holdout.ask("delay > 0").repeated
 
 
 def test_the_last_surprises_of_an_allotment_are_announced(tmp_path):
-    with create(tmp_path, mechanism=GuessAndCheck.tuned(rows=1_000, queries=100, overfits=8)) as holdout:
-        holdout.allot("ada", questions=89, charges=2)
+    with create(tmp_path, mechanism=GuessAndCheck.tuned(rows=1_000, queries=100, surprises=8)) as holdout:
+        holdout.allot("ada", queries=89, charges=2)
         ada = holdout.analyst("ada")
-        with pytest.warns(eh.BudgetWarning, match="One surprise of the allotment of 'ada' is left for 88 questions"):
+        with pytest.warns(eh.BudgetWarning, match="One surprise of the allotment of 'ada' is left for 88 queries"):
             ada.ask("delay > 0", guess=0.01)
-        with pytest.warns(eh.BudgetWarning, match="last surprise of the allotment of 'ada' is spent, and 87 questions"):
+        with pytest.warns(eh.BudgetWarning, match="last surprise of the allotment of 'ada' is spent, and 87 queries"):
             ada.ask("delay > 1", guess=0.01)
-        assert ada.remaining == {"questions": 0, "overfits": 0}
+        assert ada.remaining == {"queries": 0, "surprises": 0}
         assert ada.ask("delay > 2").refused
 
 
 def test_the_last_surprises_of_a_whole_holdout_are_announced_once_each(tmp_path):
-    with create(tmp_path, mechanism=GuessAndCheck.tuned(rows=1_000, queries=100, overfits=2)) as holdout:
+    with create(tmp_path, mechanism=GuessAndCheck.tuned(rows=1_000, queries=100, surprises=2)) as holdout:
         with pytest.warns(eh.BudgetWarning, match=r"One planned surprise is left.*still answered.*after 5 more"):
             holdout.ask("delay > 0", guess=0.01)
         with pytest.warns(eh.BudgetWarning, match="The last planned surprise is spent"):
@@ -72,15 +72,15 @@ def test_the_last_surprises_of_a_whole_holdout_are_announced_once_each(tmp_path)
 
 
 def test_the_end_of_a_budget_that_has_one_is_announced(tmp_path):
-    ending = GuessAndCheck.tuned(rows=1_000, queries=100, overfits=2, slack=0.3)
+    ending = GuessAndCheck.tuned(rows=1_000, queries=100, surprises=2, slack=0.3)
     with create(tmp_path, mechanism=ending) as holdout:
         with pytest.warns(eh.BudgetWarning, match=r"One planned surprise is left.*refused when none is left"):
             holdout.ask("delay > 0", guess=0.01)
-        assert holdout.remaining["overfits"] == 1
+        assert holdout.remaining["surprises"] == 1
 
 
 def test_a_confirmed_guess_warns_of_nothing(tmp_path):
-    with create(tmp_path, mechanism=GuessAndCheck.tuned(rows=1_000, queries=10, overfits=1)) as holdout:
+    with create(tmp_path, mechanism=GuessAndCheck.tuned(rows=1_000, queries=10, surprises=1)) as holdout:
         assert holdout.ask("delay > 0").charged == 0
 
 

@@ -40,7 +40,7 @@ def holdout(tmp_path):
 
 def spent(holdout):
     status = holdout.status()
-    return status["questions_asked"], status["charged"], status["ledger_head"]["sequence"]
+    return status["queries_asked"], status["charged"], status["ledger_head"]["sequence"]
 
 
 def test_promoted_if_better_and_no_guard_is_violated(holdout):
@@ -63,7 +63,7 @@ def test_a_kept_verdict_does_not_tell_which_claim_failed(holdout):
     dear = gate.challenge(results(0.99, cost=0.6), challenger="a").to_dict()
     poor = gate.challenge(results(0.3, seed=5), challenger="a2").to_dict()
     differing = {name for name in dear if dear[name] != poor[name]}
-    assert differing == {"question", "challenges", "remaining"}
+    assert differing == {"query", "challenges", "remaining"}
     assert "t1" not in repr(gate) + repr(gate.suite) + str(gate.status())
 
 
@@ -324,7 +324,7 @@ def test_lost_challenges_that_were_opened_leave_all_their_places_taken(tmp_path)
     shutil.copy(tmp_path / "old.db", tmp_path / "study.db")
     with eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", "suite", recover=True) as holdout:
         assert holdout._executor.state().asked == taken == 2
-        assert holdout.status()["questions_asked"] == 2
+        assert holdout.status()["queries_asked"] == 2
         holdout.certificate().save(tmp_path / "c.html")
     assert eh.verify_certificate(tmp_path / "c.html").ok
 
@@ -427,7 +427,7 @@ def test_a_crash_at_any_point_leaves_the_challenge_where_the_ledger_is(tmp_path,
 
 def test_analysts_spend_their_allotment(holdout):
     holdout.gate(better="accuracy", champion=results(0.1))
-    holdout.allot("bot", questions=3, charges=1)
+    holdout.allot("bot", queries=3, charges=1)
     gate = holdout.analyst("bot").gate()
     opened = gate.open("commit", batch=30)
     assert go_on(opened, results(1.0)).verdict.analyst == "bot"

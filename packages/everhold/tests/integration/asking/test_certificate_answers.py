@@ -14,7 +14,7 @@ from everhold.mechanisms import MECHANISMS, answering
 
 @pytest.fixture
 def holdout(tmp_path):
-    with copied(tmp_path, mechanism=guess_and_check(overfits=6, tolerance=0.25)) as made:
+    with copied(tmp_path, mechanism=guess_and_check(surprises=6, tolerance=0.25)) as made:
         yield made
 
 
@@ -36,7 +36,7 @@ def scored(metric, seed):
     return metric(predictions(seed), training=predictions(seed + 10))
 
 
-QUESTIONS = {
+QUERIES = {
     "right": scored(eh.accuracy, 1),
     "wrong": scored(eh.error, 1),
     "loss": scored(eh.brier, 1),
@@ -52,29 +52,28 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize(("measure", "question"), QUESTIONS.items(), ids=QUESTIONS)
-def test_an_answer_its_question_and_its_ids_are_shown_alike(holdout, measure, question):
-    answer = holdout.ask(question)
+@pytest.mark.parametrize(("measure", "query"), QUERIES.items(), ids=QUERIES)
+def test_an_answer_its_query_and_its_ids_are_shown_alike(holdout, measure, query):
+    answer = holdout.ask(query)
     facts = [
-        first(holdout.certificate({"it": choice}))
-        for choice in (answer, question, 1, answer.question, answer.question[:8])
+        first(holdout.certificate({"it": choice})) for choice in (answer, query, 1, answer.query, answer.query[:8])
     ]
     for fact in facts:
         assert fact["measure"] == measure
         assert numbers(fact) == pytest.approx((answer.value, answer.low, answer.high), abs=1e-6)
         assert fact["low"] <= answer.low + 1e-12
         assert fact["high"] >= answer.high - 1e-12
-        assert (fact["question"], fact["entries"], fact["source"]) == (answer.question, [1], answer.source)
+        assert (fact["query"], fact["entries"], fact["source"]) == (answer.query, [1], answer.source)
         assert fact["asked"] == answer.shown
     assert numbers(facts[1]) == (answer.value, answer.low, answer.high)
 
 
 @pytest.mark.parametrize(("asked", "told"), [("right", "wrong"), ("wrong", "right")])
 def test_an_error_is_shown_as_it_was_told_though_the_ledger_holds_an_accuracy(holdout, asked, told):
-    holdout.ask(QUESTIONS[asked])
-    other = holdout.ask(QUESTIONS[told])
+    holdout.ask(QUERIES[asked])
+    other = holdout.ask(QUERIES[told])
     assert other.repeated
-    for choice in (other, QUESTIONS[told]):
+    for choice in (other, QUERIES[told]):
         fact = first(holdout.certificate({"it": choice}))
         assert (fact["measure"], numbers(fact)) == (told, (other.value, other.low, other.high))
     assert first(holdout.certificate({"it": 1}))["measure"] == asked
@@ -90,53 +89,53 @@ def test_a_difference_that_is_told_the_other_way_round_says_no_more_than_its_sig
     assert first(holdout.certificate({"it": worse}))["measure"] == "right more"
 
 
-def test_what_is_made_of_several_is_shown_by_its_question(holdout):
-    question = eh.variance("delay", low=-100, high=100)
-    answer = holdout.ask(question)
-    fact = first(holdout.certificate({"spread": question}))
+def test_what_is_made_of_several_is_shown_by_its_query(holdout):
+    query = eh.variance("delay", low=-100, high=100)
+    answer = holdout.ask(query)
+    fact = first(holdout.certificate({"spread": query}))
     assert numbers(fact) == (answer.value, answer.low, answer.high)
     assert (fact["measure"], fact["entries"]) == ("value", [1, 2])
-    with pytest.raises(QueryRejected, match="made of several; expected the question itself"):
+    with pytest.raises(QueryRejected, match="made of several; expected the query itself"):
         holdout.certificate({"spread": answer})
 
 
-def test_without_names_answers_go_by_their_questions(holdout):
+def test_without_names_answers_go_by_their_queries(holdout):
     answers = [holdout.ask("delay > 1"), holdout.ask("delay > 2")]
     shown = holdout.certificate(answers).to_dict()["summary"]["answers"]
     assert [fact["name"] for fact in shown] == [answer.shown for answer in answers]
 
 
-def test_a_question_with_a_guess_of_its_own_is_found_without_it(holdout):
-    question = eh.accuracy(predictions(1))
-    answer = holdout.ask(question, guess=0.5)
-    assert numbers(first(holdout.certificate({"it": question}))) == (answer.value, answer.low, answer.high)
+def test_a_query_with_a_guess_of_its_own_is_found_without_it(holdout):
+    query = eh.accuracy(predictions(1))
+    answer = holdout.ask(query, guess=0.5)
+    assert numbers(first(holdout.certificate({"it": query}))) == (answer.value, answer.low, answer.high)
 
 
-def test_a_text_is_the_question_that_was_asked(holdout):
+def test_a_text_is_the_query_that_was_asked(holdout):
     holdout.ask("delay > 15")
     assert first(holdout.certificate({"late": "delay>15"}))["entries"] == [1]
 
 
 def refused(holdout, choice, match):
-    asked, charged = holdout.status()["questions_asked"], holdout.status()["charged"]
+    asked, charged = holdout.status()["queries_asked"], holdout.status()["charged"]
     with pytest.raises(QueryRejected, match=match) as raised:
         holdout.certificate({"it": choice})
     assert "nothing was charged" in str(raised.value)
-    assert (holdout.status()["questions_asked"], holdout.status()["charged"]) == (asked, charged)
+    assert (holdout.status()["queries_asked"], holdout.status()["charged"]) == (asked, charged)
 
 
 def test_only_answers_of_this_ledger_are_shown(tmp_path, holdout):
     answer = holdout.ask("delay > 15")
     refused(holdout, replace(answer, value=answer.value + 0.01), "not the one that the ledger holds")
     refused(holdout, replace(answer, low=answer.low + 0.01), "not the one that the ledger holds")
-    refused(holdout, replace(answer, question="0" * 64), "belongs to another holdout")
+    refused(holdout, replace(answer, query="0" * 64), "belongs to another holdout")
     refused(holdout, "delay > 16", "was not asked yet")
     refused(holdout, eh.variance("delay", low=0, high=1), "was not asked yet")
     refused(holdout, 0, "has no entry 0; expected one from 1 to 1")
     refused(holdout, 2, "has no entry 2")
     refused(holdout, -1, "has no entry -1")
     refused(holdout, "00000000", "is that of 0 entries")
-    refused(holdout, object(), "is no question|expected")
+    refused(holdout, object(), "is no query|expected")
     with create(tmp_path, "other", holdout=rows(5)) as other:
         refused(other, answer, "belongs to another holdout")
 
@@ -155,9 +154,9 @@ def test_acts_challenges_and_histograms_are_no_numbers(holdout):
 def test_a_choice_is_no_number(tmp_path):
     mechanism = MECHANISMS["privacy_budget"].tuned(rows=ROWS, queries=20)
     with create(tmp_path, mechanism=mechanism, allow_vacuous=True) as holdout:
-        question = eh.private_choose(["delay > 1", "delay > 2"])
-        holdout.ask(question)
-        refused(holdout, question, "no single number")
+        query = eh.private_choose(["delay > 1", "delay > 2"])
+        holdout.ask(query)
+        refused(holdout, query, "no single number")
         refused(holdout, 1, "has no numeric answer")
 
 
@@ -187,7 +186,7 @@ def test_names_that_cannot_be_used(holdout, name):
 
 def test_an_answer_is_shown_once(holdout):
     answer = holdout.ask("delay > 15")
-    with pytest.raises(ValueError, match="have the same question"):
+    with pytest.raises(ValueError, match="have the same query"):
         holdout.certificate({"a": answer, "b": 1})
     with pytest.raises(ValueError, match="expected names with answers"):
         holdout.certificate("delay > 15")
@@ -198,7 +197,7 @@ def test_an_answer_is_shown_once(holdout):
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
 @pytest.mark.parametrize("name", answering())
 def test_every_mechanism_shows_its_answers(tmp_path, name):
-    with create(tmp_path, mechanism=name, queries=10, overfits=2, allow_vacuous=True) as holdout:
+    with create(tmp_path, mechanism=name, queries=10, surprises=2, allow_vacuous=True) as holdout:
         answers = holdout.ask_many(["delay > 15", "delay > -1e9", "delay > 1e9", "carrier = 'AA'"])
         answers += [holdout.ask("delay > 30", guess=1.0)]
         chosen = {answer.shown: answer for answer in answers if not answer.refused}

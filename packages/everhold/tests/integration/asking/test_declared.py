@@ -21,7 +21,7 @@ FAMILIES = {
 
 
 def study(folder, **wanted):
-    tuned = eh.GuessAndCheck.tuned(rows=COUNT, queries=40, overfits=3, training_rows=COUNT)
+    tuned = eh.GuessAndCheck.tuned(rows=COUNT, queries=40, surprises=3, training_rows=COUNT)
     wanted = {"declared": FAMILIES, "mechanism": tuned, **wanted}
     return create(folder, **{"holdout": rows(0, COUNT), "training": rows(1, COUNT), **wanted})
 
@@ -74,7 +74,7 @@ def test_the_width_is_known_beforehand_and_never_changes(tmp_path):
             holdout.ask(eh.mean(lambda table: table["delay"] > 15, name=f"q{number}"), guess=0.9)  # surprises
         holdout.ask_many(["delay > 1", "delay > 2"])
         assert holdout.quote("delay > 11").radius == first
-        assert holdout.remaining["overfits"] == 0
+        assert holdout.remaining["surprises"] == 0
 
 
 def test_an_own_guess_and_earlier_answers_change_nothing_of_a_member(tmp_path):
@@ -156,9 +156,9 @@ def test_a_family_that_is_declared_later_takes_one_query(tmp_path):
         assert findings(holdout) == []
 
 
-def test_an_analyst_pays_with_questions_and_cannot_declare(tmp_path):
+def test_an_analyst_pays_with_queries_and_cannot_declare(tmp_path):
     with study(tmp_path) as holdout:
-        holdout.allot("ann", questions=2)
+        holdout.allot("ann", queries=2)
         ann = holdout.analyst("ann")
         assert [answer.source for answer in ann.ask_many(["delay > 1", "delay > 2", "delay > 3"])] == [
             "declared", "declared", "refused",
@@ -309,13 +309,13 @@ def test_a_text_on_any_holdout_is_checked_at_the_level_of_its_description(tmp_pa
 def test_texts_that_are_declared_later_are_told_at_the_level_that_they_had(tmp_path):
     with create(tmp_path, holdout=rows(0, COUNT), training=rows(1, COUNT), mechanism=None) as holdout:
         surprised(holdout, 8)
-        before = holdout.remaining["questions"]
+        before = holdout.remaining["queries"]
         holdout.declare("texts", eh.texts(60))
         assert holdout._executor.ledger.head().accounts.of(Declarations).by_name[
             "texts"
         ].nats == holdout.mechanism.of_text(0.0)
         answer = holdout.ask("delay > 15")
-        assert (answer.source, holdout.remaining["questions"]) == ("declared", before - 1)
+        assert (answer.source, holdout.remaining["queries"]) == ("declared", before - 1)
         assert answer.value == pytest.approx((rows(0, COUNT)["delay"] > 15).mean())
         assert answer.high - answer.low < 0.13
         assert findings(holdout) == []

@@ -165,14 +165,14 @@ def test_points_are_asked_silently_chosen_among_and_listed(tmp_path):
     points = [trees().at(max_depth=depth, min_samples_leaf=25) for depth in (1, 2, 3)]
     with create(tmp_path, {"trees": trees()}) as holdout:
         silent = holdout.ask(points[0], silent=True)
-        assert (silent.value, silent.source, holdout.remaining["questions"]) == (None, "silent", 999)
+        assert (silent.value, silent.source, holdout.remaining["queries"]) == (None, "silent", 999)
         best = holdout.ask(eh.choose(points, best="highest"))
         told = holdout.ask_many([points[0], *points[1:]])
         assert [answer.source for answer in told] == ["declared"] * 3
         search = SealedSearchCV(DecisionTreeClassifier(), trees(), holdout=holdout, n_iter=4, random_state=0)
         search.fit(*holdout.training_rows())
         assert {answer.source for answer in search.answers_} == {"declared"}
-        assert holdout.remaining["questions"] == 998
+        assert holdout.remaining["queries"] == 998
         holdout.declare("two", eh.listed(points[1:]))
         assert [answer.repeated for answer in holdout.ask_many(points[1:])] == [True, True]
         assert holdout.declared.refit(trees()).all_same
@@ -181,7 +181,7 @@ def test_points_are_asked_silently_chosen_among_and_listed(tmp_path):
         shown = holdout.ask(points[0])
         assert shown.sealed_low <= shown.sealed <= shown.sealed_high
         assert best.low <= holdout.ask(points[best.index]).sealed <= best.high
-        assert before["questions"] == 997  # one silent, one choice, one declaration
+        assert before["queries"] == 997  # one silent, one choice, one declaration
         executor = holdout._executor
         assert not verify(
             executor.store, "study", seal_key=executor.key.seal_key, head_file=executor.ledger.head_file
@@ -223,7 +223,7 @@ def search_of(holdout, estimator, **wanted):
 
 def test_a_search_stops_where_an_allotment_ends_and_nothing_is_said_of_what_was_refused(tmp_path):
     with create(tmp_path, {"trees": trees()}) as holdout:
-        holdout.allot("kim", questions=3)
+        holdout.allot("kim", queries=3)
         analyst = holdout.analyst("kim")
         with pytest.warns(eh.errors.EverholdWarning, match="the budget ended after 3 of 6"):
             search = search_of(analyst, DecisionTreeClassifier())
@@ -253,7 +253,7 @@ def test_a_search_of_a_declared_space_is_of_its_estimator_and_metric(tmp_path, e
             SealedSearchCV(DecisionTreeClassifier(), trees(), holdout=holdout).fit(rows[:50], labels[:50])
         with pytest.raises(ValueError, match="n_iter is 0"):
             search_of(holdout, DecisionTreeClassifier(), n_iter=0)
-        assert holdout.status()["questions_asked"] == 0
+        assert holdout.status()["queries_asked"] == 0
 
 
 def chosen(features, column):

@@ -26,13 +26,13 @@ def test_entries_are_told_from_where_one_stood(holdout):
 def test_an_entry_is_told_without_what_it_says(holdout):
     answer = holdout.ask("delay > 15", guess=0.99)
     (happening,) = holdout.ledger.events().events
-    assert (happening.question, happening.source) == (answer.question, "holdout")
-    assert {field.name for field in fields(LedgerEvent)} == {"sequence", "question", "at", "source", "analyst", "gate"}
+    assert (happening.query, happening.source) == (answer.query, "holdout")
+    assert {field.name for field in fields(LedgerEvent)} == {"sequence", "query", "at", "source", "analyst", "gate"}
     assert str(answer.value) not in repr(happening)
 
 
 def test_analysts_and_gates_are_named(holdout):
-    holdout.allot("ada", questions=10, charges=1)
+    holdout.allot("ada", queries=10, charges=1)
     holdout.analyst("ada").ask("delay > 15")
     holdout.gate("accuracy", champion="delay > 0", name="nightly").challenge("delay > 10")
     allotment, asked, opened, challenged = holdout.ledger.events().events
@@ -43,13 +43,13 @@ def test_analysts_and_gates_are_named(holdout):
 
 def test_what_is_left_is_told_of_the_whole_and_of_each_allotment(holdout):
     before = holdout.remaining
-    holdout.allot("ada", questions=10, charges=1)
+    holdout.allot("ada", queries=10, charges=1)
     holdout.analyst("ada").ask("delay > 15")
     whole = [Count(name, left, before[name]) for name, left in holdout.remaining.items()]
-    assert whole[0] == Count("questions", 59, 60)
+    assert whole[0] == Count("queries", 59, 60)
     assert list(holdout.ledger.events(2).counts) == [
         *whole,
-        Count("questions", 9, 10, "ada"),
+        Count("queries", 9, 10, "ada"),
         Count("charges", 1, 1, "ada"),
     ]
 

@@ -31,17 +31,17 @@ def world(seed=0, count=ROWS):
     return {"x": features[:, 0], "z": features[:, 1], "late": late}, champion
 
 
-def create(folder, *, queries=1_000, overfits=8, **wanted):
+def create(folder, *, queries=1_000, surprises=8, **wanted):
     sealed, _ = world(0)
     training, _ = world(1)
-    wanted = {"training": training, "mechanism": "guess_and_check", "again": True, **wanted}
+    wanted = {"training": training, "mechanism": "guess_and_check", "allow_resealing": True, **wanted}
     return eh.Holdout.create(
         f"sqlite:///{folder}/study.db",
         "study",
         holdout=sealed,
         label="late",
         queries=queries,
-        **settings_from({**wanted, "overfits": overfits}),
+        **settings_from({**wanted, "surprises": surprises}),
     )
 
 
@@ -83,13 +83,13 @@ def test_real_steps_are_promoted_and_each_is_the_champion_of_the_next(holdout):
     assert "however many challengers failed in between" in verdict.explain()
 
 
-def test_kept_costs_nothing_but_a_question_and_promises_nothing(holdout):
+def test_kept_costs_nothing_but_a_query_and_promises_nothing(holdout):
     _, champion = world(0)
     gate = holdout.gate("accuracy", champion=champion)
     verdict = gate.challenge(lucky(champion, 0.05, 1))
     assert (verdict.promoted, verdict.low, verdict.high, verdict.charged) == (False, None, None, 0)
     assert verdict.champion == gate.status()["first_champion"]
-    assert verdict.remaining["questions"] == 999
+    assert verdict.remaining["queries"] == 999
     assert "promises nothing" in verdict.explain()
 
 
@@ -149,13 +149,13 @@ def test_a_challenge_of_the_same_champion_is_free_another_time_and_has_the_same_
     again = gate.challenge(lucky(champion, 0.05, 1))
     assert again.repeated
     assert not first.repeated
-    assert (again.question, again.remaining, again.challenges) == (first.question, first.remaining, 1)
+    assert (again.query, again.remaining, again.challenges) == (first.query, first.remaining, 1)
     winner = better(champion, sealed["late"], by=120, seed=0)
     won = gate.challenge(winner)
     once_more = gate.challenge(winner)  # as after a crash between the commit and the reader
     assert (once_more.promoted, once_more.repeated, once_more.charged) == (True, True, 0)
-    assert once_more.question == won.question
-    assert holdout.status()["questions_asked"] == 2
+    assert once_more.query == won.query
+    assert holdout.status()["queries_asked"] == 2
 
 
 def test_the_first_champion_challenging_itself_is_kept_and_asks_nothing(holdout):
@@ -163,7 +163,7 @@ def test_the_first_champion_challenging_itself_is_kept_and_asks_nothing(holdout)
     gate = holdout.gate(eh.accuracy, champion=champion)
     verdict = gate.challenge(champion)
     assert (verdict.promoted, verdict.charged, verdict.challenges) == (False, 0, 0)
-    assert holdout.status()["questions_asked"] == 0
+    assert holdout.status()["queries_asked"] == 0
 
 
 def test_predictions_that_differ_nowhere_but_in_type_are_kept(holdout):
@@ -175,12 +175,12 @@ def test_predictions_that_differ_nowhere_but_in_type_are_kept(holdout):
 def test_a_gate_compares_by_scores_by_their_names_and_refuses_others(tmp_path):
     _, champion = world(0)
     with create(tmp_path) as holdout:
-        asked = holdout.status()["questions_asked"]
+        asked = holdout.status()["queries_asked"]
         with pytest.raises(eh.QueryRejected, match=r"average_precision.*nearest.*roc_auc; nothing was"):
             holdout.gate("average_precision", champion=champion)
         with pytest.raises(eh.QueryRejected, match="the metric of a gate is 'height'"):
             holdout.gate("height", champion=champion)
-        assert holdout.status()["questions_asked"] == asked
+        assert holdout.status()["queries_asked"] == asked
         gate = holdout.gate("neg_log_loss", champion=np.clip(champion, 0.1, 0.9))
         assert holdout.gate(name="gate").champion == gate.champion
         assert gate.challenge(np.full(len(champion), 0.5)).metric == "log loss"
@@ -268,7 +268,7 @@ def test_two_processes_share_one_champion_and_every_promotion_beats_the_one_befo
         champions = [gate.status()["first_champion"], *(entry.description["challenger"] for entry in said)]
         assert [entry.description["champion"] for entry in said] == champions[:-1]
         assert gate.champion == champions[-1]
-        assert {question for promoted, question, _ in told if promoted} == {entry.question for entry in said}
+        assert {query for promoted, query, _ in told if promoted} == {entry.query for entry in said}
         assert gate.status()["promotions"] == sum(charged for *_, charged in told) == len(said) > 1
         assert holdout.status()["charged"] == len(said)
 
@@ -404,7 +404,7 @@ def test_what_gates_cannot_be(holdout):
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "thresholdout", "ladder", "sample_splitting", "privacy_budget"])
 def test_mechanisms_that_cannot_promise_it_refuse_a_gate(tmp_path, mechanism):
-    with create(tmp_path, mechanism=mechanism, queries=2, overfits=None, allow_vacuous=True) as holdout:
+    with create(tmp_path, mechanism=mechanism, queries=2, surprises=None, allow_vacuous=True) as holdout:
         with pytest.raises(eh.QueryRejected, match="guess_and_check"):
             holdout.gate(eh.accuracy, champion=world(0)[1])
         assert holdout.status()["ledger_head"]["sequence"] == 0
@@ -413,7 +413,7 @@ def test_mechanisms_that_cannot_promise_it_refuse_a_gate(tmp_path, mechanism):
 def test_an_analyst_challenges_within_an_allotment_and_opens_nothing(holdout):
     sealed, champion = world(0)
     holdout.gate(eh.accuracy, champion=champion)
-    holdout.allot("team-a", questions=3, charges=1)
+    holdout.allot("team-a", queries=3, charges=1)
     team = holdout.analyst("team-a")
     with pytest.raises(eh.QueryRejected, match="cannot open a new gate"):
         team.gate(eh.accuracy, champion=champion, name="own")
@@ -475,7 +475,7 @@ def test_the_champion_s_file_is_private_and_found_out_if_altered(tmp_path):
     with eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", "study") as holdout:
         with pytest.raises(eh.IntegrityError, match="was altered"):
             holdout.gate().challenge(lucky(champion, 0.05, 1))
-        assert holdout.status()["questions_asked"] == 0
+        assert holdout.status()["queries_asked"] == 0
 
 
 def test_an_unsealed_study_tells_one_sided_limits_of_gains_and_no_gate_goes_on(holdout):
@@ -492,7 +492,7 @@ def test_an_unsealed_study_tells_one_sided_limits_of_gains_and_no_gate_goes_on(h
     told = [{name: row[name] for name in numbers} for row in holdout.transcript().rows]
     assert told == [{name: row[name] for name in numbers} for row in rows]
     assert gate.challenge(winner).promoted
-    assert gate.status()["remaining"] == {"questions": 0, "overfits": 0}
+    assert gate.status()["remaining"] == {"queries": 0, "surprises": 0}
     with pytest.raises(eh.QueryRejected, match="unsealed"):
         gate.challenge(lucky(champion, 0.05, 2))
     with pytest.raises(eh.QueryRejected, match="unsealed"):
@@ -610,7 +610,7 @@ def test_a_challenge_is_never_silent(holdout):
     ready = gate._ready(challenger, gate._now(holdout._executor.ledger.head().state), holdout._executor, (None, None))
     with pytest.raises(eh.QueryRejected, match="a challenge cannot be asked silently"):
         ready.silently()
-    assert holdout.status()["questions_asked"] == 0
+    assert holdout.status()["queries_asked"] == 0
 
 
 def test_slack_takes_no_gate_away_and_no_sharpness(tmp_path):
@@ -636,7 +636,7 @@ def test_the_transcript_and_the_ledger_show_challenges(holdout):
     assert holdout.status()["gates"][0]["champion"] == gate.champion
 
 
-def test_challenges_beyond_the_plan_go_on_as_questions_do_and_the_gate_says_what_they_see(tmp_path):
+def test_challenges_beyond_the_plan_go_on_as_queries_do_and_the_gate_says_what_they_see(tmp_path):
     """The plan is no limit to either; what is proved stays proved, and the least gain that is seen grows."""
     rng, truth = np.random.default_rng(5), np.random.default_rng(6).integers(0, 2, ROWS)
     rows = {"x": rng.normal(size=ROWS), "late": truth}
@@ -646,12 +646,12 @@ def test_challenges_beyond_the_plan_go_on_as_questions_do_and_the_gate_says_what
     ) as holdout:  # fmt: skip
         gate, champion = holdout.gate("accuracy", champion=np.where(rng.random(ROWS) < 0.7, truth, 1 - truth)), None
         first = gate.status()
-        assert (first["plan"], first["sees"]["disagreement"]) == ({"questions": 40, "beyond": 0}, 0.05)
+        assert (first["plan"], first["sees"]["disagreement"]) == ({"queries": 40, "beyond": 0}, 0.05)
         for seed in range(60):
             champion = np.random.default_rng(seed).integers(0, 2, ROWS)
             assert not gate.challenge(champion).refused
         later = gate.status()
-        assert later["plan"] == {"questions": 40, "beyond": 20}
+        assert later["plan"] == {"queries": 40, "beyond": 20}
         assert later["sees"]["gain"] > first["sees"]["gain"] > 0.0
         assert not holdout.ask("late = 1", guess=float(np.mean(truth))).refused  # neither does ask end with the plan
         assert gate.challenge(truth).promoted

@@ -63,7 +63,7 @@ def test_a_challenge_waits_for_the_champions_values(holdout):
     verdict = gate.challenge(guesses(labels(FIRST, NEW), 0.9, 2))
     assert verdict.promoted
     assert holdout.transcript().rows[-1]["rows"] == [1, 3_000]
-    assert gate.challenge(guesses(labels(FIRST, NEW), 0.9, 2)).question == verdict.question
+    assert gate.challenge(guesses(labels(FIRST, NEW), 0.9, 2)).query == verdict.query
 
 
 def test_a_rule_and_a_model_are_recognized(holdout):
@@ -142,7 +142,7 @@ def test_values_are_given_once_and_by_the_steward(holdout):
     gate = holdout.gate("accuracy", champion=guesses(FIRST["late"], 0.7, 1))
     with pytest.raises(QueryRejected, match="has values for all rows"):
         gate.complete(guesses(NEW["late"], 0.7, 3))
-    holdout.allot("a", questions=5)
+    holdout.allot("a", queries=5)
     holdout.append(NEW)
     before = head(holdout)
     with pytest.raises(QueryRejected, match="an analyst cannot"):

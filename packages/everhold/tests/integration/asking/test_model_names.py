@@ -9,7 +9,7 @@ from everhold.asking.model_names import with_names
 
 @pytest.fixture
 def holdout(tmp_path):
-    with samples.create(tmp_path, mechanism=samples.guess_and_check(queries=60, overfits=5)) as made:
+    with samples.create(tmp_path, mechanism=samples.guess_and_check(queries=60, surprises=5)) as made:
         yield made
 
 
@@ -22,7 +22,7 @@ def test_models_of_a_gate_are_named_by_what_was_proposed(holdout):
 
 def test_an_analyst_learns_only_the_names_of_their_own_models(holdout):
     holdout.gate("accuracy", champion="delay > 15", name="nightly")
-    holdout.allot("ada", questions=5, charges=1)
+    holdout.allot("ada", queries=5, charges=1)
     holdout.analyst("ada").gate(name="nightly").challenge("delay > 20")
     assert set(holdout.ledger.model_names(asked_by="ada").values()) == {"the rule delay > 20"}
     assert holdout.ledger.model_names(asked_by="ben") == {}

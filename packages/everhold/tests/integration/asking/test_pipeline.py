@@ -15,7 +15,7 @@ from holdout_samples import copied, create, guess_and_check
 
 import everhold as eh
 from everhold.asking import query_executor
-from everhold.diagnosis.questions import DependenceMonitor
+from everhold.diagnosis.queries import DependenceMonitor
 from everhold.queries.means import Means
 from everhold.sealing.table import StoredRows
 
@@ -147,7 +147,7 @@ def test_code_and_long_batches_are_evaluated_before_the_transaction(holdout, mon
 
 
 def test_a_refusal_evaluates_nothing_and_leaves_no_trace(tmp_path, monkeypatch, statements):
-    with create(tmp_path, mechanism=guess_and_check(overfits=1)) as holdout:
+    with create(tmp_path, mechanism=guess_and_check(surprises=1)) as holdout:
         cut = next(cut for cut in range(99) if holdout.ask(f"delay > {cut}", guess=0.99).refused)
         head = holdout._executor.ledger.head()
         monkeypatch.setattr(Means, "evaluate", None)
@@ -161,7 +161,7 @@ def test_a_refusal_evaluates_nothing_and_leaves_no_trace(tmp_path, monkeypatch, 
 def test_the_budget_is_read_in_the_transaction_that_spends_it(tmp_path):
     """Many threads ask at the last moment: no more is answered than there is."""
     with create(tmp_path) as holdout:
-        holdout.allot("ada", questions=5, charges=3)
+        holdout.allot("ada", queries=5, charges=3)
         ada, start, answers = holdout.analyst("ada"), threading.Barrier(8), []
 
         def ask(cut):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from holdout_samples import create, guess_and_check, rows
 from sealed_copies import copy_of
-from unsealing_children import unseal_between_questions
+from unsealing_children import unseal_between_queries
 
 import everhold.asking.query_executor
 from everhold import (
@@ -36,7 +36,7 @@ from everhold.ledger.store import all_entries
 
 COUNT = 997  # so that no mean is a short number
 OPEN, OFF, SILENT = "delay > 15", "delay > 0", "delay > 5"
-QUESTIONS = (OPEN, OFF, SILENT)
+QUERIES = (OPEN, OFF, SILENT)
 TOLD = ("sealed", "sealed_low", "sealed_high")
 
 
@@ -45,7 +45,7 @@ def sealed_rows():
 
 
 def asked(folder, name="study", **wanted):
-    """A study with a confirmed answer, a surprise and a silent question."""
+    """A study with a confirmed answer, a surprise and a silent query."""
     wanted = {"holdout": sealed_rows(), "mechanism": guess_and_check(COUNT), "training": rows(1, 1_003), **wanted}
     study = create(folder, name, **wanted)
     study.ask(OPEN)
@@ -89,10 +89,10 @@ def everything(study):
 # what is told
 
 
-def test_every_question_gets_what_the_sealed_rows_say_with_a_narrower_interval(study):
+def test_every_query_gets_what_the_sealed_rows_say_with_a_narrower_interval(study):
     before = {row["asked"]: row for row in study.transcript().to_rows()}
     told = {row["asked"]: row for row in study.unseal().to_rows()}
-    for text in QUESTIONS:
+    for text in QUERIES:
         row, answer = told[f"mean of {text}"], before[f"mean of {text}"]
         assert row["sealed"] == pytest.approx(truth(text), abs=1e-9)
         assert row["sealed_low"] < row["sealed"] < row["sealed_high"]
@@ -107,7 +107,7 @@ def test_transcripts_and_repeats_carry_the_numbers_afterwards(study):
     told = study.unseal().to_rows()
     shown = [{name: row[name] for name in TOLD} for row in study.transcript().to_rows()]
     assert shown == [{name: row[name] for name in TOLD} for row in told]
-    for text, row in zip(QUESTIONS, told, strict=True):
+    for text, row in zip(QUERIES, told, strict=True):
         again = study.ask(text)
         assert (again.repeated, again.charged) == (True, 0)
         assert [getattr(again, name) for name in TOLD] == [row[name] for name in TOLD]
@@ -117,18 +117,18 @@ def test_transcripts_and_repeats_carry_the_numbers_afterwards(study):
     assert study.unseal().to_pandas().columns.tolist()[-3:] == list(TOLD)
 
 
-def test_numbers_are_told_in_the_units_of_the_question(tmp_path):
+def test_numbers_are_told_in_the_units_of_the_query(tmp_path):
     with create(tmp_path) as study:
-        question = mean("delay", low=-20.0, high=40.0)
-        study.ask(question)
+        query = mean("delay", low=-20.0, high=40.0)
+        study.ask(query)
         (row,) = study.unseal().to_rows()
-        again = study.ask(question)
+        again = study.ask(query)
     assert again.sealed == pytest.approx(np.mean(np.clip(rows(0)["delay"], -20.0, 40.0)), abs=1e-5)
     assert [row[name] for name in TOLD] == [getattr(again, name) for name in TOLD]
     assert again.sealed_low < again.sealed < again.sealed_high
 
 
-def test_what_is_made_of_several_questions_is_combined(tmp_path):
+def test_what_is_made_of_several_queries_is_combined(tmp_path):
     parts = variance("delay", low=-100.0, high=100.0), histogram("delay", [0, 15])
     with create(tmp_path, mechanism=guess_and_check(queries=60, tolerance=0.3)) as study:
         before, _ = study.ask(parts[0]), study.ask(parts[1])
@@ -155,7 +155,7 @@ def test_a_second_unsealing_tells_the_same_and_writes_nothing(study, tmp_path):
     assert everything(study) == before
     assert findings(study) == []
     assert study.status()["closed"]
-    assert study.remaining == {"questions": 0, "overfits": 0}
+    assert study.remaining == {"queries": 0, "surprises": 0}
 
 
 @pytest.mark.parametrize(
@@ -170,13 +170,13 @@ def test_a_second_unsealing_tells_the_same_and_writes_nothing(study, tmp_path):
         lambda study: study.quote(),
         lambda study: study.analyst("team-a").ask("delay > 77"),
         lambda study: study.analyst("team-a").quote("delay > 77"),
-        lambda study: study.allot("team-a", questions=5),
-        lambda study: study.allot("team-b", questions=5),
+        lambda study: study.allot("team-a", queries=5),
+        lambda study: study.allot("team-b", queries=5),
         lambda study: study.gate("accuracy", champion=[0, 1] * 498 + [0]),
     ],
 )
 def test_nothing_new_is_answered_or_allotted_afterwards(study, use):
-    study.allot("team-a", questions=3, charges=0)
+    study.allot("team-a", queries=3, charges=0)
     study.unseal()
     before = everything(study)
     with pytest.raises(QueryRejected, match=r"the study was unsealed.*nothing was charged or changed"):
@@ -184,10 +184,10 @@ def test_nothing_new_is_answered_or_allotted_afterwards(study, use):
     assert everything(study) == before
     assert study.ask_many([OPEN, OFF])[1].repeated
     assert study.quote(OPEN).answered_before
-    assert study.analyst("team-a").remaining == {"questions": 0, "overfits": 0}
+    assert study.analyst("team-a").remaining == {"queries": 0, "surprises": 0}
 
 
-def test_a_question_that_was_looked_at_before_the_end_is_refused_after_it(study, tmp_path, monkeypatch):
+def test_a_query_that_was_looked_at_before_the_end_is_refused_after_it(study, tmp_path, monkeypatch):
     """A long query is evaluated before its transaction; somebody else unseals in between."""
     monkeypatch.setattr("everhold.queries.means._SHORT", 0)
     totals = type(study._executor.sealed).totals
@@ -201,15 +201,15 @@ def test_a_question_that_was_looked_at_before_the_end_is_refused_after_it(study,
     monkeypatch.setattr(type(study._executor.sealed), "totals", unsealed_meanwhile)
     with pytest.raises(QueryRejected, match="the study was unsealed"):
         study.ask("delay > 77", guess=0.5)
-    assert len(study.transcript()) == len(QUESTIONS)
+    assert len(study.transcript()) == len(QUERIES)
 
 
 def test_a_short_query_is_refused_if_the_study_is_unsealed_before_its_transaction(study, tmp_path, monkeypatch):
     ledger = type(study._executor.ledger)
     repeated = ledger.repeated
 
-    def unsealed_meanwhile(self, questions):
-        found = repeated(self, questions)
+    def unsealed_meanwhile(self, queries):
+        found = repeated(self, queries)
         with opened(tmp_path) as other:
             other.unseal()
         return found
@@ -218,14 +218,14 @@ def test_a_short_query_is_refused_if_the_study_is_unsealed_before_its_transactio
     monkeypatch.setattr(type(study._executor.sealed), "totals", None)  # nothing is evaluated
     with pytest.raises(QueryRejected, match="the study was unsealed"):
         study.ask("delay > 77", guess=0.5)
-    assert len(study.transcript()) == len(QUESTIONS)
+    assert len(study.transcript()) == len(QUERIES)
 
 
 def test_several_processes_unseal_once_and_whatever_was_answered_is_told(tmp_path):
     create(tmp_path).close()
     context, storage = multiprocessing.get_context("spawn"), f"sqlite:///{tmp_path}/study.db"
     barrier, results = context.Barrier(2), context.Queue()
-    children = [context.Process(target=unseal_between_questions, args=(storage, n, barrier, results)) for n in range(2)]
+    children = [context.Process(target=unseal_between_queries, args=(storage, n, barrier, results)) for n in range(2)]
     for child in children:
         child.start()
     reports = [results.get(timeout=60) for _ in children]
@@ -235,14 +235,14 @@ def test_several_processes_unseal_once_and_whatever_was_answered_is_told(tmp_pat
         told = study.unseal().to_dict()
         assert all(unsealed in (None, told) for unsealed, _ in reports)
         assert any(unsealed == told for unsealed, _ in reports)
-        answered = {question for _, questions in reports for question in questions}
-        assert answered == {row["question"] for row in told["entries"]}
+        answered = {query for _, queries in reports for query in queries}
+        assert answered == {row["query"] for row in told["entries"]}
         assert [answer["source"] for answer in stored(tmp_path)].count("unsealing") == 1
         assert findings(study) == []
 
 
 def test_a_study_that_goes_on_is_found_by_whoever_verifies_it(study, monkeypatch):
-    """Without the refusal the next question would be answered: this is what it would be found by."""
+    """Without the refusal the next query would be answered: this is what it would be found by."""
     study.unseal()
     monkeypatch.setattr(everhold.asking.query_executor, "check_open", lambda *_, **__: None)
     assert study.ask("delay > 77").value is not None
@@ -262,7 +262,7 @@ def texts(study, folder):
         str(study.transcript().to_dict()), str(study.allotments()), str(study.spent()),
         repr(study._executor.ledger.head()),
         repr(list(all_entries(study._executor.ledger))),
-        *(str(told) for text in QUESTIONS for answer in [study.ask(text)]
+        *(str(told) for text in QUERIES for answer in [study.ask(text)]
           for told in (answer, repr(answer), answer.to_dict(), answer.explain(), answer.to_rows())),
     ]  # fmt: skip
     files = [file.read_bytes() for file in folder.glob("study.db*")] + [
@@ -274,8 +274,8 @@ def texts(study, folder):
 def test_nothing_that_leaves_the_house_or_lies_in_the_database_tells_a_number_before(study, tmp_path):
     executor = study._executor
     entries = all_entries(executor.ledger)
-    secret = [number for entry in entries for number in executor.ledger.sealed_of(entry.question, entry.answer)]
-    assert len(secret) == 3 * len(QUESTIONS)
+    secret = [number for entry in entries for number in executor.ledger.sealed_of(entry.query, entry.answer)]
+    assert len(secret) == 3 * len(QUERIES)
     before = texts(study, tmp_path)
     patterns = [
         pattern for number in secret
@@ -293,7 +293,7 @@ def test_all_envelopes_have_the_same_length_and_are_never_shown(study, tmp_path)
     assert {answer["source"] for answer in answers} == {"training", "holdout", "silent"}
     envelopes = [answer["sealed"] for answer in answers]
     assert len({len(envelope) for envelope in envelopes}) == 1
-    assert len({*envelopes}) == len(QUESTIONS)
+    assert len({*envelopes}) == len(QUERIES)
     assert not any(envelope.encode() in text for envelope in envelopes for text in texts(study, tmp_path)[:7])
 
 
@@ -321,7 +321,7 @@ def test_the_same_numbers_are_in_another_envelope_each_time(tmp_path):
     ids=str,
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore::everhold.NonAdaptiveWarning")
-def test_mechanisms_whose_questions_have_no_interval_of_their_own_are_refused(tmp_path, mechanism):
+def test_mechanisms_whose_queries_have_no_interval_of_their_own_are_refused(tmp_path, mechanism):
     with create(tmp_path, mechanism=mechanism, queries=5) as study:
         study.ask(OPEN)
         before = everything(study)
@@ -336,9 +336,9 @@ def test_mechanisms_whose_questions_have_no_interval_of_their_own_are_refused(tm
         assert "sealed" not in stored(tmp_path)[0]
 
 
-def test_neither_an_analyst_nor_a_study_without_questions_is_unsealed(tmp_path):
+def test_neither_an_analyst_nor_a_study_without_queries_is_unsealed(tmp_path):
     with create(tmp_path) as study:
-        study.allot("team-a", questions=3, charges=0)
+        study.allot("team-a", queries=3, charges=0)
         before = everything(study)
         with pytest.raises(QueryRejected, match="expected a study in which something was asked"):
             study.unseal()
@@ -359,7 +359,7 @@ def test_holdouts_with_the_same_rows_lose_their_promise_and_it_says_so_before(tm
         assert "nothing is promised there" in said
         with pytest.warns(EverholdWarning, match="sealed as 'again'"):
             study.unseal()
-        assert len(study.unseal()) == len(QUESTIONS)  # no second warning
+        assert len(study.unseal()) == len(QUERIES)  # no second warning
 
 
 def test_other_blocks_of_a_series_are_named(tmp_path):
@@ -368,8 +368,8 @@ def test_other_blocks_of_a_series_are_named(tmp_path):
     def block(name, first):
         sealed = {**rows(first, 600), "hour": np.arange(first, first + 600)}
         return create(
-            tmp_path, name, holdout=sealed, training=None, dependence=chain, again=False, allow_vacuous=True,
-            mechanism="guess_and_check", queries=5, overfits=1,
+            tmp_path, name, holdout=sealed, training=None, dependence=chain, allow_resealing=False, allow_vacuous=True,
+            mechanism="guess_and_check", queries=5, surprises=1,
         )  # fmt: skip
 
     with block("study", 0) as study, block("next", 600):
@@ -377,27 +377,27 @@ def test_other_blocks_of_a_series_are_named(tmp_path):
     assert "'next' may hold a block of the same series" in said
 
 
-# silent questions
+# silent queries
 
 
-def test_a_silent_question_counts_costs_nothing_and_needs_no_guess(tmp_path):
+def test_a_silent_query_counts_costs_nothing_and_needs_no_guess(tmp_path):
     with create(tmp_path, training=None) as study:
         with pytest.raises(QueryRejected, match="needs a prior estimate"):
             study.ask(OPEN)
-        study.allot("team-a", questions=1, charges=0)
+        study.allot("team-a", queries=1, charges=0)
         team = study.analyst("team-a")
         assert team.ask("delay > 1", guess=0.5).refused  # it might cost a surprise
         answer = team.ask(OPEN, silent=True)
         assert (answer.source, answer.value, answer.low, answer.high) == ("silent", None, None, None)
-        assert (answer.charged, answer.refused, answer.remaining["questions"]) == (0, False, 0)
+        assert (answer.charged, answer.refused, answer.remaining["queries"]) == (0, False, 0)
         assert str(answer).startswith("silent: told when the study is unsealed, charged 0")
         assert "nothing is told of it before the study is unsealed" in answer.explain()
-        assert study.status()["questions_asked"] == 1
+        assert study.status()["queries_asked"] == 1
         assert study._executor.state().charged == 0
         assert team.ask("delay > 2", silent=True).refused
 
 
-def test_a_silent_question_asked_again_is_the_stored_one_and_an_open_one_stays_open(study):
+def test_a_silent_query_asked_again_is_the_stored_one_and_an_open_one_stays_open(study):
     before = study._executor.ledger.head()
     again = [study.ask(SILENT), study.ask(SILENT, silent=True), study.ask(SILENT, guess=0.5)]
     assert {(answer.source, answer.value, answer.repeated) for answer in again} == {("silent", None, True)}
@@ -406,12 +406,12 @@ def test_a_silent_question_asked_again_is_the_stored_one_and_an_open_one_stays_o
     assert study._executor.ledger.head().sequence == before.sequence + 1
 
 
-def test_silent_questions_end_with_the_plan(tmp_path):
-    mechanism = guess_and_check(queries=3, tolerance=0.08, grid=10, overfits=1)
+def test_silent_queries_end_with_the_plan(tmp_path):
+    mechanism = guess_and_check(queries=3, tolerance=0.08, grid=10, surprises=1)
     with create(tmp_path, mechanism=mechanism) as study:
         answers = study.ask_many([f"delay > {k}" for k in range(200)], silent=True)
         counted = sum(answer.source == "silent" for answer in answers)
-        assert study.status()["questions_asked"] == counted < 200
+        assert study.status()["queries_asked"] == counted < 200
 
 
 # other ledgers
@@ -521,4 +521,4 @@ def test_certificates_verify_before_and_after(study, tmp_path):
         said = [str(row["value"]) for row in certificate.to_rows()]
         assert any("The study is over" in text for text in said) == (name == "after")
     assert account["unsealed"] == {"acts": 1, "answers": 3}
-    assert account["left"] == {"questions": 0, "overfits": 0}
+    assert account["left"] == {"queries": 0, "surprises": 0}

@@ -12,7 +12,7 @@ from everhold.asking.worth import AHEAD, Worth
 
 @pytest.fixture
 def holdout(tmp_path):
-    tuned = GuessAndCheck.tuned(rows=1_000, queries=100, overfits=2)
+    tuned = GuessAndCheck.tuned(rows=1_000, queries=100, surprises=2)
     with copied(tmp_path, mechanism=tuned, declared={"ends": eh.listed(["late = 1", "delay > 60"])}) as made:
         yield made
 
@@ -66,7 +66,7 @@ def test_members_alone_are_answered_after_unsealing_and_other_mechanisms_show_no
 
 
 def test_what_is_refused_is_said(tmp_path):
-    with create(tmp_path, mechanism=guess_and_check(overfits=1)) as ending:
+    with create(tmp_path, mechanism=guess_and_check(surprises=1)) as ending:
         assert "refused" in str(Worth(ending.status()["worth"]))
 
 

@@ -25,13 +25,13 @@ def rows():
 def test_a_holdout_of_every_mechanism_gives_a_certificate_that_holds(tmp_path, rows, name):
     storage = tmp_path / "study.db"
     with everhold.Holdout.create(
-        storage, "study", **settings_from({**rows, "overfits": 2}), mechanism=name, queries=3
+        storage, "study", **settings_from({**rows, "surprises": 2}), mechanism=name, queries=3
     ) as holdout:
         holdout.ask_many([f"delay > {limit}" for limit in range(5)])
         holdout.ask("delay > 40", guess=1.0)
         certificate, status = holdout.certificate(), holdout.status()
     stated = certificate.to_dict()
-    assert stated["account"]["asked"] == sum(stated["account"]["by_source"].values()) == status["questions_asked"]
+    assert stated["account"]["asked"] == sum(stated["account"]["by_source"].values()) == status["queries_asked"]
     assert stated["account"]["charged"] == status["charged"]
     assert stated["account"]["left"] == status["remaining"]
     assert stated["promise"]["radius"] == certificate.radius == status["radius"]
@@ -45,7 +45,7 @@ def test_a_holdout_of_every_mechanism_gives_a_certificate_that_holds(tmp_path, r
 
 def test_a_ledger_can_be_held_against_an_earlier_certificate(tmp_path, rows):
     url = f"sqlite:///{tmp_path / 'study.db'}"
-    with everhold.Holdout.create(url, "study", **settings_from({**rows, "overfits": 2}), queries=50) as holdout:
+    with everhold.Holdout.create(url, "study", **settings_from({**rows, "surprises": 2}), queries=50) as holdout:
         unused = holdout.certificate()
         holdout.ask("delay > 15")
         certificate = holdout.certificate()
@@ -59,7 +59,7 @@ def test_a_ledger_can_be_held_against_an_earlier_certificate(tmp_path, rows):
 def test_of_a_long_ledger_it_says_from_where_on_entries_were_read(tmp_path, rows, monkeypatch):
     monkeypatch.setattr(sys.modules[verify.__module__], "READ_AGAIN", 3)
     with everhold.Holdout.create(
-        tmp_path / "study.db", "study", **settings_from({**rows, "overfits": 2}), queries=50
+        tmp_path / "study.db", "study", **settings_from({**rows, "surprises": 2}), queries=50
     ) as holdout:
         for minutes in range(4):
             holdout.ask(f"delay > {minutes}")

@@ -35,7 +35,7 @@ def test_the_words_of_a_certificate_are_bound_to_the_declaration(tmp_path, featu
             GaussianMechanism(rows=20_000, queries=10, scale=0.1, dependence=eh.MarkovChain([[0.6, 0.4], [0.4, 0.6]])),
             {"features": "public"}, "nothing is promised then",
         ),
-        (GaussianMechanism(rows=20_000, queries=10, scale=0.01), {"by_position": 7}, "than questions"),
+        (GaussianMechanism(rows=20_000, queries=10, scale=0.01), {"by_position": 7}, "than queries"),
     ],
 )  # fmt: skip
 def test_a_certificate_of_what_is_refused_is_not_believed(tmp_path, mechanism, options, finding):

@@ -62,7 +62,7 @@ def test_the_entries_in_words():
 
 
 def test_the_labels_of_the_account_are_not_those_of_the_dependence(tmp_path):
-    mechanism = GuessAndCheck.tuned(rows=2_000, queries=20, overfits=2, dependence=Groups([5]))
+    mechanism = GuessAndCheck.tuned(rows=2_000, queries=20, surprises=2, dependence=Groups([5]))
     certificate, key = make_sample(tmp_path, mechanism)
     blocks = {block.key: block for block in outline(certificate.to_dict())}
     assert "confirmed: the training estimate" in dict(blocks["account"].items)
@@ -70,10 +70,10 @@ def test_the_labels_of_the_account_are_not_those_of_the_dependence(tmp_path):
     assert verify_certificate(tmp_path / "c.html", public_key=key.public_key).ok
 
 
-def test_overfits_that_are_left_are_explained_where_they_can_be_more_than_planned(tmp_path):
+def test_surprises_that_are_left_are_explained_where_they_can_be_more_than_planned(tmp_path):
     def said(mechanism):
         blocks = outline(make_sample(tmp_path, mechanism)[0].to_dict())
         return " ".join(next(block.after for block in blocks if block.key == "account"))
 
-    assert "what is left of the plan" in said(GuessAndCheck.tuned(rows=2_000, queries=20, overfits=2))
+    assert "what is left of the plan" in said(GuessAndCheck.tuned(rows=2_000, queries=20, surprises=2))
     assert not said(GaussianMechanism.tuned(rows=2_000, queries=20))

@@ -162,7 +162,7 @@ def test_differences_of_rates_and_margins_are_in_percentage_points(certificate, 
 
 
 def test_rates_of_two_kinds_differ_in_percentage_points(tmp_path):
-    with samples.create(tmp_path, queries=40, overfits=10, allow_vacuous=True) as holdout:
+    with samples.create(tmp_path, queries=40, surprises=10, allow_vacuous=True) as holdout:
         answer = holdout.ask(eh.difference(eh.accuracy("delay > 15"), "delay > 10"))
         (fact,) = holdout.certificate({"gap": answer}).to_dict()["summary"]["answers"]
     assert fact["measure"] == "points"
@@ -172,7 +172,7 @@ def test_rates_of_two_kinds_differ_in_percentage_points(tmp_path):
 @pytest.mark.parametrize("name", ["guess_and_check", "gaussian"])
 def test_no_noise_is_spoken_of_where_there_is_none(tmp_path, name, simulation):
     mechanism = MECHANISMS[name].for_request(
-        rows=20_000, queries=1_000, overfits=10, slack=0.0, confidence=0.95, training_rows=20_000
+        rows=20_000, queries=1_000, surprises=10, slack=0.0, confidence=0.95, training_rows=20_000
     )
     sample = make_sample(tmp_path, mechanism, simulation=simulation)[0]
     text = " ".join(row["value"] for row in sample.to_rows()) + " ".join(sample.to_dict()["issue"]["banner"] or ())

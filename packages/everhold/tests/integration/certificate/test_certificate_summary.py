@@ -1,4 +1,4 @@
-"""The first page says what the facts give, in numbers that its bounds allow, and hides no question."""
+"""The first page says what the facts give, in numbers that its bounds allow, and hides no query."""
 
 import re
 from decimal import Decimal
@@ -103,15 +103,15 @@ def test_the_standing_best_is_no_score_of_the_submission(tmp_path):
     ]
 
 
-def test_the_number_of_all_questions_is_said_and_that_choosing_is_covered(tmp_path):
-    assert summary_of(tmp_path)["asked"].startswith("5 questions were asked in all; no answer is shown here. ")
+def test_the_number_of_all_queries_is_said_and_that_choosing_is_covered(tmp_path):
+    assert summary_of(tmp_path)["asked"].startswith("5 queries were asked in all; no answer is shown here. ")
     said = summary_of(tmp_path, *SHOWN)["asked"]
-    assert said.startswith("5 questions were asked in all; 3 answers are shown here. ")
+    assert said.startswith("5 queries were asked in all; 3 answers are shown here. ")
     assert "the probability is that of all bounds at once, shown or not" in said
 
 
-def test_the_promise_says_whether_questions_may_follow_answers(tmp_path):
-    follows, fixed = "with all earlier answers in hand", "if all questions were fixed before the first answer was seen"
+def test_the_promise_says_whether_queries_may_follow_answers(tmp_path):
+    follows, fixed = "with all earlier answers in hand", "if all queries were fixed before the first answer was seen"
     assert follows in summary_of(tmp_path)["promise"]
     never = summary_of(tmp_path, mechanism=Empirical(rows=20_000, queries=10))["promise"]
     assert fixed in never
@@ -137,7 +137,7 @@ LIES = {
     "a better number": (("answers", 0, "value"), 0.99, "words of the section 'summary'"),
     "a narrower bound": (("answers", 0, "low"), 0.863, "words of the section 'summary'"),
     "a finer sentence": (("sentences", 0), "model B is always right.", "words of the section 'summary'"),
-    "fewer questions": (("asked",), "3 questions were asked in all.", "words of the section 'summary'"),
+    "fewer queries": (("asked",), "3 queries were asked in all.", "words of the section 'summary'"),
     "a claim as a measurement": (("sources", 0), "Taken from the sealed rows.", "words of the section 'summary'"),
     "nothing that it does not mean": (("does_not_mean",), [], "words of the section 'summary'"),
     "bounds the wrong way round": (("answers", 0, "low"), 0.9, "the wrong way round"),
@@ -183,7 +183,7 @@ def findings(folder, document):
 def test_altered_words_of_the_page_are_found(tmp_path):
     certificate, _ = make_sample(tmp_path, answers=SHOWN)
     page = certificate.to_html()
-    for old, new in (("86.4 %", "96.4 %"), ("5 questions", "3 questions"), ('cx="', 'cx="1')):
+    for old, new in (("86.4 %", "96.4 %"), ("5 queries", "3 queries"), ('cx="', 'cx="1')):
         assert old in page
         (tmp_path / "c.html").write_text(page.replace(old, new, 1), encoding="utf-8")
         assert verify_certificate(tmp_path / "c.html").findings == (

@@ -123,8 +123,8 @@ LIES = [
     (("promise", "radius"), 0.01, "half-width is not the one"),
     (("promise", "radius"), None, "half-width is not the one"),
     (("promise", "confidence"), 0.99, "probability of the promise"),
-    (("promise", "questions"), 10**6, "planned questions or overfits"),
-    (("promise", "overfits"), 1000, "planned questions or overfits"),
+    (("promise", "queries"), 10**6, "planned queries or surprises"),
+    (("promise", "surprises"), 1000, "planned queries or surprises"),
     (("promise", "statement"), "S1", "statement is not the one"),
     (("promise", "spends_only_beyond"), 0.09, "distance beyond which"),
     (("promise", "sentence"), "Every answer is true.", "words of the section 'promise'"),
@@ -139,13 +139,13 @@ LIES = [
     (("mechanism", "name"), "magic", "cannot be computed anew"),
     (("mechanism", "queries"), 10**12, "cannot be computed anew"),
     (("rows", "rows"), 10**6, "number of sealed rows"),
-    (("account", "asked"), 1, "counts of questions"),
+    (("account", "asked"), 1, "counts of queries"),
     (("account", "charged"), 0, "what was charged"),
-    (("account", "left"), {"questions": 9, "overfits": 9}, "what is left"),
-    (("ledger_head", "sequence"), 9, "counts of questions"),
+    (("account", "left"), {"queries": 9, "surprises": 9}, "what is left"),
+    (("ledger_head", "sequence"), 9, "counts of queries"),
     (("ledger_head", "checkpoint"), {"sequence": 6, "made_at": "2026-11-22T10:00:00+00:00"}, "not one of the entries"),
     (("ledger_head", "checkpoint"), {"sequence": 0, "made_at": "2026-11-22T10:00:00+00:00"}, "not one of the entries"),
-    (("account", "lost"), {"recoveries": 0, "questions": 0, "charges": 0}, "no act of the steward"),
+    (("account", "lost"), {"recoveries": 0, "queries": 0, "charges": 0}, "no act of the steward"),
     (("account", "allotments"), {"acts": 0, "analysts": []}, "no act of the steward"),
     (("rows", "columns"), [], "rows have no columns"),
     (("rows", "columns"), [["late", "boolean"], ["flight", "number"], ["late", "number"]], "two of the same name"),
@@ -182,17 +182,17 @@ def test_public_features_without_a_column_of_labels_are_a_lie(tmp_path):
 
 NEVER, LOST = "never answers and charges as much", "lost answers cannot have been charged"
 GAUSSIAN = GaussianMechanism(rows=20_000, queries=20, scale=0.05)
-THRESHOLDOUT = Thresholdout.tuned(rows=200_000, queries=20, overfits=3)
-GUESS_AND_CHECK = GuessAndCheck.tuned(rows=20_000, queries=20, overfits=10)
+THRESHOLDOUT = Thresholdout.tuned(rows=200_000, queries=20, surprises=3)
+GUESS_AND_CHECK = GuessAndCheck.tuned(rows=20_000, queries=20, surprises=10)
 LADDER = Ladder.tuned(rows=20_000, queries=20)
 BUDGET = PrivacyBudget.tuned(rows=50_000, queries=20)
 OVERSPENT = {
-    "thresholdout: more overfits than planned": (THRESHOLDOUT, {"training": 3, "holdout": 4}, None, 0, NEVER),
-    "thresholdout: more overfits lost than planned": (THRESHOLDOUT, {"holdout": 1}, (1, 4), 0, LOST),
-    "guess and check: 10^6 overfits": (GUESS_AND_CHECK, {"training": 3, "holdout": 10**6}, None, 0, NEVER),
+    "thresholdout: more surprises than planned": (THRESHOLDOUT, {"training": 3, "holdout": 4}, None, 0, NEVER),
+    "thresholdout: more surprises lost than planned": (THRESHOLDOUT, {"holdout": 1}, (1, 4), 0, LOST),
+    "guess and check: 10^6 surprises": (GUESS_AND_CHECK, {"training": 3, "holdout": 10**6}, None, 0, NEVER),
     "guess and check: 10^6 lost charges": (GUESS_AND_CHECK, {"training": 3, "holdout": 2}, (10**6, 10**6), 0, NEVER),
     "guess and check: more charges lost than answers": (GUESS_AND_CHECK, {"training": 3}, (1, 2), 0, LOST),
-    "gaussian: more questions than planned": (GAUSSIAN, {"holdout": 21}, None, 0, NEVER),
+    "gaussian: more queries than planned": (GAUSSIAN, {"holdout": 21}, None, 0, NEVER),
     "gaussian: 500 lost charges": (GAUSSIAN, {"holdout": 3}, (17, 500), 0, LOST),
     "gaussian: lost answers for nothing": (GAUSSIAN, {"holdout": 3}, (5, 0), 0, LOST),
     "ladder: more new bests than scores": (LADDER, {"holdout": 2_000}, None, 0, NEVER),
@@ -211,13 +211,13 @@ def test_an_account_that_no_ledger_could_have_is_found(tmp_path, mechanism, sour
 
 
 POSSIBLE = {
-    "thresholdout: all overfits": (THRESHOLDOUT, {"training": 3, "holdout": 3}, None),
-    "thresholdout: an epoch lost without a question": (THRESHOLDOUT, {"training": 3, "holdout": 2}, (0, 1)),
+    "thresholdout: all surprises": (THRESHOLDOUT, {"training": 3, "holdout": 3}, None),
+    "thresholdout: an epoch lost without a query": (THRESHOLDOUT, {"training": 3, "holdout": 2}, (0, 1)),
     "thresholdout: nobody knows what was lost": (THRESHOLDOUT, {"training": 19}, (1, 3)),
     "guess and check: only surprises": (GUESS_AND_CHECK, {"holdout": 10}, None),
     "guess and check: nothing asked": (GUESS_AND_CHECK, {}, None),
     "guess and check: beyond the plan": (GUESS_AND_CHECK, {"training": 21}, None),
-    "gaussian: all questions, some lost": (GAUSSIAN, {"holdout": 3}, (17, 17)),
+    "gaussian: all queries, some lost": (GAUSSIAN, {"holdout": 3}, (17, 17)),
     "ladder: lost after the first": (LADDER, {"standing": 2, "holdout": 1}, (17, 0)),
     "budget: nobody knows what was lost": (BUDGET, {"holdout": 1}, (19, 1_900)),
 }
@@ -230,10 +230,10 @@ def test_an_account_that_a_ledger_could_have_is_believed(tmp_path, mechanism, so
 
 def spent(mechanism, sources, lost, uncharged=0):
     """The facts of a ledger with these answers; an answer of a budget costs what a mean at its planned scale does."""
-    questions, charges = lost or (0, 0)
+    queries, charges = lost or (0, 0)
     answered = sum(sources.values())
     asked, charged = (
-        answered + questions,
+        answered + queries,
         sources.get("holdout", 0) * mechanism.traits.most_charged + charges + uncharged,
     )
     labels = mechanism.accounts.labels_of(sources.get("holdout", 0))[0] + mechanism.accounts.labels_of(charges)[1]
@@ -244,7 +244,7 @@ def spent(mechanism, sources, lost, uncharged=0):
     if labels:
         account["labels"] = labels
     if lost:
-        account["lost"] = {"recoveries": 1, "questions": questions, "charges": charges}
+        account["lost"] = {"recoveries": 1, "queries": queries, "charges": charges}
     return {"account": account, "ledger_head": {"sequence": answered + bool(lost)}}
 
 

@@ -19,31 +19,31 @@ from everhold_privacy.mechanisms.thresholdout import Thresholdout
 END = "all of them at once, with probability"
 SENTENCES = [
     (
-        GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10),
-        "Until 1,000 questions or 10 overfits are used up, every confirmed guess of a mean over all rows is within "
+        GuessAndCheck.tuned(rows=20_000, queries=1_000, surprises=10),
+        "Until 1,000 queries or 10 surprises are used up, every confirmed guess of a mean over all rows is within "
         "0.074 of the population's value and every other answer within the interval that was told with it, "
         f"{END} 95 % (statement "
         "S8, independent rows).",
     ),
     (
-        Thresholdout.tuned(rows=20_000, queries=1_000, overfits=1),
-        "Until 1,000 questions or 1 overfit is used up, every answer is within 0.097 of the population's value, "
+        Thresholdout.tuned(rows=20_000, queries=1_000, surprises=1),
+        "Until 1,000 queries or 1 surprise is used up, every answer is within 0.097 of the population's value, "
         f"{END} 95 % (statement S1, independent rows).",
     ),
     (
         GaussianMechanism(rows=20_000, queries=1_000, scale=0.015),
-        "Until 1,000 questions are used up, every answer is within 0.134 of the population's value, "
+        "Until 1,000 queries are used up, every answer is within 0.134 of the population's value, "
         f"{END} 95 % (statement S1, independent rows).",
     ),
     (
         PrivacyBudget(rows=20_000, queries=1_000, scale=0.016),
-        "Until 1,000 questions or the credits are used up, every mean at the planned sharpness is within 0.143 of the "
+        "Until 1,000 queries or the credits are used up, every mean at the planned sharpness is within 0.143 of the "
         f"population's value and every other answer within what was stated with it, {END} 95 % (statement S1, "
         "independent rows).",
     ),
     (
         LaplaceMechanism(rows=20_000, queries=10, scale=0.005, confidence=0.999),
-        "Until 10 questions are used up, every answer is within 0.077 of the population's value, "
+        "Until 10 queries are used up, every answer is within 0.077 of the population's value, "
         f"{END} 99.9 % (statement S1, independent rows).",
     ),
     (
@@ -53,22 +53,22 @@ SENTENCES = [
     ),
     (
         Subsampling(rows=20_000, queries=1_000, draws=2**20, coins=0.96),
-        "Until 1,000 questions are used up, every answer is within 0.14 of the population's value, "
+        "Until 1,000 queries are used up, every answer is within 0.14 of the population's value, "
         f"{END} 95 % (statement S1, independent rows).",
     ),
     (
         RandomRows(rows=20_000, queries=1_000, draws=600, coins=0.0005),
-        "Until 1,000 questions are used up, every answer is within 0.176 of the population's value, "
+        "Until 1,000 queries are used up, every answer is within 0.176 of the population's value, "
         f"{END} 95 % (statement S6, independent rows).",
     ),
     (
         SampleSplitting(rows=20_000, queries=1),
-        "Until 1 question is used up, every answer is within 0.0097 of the population's value, "
+        "Until 1 query is used up, every answer is within 0.0097 of the population's value, "
         f"{END} 95 % (statement S3, independent rows).",
     ),
     (
         Empirical(rows=20_000, queries=10),
-        "If all questions were fixed before the first answer was seen, every one of up to 10 answers is within 0.013 "
+        "If all queries were fixed before the first answer was seen, every one of up to 10 answers is within 0.013 "
         f"of the population's value, {END} 95 % (statement P9, independent rows); otherwise nothing is promised.",
     ),
     (

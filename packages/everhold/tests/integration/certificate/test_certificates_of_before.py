@@ -83,7 +83,7 @@ def test_another_statement_hides_no_alteration(path, tmp_path):
 
 
 @pytest.mark.parametrize(("path", "lie", "finding"), [
-    (("account", "asked"), 1, "counts of questions"),
+    (("account", "asked"), 1, "counts of queries"),
     (("rows", "columns"), [], "rows have no columns"),
     (("issue", "software"), "otherhold", "another software"),
     (("account", "charged"), 0, "what was charged"),

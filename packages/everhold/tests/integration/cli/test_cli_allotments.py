@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from everhold.cli import allotments, certificate, holdouts, ledger
 from everhold.cli.failures import CommandGroup
 
-ALLOT = ["allot", "s.db", "flights", "team-a", "--questions", "1"]
+ALLOT = ["allot", "s.db", "flights", "team-a", "--queries", "1"]
 ASK = ["ask", "s.db", "flights", "--analyst", "team-a", "--mean"]
 
 
@@ -35,9 +35,9 @@ def read(result):
 
 def test_an_analyst_is_allotted_a_part_and_kept_to_it(run):
     part = read(run(*ALLOT, "--charges", "2", "--format", "json"))
-    assert part == {"analyst": "team-a", "asked": 0, "questions": 1, "charged": 0, "charges": 2}
+    assert part == {"analyst": "team-a", "asked": 0, "queries": 1, "charged": 0, "charges": 2}
     answer = read(run(*ASK, "delay > 15", "--format", "json"))
-    assert answer["remaining"] == {"questions": 0, "overfits": 2}
+    assert answer["remaining"] == {"queries": 0, "surprises": 2}
     refused = run(*ASK, "delay > 16", "--format", "json")
     assert (read(refused)["source"], read(refused)["value"]) == ("refused", None)
     assert "allotment" in refused.stderr
@@ -53,7 +53,7 @@ def test_status_transcript_and_list_of_allotments(run):
     table = run("status", "s.db", "flights").stdout
     assert table.splitlines()[-1].split() == ["team-a", "1", "1", "0", "1"]
     assert "allotments" not in table
-    line = {"analyst": "team-a", "asked": 1, "questions": 1, "charged": 0, "charges": 1}
+    line = {"analyst": "team-a", "asked": 1, "queries": 1, "charged": 0, "charges": 1}
     assert read(run("status", "s.db", "flights", "--format", "json"))["allotments"] == [line]
     found = read(run("allotments", "s.db", "flights", "--format", "json"))
     assert found["allotments"] == [line]
@@ -65,18 +65,18 @@ def test_status_transcript_and_list_of_allotments(run):
     (listed,) = read(run("list", "s.db", "--format", "json"))["holdouts"]
     assert listed["asked"] == 1
     assert read(run("ledger", "verify", "s.db", "flights", "--format", "json"))["ok"]
-    assert "questions 1 of 1, charged 0 of 1" in run("certificate", "show", "s.db", "flights").stdout
+    assert "queries 1 of 1, charged 0 of 1" in run("certificate", "show", "s.db", "flights").stdout
 
 
 def test_the_storage_may_come_from_the_environment(run):
     place = {"EVERHOLD_STORAGE": "s.db"}
-    run("allot", "flights", "team-a", "--questions", "3", env=place)
+    run("allot", "flights", "team-a", "--queries", "3", env=place)
     assert "team-a" in run("allotments", "flights", env=place).stdout
 
 
 @pytest.mark.parametrize("name", ["", " a", "a\x1b[2J", "x" * 101])
 def test_a_name_that_cannot_be_used_is_a_misuse(run, name):
-    result = run("allot", "s.db", "flights", name, "--questions", "1", code=2)
+    result = run("allot", "s.db", "flights", name, "--queries", "1", code=2)
     assert "\x1b" not in result.output
     assert len(result.output) < 500
 
@@ -86,9 +86,9 @@ def test_what_cannot_be_done_has_its_exit_code(run):
     assert "no allotment" in run(*ASK, "delay > 15", code=5).stderr
     run(*ALLOT)
     run(*ASK, "delay > 15")
-    assert "spent 1 questions" in run(*ALLOT[:-1], "0", code=5).stderr
-    assert "looks like" in run("allot", "s.db", "flights", "TEAM-A", "--questions", "1", code=5).stderr
-    assert "first come, first served" in run("allot", "s.db", "flights", "b", "--questions", "99").stderr
+    assert "spent 1 queries" in run(*ALLOT[:-1], "0", code=5).stderr
+    assert "looks like" in run("allot", "s.db", "flights", "TEAM-A", "--queries", "1", code=5).stderr
+    assert "first come, first served" in run("allot", "s.db", "flights", "b", "--queries", "99").stderr
 
 
 @pytest.mark.parametrize("command", ["allot", "allotments"])

@@ -48,7 +48,7 @@ def as_json(result):
     return json.loads(result.stdout)
 
 
-def test_questions_are_asked_of_a_service(service, everhold, tmp_path):
+def test_queries_are_asked_of_a_service(service, everhold, tmp_path):
     place, form = (service, "study"), ("--format", "json")
     assert as_json(everhold("quote", *place, "--mean", "delay > 15", *form))["answered_before"] is False
     answer = as_json(everhold("ask", *place, "--mean", "delay > 15", *form))
@@ -60,7 +60,7 @@ def test_questions_are_asked_of_a_service(service, everhold, tmp_path):
     bins = as_json(everhold("ask", *place, "--histogram", "delay", "--edges", "0,50", "--no-missing", *form))["bins"]
     assert [line["bin"] for line in bins] == ["below 0", "[0.0, 50.0]", "above 50"]
     assert len(as_json(everhold("transcript", *place, *form))["entries"]) == 5
-    assert as_json(everhold("status", *place, *form))["questions_asked"] == 5
+    assert as_json(everhold("status", *place, *form))["queries_asked"] == 5
     assert {line["name"] for line in as_json(everhold("list", service, *form))["holdouts"]} == {"study", "contest"}
     assert everhold("certificate", "save", *place, "--output", str(tmp_path / "c.html")).exit_code == 0
     assert everhold("certificate", "verify", str(tmp_path / "c.html")).exit_code == 0
@@ -68,7 +68,7 @@ def test_questions_are_asked_of_a_service(service, everhold, tmp_path):
 
 def test_a_study_is_run_from_elsewhere(service, everhold, tmp_path):
     place, form = (service, "study"), ("--format", "json")
-    everhold("allot", *place, "ada", "--questions", "5")
+    everhold("allot", *place, "ada", "--queries", "5")
     assert as_json(everhold("allotments", *place, *form))["allotments"][0]["analyst"] == "ada"
     everhold("gate", "create", *place, "--rule", "delay > 1000")
     mine, open_ones = predictions(tmp_path, "mine.csv", 0, 0), predictions(tmp_path, "open.csv", 1, samples.ROWS)
@@ -103,10 +103,10 @@ def test_rows_are_sealed_elsewhere(service, everhold, tmp_path):
 
 
 def test_tokens_are_made_listed_and_taken_back_elsewhere(service, everhold):
-    wanted = ("--holdout", "study", "--questions", "3", "--days", "1", "--format", "json")
+    wanted = ("--holdout", "study", "--queries", "3", "--days", "1", "--format", "json")
     made = as_json(everhold("token", "create", service, "ben", *wanted))
     env = {"EVERHOLD_TOKEN": made["secret"]}
-    assert as_json(everhold("status", service, "study", "--format", "json", env=env))["remaining"]["questions"] == 3
+    assert as_json(everhold("status", service, "study", "--format", "json", env=env))["remaining"]["queries"] == 3
     listed = everhold("token", "list", service, "--format", "json")
     assert {line["name"]: line["state"] for line in as_json(listed)}["ben"] == "valid"
     assert made["secret"] not in listed.output
@@ -118,7 +118,7 @@ def test_tokens_are_made_listed_and_taken_back_elsewhere(service, everhold):
 
 def test_the_address_may_be_in_the_environment(service, everhold):
     env = {"EVERHOLD_URL": service}
-    assert "questions_left" in everhold("status", "study", env=env).stdout
+    assert "queries_left" in everhold("status", "study", env=env).stdout
     assert "study" in everhold("list", env=env).stdout
 
 

@@ -137,12 +137,12 @@ QUOTE = ("quote", "s.db", "flights", "--low-sensitivity", "share.py:late", "--se
 @pytest.mark.parametrize(
     ("former", "present", "command"),
     [
-        ("--overfits", "--surprises", (*PLAN, "{}", "4")),
-        ("--overfits", "--surprises", (*PLAN, "{}=4")),
+        ("--surprises", "--surprises", (*PLAN, "{}", "4")),
+        ("--surprises", "--surprises", (*PLAN, "{}=4")),
         ("--called", "--name", (*QUOTE, "{}", "late share")),
         ("--called", "--name", (*QUOTE, "{}=late share")),
     ],
-    ids=["overfits apart", "overfits joined", "called apart", "called joined"],
+    ids=["surprises apart", "surprises joined", "called apart", "called joined"],
 )
 def test_a_former_option_works_with_a_warning_and_is_in_no_help(study, everhold, former, present, command):
     (study / "share.py").write_text("def late(table): return float((table['late'] == 1).mean())\n")
@@ -157,7 +157,7 @@ def test_a_former_option_works_with_a_warning_and_is_in_no_help(study, everhold,
 def test_a_query_is_another_one_by_the_former_option_of_its_name(study, everhold):
     (study / "share.py").write_text("def late(table): return float((table['late'] == 1).mean())\n")
     hashes = [
-        json.loads(everhold(*QUOTE, *name, "--format", "json").stdout)["question"]
+        json.loads(everhold(*QUOTE, *name, "--format", "json").stdout)["query"]
         for name in [(), ("--name", "late share"), ("--called", "late share")]
     ]
     assert hashes[1] == hashes[2] != hashes[0]

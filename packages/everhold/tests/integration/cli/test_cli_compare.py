@@ -1,4 +1,4 @@
-"""Two files of predictions are compared in a terminal, by one question."""
+"""Two files of predictions are compared in a terminal, by one query."""
 
 import json
 
@@ -43,14 +43,14 @@ def run(tmp_path, monkeypatch):
     return command
 
 
-def test_two_files_are_one_question_about_these_rows(run):
+def test_two_files_are_one_query_about_these_rows(run):
     told = json.loads(run("a.csv", "b.csv", "--format", "json").stdout)
     assert told["low"] <= told["value"] <= told["high"]
     assert told["high"] - told["low"] < 0.3
     turned = json.loads(run("b.csv", "a.csv", "--format", "json").stdout)
     assert (turned["low"], turned["high"], turned["charged"]) == pytest.approx((-told["high"], -told["low"], 0))
     squared = json.loads(run("a.csv", "b.csv", "--metric", "risk", "--loss", "squared", "--format", "json").stdout)
-    assert squared["question"] != told["question"]
+    assert squared["query"] != told["query"]
 
 
 def test_every_score_by_which_models_are_compared_is_offered():
@@ -89,4 +89,4 @@ def test_options_that_do_not_belong_together_are_misuse(run, arguments):
 def test_files_that_hold_no_labels_cost_nothing(run):
     assert "no labels" in run("a.csv", "c.csv", code=5).output
     with eh.Holdout.open("s.db", "s") as holdout:
-        assert holdout.status()["questions_asked"] == 0
+        assert holdout.status()["queries_asked"] == 0

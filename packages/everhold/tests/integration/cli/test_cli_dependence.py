@@ -258,7 +258,7 @@ def test_plans_are_made_under_a_model(everhold, tmp_path):
     file.write_text(json.dumps(Groups([5]).to_dict()))
     wanted = ("plan", "--rows", "20000", "--queries", "50", "--surprises", "2", "--format", "json")
     planned = json.loads(everhold(*wanted, "--model", str(file)).stdout)
-    expected = plan(rows=20_000, queries=50, overfits=2, dependence=Groups([5]))
+    expected = plan(rows=20_000, queries=50, surprises=2, dependence=Groups([5]))
     assert planned == json.loads(json.dumps(expected.to_dict()))
     assert planned["lines"] != json.loads(everhold(*wanted).stdout)["lines"]
 

@@ -16,14 +16,14 @@ CREATE = ["create", "s.db", "new", "--holdout"]
 
 FAILURES = [
     (2, ["flights"], "no such command"),
-    (2, [*ASK], "expected one question, found none"),
+    (2, [*ASK], "expected one query, found none"),
     (2, [*ASK, "--mean", "late", "--brier", "p.csv"], "found --mean and --brier"),
     (2, [*ASK, "--error", "p.csv", "--low", "1"], "--low belongs to --mean"),
     (2, [*ASK, "--mean", "late = 1", "--training-predictions", "p.csv"], "--training-predictions belongs to"),
     (2, ["quote", "s.db", "flights", "--column", "late"], "--column belongs to"),
     (5, [*ASK, "--mean", "delay", "--given", "late = 1", "--low", "0"], "only one end of the range"),
     (2, [*ASK, "--ratio", "late = 1"], "--ratio needs --given"),
-    (2, [*ASK, "--difference", "--mean", "late = 1"], "takes two questions, found 1"),
+    (2, [*ASK, "--difference", "--mean", "late = 1"], "takes two queries, found 1"),
     (2, [*ASK, "--covariance", "late = 1"], "give it as --with EXPR"),
     (2, [*ASK, "--variance", "late = 1", "--with", "id > 1"], "--covariance and --correlation"),
     (5, [*ASK, "--variance", "delay"], "expected low and high"),
@@ -58,7 +58,7 @@ FAILURES = [
     (5, [*ASK, "--mean", "dely > 15"], "did you mean 'delay'"),
     (5, [*ASK, "--mean", "delay"], "expected low and high"),
     (5, [*ASK, "--mean", "delay", "--low", "nan", "--high", "1"], "nothing was charged"),
-    (5, [*ASK, "--mean", "late = 1", "--guess", "nan"], "outside the question's range"),
+    (5, [*ASK, "--mean", "late = 1", "--guess", "nan"], "outside the query's range"),
     (5, [*ASK, "--mean", "delay > 1", "--given", "delay"], "expected a condition that selects rows"),
     (5, [*ASK, "--accuracy", "sealed_predictions.csv"], "prior estimate"),
     (5, [*ASK, "--accuracy", "none.csv"], "check the path"),
@@ -124,7 +124,7 @@ def test_hostile_expressions_are_refused_and_cost_nothing(study, everhold):
         assert len(failed.stderr) < 400
         assert "root:" not in failed.stderr
     with Holdout.open("s.db", "flights") as holdout:
-        assert (holdout.status()["questions_asked"], holdout.status()["charged"]) == (0, 0)
+        assert (holdout.status()["queries_asked"], holdout.status()["charged"]) == (0, 0)
 
 
 @pytest.mark.parametrize("form", ["table", "json"])

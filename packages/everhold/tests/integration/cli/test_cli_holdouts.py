@@ -37,7 +37,7 @@ def test_the_settings_reach_the_holdout(study, everhold):
     )  # fmt: skip
     status = json.loads(everhold("status", "new.db", "late", "--format", "json").stdout)
     assert (status["mechanism"], status["confidence"]) == ("guess_and_check", 0.9)
-    assert (status["parameters"]["overfits"], status["parameters"]["slack"]) == (3, 0.1)
+    assert (status["parameters"]["surprises"], status["parameters"]["slack"]) == (3, 0.1)
     with Holdout.open("new.db", "late") as holdout:
         assert (holdout.schema.label, holdout.schema.row_id) == ("late", "id")
 
@@ -53,8 +53,8 @@ def test_ask_as_json_keeps_the_contract(study, everhold):
     assert list(answer) == ANSWER
     assert answer["low"] < answer["value"] < answer["high"]
     assert answer["source"] == "training"
-    assert answer["remaining"] == {"questions": 19, "overfits": 8}
-    assert len(bytes.fromhex(answer["question"])) == 32
+    assert answer["remaining"] == {"queries": 19, "surprises": 8}
+    assert len(bytes.fromhex(answer["query"])) == 32
     assert result.stderr == ""
 
 
@@ -66,13 +66,13 @@ def test_the_answer_is_the_same_in_every_format_and_for_nothing(study, everhold)
     assert list(line) == ANSWER
     assert float(line["value"]) == first["value"]
     assert json.loads(line["remaining"]) == first["remaining"]
-    assert line["question"] == first["question"]
+    assert line["query"] == first["query"]
     table = everhold(*ASK).stdout.splitlines()
     assert table[0].split() == ANSWER
     assert table[2].split()[0] == f"{first['value']:.4g}"
 
 
-QUESTIONS = [
+QUERIES = [
     ["--mean", "-delay", "--low", "-60", "--high", "180"],
     ["--mean", "delay > 15", "--given", "carrier = 'UA'"],
     ["--variance", "delay", "--low", "-60", "--high", "180"],
@@ -86,17 +86,17 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: " ".join(question))
-def test_every_kind_of_question_is_answered(study, everhold, question):
-    answer = json.loads(everhold("ask", "s.db", "flights", *question, "--format", "json").stdout)
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: " ".join(query))
+def test_every_kind_of_query_is_answered(study, everhold, query):
+    answer = json.loads(everhold("ask", "s.db", "flights", *query, "--format", "json").stdout)
     assert answer["low"] <= answer["value"] <= answer["high"]
 
 
-@pytest.mark.parametrize("question", QUESTIONS[:5], ids=lambda question: " ".join(question))
-def test_questions_are_quoted_before_they_are_asked(study, everhold, question):
-    price = json.loads(everhold("quote", "s.db", "flights", *question, "--format", "json").stdout)
-    answer = json.loads(everhold("ask", "s.db", "flights", *question, "--format", "json").stdout)
-    assert price["question"] == answer["question"]
+@pytest.mark.parametrize("query", QUERIES[:5], ids=lambda query: " ".join(query))
+def test_queries_are_quoted_before_they_are_asked(study, everhold, query):
+    price = json.loads(everhold("quote", "s.db", "flights", *query, "--format", "json").stdout)
+    answer = json.loads(everhold("ask", "s.db", "flights", *query, "--format", "json").stdout)
+    assert price["query"] == answer["query"]
     assert price["charged_if_confirmed"] == answer["charged"] == 0
     assert price["radius"] >= (answer["high"] - answer["low"]) / 2 * (1 - 1e-9)
 
@@ -121,7 +121,7 @@ def test_all_columns_of_a_file_are_asked_about_at_once(study, everhold, ending):
     told = json.loads(everhold(*ask, f"sealed.{ending}", *more).stdout)
     assert [line["column"] for line in told] == [column for column, _ in COLUMNS]
     one = ["--training-predictions", "train_predictions.csv"]
-    assert json.loads(everhold(*ask, "sealed_predictions.csv", *one).stdout)["question"] == told[0]["question"]
+    assert json.loads(everhold(*ask, "sealed_predictions.csv", *one).stdout)["query"] == told[0]["query"]
     table = everhold("ask", "s.db", "flights", "--error", f"sealed.{ending}", *more)
     assert table.stdout.splitlines()[2].split()[0] == "good"
     assert "labels drawn anew" in table.stderr
@@ -229,14 +229,14 @@ def test_a_refused_answer_is_no_error(study, everhold):
 def test_quote_costs_nothing_and_agrees_with_the_answer(study, everhold):
     quote = json.loads(everhold("quote", *ASK[1:], "--format", "json").stdout)
     assert not quote["answered_before"]
-    assert quote["remaining"]["questions"] == 20
+    assert quote["remaining"]["queries"] == 20
     answer = json.loads(everhold(*ASK, "--format", "json").stdout)
-    assert answer["question"] == quote["question"]
+    assert answer["query"] == quote["query"]
     assert json.loads(everhold("quote", *ASK[1:], "--format", "json").stdout)["answered_before"]
 
 
-def test_quote_without_a_question(study, everhold):
-    assert json.loads(everhold("quote", "s.db", "flights", "--format", "json").stdout)["question"] is None
+def test_quote_without_a_query(study, everhold):
+    assert json.loads(everhold("quote", "s.db", "flights", "--format", "json").stdout)["query"] is None
     assert "radius" in everhold("quote", "s.db", "flights").stdout
 
 
@@ -250,8 +250,8 @@ def test_status_has_all_that_was_promised(study, everhold):
         "parameters",
         "radius",
         "statement",
-        "questions_asked",
-        "questions_left",
+        "queries_asked",
+        "queries_left",
         "ledger_head",
     }
     assert expected <= set(status)
@@ -279,7 +279,7 @@ def test_an_empty_transcript_has_the_same_columns(study, everhold):
     assert json.loads(everhold("transcript", "s.db", "flights", "--format", "json").stdout)["entries"]
 
 
-def test_a_question_cannot_steer_the_terminal(study, everhold):
+def test_a_query_cannot_steer_the_terminal(study, everhold):
     everhold("ask", "s.db", "flights", "--mean", "carrier = '\x1b[2J\n\u202e'")
     for form in ("table", "json", "csv"):
         shown = everhold("transcript", "s.db", "flights", "--format", form).stdout

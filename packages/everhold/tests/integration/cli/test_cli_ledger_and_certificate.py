@@ -50,7 +50,7 @@ ALTERATIONS = [
     "update entries set charged = 1 where sequence = 1",
     "delete from entries where sequence = 3",
     "update head set charged = 7",
-    'update head set state = \'{"asked": 0, "overfits": 0, "carried_noise": 0}\'',
+    'update head set state = \'{"asked": 0, "surprises": 0, "carried_noise": 0}\'',
     "update holdouts set created = '2020-01-01'",
     "update holdouts set configuration = '{}'",
     "update holdouts set configuration = replace(configuration, '\"queries\":20', '\"queries\":99')",
@@ -172,9 +172,9 @@ def test_a_certificate_of_another_version_is_still_a_witness_of_the_ledger(everh
 
 def test_chosen_answers_stand_on_the_first_page(study, everhold):
     everhold(*ASK, "delay > 15")
-    question = json.loads(everhold(*ASK, "delay > 25", "--format", "json").stdout)["question"]
+    query = json.loads(everhold(*ASK, "delay > 25", "--format", "json").stdout)["query"]
     save = ["certificate", "save", "s.db", "flights", "--output", "c.html"]
-    everhold(*save, "--answer", "1=Late flights", "--answer", f"{question[:12]}=Very late ones = 25 minutes")
+    everhold(*save, "--answer", "1=Late flights", "--answer", f"{query[:12]}=Very late ones = 25 minutes")
     page = (study / "c.html").read_text()
     assert "Late flights: " in page
     assert "Very late ones = 25 minutes: " in page

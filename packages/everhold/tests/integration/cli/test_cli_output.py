@@ -11,7 +11,7 @@ from everhold.cli.output import Format, fits, show_list, show_record
 
 
 def test_a_table_is_laid_out_for_the_width_of_the_terminal():
-    columns, lines = ["value", "remaining"], [["0.5", "questions 9"]]
+    columns, lines = ["value", "remaining"], [["0.5", "queries 9"]]
     assert fits(columns, lines, width=80)
     wide = [f"column{number}" for number in range(9)]
     assert not fits(wide, [["x" * 30] * 9], width=80)
@@ -34,7 +34,7 @@ def test_no_cell_of_csv_is_a_formula(capsys):
     ("columns", "lines", "numbers"),
     [
         (["field", "value"], [["rows", "5,000"], ["mechanism", "guess_and_check"]], set()),
-        (["value", "low", "question"], [["0.30", "0.271", "mean of x > 0.7"], ["-", "-", "a"]], {"value", "low"}),
+        (["value", "low", "query"], [["0.30", "0.271", "mean of x > 0.7"], ["-", "-", "a"]], {"value", "low"}),
         (["only"], [], set()),
         (["a", "b"], [["", ""], [" x ", "[bold]y[/bold]"]], {"b"}),
         ([f"column {place}" for place in range(40)], [["a long text, " * 8 + "ends"] * 40], {"column 3"}),

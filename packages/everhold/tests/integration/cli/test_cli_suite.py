@@ -58,7 +58,7 @@ def test_an_error_has_the_code_2_and_charges_nothing(storage, tmp_path, content,
     assert told.exit_code == 2
     assert fault in told.stderr
     assert "/etc/passwd" not in told.output
-    assert json.loads(call("status", storage, "suite", "--format", "json").stdout)["questions_asked"] == 0
+    assert json.loads(call("status", storage, "suite", "--format", "json").stdout)["queries_asked"] == 0
 
 
 def test_cases_are_added_with_the_results_of_the_champion(storage, tmp_path):

@@ -38,7 +38,7 @@ def make_noise_free(folder):
     from everhold import GuessAndCheck, Holdout
 
     (folder / "s.db").unlink()
-    mechanism = GuessAndCheck(rows=1_000, queries=60, overfits=3, tolerance=0.2, grid=10)
+    mechanism = GuessAndCheck(rows=1_000, queries=60, surprises=3, tolerance=0.2, grid=10)
     Holdout.create(
         folder / "s.db", "flights", holdout=folder / "sealed.csv", training=folder / "train.csv", label="late",
         rows=Rows(row_id="id"), mechanism=mechanism,
@@ -47,13 +47,13 @@ def make_noise_free(folder):
 
 @pytest.fixture
 def asked(run, study):
-    """A study with an open and a silent question."""
+    """A study with an open and a silent query."""
     make_noise_free(study)
     run(*ASK, "delay > 15")
     silent = run(*ASK, "delay > 5", "--silent", "--format", "json")
-    assert read(silent) | {"question": 0} == {
+    assert read(silent) | {"query": 0} == {
         "value": None, "low": None, "high": None, "source": "silent", "charged": 0,
-        "remaining": read(silent)["remaining"], "question": 0,
+        "remaining": read(silent)["remaining"], "query": 0,
     }  # fmt: skip
     assert "before the study is unsealed" in silent.stderr
     return run
@@ -86,7 +86,7 @@ def test_the_end_is_told_everywhere_and_once(asked):
     assert float(shown[2].split(",")[-3]) == entries[1]["sealed"]
     assert read(asked(*ASK, "delay > 5", "--format", "json"))["sealed"] == entries[1]["sealed"]
     assert "the study was unsealed" in asked(*ASK, "delay > 6", code=5).stderr
-    assert "the study was unsealed" in asked("allot", "s.db", "flights", "a", "--questions", "1", code=5).stderr
+    assert "the study was unsealed" in asked("allot", "s.db", "flights", "a", "--queries", "1", code=5).stderr
     assert "The study is over" in asked("certificate", "show", "s.db", "flights").stdout
     assert read(asked("ledger", "verify", "s.db", "flights", "--format", "json"))["ok"]
     assert "sealed_high" in asked(*UNSEAL).stdout

@@ -202,7 +202,7 @@ def test_one_group_single_rows_and_nothing_at_all():
 
 
 def test_a_mechanism_that_cannot_serve_groups_has_no_radius():
-    found = diagnosed(households(), mechanism=planned("sample_splitting", queries=3, overfits=1))
+    found = diagnosed(households(), mechanism=planned("sample_splitting", queries=3, surprises=1))
     assert found.finding("home").radius is None
     assert warned(found)
 

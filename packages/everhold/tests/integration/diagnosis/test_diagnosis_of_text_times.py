@@ -64,7 +64,7 @@ def test_zones_are_put_into_one_clock():
     assert first < other
 
 
-def test_a_question_is_judged_in_the_order_of_dates_as_text(tmp_path):
+def test_a_query_is_judged_in_the_order_of_dates_as_text(tmp_path):
     rng = np.random.default_rng(0)
     returns = rng.normal(size=4_019)
     momentum = np.convolve(returns, np.ones(20), mode="valid")

@@ -9,7 +9,7 @@ from diagnosis_samples import diagnosed, planned
 import everhold as eh
 from everhold.asking.create_settings import settings_from
 from everhold.dependence import Groups
-from everhold.diagnosis.questions import DependenceMonitor
+from everhold.diagnosis.queries import DependenceMonitor
 from everhold.errors import DependenceWarning
 from everhold.sealing.configuration import schema_from
 from everhold.sealing.files import seal_rows
@@ -163,7 +163,7 @@ def subjects(seed, start=0):
 def sealed(folder, **wanted):
     return eh.Holdout.create(
         folder / "s.db", holdout=subjects(0), training=subjects(1, 1_000), label="late", queries=20,
-        mechanism="guess_and_check", **settings_from({**wanted, "overfits": 2, "allow_vacuous": True}),
+        mechanism="guess_and_check", **settings_from({**wanted, "surprises": 2, "allow_vacuous": True}),
     )  # fmt: skip
 
 

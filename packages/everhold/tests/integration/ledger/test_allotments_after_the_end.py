@@ -14,12 +14,12 @@ def unsealed(lines=LINES, charged=0):
     return accounts, said
 
 
-def test_the_end_is_in_the_state_and_is_no_question():
+def test_the_end_is_in_the_state_and_is_no_query():
     accounts, said = unsealed()
     assert said is None
     state = accounts.into({"mechanism": {}})
     again = Accounts.from_state(state)
-    assert (again.closed, again.unsealings, again.questions_among(5)) == (True, 1, 4)
+    assert (again.closed, again.unsealings, again.queries_among(5)) == (True, 1, 4)
     assert again.agree_with(state)
     assert not Accounts().agree_with(state)
     assert not again.agree_with({"mechanism": {}})
@@ -39,7 +39,7 @@ def test_a_malformed_end_is_found_and_closes_the_study_all_the_same(lines):
 @pytest.mark.parametrize(
     ("description", "source"),
     [({"kind": "mean"}, "holdout"), ({"kind": "mean"}, "silent"),
-     ({"kind": ACT, "analyst": "a", "questions": 1, "charges": 1}, ACT)],
+     ({"kind": ACT, "analyst": "a", "queries": 1, "charges": 1}, ACT)],
 )  # fmt: skip
 def test_whatever_comes_after_the_end_is_found(description, source):
     accounts, _ = unsealed()
@@ -50,7 +50,7 @@ def test_whatever_comes_after_the_end_is_found(description, source):
 def test_a_second_end_is_found_and_a_recovery_that_lost_one_closes():
     accounts, _ = unsealed()
     assert "unsealed twice" in accounts.replay({}, {"source": UNSEALING, "disclosed": LINES}, 0)
-    lost = {"questions": 0, "charges": 0, "generation": 1, "closed": True}
+    lost = {"queries": 0, "charges": 0, "generation": 1, "closed": True}
     accounts = Accounts()
     assert accounts.replay(lost, {"source": RECOVERY}, 0) is None
     assert (accounts.closed, accounts.unsealings) == (True, 0)

@@ -71,7 +71,7 @@ def test_an_entry_altered_before_the_checkpoint_is_found_by_verify_alone(store, 
     [
         ALTERED.replace("= 3", "= 10"),
         "DELETE FROM entries WHERE sequence = 3",
-        f"UPDATE entries SET question = '{'ab' * 32}' WHERE sequence = 3",
+        f"UPDATE entries SET query = '{'ab' * 32}' WHERE sequence = 3",
         "UPDATE entries SET asked_at = '2020' WHERE sequence = 1",
         "UPDATE holdouts SET configuration = '{\"rows\":7}'",
         "UPDATE entries SET entry_hash = previous_hash WHERE sequence = 8",

@@ -1,11 +1,11 @@
-"""Somebody who may do everything in the database, while processes run that remember which questions were asked."""
+"""Somebody who may do everything in the database, while processes run that remember which queries were asked."""
 
 import hashlib
 import sqlite3
 
 import pytest
 import sqlalchemy as sa
-from ledger_samples import KEY, new_study, question, spend
+from ledger_samples import KEY, new_study, query, spend
 
 from everhold.errors import EverholdError, IntegrityError
 from everhold.ledger import LedgerStore, verify
@@ -33,7 +33,7 @@ def new_study_with(store, head_file):
 
 
 def asked(ledger, *numbers, step=spend):
-    return ledger.commit([question(number) for number in numbers], step)
+    return ledger.commit([query(number) for number in numbers], step)
 
 
 @pytest.fixture(params=["remembers", "fresh", "remembers less"])
@@ -57,11 +57,11 @@ def renumbered(gone, last):
 
 
 def split_anew(first, second):
-    """Two questions of other lengths, that read the same one after the other."""
-    one, other = question(first).fingerprint, question(second).fingerprint
+    """Two queries of other lengths, that read the same one after the other."""
+    one, other = query(first).fingerprint, query(second).fingerprint
     return [
-        f"UPDATE entries SET question = '{one[:-2]}' WHERE question = '{one}'",
-        f"UPDATE entries SET question = '{one[-2:] + other}' WHERE question = '{other}'",
+        f"UPDATE entries SET query = '{one[:-2]}' WHERE query = '{one}'",
+        f"UPDATE entries SET query = '{one[-2:] + other}' WHERE query = '{other}'",
     ]
 
 
@@ -69,8 +69,8 @@ TAKEN_AWAY = {
     "gone": ["DELETE FROM entries WHERE sequence = 2"],
     "gone and renumbered": renumbered(2, 5),
     "all of them": ["DELETE FROM entries"],
-    "another question": [f"UPDATE entries SET question = '{'ab' * 32}' WHERE sequence = 2"],
-    "in capitals": ["UPDATE entries SET question = upper(question) WHERE sequence = 2"],
+    "another query": [f"UPDATE entries SET query = '{'ab' * 32}' WHERE sequence = 2"],
+    "in capitals": ["UPDATE entries SET query = upper(query) WHERE sequence = 2"],
     "split anew": split_anew(2, 3),
     "split anew, the other one": split_anew(1, 2),
     "of another holdout": [
@@ -81,7 +81,7 @@ TAKEN_AWAY = {
 
 
 @pytest.mark.parametrize("how", TAKEN_AWAY)
-def test_a_question_that_was_taken_away_is_not_answered_anew(reader, alter, how):
+def test_a_query_that_was_taken_away_is_not_answered_anew(reader, alter, how):
     alter(*TAKEN_AWAY[how])
     for _ in range(2):
         with pytest.raises(IntegrityError, match="nothing was answered or charged"):
@@ -101,7 +101,7 @@ def test_without_the_check_it_would_be_answered_anew(ledger, url, alter, monkeyp
 
 
 def copied(sequence, fingerprint):
-    """The entry 3 once more, with another number and about another question."""
+    """The entry 3 once more, with another number and about another query."""
     return (
         f"INSERT INTO entries SELECT holdout_id, {sequence}, '{fingerprint}', description, answer, charged, asked_at, "
         "state_seal, previous_hash, entry_hash, entry_seal FROM entries WHERE sequence = 3"
@@ -111,7 +111,7 @@ def copied(sequence, fingerprint):
 @pytest.mark.parametrize("sequence", [-1, 0, 6, 9])
 def test_an_answer_that_was_put_in_is_not_served(reader, alter, sequence):
     head = reader.head()
-    alter(copied(sequence + (head.sequence - 5 if sequence > 0 else 0), question(99).fingerprint))
+    alter(copied(sequence + (head.sequence - 5 if sequence > 0 else 0), query(99).fingerprint))
     with pytest.raises(IntegrityError):
         asked(reader, 99)
     assert reader.head() == head
@@ -210,14 +210,14 @@ def head_after(fingerprints):
 def test_all_are_remembered_however_they_are_kept(monkeypatch, many):
     """Sorted, waiting in a set, or both; also fingerprints that end in zeros, which NumPy leaves out."""
     monkeypatch.setattr("everhold.ledger.entry_index._MANY", many)
-    every = [question(1).fingerprint, "ab" + 62 * "0", 64 * "0", question(2).fingerprint, 62 * "f" + "00"]
+    every = [query(1).fingerprint, "ab" + 62 * "0", 64 * "0", query(2).fingerprint, 62 * "f" + "00"]
     asked = EntryIndex()
     for count in range(1, len(every) + 1):
         asked = asked.up_to(head_after(every[:count]), every[count - 1])
         assert [fingerprint in asked for fingerprint in every] == [True] * count + [False] * (len(every) - count)
     whole = EntryIndex().up_to(head_after(every), "".join(every))
     assert all(fingerprint in whole for fingerprint in every)
-    assert question(3).fingerprint not in whole
+    assert query(3).fingerprint not in whole
     assert "abc" + 61 * "0" not in whole
     assert EntryIndex().up_to(head_after(every), "".join(reversed(every))) is None
     assert asked.up_to(head_after(every), every[0]) is None

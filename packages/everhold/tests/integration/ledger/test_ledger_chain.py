@@ -39,12 +39,12 @@ def test_the_hash_of_a_holdout():
 def test_the_hash_of_an_entry():
     text = (
         '{"answer":"{\\"value\\":0.5}","asked_at":"now","charged":2,"description":"{}","holdout":"id",'
-        '"previous_hash":"p","question":"q","sequence":3,"state_seal":"s"}'
+        '"previous_hash":"p","query":"q","sequence":3,"state_seal":"s"}'
     )
     entry = HashedEntry(
         holdout="id",
         sequence=3,
-        question="q",
+        query="q",
         description="{}",
         answer='{"value":0.5}',
         charged=2,
@@ -57,10 +57,10 @@ def test_the_hash_of_an_entry():
 
 def test_the_seals():
     state = '{"holdout":"id","sequence":3,"state":"{}"}'
-    head = '{"charged":2,"entry_hash":"h","holdout":"id","questions_hash":"q","sequence":3,"state":"{}"}'
+    head = '{"charged":2,"entry_hash":"h","holdout":"id","queries_hash":"q","sequence":3,"state":"{}"}'
     assert entry_seal(b"key", holdout="id", entry_hash="h") == sealed('{"entry":"h","holdout":"id"}')
     assert seal_of(b"key", holdout="id", sequence=3, state="{}") == sealed(state)
-    at = {"sequence": 3, "charged": 2, "entry_hash": "h", "questions_hash": "q"}
+    at = {"sequence": 3, "charged": 2, "entry_hash": "h", "queries_hash": "q"}
     assert seal_of(b"key", holdout="id", state="{}", **at) == sealed(head)
 
 

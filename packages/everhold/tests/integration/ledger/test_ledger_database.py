@@ -169,7 +169,7 @@ def test_a_full_disk_records_nothing(store, record, path):
         "UPDATE head SET sequence = 1",
         "UPDATE head SET state = '{}'",
         "INSERT OR REPLACE INTO holdouts SELECT * FROM holdouts",
-        "INSERT OR REPLACE INTO head SELECT holdout_id, 0, 0, state, entry_hash, questions_hash, head_seal FROM head",
+        "INSERT OR REPLACE INTO head SELECT holdout_id, 0, 0, state, entry_hash, queries_hash, head_seal FROM head",
         "DELETE FROM head",
     ],
 )
@@ -274,7 +274,7 @@ def test_no_statement_of_an_answer_reads_all_entries(store, record, path):
         (trigger,) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'entries_no_replace'").fetchone()
         plans = {
             column: database.execute(f"EXPLAIN QUERY PLAN {asked}{column} = ?", ("a", 1)).fetchall()[0][-1]
-            for column in ("sequence", "question")
+            for column in ("sequence", "query")
         }
     database.close()
     assert all(f"holdout_id=? AND {column}=?" in plan for column, plan in plans.items())

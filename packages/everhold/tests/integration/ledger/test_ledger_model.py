@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from ledger_samples import KEY, new_study, question, start_state
+from ledger_samples import KEY, new_study, query, start_state
 
 from everhold.ledger import LedgerStore, Outcome, verify
 
@@ -46,7 +46,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
             return new_state, [Outcome({"of": number, "after": len(before)}, charge) for number in fresh]
 
         try:
-            committed = self.store.commit(self.record.id, [question(n) for n in numbers], step, seal_key=KEY)
+            committed = self.store.commit(self.record.id, [query(n) for n in numbers], step, seal_key=KEY)
         except StepError:
             assert fails
             assert fresh
@@ -70,7 +70,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
 
     @rule(number=NUMBERS)
     def find(self, number):
-        entry = self.store.find(self.record.id, question(number).fingerprint, seal_key=KEY)
+        entry = self.store.find(self.record.id, query(number).fingerprint, seal_key=KEY)
         assert (entry and (entry.sequence, entry.answer)) == self.answers.get(number)
 
     @invariant()

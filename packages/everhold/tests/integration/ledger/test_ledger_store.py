@@ -4,7 +4,7 @@ import sqlite3
 import threading
 
 import pytest
-from ledger_samples import KEY, SECRET, ask, new_study, question, spend, start_state
+from ledger_samples import KEY, SECRET, ask, new_study, query, spend, start_state
 
 from everhold.errors import HoldoutNotFound, HoldoutRejected, IntegrityError
 from everhold.ledger import EntryDraft, LedgerStore, Outcome, verify
@@ -42,7 +42,7 @@ def test_an_unknown_name_lists_those_that_exist(store, record):
 
 def test_an_unknown_holdout_cannot_be_asked(store, record):
     with pytest.raises(HoldoutNotFound):
-        store.commit("0" * 32, [question(1)], refuse_to_run, seal_key=KEY)
+        store.commit("0" * 32, [query(1)], refuse_to_run, seal_key=KEY)
 
 
 def test_answers_come_in_the_order_asked_and_repeats_are_free(store, record):
@@ -93,7 +93,7 @@ def test_a_failing_step_leaves_no_trace(store, record):
     assert caught.value is failure
     assert caught.value.__cause__ is caught.value.__context__ is None
     assert store.head(record.id) == before
-    assert store.find(record.id, question(2).fingerprint, seal_key=KEY) is None
+    assert store.find(record.id, query(2).fingerprint, seal_key=KEY) is None
     assert ask(store, record, 2)[0].sequence == 2
 
 
@@ -133,7 +133,7 @@ def test_a_malformed_fingerprint_is_refused(store, record, fingerprint):
 
 def test_another_key_cannot_spend(store, record):
     with pytest.raises(IntegrityError, match="seal of this key"):
-        store.commit(record.id, [question(1)], refuse_to_run, seal_key=b"another key")
+        store.commit(record.id, [query(1)], refuse_to_run, seal_key=b"another key")
 
 
 def test_nothing_is_built_on_an_altered_state(store, record, path):
@@ -159,9 +159,9 @@ def test_entries_are_read_in_pages_and_slices(store, record, monkeypatch):
 
 def test_an_entry_says_what_was_asked_and_answered(store, record):
     (committed,) = ask(store, record, 1)
-    entry = store.find(record.id, question(1).fingerprint, seal_key=KEY)
+    entry = store.find(record.id, query(1).fingerprint, seal_key=KEY)
     assert [entry] == list(store.entries(record.id, seal_key=KEY))
-    assert (entry.description, entry.answer, entry.charged) == (question(1).description, committed.answer, 1)
+    assert (entry.description, entry.answer, entry.charged) == (query(1).description, committed.answer, 1)
 
 
 def test_holdouts_in_one_file_do_not_mix(store, record):
@@ -221,7 +221,7 @@ def test_a_step_may_read_the_ledger(store, record):
     ask(store, record, 1, step=step)
 
 
-def test_ten_thousand_questions_with_repeats_in_one_batch(store, record):
+def test_ten_thousand_queries_with_repeats_in_one_batch(store, record):
     ask(store, record, *range(0, 4_000, 2))
     asked = [*range(9_000), *range(8_000, 9_000)]
     calls = []

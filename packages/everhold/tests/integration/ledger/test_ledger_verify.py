@@ -13,8 +13,8 @@ from everhold.ledger.chain import HashedEntry, canonical, entry_hash, holdout_ha
 
 TABLES = {
     "holdouts": "id name created configuration",
-    "head": "holdout_id sequence charged state entry_hash questions_hash head_seal",
-    "entries": "holdout_id sequence question description answer charged asked_at state_seal previous_hash entry_hash "
+    "head": "holdout_id sequence charged state entry_hash queries_hash head_seal",
+    "entries": "holdout_id sequence query description answer charged asked_at state_seal previous_hash entry_hash "
     "entry_seal",
 }
 
@@ -55,10 +55,10 @@ class Forger:
             )
             previous = here
         last, charged = self.run("SELECT max(sequence), sum(charged) FROM entries").fetchone()
-        questions = hashlib.sha256("".join(str(row[2]) for row in self.rows()).encode()).hexdigest()
+        queries = hashlib.sha256("".join(str(row[2]) for row in self.rows()).encode()).hexdigest()
         self.run(
-            "UPDATE head SET sequence = ?, charged = ?, entry_hash = ?, questions_hash = ?",
-            last, int(charged), previous, questions,
+            "UPDATE head SET sequence = ?, charged = ?, entry_hash = ?, queries_hash = ?",
+            last, int(charged), previous, queries,
         )  # fmt: skip
 
 
@@ -251,8 +251,8 @@ def test_an_added_copy_of_an_entry_is_found(store, forger, sequence):
     assert found(store, seal_key=None)
 
 
-def test_a_question_answered_twice_is_found_even_in_a_whole_chain(store, forger):
-    forger.put("entries", "question", 4, forger.get("entries", "question", 1))
+def test_a_query_answered_twice_is_found_even_in_a_whole_chain(store, forger):
+    forger.put("entries", "query", 4, forger.get("entries", "query", 1))
     forger.rechain()
     report = verify(store, "study", seal_key=None)
     assert [finding.sequence for finding in report.findings] == [4]
@@ -311,7 +311,7 @@ def test_another_key_is_found(store, record):
 def test_a_state_other_than_the_last_entrys_is_found_even_under_a_valid_head_seal(store, forger, record):
     at = store.head(record.id)
     where = {"holdout": record.id, "sequence": at.sequence, "charged": at.charged, "entry_hash": at.entry_hash}
-    where["questions_hash"] = at.questions_hash
+    where["queries_hash"] = at.queries_hash
     forger.put("head", "state", 1, "{}")
     forger.put("head", "head_seal", 1, seal_of(KEY, state="{}", **where))
     report = verify(store, "study", seal_key=KEY)

@@ -49,7 +49,7 @@ def test_every_answer_of_then_is_repeated_and_free(storage, name):
 def test_a_holdout_of_then_is_verified_shown_and_certified(storage, name):
     with opened(storage, name) as holdout:
         assert str(holdout.status())
-        assert len(holdout.transcript()) == holdout.status()["questions_asked"]
+        assert len(holdout.transcript()) == holdout.status()["queries_asked"]
         document = holdout.certificate()
         document.save(storage / "now.json")
     assert eh.verify_certificate(storage / "now.json").ok

@@ -7,7 +7,7 @@ from everhold.errors import IntegrityError
 from everhold.ledger.sealed_values import opened, sealed
 
 NUMBERS = (0.25, 0.125, 1.0)
-PLACE = {"key": b"k" * 32, "holdout": "ab" * 16, "question": "cd" * 32}
+PLACE = {"key": b"k" * 32, "holdout": "ab" * 16, "query": "cd" * 32}
 
 
 def test_an_envelope_gives_back_exactly_what_was_put_in():
@@ -25,7 +25,7 @@ def test_no_number_lies_open_inside():
     assert [number for number in NUMBERS for order in "<>" if struct.pack(f"{order}d", number) in content] == []
 
 
-@pytest.mark.parametrize("other", [{"key": b"l" * 32}, {"holdout": "00" * 16}, {"question": "00" * 32}])
+@pytest.mark.parametrize("other", [{"key": b"l" * 32}, {"holdout": "00" * 16}, {"query": "00" * 32}])
 def test_it_opens_only_in_its_own_place(other):
     with pytest.raises(IntegrityError, match="altered, or belong to another"):
         opened(sealed(NUMBERS, **PLACE), **{**PLACE, **other})

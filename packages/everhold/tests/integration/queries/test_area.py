@@ -66,7 +66,7 @@ def test_identity_tells_blocks_from_ranks_and_from_counts(tmp_path):
     with made(tmp_path) as holdout:
         first = holdout.ask(eh.auc(model()))
         assert holdout.ask(eh.auc(model())).repeated
-        assert holdout.ask(eh.auc(model(), positives=200, negatives=2_000)).question != first.question
+        assert holdout.ask(eh.auc(model(), positives=200, negatives=2_000)).query != first.query
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_differences_of_two_areas_are_one_query(tmp_path):
     true = {"models": 2.0 * area - 1.0, "arrays": area - rounded, "both": area - rounded}
     with made(tmp_path) as holdout:
         answers = {name: holdout.ask(query, guess=guess) for name, (query, guess) in differences().items()}
-        assert holdout.remaining["questions"] == 17
+        assert holdout.remaining["queries"] == 17
         with pytest.raises(QueryRejected, match="is no mean of row values"):
             holdout.ask(eh.difference(eh.auc(SEALED["x"]), "y = 1"))
         holdout.unseal()

@@ -40,7 +40,7 @@ def made(folder, *, label="binary", dependence=None, training=True):
         **settings_from(
             {
                 **({} if dependence is None else {"dependence": dependence}),
-                "overfits": 3,
+                "surprises": 3,
                 "classes": ["a", "b", "c"] if label == "text" else None,
             }
         ),

@@ -53,7 +53,7 @@ def queries():
 def test_an_answer_agrees_with_its_quote_and_is_free_again(holdout, name):
     price, before = holdout.quote(queries()[name]), holdout.remaining
     answer = holdout.ask(queries()[name])
-    assert (price.charged_at_most, answer.charged, holdout.remaining["overfits"]) == (0, 0, before["overfits"])
+    assert (price.charged_at_most, answer.charged, holdout.remaining["surprises"]) == (0, 0, before["surprises"])
     again = holdout.ask(queries()[name])
     assert again.repeated
     assert again.to_dict() == answer.to_dict() | {"remaining": again.to_dict()["remaining"]}
@@ -130,7 +130,7 @@ def test_groups_and_bets(tmp_path):
 
 def test_they_are_entries_like_others(tmp_path):
     with create(tmp_path, queries=60) as made:
-        made.allot("mia", questions=8)
+        made.allot("mia", queries=8)
         mia = made.analyst("mia")
         assert mia.ask(queries()["choose"]).regret is not None
         assert mia.ask(queries()["first"]).found

@@ -57,9 +57,9 @@ def share(rows, arm, what="died"):
 
 
 def test_a_contrast_from_creation_to_a_verified_certificate(holdout, tmp_path):
-    question = eh.risk_difference("died = 1", **ARMS)
-    price = holdout.quote(question)
-    answer = holdout.ask(question)
+    query = eh.risk_difference("died = 1", **ARMS)
+    price = holdout.quote(query)
+    answer = holdout.ask(query)
     assert answer.low <= 0.1 <= answer.high
     assert answer.low <= share(SEALED, "B") - share(SEALED, "A") <= answer.high
     checks = holdout.mechanism.traits.needs_guess
@@ -135,7 +135,7 @@ def test_all_groups_are_answered_or_none(tmp_path):
     with eh.Holdout.create(
         tmp_path / "s.db", "s", holdout=SEALED, training=TRAINED, queries=5, mechanism="guess_and_check"
     ) as small:
-        small.allot("a", questions=2)
+        small.allot("a", queries=2)
         analyst = small.analyst("a")
         refused = analyst.ask(eh.risk_difference("died = 1", **ARMS, by="sex"))
         assert refused.refused
@@ -168,12 +168,12 @@ def test_a_guess_of_a_difference_is_one_of_the_whole_and_of_a_ratio_one_of_each_
     guessed = checked.ask(eh.risk_difference("died = 1", **ARMS), guess=0.1)
     assert guessed.source == "guess"
     assert guessed.value == pytest.approx(0.1, abs=1e-6)
-    question = eh.risk_ratio("died = 1", **ARMS)
+    query = eh.risk_ratio("died = 1", **ARMS)
     with pytest.raises(eh.QueryRejected, match="takes no guess of the whole"):
-        checked.ask(question, guess=1.5)
-    for part, guess in zip(question.parts(checked.schema), (0.3, 0.2), strict=True):
+        checked.ask(query, guess=1.5)
+    for part, guess in zip(query.parts(checked.schema), (0.3, 0.2), strict=True):
         checked.ask(part, guess=guess)
-    answer = checked.ask(question)
+    answer = checked.ask(query)
     assert answer.repeated
     assert answer.value == pytest.approx(1.5, abs=0.2)
     with pytest.raises(eh.QueryRejected, match="takes no guess"):

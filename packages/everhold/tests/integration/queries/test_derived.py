@@ -46,9 +46,9 @@ def test_an_interval_is_moved_outwards_and_kept_inside_its_range():
         assert estimate_between(0.5, low, high, least=0.0, most=1.0, slack=1e-9) == Estimate(0.5, 0.0, 1.0)
 
 
-def test_the_parts_of_a_conditional_mean_are_plain_questions():
+def test_the_parts_of_a_conditional_mean_are_plain_queries():
     both, given_share = mean("x > 0", given="kind = 'a'").parts(SCHEMA)
-    assert both.bind(SCHEMA).question == mean("kind = 'a' and x > 0").bind(SCHEMA).question
+    assert both.bind(SCHEMA).query == mean("kind = 'a' and x > 0").bind(SCHEMA).query
     assert given_share == mean("kind = 'a'")
 
 

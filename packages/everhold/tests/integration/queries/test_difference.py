@@ -1,4 +1,4 @@
-"""A difference is one question, paired row by row, the same whichever of the two is subtracted."""
+"""A difference is one query, paired row by row, the same whichever of the two is subtracted."""
 
 import json
 
@@ -43,8 +43,8 @@ def holdout(tmp_path):
         yield made
 
 
-def looked(holdout, question):
-    ready = holdout._executor.compiler.compile(question, None, None)
+def looked(holdout, query):
+    ready = holdout._executor.compiler.compile(query, None, None)
     evaluations, (prepared,) = ready.evaluate(holdout._executor.sealed, [0])
     return prepared, evaluations, prepared.bound.from_mean(int(evaluations.totals[0, 0]) / holdout.mechanism.steps)
 
@@ -70,8 +70,8 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_sealed_difference_and_the_guess_are_those_of_numpy(holdout, name):
-    question, by_hand = CASES[name]
-    prepared, evaluations, sealed = looked(holdout, question)
+    query, by_hand = CASES[name]
+    prepared, evaluations, sealed = looked(holdout, query)
     width = abs(prepared.bound.at_one - prepared.bound.at_zero)
     assert sealed == pytest.approx(by_hand(SEALED), abs=width / 2**29)
     guess = prepared.bound.from_mean(prepared.guess / holdout.mechanism.steps)
@@ -85,7 +85,7 @@ def test_either_way_round_is_one_entry_with_the_sign_turned(holdout):
     one = holdout.ask(eh.difference(*MODELS))
     other = holdout.ask(eh.difference(MODELS[1], MODELS[0]))
     assert (other.value, other.low, other.high) == pytest.approx((-one.value, -one.high, -one.low), abs=1e-15)
-    assert (other.repeated, other.question, len(holdout.transcript())) == (True, one.question, 1)
+    assert (other.repeated, other.query, len(holdout.transcript())) == (True, one.query, 1)
     assert holdout.ask(eh.difference(ERRORS[1], ERRORS[0])).value == one.value
 
 

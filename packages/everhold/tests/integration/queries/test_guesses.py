@@ -15,7 +15,7 @@ ACCURACY = {"kind": "accuracy", "label": "late"}
 
 
 def bound(**description):
-    return BoundQuery(description=description, shown="a question")
+    return BoundQuery(description=description, shown="a query")
 
 
 def surprise(value, estimate, **description):

@@ -1,4 +1,4 @@
-"""Code that changed under its name is another question; the same code is the same one, in any process."""
+"""Code that changed under its name is another query; the same code is the same one, in any process."""
 
 import importlib
 import pickle
@@ -109,7 +109,7 @@ def test_behaviour_on_training_rows_alone_tells_models_apart(tmp_path, monkeypat
         assert content_digest(Opaque()) == content_digest(Opaque())
         changed = holdout.ask(accuracy(Opaque()))
     assert not changed.repeated
-    assert changed.question != first.question
+    assert changed.query != first.query
 
 
 def double(values):
@@ -203,11 +203,11 @@ def test_a_model_that_throws_dice_is_refused(tmp_path, training):
 
 def test_an_identity_does_not_depend_on_sealed_rows(tmp_path, rule):
     made = rule()
-    questions = set()
+    queries = set()
     for name, seed in (("one", 0), ("other", 5)):
         with create(tmp_path, name, holdout=rows(seed), mechanism="gaussian", queries=5) as holdout:
-            questions.add(holdout.quote(accuracy(made.Rule())).question)
-    assert len(questions) == 1
+            queries.add(holdout.quote(accuracy(made.Rule())).query)
+    assert len(queries) == 1
 
 
 def test_training_rows_are_predicted_once_for_identity_and_guess(tmp_path):

@@ -16,21 +16,21 @@ from everhold.values.expressions import ColumnKind
 SCHEMA = Schema(3, 0, {"x": ColumnKind.NUMBER, "flag": ColumnKind.BOOLEAN})
 
 
-def question(query):
-    return query.bind(SCHEMA).question
+def fingerprint(query):
+    return query.bind(SCHEMA).query
 
 
-def test_functions_are_one_question_if_name_and_content_are_the_same():
+def test_functions_are_one_query_if_name_and_content_are_the_same():
     named, nameless = mean(np.sign, name="sign"), mean(np.sign)
-    assert question(named) == question(mean(np.sign, name="sign"))
-    assert question(named) != question(mean(np.abs, name="sign"))
-    assert question(nameless) == question(nameless)
-    assert len({question(q) for q in (named, nameless, mean(np.sign), mean(np.sign, name="abs"))}) == 4
+    assert fingerprint(named) == fingerprint(mean(np.sign, name="sign"))
+    assert fingerprint(named) != fingerprint(mean(np.abs, name="sign"))
+    assert fingerprint(nameless) == fingerprint(nameless)
+    assert len({fingerprint(q) for q in (named, nameless, mean(np.sign), mean(np.sign, name="abs"))}) == 4
 
 
-def test_the_range_belongs_to_the_question_of_a_number_only():
-    assert question(mean("x", low=0, high=1)) != question(mean("x", low=0, high=2))
-    assert question(mean("x", low=0, high=1)) == question(mean(" X ", low=0.0, high=1.0))
+def test_the_range_belongs_to_the_query_of_a_number_only():
+    assert fingerprint(mean("x", low=0, high=1)) != fingerprint(mean("x", low=0, high=2))
+    assert fingerprint(mean("x", low=0, high=1)) == fingerprint(mean(" X ", low=0.0, high=1.0))
 
 
 @pytest.mark.parametrize(

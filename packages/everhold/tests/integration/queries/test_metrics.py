@@ -1,4 +1,4 @@
-"""Predictions against labels: what is the same question, what is refused, and estimators of scikit-learn."""
+"""Predictions against labels: what is the same query, what is refused, and estimators of scikit-learn."""
 
 import numpy as np
 import pandas as pd
@@ -22,46 +22,48 @@ def schema(label="late", label_kind="binary", training_rows=0):
     return Schema(ROWS, training_rows, COLUMNS, label, label_kind)
 
 
-def question(query, label_kind="binary"):
-    return query.bind(schema(label_kind=label_kind)).question
+def fingerprint(query, label_kind="binary"):
+    return query.bind(schema(label_kind=label_kind)).query
 
 
 def test_accuracy_error_and_brier_of_equal_numbers():
     zeros = np.zeros(ROWS)
-    assert question(accuracy(zeros)) == question(error(zeros)) == question(accuracy(-zeros))
-    assert question(accuracy(zeros)) != question(brier(zeros))
-    assert question(accuracy(zeros)) != question(accuracy(np.ones(ROWS)))
+    assert fingerprint(accuracy(zeros)) == fingerprint(error(zeros)) == fingerprint(accuracy(-zeros))
+    assert fingerprint(accuracy(zeros)) != fingerprint(brier(zeros))
+    assert fingerprint(accuracy(zeros)) != fingerprint(accuracy(np.ones(ROWS)))
 
 
 @pytest.mark.parametrize(
     "texts", [np.array(["a"] * ROWS, dtype=object), np.array([b"a"] * ROWS).astype(str), ["a"] * ROWS]
 )
-def test_texts_of_any_type_are_one_question(texts):
+def test_texts_of_any_type_are_one_query(texts):
     strings = np.array(["a"] * ROWS, dtype=np.dtypes.StringDType())
-    assert question(accuracy(texts), "string") == question(accuracy(strings), "string")
-    assert question(accuracy(["a", "bc"] * 3), "string") != question(accuracy(["ab", "c"] * 3), "string")
+    assert fingerprint(accuracy(texts), "string") == fingerprint(accuracy(strings), "string")
+    assert fingerprint(accuracy(["a", "bc"] * 3), "string") != fingerprint(accuracy(["ab", "c"] * 3), "string")
 
 
 def test_integers_beyond_the_doubles_are_told_apart():
     big = np.full(ROWS, 2**53)
-    assert question(accuracy(big), "number") != question(accuracy(big + 1), "number")
-    assert question(accuracy(big // 2), "number") == question(accuracy(big / 2), "number")
+    assert fingerprint(accuracy(big), "number") != fingerprint(accuracy(big + 1), "number")
+    assert fingerprint(accuracy(big // 2), "number") == fingerprint(accuracy(big / 2), "number")
 
 
 @pytest.mark.parametrize("number", [-129, -128, 0, 127, 128, 300])
 def test_numbers_of_one_byte_and_others_are_told_apart(number):
     same = np.full(ROWS, number)
     in_a_byte = same.astype(np.int8)
-    assert question(accuracy(same), "number") == question(accuracy(same / 1.0), "number")
-    assert (question(accuracy(same), "number") == question(accuracy(in_a_byte), "number")) == (-129 < number < 128)
-    assert question(accuracy(same), "number") != question(accuracy(same + 256), "number")
+    assert fingerprint(accuracy(same), "number") == fingerprint(accuracy(same / 1.0), "number")
+    assert (fingerprint(accuracy(same), "number") == fingerprint(accuracy(in_a_byte), "number")) == (
+        -129 < number < 128
+    )
+    assert fingerprint(accuracy(same), "number") != fingerprint(accuracy(same + 256), "number")
 
 
 def test_objects_of_numbers_are_numbers():
-    plain = question(accuracy([1, 0] * 3))
-    assert plain == question(accuracy(np.array([1, 0] * 3, dtype=object)))
-    assert plain == question(accuracy(pd.Series([True, False] * 3, dtype="boolean")))
-    assert plain == question(accuracy(pd.Series([1, 0] * 3, dtype="Int64")))
+    plain = fingerprint(accuracy([1, 0] * 3))
+    assert plain == fingerprint(accuracy(np.array([1, 0] * 3, dtype=object)))
+    assert plain == fingerprint(accuracy(pd.Series([True, False] * 3, dtype="boolean")))
+    assert plain == fingerprint(accuracy(pd.Series([1, 0] * 3, dtype="Int64")))
 
 
 BAD = {
@@ -124,7 +126,7 @@ def frame(seed):
 
 
 SEALED, TRAINING = frame(0), frame(1)
-MECHANISM = GuessAndCheck(rows=800, queries=40, overfits=2, tolerance=0.3, grid=10)
+MECHANISM = GuessAndCheck(rows=800, queries=40, surprises=2, tolerance=0.3, grid=10)
 CREATION = {"label": "late", "row_id": "id", "mechanism": MECHANISM}
 
 
@@ -173,11 +175,11 @@ def test_an_estimator_fitted_on_arrays_gets_arrays(numbers):
     assert answer.value == pytest.approx(expected, abs=1e-8)
 
 
-def test_the_same_model_is_one_question_and_another_one_another(numbers):
+def test_the_same_model_is_one_query_and_another_one_another(numbers):
     models = [DecisionTreeClassifier(max_depth=d).fit(TRAINING[["x"]], TRAINING["late"]) for d in (3, 3, 4)]
     first, _, other = (numbers.ask(accuracy(model)) for model in models)
     assert numbers.ask(accuracy(models[0])).repeated
-    assert first.question != other.question
+    assert first.query != other.query
 
 
 class Unpicklable(DecisionTreeClassifier):

@@ -53,14 +53,14 @@ def test_scores_of_probabilities_and_of_rankings(holdout):
 
 def test_the_guess_is_cross_validation_and_no_training_score(holdout):
     rows, labels = holdout.training_rows()
-    model, before = DecisionTreeClassifier(random_state=0), holdout.remaining["questions"]
+    model, before = DecisionTreeClassifier(random_state=0), holdout.remaining["queries"]
     answer = holdout.evaluate(model, cv=4)
     said = cross_val_predict(DecisionTreeClassifier(random_state=0), rows, labels, cv=4)
     assert answer.source == "training"
     assert answer.value == pytest.approx(np.mean(said == labels), abs=1e-6)
     assert model.score(rows, labels) == 1.0  # fitted in place, on all training rows
     assert answer.low <= np.mean(model.predict(_frame(rows, 8)) == points(8)["y"]) <= answer.high
-    assert before - holdout.remaining["questions"] == 1
+    assert before - holdout.remaining["queries"] == 1
     assert holdout.evaluate(DecisionTreeClassifier(random_state=0), cv=3).repeated  # the same model: the stored answer
     assert holdout.ask(eh.accuracy(model)).repeated
 
@@ -87,7 +87,7 @@ def test_columns_may_be_chosen(holdout):
             holdout.training_rows(wrong)
 
 
-def test_what_cannot_be_a_metric_costs_no_fit_and_no_question(holdout):
+def test_what_cannot_be_a_metric_costs_no_fit_and_no_query(holdout):
     before = holdout.remaining
     for wrong in ("mse", 7, lambda model: 0.5):
         with pytest.raises(QueryRejected, match=r"the metric is|there is no score"):

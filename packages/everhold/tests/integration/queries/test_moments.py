@@ -65,9 +65,9 @@ def test_exact_means_give_the_exact_parameter_with_missing_values_as_low(query, 
     assert found.high - found.low < 1e-6
 
 
-def test_the_number_of_questions_and_what_they_share():
+def test_the_number_of_queries_and_what_they_share():
     schema_parts = {
-        query: [part.bind(SCHEMA).question for part in query.parts(SCHEMA)]
+        query: [part.bind(SCHEMA).query for part in query.parts(SCHEMA)]
         for query in (
             variance("late"), variance("x", low=0, high=1), covariance("late", "x > 2"),
             correlation("late", "x > 2"), correlation("late", "x", other_low=0, other_high=1),
@@ -75,24 +75,24 @@ def test_the_number_of_questions_and_what_they_share():
         )
     }  # fmt: skip
     assert [len(parts) for parts in schema_parts.values()] == [1, 2, 3, 3, 4, 5]
-    assert mean("x", low=0, high=1).bind(SCHEMA).question == schema_parts[variance("x", low=0, high=1)][0]
+    assert mean("x", low=0, high=1).bind(SCHEMA).query == schema_parts[variance("x", low=0, high=1)][0]
     assert set(schema_parts[variance("x", low=0, high=1)]) < set(
         schema_parts[correlation("late", "x", other_low=0, other_high=1)]
     )
 
 
 def test_spellings_share_a_digest_and_kinds_do_not():
-    def question(query):
+    def fingerprint(query):
         bound = query.bind(SCHEMA)
         parts = getattr(bound, "parts", None)
-        return bound.question if parts is None else bound.question([part.bind(SCHEMA).question for part in parts])
+        return bound.query if parts is None else bound.query([part.bind(SCHEMA).query for part in parts])
 
-    assert question(variance("X", low=0, high=1)) == question(variance(" x ", low=0.0, high=1.0))
+    assert fingerprint(variance("X", low=0, high=1)) == fingerprint(variance(" x ", low=0.0, high=1.0))
     different = [
         variance("x", low=0, high=1), variance("x", low=0, high=2), covariance("late", "x > 2"),
         correlation("late", "x > 2"), variance("late"), mean("late"), mean("late", given="x > 2"),
     ]  # fmt: skip
-    assert len({question(query) for query in different}) == len(different)
+    assert len({fingerprint(query) for query in different}) == len(different)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_boxes_that_no_law_fits_say_nothing():
     assert (found.low, found.high) == (-1.0, 1.0)
 
 
-def test_questions_are_shown_in_one_line_with_their_quotes_as_they_are():
+def test_queries_are_shown_in_one_line_with_their_quotes_as_they_are():
     schema = Schema(8, 0, {"x": ColumnKind.NUMBER, "two  words": ColumnKind.STRING})
     text = " x > 1\n  and \"two  words\" = 'it''s  so' "
     assert mean(text).bind(schema).shown == "mean of x > 1 and \"two  words\" = 'it''s  so'"

@@ -1,4 +1,4 @@
-"""Differences of two models in scores of outcomes: one question, against scikit-learn, and what is refused."""
+"""Differences of two models in scores of outcomes: one query, against scikit-learn, and what is refused."""
 
 from functools import partial
 
@@ -50,11 +50,11 @@ def holdout(tmp_path):
 
 
 @pytest.mark.parametrize("name", SCORES)
-def test_models_are_compared_by_one_question_and_cross_validation_makes_the_guess(holdout, name):
+def test_models_are_compared_by_one_query_and_cross_validation_makes_the_guess(holdout, name):
     tree, line = DecisionTreeClassifier(max_depth=4, random_state=0), LogisticRegression()
     answer = holdout.compare(tree, line, name)
     assert (answer.source, answer.charged) == ("training", 0)
-    assert holdout.status()["questions_asked"] == 1
+    assert holdout.status()["queries_asked"] == 1
     assert holdout.compare(tree, line, name).repeated
     holdout.unseal()
     (row,) = holdout.transcript().rows
@@ -94,7 +94,7 @@ def test_what_cannot_be_compared_costs_nothing(tmp_path, wanted, query, said):
     with create(tmp_path, rows=eh.Rows(features="public"), **wanted) as holdout:
         with pytest.raises(eh.QueryRejected, match=said):
             holdout.ask(query(SEALED["late"], 1 - SEALED["late"]), guess=0.1)
-        assert holdout.status()["questions_asked"] == 0
+        assert holdout.status()["queries_asked"] == 0
 
 
 @pytest.mark.parametrize("name", SCORES)
@@ -140,7 +140,7 @@ def test_arrays_are_compared_on_a_slice_with_a_guess(tmp_path, name):
     with create(tmp_path, rows=eh.Rows(features="public")) as holdout:
         answer = holdout.compare(first, second, name, guess=0.0, where="z > 0")
         asked = eh.difference(*(eh.metric(name, each, where="z > 0") for each in (first, second)))
-        assert holdout.ask(asked, guess=0.0).question == answer.question
+        assert holdout.ask(asked, guess=0.0).query == answer.query
     pairs = [(SEALED["late"][counting], each[counting]) for each in (first, second)]
     score = SCORES.get(name, lambda labels, told: np.mean((labels == told) == (name == "accuracy")))
     truth = score(*pairs[0]) - score(*pairs[1])
@@ -152,4 +152,4 @@ def test_a_loss_in_a_slice_takes_no_guess(tmp_path):
     with create(tmp_path, rows=eh.Rows(features="public")) as holdout:
         with pytest.raises(eh.QueryRejected, match="takes its guess from training rows"):
             holdout.compare(SEALED["x"], SEALED["z"], {"loss": "squared"}, guess=0.0, where="z > 0")
-        assert holdout.status()["questions_asked"] == 0
+        assert holdout.status()["queries_asked"] == 0

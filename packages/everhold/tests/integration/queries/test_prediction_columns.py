@@ -1,4 +1,4 @@
-"""A file with many columns of predictions is the same questions as its columns one by one, read once."""
+"""A file with many columns of predictions is the same queries as its columns one by one, read once."""
 
 import gc
 import os
@@ -45,14 +45,14 @@ def reads(monkeypatch):
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
-def test_columns_of_a_file_are_the_questions_of_their_arrays(holdout, tmp_path, ending):
+def test_columns_of_a_file_are_the_queries_of_their_arrays(holdout, tmp_path, ending):
     columns = predictions_in(written(tmp_path / f"p.{ending}", {"id": IDS, **MODELS}), row_id="id")
     assert list(columns) == list(MODELS)
     together = holdout.ask_many([accuracy(column) for column in columns.values()])
     alone = holdout.ask_many([accuracy(values) for values in MODELS.values()])
-    assert [answer.question for answer in together] == [answer.question for answer in alone]
+    assert [answer.query for answer in together] == [answer.query for answer in alone]
     assert all(answer.repeated for answer in alone)
-    assert holdout.ask(accuracy(columns["m3"])).question == alone[3].question
+    assert holdout.ask(accuracy(columns["m3"])).query == alone[3].query
 
 
 @pytest.mark.filterwarnings("ignore::everhold.NonAdaptiveWarning")
@@ -93,10 +93,10 @@ def test_training_predictions_are_joined_too(tmp_path, reads):
         together = holdout.ask_many([brier(sealed[name], training=training[name]) for name in MODELS])
         assert reads == [["id"], list(MODELS), ["id"], list(MODELS)] or len(reads) == 4
         one = holdout.ask(brier(MODELS["m5"], training=trained["m5"]))
-        assert (one.question, one.repeated, one.value) == (together[5].question, True, together[5].value)
+        assert (one.query, one.repeated, one.value) == (together[5].query, True, together[5].value)
 
 
-def test_every_question_about_predictions_takes_a_column(tmp_path):
+def test_every_query_about_predictions_takes_a_column(tmp_path):
     columns = predictions_in(written(tmp_path / "p.csv", {"id": IDS, **MODELS}), row_id="id")
     with create(tmp_path, **WISH) as holdout:
         assert holdout.ask(precision(columns["m11"])).high == 1.0
@@ -150,7 +150,7 @@ def test_rows_without_ids_take_lines_in_their_order(tmp_path):
     path = written(tmp_path / "p.parquet", {"id": IDS, **MODELS}, order=slice(None))
     with create(tmp_path, **{**WISH, "row_id": None, "holdout": rows(0)}) as holdout:
         answers = holdout.ask_many([accuracy(predictions_in(path)[name]) for name in MODELS])
-        assert holdout.ask(accuracy(MODELS["m4"])).question == answers[4].question
+        assert holdout.ask(accuracy(MODELS["m4"])).query == answers[4].query
         with pytest.raises(QueryRejected, match="created without row_id="):
             holdout.ask(accuracy(predictions_in(path, row_id="id")["m1"]))
 
@@ -188,10 +188,10 @@ def test_memory_does_not_grow_with_the_columns(tmp_path, monkeypatch):
         content = {f"c{place}": RNG.random(ROWS) for place in range(count)}
         columns = predictions_in(written(tmp_path / "p.parquet", {"id": IDS, **content}), row_id="id")
         with create(tmp_path, name=f"of-{count}", **{**WISH, "queries": count}) as holdout:
-            questions = [brier(column) for column in columns.values()]
+            queries = [brier(column) for column in columns.values()]
             gc.collect()
             tracemalloc.start()
-            holdout.ask_many(questions)
+            holdout.ask_many(queries)
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
     assert peaks[1] - peaks[0] < 120 * ROWS * 8  # what the other columns would take as arrays

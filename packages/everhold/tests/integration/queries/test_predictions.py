@@ -49,7 +49,7 @@ def test_shuffled_ids_are_not_scored_by_position(holdout, table):
     assert holdout.ask(error(LABELS[ORDER])).low > 0.0  # joined by mistake they would be right
 
 
-def test_every_question_about_predictions_takes_a_table(holdout):
+def test_every_query_about_predictions_takes_a_table(holdout):
     chances = {"id": IDS[ORDER], "p": LABELS[ORDER] * 0.8 + 0.1}
     assert holdout.ask(brier(chances)).low == 0.0
     assert holdout.ask(risk(chances, "absolute")).value == pytest.approx(0.1, abs=0.2)
@@ -148,7 +148,7 @@ def test_large_ids_are_not_told_apart_as_doubles(tmp_path):
 def test_without_row_ids_a_table_is_one_column(tmp_path):
     with create(tmp_path, training=None, mechanism="gaussian", queries=9) as holdout:
         answer = holdout.ask(accuracy(pd.DataFrame({"p": LABELS})))
-        assert holdout.ask(accuracy(LABELS)).question == answer.question
+        assert holdout.ask(accuracy(LABELS)).query == answer.query
         with pytest.raises(QueryRejected, match=r"created without row_id=.*expected one column"):
             holdout.ask(accuracy({"id": IDS, "p": LABELS}))
 
@@ -176,7 +176,7 @@ ABOUT_IDS = {
 
 
 @pytest.mark.parametrize("kind", ABOUT_IDS)
-def test_no_question_reads_the_public_ids_of_sealed_rows(holdout, kind):
+def test_no_query_reads_the_public_ids_of_sealed_rows(holdout, kind):
     with pytest.raises(QueryRejected, match="nothing was charged"):
         holdout.ask(ABOUT_IDS[kind])
     assert holdout.status()["charged"] == 0
@@ -231,7 +231,7 @@ def test_open_texts_are_no_classes(tmp_path):
 def test_a_series_with_an_index_of_its_own_is_joined_by_it_or_refused(tmp_path):
     shuffled = pd.Series(LABELS[ORDER], index=pd.Index(IDS[ORDER], name="id"))
     with create(tmp_path, "named", **named(IDS)) as holdout:
-        assert holdout.ask(accuracy(shuffled)).question == holdout.ask(accuracy(LABELS)).question
+        assert holdout.ask(accuracy(shuffled)).query == holdout.ask(accuracy(LABELS)).query
         with pytest.raises(QueryRejected, match=r"index that does not count the rows.*nothing was charged"):
             holdout.ask(accuracy(shuffled.rename_axis(None)))
 

@@ -81,14 +81,14 @@ def test_look_alikes_of_another_kind_are_refused(tmp_path, what):
     with create(tmp_path, labels, classes=sorted({*labels.tolist()})) as holdout:
         with pytest.raises(eh.QueryRejected, match=said):
             holdout.ask(eh.accuracy(by_id(predicted)), guess=0.5)
-        assert holdout.status()["questions_asked"] == 0
+        assert holdout.status()["queries_asked"] == 0
 
 
 def test_numbers_that_are_equal_are_one_class(tmp_path):
     with create(tmp_path, DIGITS, classes=[1, 2, 3]) as holdout:
         first = holdout.ask(eh.accuracy(by_id(DIGITS)), guess=0.99)
         again = holdout.ask(eh.accuracy(by_id(DIGITS.astype(np.float32))), guess=0.99)
-        assert (again.repeated, again.question) == (True, first.question)
+        assert (again.repeated, again.query) == (True, first.query)
 
 
 @pytest.mark.parametrize("feedback", ["none", "leader", "score"])
@@ -183,5 +183,5 @@ def test_a_rule_that_spells_an_unknown_class_is_refused(tmp_path, rule, unknown)
     with create(tmp_path, labels) as holdout:
         with pytest.raises(eh.QueryRejected, match=f"says {unknown}.*expected one of 0, 1"):
             holdout.ask(eh.accuracy(rule), guess=0.5)
-        assert holdout.status()["questions_asked"] == 0
+        assert holdout.status()["queries_asked"] == 0
         assert not holdout.ask(eh.accuracy("case when x > 0 then 1 else 0 end"), guess=0.5).refused

@@ -1,4 +1,4 @@
-"""Which procedure a question gets follows from public facts, and a look gives it exactly what it needs."""
+"""Which procedure a query gets follows from public facts, and a look gives it exactly what it needs."""
 
 import numpy as np
 import pytest
@@ -29,18 +29,18 @@ LATER = {**SEALED, "day": SEALED["day"] + 1_000}  # whole days on one side, as t
 
 
 def made(path, **wanted):
-    wanted = {"holdout": SEALED, "training": TRAINED, "mechanism": "guess_and_check", "overfits": 2, **wanted}
+    wanted = {"holdout": SEALED, "training": TRAINED, "mechanism": "guess_and_check", "surprises": 2, **wanted}
     if wanted["mechanism"] != "guess_and_check":
-        del wanted["overfits"]
+        del wanted["surprises"]
     return eh.Holdout.create(
         path / "h.db", "h", label="y", queries=20, **settings_from({**wanted, "allow_vacuous": True})
     )  # fmt: skip
 
 
-def looked(holdout, question, guess=None):
-    """The procedure of a question, and what its look gives: total in grid units and more."""
+def looked(holdout, query, guess=None):
+    """The procedure of a query, and what its look gives: total in grid units and more."""
     executor = holdout._executor
-    ready = executor.compiler.compile(question, guess, None)
+    ready = executor.compiler.compile(query, guess, None)
     evaluations, (prepared,) = ready.evaluate(executor.sealed, [0])
     if evaluations.procedures is None:
         return None, int(evaluations.totals[0].sum()), None
@@ -60,20 +60,20 @@ YES_NO = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("question", YES_NO)
-def test_yes_no_questions_about_independent_rows_get_exact_tails(tmp_path, question):
+@pytest.mark.parametrize("query", YES_NO)
+def test_yes_no_queries_about_independent_rows_get_exact_tails(tmp_path, query):
     with made(tmp_path) as holdout:
-        procedure, total, seen = looked(holdout, question, 0.5)
+        procedure, total, seen = looked(holdout, query, 0.5)
         assert (procedure.name, procedure.rows, procedure.training, seen) == ("clopper_pearson", ROWS, ROWS, None)
         assert total % holdout.mechanism.unit == 0
 
 
-@pytest.mark.parametrize("question", [NUMBER, FUNCTION])
+@pytest.mark.parametrize("query", [NUMBER, FUNCTION])
 @pytest.mark.parametrize("unit", [2**30, 1000])
-def test_numbers_are_bet_on_with_an_exact_histogram(tmp_path, question, unit):
-    mechanism = eh.GuessAndCheck.tuned(rows=ROWS, queries=20, overfits=2, unit=unit)
+def test_numbers_are_bet_on_with_an_exact_histogram(tmp_path, query, unit):
+    mechanism = eh.GuessAndCheck.tuned(rows=ROWS, queries=20, surprises=2, unit=unit)
     with made(tmp_path, mechanism=mechanism) as holdout:
-        procedure, total, seen = looked(holdout, question)
+        procedure, total, seen = looked(holdout, query)
         grid = share(SEALED["x"], unit)
         assert (procedure.name, total) == ("hedged_betting", grid.sum())
         for cells, values in ((seen, grid), (procedure.training, share(TRAINED["x"], unit))):
@@ -82,12 +82,12 @@ def test_numbers_are_bet_on_with_an_exact_histogram(tmp_path, question, unit):
             assert cells.sums.sum() == values.sum()
 
 
-@pytest.mark.parametrize("question", [NUMBER, FUNCTION, eh.difference(FUNCTION, FUNCTION)])
-def test_groups_of_a_column_are_bet_on_by_their_sums(tmp_path, question):
+@pytest.mark.parametrize("query", [NUMBER, FUNCTION, eh.difference(FUNCTION, FUNCTION)])
+def test_groups_of_a_column_are_bet_on_by_their_sums(tmp_path, query):
     with made(tmp_path, holdout=LATER, dependence=eh.Groups("day")) as holdout:
-        procedure, total, seen = looked(holdout, question)
+        procedure, total, seen = looked(holdout, query)
         unit = holdout.mechanism.unit
-        grid = np.full(ROWS, unit // 2) if isinstance(question, type(eh.difference("x", "x"))) else None
+        grid = np.full(ROWS, unit // 2) if isinstance(query, type(eh.difference("x", "x"))) else None
         grid = share(SEALED["x"], unit) if grid is None else grid
         sums = [(int(np.sum(SEALED["day"] == day)), int(grid[SEALED["day"] == day].sum())) for day in
                 np.unique(SEALED["day"])]  # fmt: skip
@@ -100,7 +100,7 @@ def test_groups_of_a_column_are_bet_on_by_their_sums(tmp_path, question):
         assert (procedure.name, total) == ("hedged_group_betting", grid.sum())
 
 
-def test_other_questions_get_what_needs_no_training_values(tmp_path):
+def test_other_queries_get_what_needs_no_training_values(tmp_path):
     with made(tmp_path, training=None) as holdout:
         assert looked(holdout, NUMBER, 30.0)[0].name == "hedged_betting"  # on any spread
         assert looked(holdout, YES_NO[0], 0.5)[0].training == ROWS
@@ -121,7 +121,7 @@ def test_mechanisms_without_guesses_take_functions_of_the_mean_and_noise_takes_n
         assert procedure is None or procedure.rows == ROWS // holdout.mechanism.parts
 
 
-def test_what_is_no_1_on_sealed_rows_counts_as_0_in_a_yes_no_question(tmp_path):
+def test_what_is_no_1_on_sealed_rows_counts_as_0_in_a_yes_no_query(tmp_path):
     def hostile(table):
         above = table["x"] > 0
         if np.isin(table["x"], TRAINED["x"]).any():

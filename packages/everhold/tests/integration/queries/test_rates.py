@@ -1,4 +1,4 @@
-"""Precision, recall and F1 are those of scikit-learn, in one question where guesses are confirmed."""
+"""Precision, recall and F1 are those of scikit-learn, in one query where guesses are confirmed."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def predicted(rows):
 
 @pytest.fixture(params=["guess_and_check", "privacy_budget"])
 def holdout(request, tmp_path):
-    more = {"overfits": 2} if request.param == "guess_and_check" else {}
+    more = {"surprises": 2} if request.param == "guess_and_check" else {}
     with eh.Holdout.create(
         tmp_path / "h.db", "h", holdout=SEALED, training=TRAINED, label="y", queries=8,
         mechanism=request.param, **settings_from({**more, "allow_vacuous": True}),
@@ -44,17 +44,17 @@ def model():
 @pytest.mark.parametrize("by_estimator", [False, True])
 def test_they_are_those_of_scikit_learn(holdout, name, by_estimator):
     make, by_sklearn = RATES[name]
-    question = make(model()) if by_estimator else make(predicted(SEALED), training=predicted(TRAINED))
+    query = make(model()) if by_estimator else make(predicted(SEALED), training=predicted(TRAINED))
     ours = model().predict(np.asarray(SEALED["x"])[:, None]) if by_estimator else predicted(SEALED)
     truth = by_sklearn(SEALED["y"], ours)
     if holdout.mechanism.traits.needs_guess:
-        ready = holdout._executor.compiler.compile(question, None, None)
+        ready = holdout._executor.compiler.compile(query, None, None)
         evaluations, (prepared,) = ready.evaluate(holdout._executor.sealed, [0])
         assert int(evaluations.totals[0, 0]) / holdout.mechanism.steps == pytest.approx(truth, abs=1e-9)
         trained = model().predict(np.asarray(TRAINED["x"])[:, None]) if by_estimator else predicted(TRAINED)
         guess = prepared.guess / holdout.mechanism.steps
         assert guess == pytest.approx(by_sklearn(TRAINED["y"], trained), abs=1e-9)
-    answer = holdout.ask(question)
+    answer = holdout.ask(query)
     assert answer.low <= truth <= answer.high
     assert len(holdout.transcript()) == (1 if holdout.mechanism.traits.needs_guess else 2)
 

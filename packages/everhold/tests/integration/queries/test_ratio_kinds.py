@@ -11,8 +11,8 @@ import everhold as eh
 from everhold.asking.create_settings import settings_from
 from everhold.values.expressions.tree import CombinedValue, RowValue
 from everhold_engines.sql.compiler import row_values_sql
-from everhold_server.wire.questions import written
-from everhold_server.wire.reading import question_from
+from everhold_server.wire.queries import written
+from everhold_server.wire.reading import query_from
 
 ROWS = 3_000
 
@@ -58,7 +58,7 @@ def said(table):
 
 
 def of(maker, column=said, **given):
-    """A question about predictions as arrays."""
+    """A query about predictions as arrays."""
     return maker(column(SEALED), training=column(TRAINED), **given)
 
 
@@ -108,7 +108,7 @@ def by_hand(numerator, denominator, table):
 
 
 def made(folder, **wanted):
-    wanted = {"mechanism": "guess_and_check", "overfits": 3, **wanted}
+    wanted = {"mechanism": "guess_and_check", "surprises": 3, **wanted}
     later = 1_000 if "dependence" in wanted else 0  # whole sites on one side only where they are declared
     sealed = {**SEALED, "site": SEALED["site"] + later}
     return eh.Holdout.create(
@@ -142,7 +142,7 @@ def test_sealed_values_and_guesses_of_all_kinds_are_those_of_numpy_and_no_two_me
             sealed = bound.from_mean(int(evaluations.totals[0, 0]) / steps)
             assert sealed == pytest.approx(by_hand(*kinds, SEALED), abs=width * 1e-8), kinds
             assert bound.from_mean(prepared.guess / steps) == pytest.approx(by_hand(*kinds, TRAINED), abs=width * 1e-8)
-            entries.setdefault(bound.question, []).append(kinds)
+            entries.setdefault(bound.query, []).append(kinds)
     for same in entries.values():
         assert len({_rows_counted(denominator) for _, denominator in same}) == 1, same
         assert len({_row_values(numerator) for numerator, _ in same}) == 1, same
@@ -169,7 +169,7 @@ def test_told_and_unsealed_answers_of_all_kinds_hold_for_the_sealed_value_of_num
 @pytest.mark.parametrize("numerator", ["text", "error", "number"])
 @pytest.mark.parametrize("denominator", ["accuracy", "error", "error of an estimator", "error of a rule"])
 def test_two_means_of_a_mechanism_with_noise_mean_the_same(tmp_path, numerator, denominator):
-    with made(tmp_path, mechanism="empirical", overfits=None) as holdout:
+    with made(tmp_path, mechanism="empirical", surprises=None) as holdout:
         answer = holdout.ask(asked(numerator, denominator))
         assert answer.value == pytest.approx(by_hand(numerator, denominator, SEALED), abs=1e-6)
         assert answer.low <= answer.value <= answer.high
@@ -180,7 +180,7 @@ def test_the_rate_among_missed_rows_is_no_repeat_of_the_rate_among_the_rest(tmp_
     with made(tmp_path) as holdout:
         among_right = holdout.ask(eh.ratio("y = 1", of(eh.accuracy)))
         among_missed = holdout.ask(eh.ratio("y = 1", of(eh.error)))
-        assert (among_missed.repeated, among_missed.question == among_right.question) == (False, False)
+        assert (among_missed.repeated, among_missed.query == among_right.query) == (False, False)
         assert among_missed.low <= by_hand("text", "error", SEALED) <= among_missed.high
         assert abs(by_hand("text", "error", SEALED) - by_hand("text", "accuracy", SEALED)) > 0.05
         assert " over accuracy of " in among_right.shown
@@ -219,16 +219,16 @@ def test_a_missed_row_is_one_on_which_the_estimator_fails(tmp_path):
 def test_an_error_as_denominator_travels_and_is_answered_by_a_service(tmp_path):
     table = {"id": SEALED["id"], "said": said(SEALED)}
     trained = {"id": TRAINED["id"], "said": said(TRAINED)}
-    questions = [eh.ratio("y = 1", maker(table, training=trained)) for maker in (eh.error, eh.accuracy)]
+    queries = [eh.ratio("y = 1", maker(table, training=trained)) for maker in (eh.error, eh.accuracy)]
     with made(tmp_path) as holdout:
-        here = [holdout.quote(question).question for question in questions]
-        for question, fingerprint in zip(questions, here, strict=True):
-            told, tables = written(question)
-            arrived = question_from(json.loads(json.dumps(told)), holdout.schema, tables)
-            assert holdout.quote(arrived).question == fingerprint
+        here = [holdout.quote(query).query for query in queries]
+        for query, fingerprint in zip(queries, here, strict=True):
+            told, tables = written(query)
+            arrived = query_from(json.loads(json.dumps(told)), holdout.schema, tables)
+            assert holdout.quote(arrived).query == fingerprint
     with client_samples.serving(tmp_path) as service, service.connect(service.root) as there:
-        answers = [there.ask(question) for question in questions]
-    assert [answer.question for answer in answers] == here
+        answers = [there.ask(query) for query in queries]
+    assert [answer.query for answer in answers] == here
     for answer, denominator in zip(answers, ("error", "accuracy"), strict=True):
         assert answer.low <= by_hand("text", denominator, SEALED) <= answer.high
 
@@ -255,14 +255,14 @@ def test_a_difference_of_differences_is_asked_whatever_their_fingerprints(tmp_pa
     with made(tmp_path) as holdout:
         found = {}
         for a, b, c, d in [p for p in product(range(4), repeat=4) if len(set(p)) == 4]:
-            question = eh.difference(eh.difference(numbers[a], numbers[b]), eh.difference(numbers[c], numbers[d]))
-            ready = holdout._executor.compiler.compile(question, None, None)
+            query = eh.difference(eh.difference(numbers[a], numbers[b]), eh.difference(numbers[c], numbers[d]))
+            ready = holdout._executor.compiler.compile(query, None, None)
             evaluations, (prepared,) = ready.evaluate(holdout._executor.sealed, [0])
             bound, mean = prepared.bound, int(evaluations.totals[0, 0]) / holdout.mechanism.steps
             truth = np.mean(values[a] - values[b] - values[c] + values[d])
             assert bound.from_mean(mean) == pytest.approx(truth, abs=1e-7)
             assert mean - bound.to_mean(truth) <= bound.rounded_up / holdout.mechanism.unit + 1e-15
-            found.setdefault(bound.question, set()).add(frozenset([frozenset([a, d]), frozenset([b, c])]))
+            found.setdefault(bound.query, set()).add(frozenset([frozenset([a, d]), frozenset([b, c])]))
         assert (len(found), {len(same) for same in found.values()}) == (6, {1})
         assert bound.rounded_up == 0.75
         assert bound.shown.count("(") == 2

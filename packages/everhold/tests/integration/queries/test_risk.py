@@ -54,11 +54,11 @@ def test_a_loss_that_fails_on_one_sealed_row_counts_as_low_there_and_nowhere_els
     assert sealed_values(query, labels=np.array([1, 7, 4, 6]), kind="number") == pytest.approx([0, -5, 1, 2], abs=1e-7)
 
 
-def question(query, kind="binary"):
-    return query.bind(schema(kind)).question
+def fingerprint(query, kind="binary"):
+    return query.bind(schema(kind)).query
 
 
-def test_what_is_the_same_question():
+def test_what_is_the_same_query():
     def loss(predictions, labels):
         return np.abs(predictions - labels)
 
@@ -68,11 +68,11 @@ def test_what_is_the_same_question():
         risk(PREDICTIONS), risk(PREDICTIONS, "absolute"), risk(PREDICTIONS, high=2), risk(PREDICTIONS, low=0.1, high=1),
         risk(PREDICTIONS[::-1]), named, nameless, risk(PREDICTIONS, loss, high=1),
     ]  # fmt: skip
-    assert len({question(query) for query in queries}) == len(queries)
-    assert question(risk(PREDICTIONS)) == question(risk(PREDICTIONS.tolist(), "squared", high=1.0))
-    assert question(named) == question(risk(PREDICTIONS, loss, high=1, name="distance"))
-    assert question(named) != question(risk(PREDICTIONS, np.hypot, high=1, name="distance"))
-    assert question(nameless) == question(nameless)
+    assert len({fingerprint(query) for query in queries}) == len(queries)
+    assert fingerprint(risk(PREDICTIONS)) == fingerprint(risk(PREDICTIONS.tolist(), "squared", high=1.0))
+    assert fingerprint(named) == fingerprint(risk(PREDICTIONS, loss, high=1, name="distance"))
+    assert fingerprint(named) != fingerprint(risk(PREDICTIONS, np.hypot, high=1, name="distance"))
+    assert fingerprint(nameless) == fingerprint(nameless)
 
 
 def test_training_losses_outside_their_range_are_told():

@@ -40,13 +40,13 @@ class Written:
 
 @pytest.fixture
 def holdout(tmp_path):
-    wanted = {"label": "late", "mechanism": "guess_and_check", "queries": 50, "overfits": 20}
+    wanted = {"label": "late", "mechanism": "guess_and_check", "queries": 50, "surprises": 20}
     with Holdout.create(tmp_path / "s.db", "study", holdout=rows(0), training=rows(1), **settings_from(wanted)) as made:
         yield made
 
 
 def test_a_rule_is_worth_what_it_says_of_each_row(holdout):
-    """All questions are asked with guesses far off, so that sealed rows answer, to within the same sealed number."""
+    """All queries are asked with guesses far off, so that sealed rows answer, to within the same sealed number."""
     pairs = [
         (accuracy("x > 0"), accuracy(Written())),
         (error("x > 0"), error(Written())),
@@ -70,9 +70,9 @@ def test_a_rule_that_says_nothing_of_a_row_is_wrong_there(holdout):
     assert holdout.ask(brier("1 / (x - x)"), guess=0.5).value > 0.95
 
 
-def test_spellings_of_a_rule_are_one_question_and_metrics_are_not():
+def test_spellings_of_a_rule_are_one_query_and_metrics_are_not():
     def name(query):
-        return query.bind(schema()).question
+        return query.bind(schema()).query
 
     assert name(accuracy("x > 0 and x < 9")) == name(error("(x<9) AND (0 < x)"))
     assert len({name(query) for query in (accuracy("x > 0"), accuracy("x > 1"), brier("x > 0"), mean("x > 0"))}) == 4

@@ -49,7 +49,7 @@ def test_a_rule_has_the_rates_that_its_predictions_have(holdout, rule):
         assert answer.low < sealed < answer.high
 
 
-def test_a_rule_spelled_otherwise_is_the_same_question(holdout):
+def test_a_rule_spelled_otherwise_is_the_same_query(holdout):
     assert holdout.ask(eh.precision("x > 0.25")).repeated is False
     assert holdout.ask(eh.precision("  x>0.25 ")).repeated is True
     assert holdout.ask(eh.recall("x > 0.25")).repeated is False

@@ -75,9 +75,9 @@ def test_a_score_of_a_slice_is_that_of_its_rows(tmp_path, name):
         model, _ = models()
         answer = holdout.evaluate(model, name, features=FEATURES, where="region = 'N'")
         assert answer.charged == 0
-        assert holdout.ask(eh.metric(name, model, where="region = 'N'")).question == answer.question
+        assert holdout.ask(eh.metric(name, model, where="region = 'N'")).query == answer.query
         whole = holdout.evaluate(models()[0], name, features=FEATURES)
-        assert answer.question != whole.question
+        assert answer.query != whole.query
         assert whole.high - whole.low < answer.high - answer.low
         holdout.unseal()
         row = holdout.transcript().rows[0]
@@ -89,12 +89,12 @@ def test_a_score_of_a_slice_is_that_of_its_rows(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", COMPARED)
-def test_two_models_are_compared_by_one_question(tmp_path, name):
+def test_two_models_are_compared_by_one_query(tmp_path, name):
     of, models, score = CASES[name]
     with create(tmp_path, of) as holdout:
         first, second = models()
         answer = holdout.compare(first, second, name, features=FEATURES)
-        assert holdout.status()["questions_asked"] == 1
+        assert holdout.status()["queries_asked"] == 1
         assert holdout.compare(first, second, name, features=FEATURES).repeated
         sliced = holdout.compare(first, second, name, features=FEATURES, where="region = 'S'")
         single = holdout.evaluate(first, name, features=FEATURES)
@@ -137,10 +137,10 @@ def test_every_slice_of_a_score(tmp_path):
 def test_a_slice_without_training_rows_makes_no_guess(tmp_path, name):
     model = classifiers()[0]
     with create(tmp_path, "classes") as holdout:
-        before, asked = holdout.status()["questions_asked"], {"features": FEATURES, "where": "x > 100"}
+        before, asked = holdout.status()["queries_asked"], {"features": FEATURES, "where": "x > 100"}
         with pytest.raises(eh.QueryRejected, match="none could be computed from the training rows"):
             holdout.evaluate(model, name, **asked)
-        assert holdout.status()["questions_asked"] == before
+        assert holdout.status()["queries_asked"] == before
         ends = (-LOG_CLIP, 0.0) if name == "neg_log_loss" else (0.0, 1.0)
         answer = holdout.evaluate(model, name, guess=sum(ends) / 2.0, **asked)
         assert (answer.low, answer.high, answer.source, answer.charged) == (*ends, "guess", 0)
@@ -190,7 +190,7 @@ def test_what_cannot_be_asked_costs_nothing(tmp_path, asked, said):
         models = [model.fit(inputs, labels) for model in classifiers()]
         with pytest.raises(eh.QueryRejected, match=said):
             asked(holdout, *models)
-        assert holdout.status()["questions_asked"] == 0
+        assert holdout.status()["queries_asked"] == 0
 
 
 def test_bins_are_not_asked_of_a_slice(tmp_path):
@@ -198,4 +198,4 @@ def test_bins_are_not_asked_of_a_slice(tmp_path):
         model = LogisticRegression().fit(*holdout.training_rows(FEATURES))
         with pytest.raises(eh.QueryRejected, match="is not promised for some rows alone"):
             holdout.ask(eh.metric("expected_calibration_error", model, where="x > 0"))
-        assert holdout.status()["questions_asked"] == 0
+        assert holdout.status()["queries_asked"] == 0

@@ -64,7 +64,7 @@ def test_estimators_are_evaluated_by_name(tmp_path, label, name):
         again = holdout.evaluate(estimator, name)
         scored = eh.metric(name, estimator)
         assert (first.charged, again.repeated, first.source) == (0, True, "training")
-        assert holdout.ask(scored, guess=first.value).question == first.question
+        assert holdout.ask(scored, guess=first.value).query == first.query
         assert first.low < first.value < first.high
 
 
@@ -78,7 +78,7 @@ def test_a_search_takes_scoring(tmp_path):
         ).fit(*holdout.training_rows())  # fmt: skip
         assert search.best_params_["C"] == 1.0
         assert search.best_score_ < 0.0
-        assert holdout.remaining["questions"] == 48
+        assert holdout.remaining["queries"] == 48
 
 
 def test_groups_widen_intervals_and_keep_their_rows_together(tmp_path):
@@ -122,4 +122,4 @@ def test_splits_refuse_what_they_break(tmp_path, column, said):
         given = np.linspace(0, 1, ROWS) if column == "y" else model
         with pytest.raises(QueryRejected, match=said):
             holdout.ask(eh.metric("recall_at_fpr", given), guess=0.5)
-        assert holdout.remaining["questions"] == 9
+        assert holdout.remaining["queries"] == 9

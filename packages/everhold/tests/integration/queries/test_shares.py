@@ -1,4 +1,4 @@
-"""A share of what another sum contains is one question where guesses are confirmed, and two means where not."""
+"""A share of what another sum contains is one query where guesses are confirmed, and two means where not."""
 
 import json
 from collections import Counter
@@ -25,12 +25,12 @@ LATER = {**SEALED, "day": SEALED["day"] + 1_000}  # whole days on one side, as t
 
 
 def made(path, **wanted):
-    wanted = {"mechanism": eh.GuessAndCheck.tuned(rows=ROWS, queries=20, overfits=2), "training": TRAINED, **wanted}
+    wanted = {"mechanism": eh.GuessAndCheck.tuned(rows=ROWS, queries=20, surprises=2), "training": TRAINED, **wanted}
     return eh.Holdout.create(path / "h.db", "h", **settings_from({"holdout": SEALED, **wanted}), label="y", queries=20)
 
 
-def looked(holdout, question, guess=None):
-    ready = holdout._executor.compiler.compile(question, guess, None)
+def looked(holdout, query, guess=None):
+    ready = holdout._executor.compiler.compile(query, guess, None)
     evaluations, (prepared,) = ready.evaluate(holdout._executor.sealed, [0])
     return prepared, evaluations, prepared.bound.from_mean(int(evaluations.totals[0, 0]) / holdout.mechanism.steps)
 
@@ -54,9 +54,9 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_sealed_ratio_and_the_guess_are_those_of_numpy(tmp_path, name):
-    question, by_hand = CASES[name]
+    query, by_hand = CASES[name]
     with made(tmp_path) as holdout:
-        prepared, evaluations, sealed = looked(holdout, question)
+        prepared, evaluations, sealed = looked(holdout, query)
         bound = prepared.bound
         width = abs(bound.at_one - bound.at_zero)
         assert sealed == pytest.approx(by_hand(SEALED), abs=width * 1e-8)
@@ -83,7 +83,7 @@ def test_pairs_are_counted_exactly(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::everhold.VacuousGuaranteeWarning")
 def test_pairs_of_groups_are_sums(tmp_path):
-    wanted = {"mechanism": "guess_and_check", "overfits": 1, "allow_vacuous": True}
+    wanted = {"mechanism": "guess_and_check", "surprises": 1, "allow_vacuous": True}
     wanted |= {"holdout": LATER, "dependence": eh.Groups("day")}
     with made(tmp_path, **wanted) as holdout:
         prepared, evaluations, sealed = looked(holdout, CASES["condition"][0])
@@ -106,9 +106,9 @@ def test_one_ratio_has_one_entry_however_it_is_spelled(tmp_path):
         for same in (
             eh.ratio("y = 1", "x > 0"), eh.ratio("x>0 and y=1", "0 < x"), eh.mean("y = 1 and x > 0", given="x > 0"),
         ):  # fmt: skip
-            assert holdout.ask(same).question == answer.question
+            assert holdout.ask(same).query == answer.query
         assert len(holdout.transcript()) == 1
-        assert holdout.ask(eh.mean("y = 0", given="x > 0")).question != answer.question
+        assert holdout.ask(eh.mean("y = 0", given="x > 0")).query != answer.query
 
 
 def test_where_no_training_row_counts_a_guess_is_needed_and_no_sealed_row_excludes_nothing(tmp_path):
@@ -123,21 +123,21 @@ def test_where_no_training_row_counts_a_guess_is_needed_and_no_sealed_row_exclud
 @pytest.mark.parametrize("mechanism", ["privacy_budget", "empirical"])
 def test_elsewhere_it_is_two_means(tmp_path, mechanism):
     with made(tmp_path, mechanism=mechanism, allow_vacuous=True) as holdout:
-        for question, by_hand in CASES.values():
+        for query, by_hand in CASES.values():
             before = len(holdout.transcript())
-            answer = holdout.ask(question)
+            answer = holdout.ask(query)
             assert answer.low <= by_hand(SEALED) <= answer.high
             assert len(holdout.transcript()) - before in (1, 2)
 
 
 def test_without_training_rows_it_is_two_means_with_a_guess_each(tmp_path):
     with made(tmp_path, training=None) as holdout:
-        question = CASES["condition"][0]
-        with pytest.raises(eh.QueryRejected, match="two questions and takes no guess of the whole"):
-            holdout.ask(question, guess=0.5)
-        for part, guess in zip(question.parts(holdout.schema), (0.35, 0.6), strict=True):
+        query = CASES["condition"][0]
+        with pytest.raises(eh.QueryRejected, match="two queries and takes no guess of the whole"):
+            holdout.ask(query, guess=0.5)
+        for part, guess in zip(query.parts(holdout.schema), (0.35, 0.6), strict=True):
             holdout.ask(part, guess=guess)
-        assert holdout.ask(question).repeated
+        assert holdout.ask(query).repeated
 
 
 def test_what_cannot_be_checked_is_refused(tmp_path):

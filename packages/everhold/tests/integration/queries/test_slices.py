@@ -51,16 +51,16 @@ def test_a_slice_has_the_mean_of_its_rows(holdout):
 
 
 def test_every_slice_is_answered_in_one_step(holdout):
-    model, before = tree(1), holdout.status()["questions_asked"]
+    model, before = tree(1), holdout.status()["queries_asked"]
     found = holdout.evaluate(model, "error", features=FEATURES, by=["region", "night"], where="x > -1")
-    assert holdout.status()["questions_asked"] == before + len(found) == before + 6
+    assert holdout.status()["queries_asked"] == before + len(found) == before + 6
     wrong, within = ~right(model, SEALED), SEALED["x"] > -1
     for row, values in zip(found.to_rows(), found, strict=True):
         some = within & (SEALED["region"] == values[0]) & (SEALED["night"] == values[1])
         assert (row["region"], row["night"]) == values
         assert row["low"] <= np.mean(wrong[some]) <= row["high"]
     again = holdout.evaluate(model, "error", features=FEATURES, where="(x > -1) and region = 'it''s' and night = true")
-    assert again.question == found["it's", True].question
+    assert again.query == found["it's", True].query
     assert [answer.low for answer in found.values()] == [row["low"] for row in found.to_rows()]
     with pytest.raises(KeyError, match="elsewhere"):
         found["elsewhere", True]
@@ -68,8 +68,8 @@ def test_every_slice_is_answered_in_one_step(holdout):
 
 def test_a_quote_of_an_overfitted_slice_is_near_its_answer(holdout):
     model = tree(None).fit(*holdout.training_rows(FEATURES))
-    question = eh.ratio(eh.accuracy(model), "region = 'N'")
-    quote, answer = holdout.quote(question), holdout.ask(question)
+    query = eh.ratio(eh.accuracy(model), "region = 'N'")
+    quote, answer = holdout.quote(query), holdout.ask(query)
     assert answer.charged == 1
     assert (answer.high - answer.low) / 2 <= quote.radius_if_charged <= 1.5 * (answer.high - answer.low) / 2
 
@@ -115,7 +115,7 @@ def test_the_auc_of_a_slice_counts_its_rows_alone(holdout):
     assert whole.low <= area(model, SEALED, all_rows) <= whole.high
     assert whole.high - whole.low < answer.high - answer.low < 1.0
     found = holdout.evaluate(model, "roc_auc", features=FEATURES, by=["region"])
-    assert found["N"].question == answer.question
+    assert found["N"].query == answer.query
     for name in ("S", "it's"):
         assert found[name].low <= area(model, SEALED, SEALED["region"] == name) <= found[name].high
 
@@ -169,7 +169,7 @@ def test_aucs_of_two_models_are_compared(holdout):
     models, all_rows = (tree(3), tree(1)), np.ones(ROWS, dtype=bool)
     answer = holdout.compare(*models, "roc_auc", features=FEATURES)
     assert answer.low <= area(models[0], SEALED, all_rows) - area(models[1], SEALED, all_rows) <= answer.high
-    assert answer.question == holdout.ask(eh.difference(*(eh.auc(model) for model in models))).question
+    assert answer.query == holdout.ask(eh.difference(*(eh.auc(model) for model in models))).query
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_aucs_of_two_models_are_compared(holdout):
     ],
 )
 def test_bad_input_is_refused_and_costs_nothing(holdout, asked, said):
-    before = holdout.status()["questions_asked"], holdout.status()["charged"]
+    before = holdout.status()["queries_asked"], holdout.status()["charged"]
     with pytest.raises(eh.QueryRejected, match=said):
         asked(holdout)
-    assert (holdout.status()["questions_asked"], holdout.status()["charged"]) == before
+    assert (holdout.status()["queries_asked"], holdout.status()["charged"]) == before

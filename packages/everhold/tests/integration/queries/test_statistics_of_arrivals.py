@@ -52,7 +52,7 @@ def test_statistics_of_rows_that_arrived_are_other_queries(holdout):
     for name, query in STATISTICS.items():
         again = holdout.ask(query())
         assert not again.repeated, name
-        assert again.question != before[name].question
+        assert again.query != before[name].query
         assert holdout.ask(query(), as_of=0).value == before[name].value
     windows = holdout.over_time(eh.auc(FIRST)).to_rows()
     assert windows[0]["value"] > 0.5 > windows[1]["value"]

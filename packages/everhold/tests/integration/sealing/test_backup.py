@@ -26,7 +26,7 @@ def archive(tmp_path):
     (tmp_path / "first").mkdir()
     with create(tmp_path / "first") as study:
         study.ask_many([f"delay > {number}" for number in range(20)])
-        study.allot("team-a", questions=5, charges=1)
+        study.allot("team-a", queries=5, charges=1)
     told = backup(tmp_path / "first" / "study.db", tmp_path / "monday.tar")
     assert told["holdouts"] == ["study"]
     return tmp_path / "monday.tar"
@@ -89,7 +89,7 @@ def test_a_folder_that_stayed_knows_what_was_answered_since(archive, tmp_path):
     with pytest.raises(IntegrityError, match="set back"):
         Holdout.open(first / "study.db", "study")
     with Holdout.open(first / "study.db", "study", recover=True) as study:
-        assert study.status()["lost"]["questions"] == 1
+        assert study.status()["lost"]["queries"] == 1
 
 
 def test_a_folder_of_another_holdout_is_not_taken_for_its_own(archive, tmp_path):

@@ -41,7 +41,7 @@ BAD_WISHES = {
     "queries 0": ({"mechanism": "gaussian", "queries": 0}, ValueError),
     "queries 1.5": ({"mechanism": None, "queries": 1.5}, ValueError),
     "queries text": ({"mechanism": "gaussian", "queries": "5"}, ValueError),
-    "overfits above queries": ({"mechanism": None, "queries": 5, "overfits": 6}, ValueError),
+    "surprises above queries": ({"mechanism": None, "queries": 5, "surprises": 6}, ValueError),
     "confidence 1": ({"mechanism": "gaussian", "confidence": 1.0}, ValueError),
     "confidence nan": ({"mechanism": "gaussian", "confidence": math.nan}, ValueError),
     "slack 1": ({"mechanism": None, "slack": 1.0}, ValueError),
@@ -190,7 +190,7 @@ def test_few_rows_are_warned_of_with_what_can_be_seen_at_all(tmp_path):
     with pytest.warns(
         SmallHoldoutWarning, match=r"±0\.\d+ around 0\.9; of two models that disagree on 20 % of 80 rows"
     ):
-        create(tmp_path, holdout=rows(0, 80), training=rows(1), mechanism="guess_and_check", queries=5, overfits=1,
+        create(tmp_path, holdout=rows(0, 80), training=rows(1), mechanism="guess_and_check", queries=5, surprises=1,
                allow_vacuous=True).close()  # fmt: skip
 
 
@@ -209,9 +209,9 @@ def test_too_many_rows_are_refused_before_anything_is_recorded(tmp_path, monkeyp
 
 def test_the_best_mechanism_is_the_default(tmp_path):
     for training in (True, None):
-        wanted = {"mechanism": None, "training": training, "queries": 40, "overfits": 2}
-        with create(tmp_path, f"t{training}", **wanted, again=True) as holdout:
-            wanted = PlanRequest(rows=ROWS, queries=40, overfits=2, training_rows=ROWS if training else 0)
+        wanted = {"mechanism": None, "training": training, "queries": 40, "surprises": 2}
+        with create(tmp_path, f"t{training}", **wanted, allow_resealing=True) as holdout:
+            wanted = PlanRequest(rows=ROWS, queries=40, surprises=2, training_rows=ROWS if training else 0)
             best = best_mechanism(wanted)
             if isinstance(best, GuessAndCheck):
                 best = replace(best, text_bits=TEXT_BITS)  # new holdouts have levels for short texts
@@ -222,14 +222,14 @@ def test_a_mechanism_by_name_and_with_integers_of_numpy(tmp_path):
     with create(tmp_path, "name", mechanism="gaussian", queries=7) as holdout:
         assert holdout.mechanism == GaussianMechanism.tuned(rows=ROWS, queries=7)
     mechanism = SampleSplitting(rows=np.int64(ROWS), queries=np.int32(2))
-    with create(tmp_path, "numpy", mechanism=mechanism, seed=np.int64(3), again=True) as holdout:
+    with create(tmp_path, "numpy", mechanism=mechanism, seed=np.int64(3), allow_resealing=True) as holdout:
         assert holdout.mechanism == mechanism
 
 
 @pytest.fixture
 def sealed(tmp_path):
     create(tmp_path).close()
-    create(tmp_path, "other", again=True).close()
+    create(tmp_path, "other", allow_resealing=True).close()
     (folder,) = tmp_path.glob("study.rows/study-*")
     return folder
 
@@ -281,8 +281,8 @@ def test_equal_rows_have_different_fingerprints(sealed):
 
 
 def test_a_mechanism_of_another_version_does_not_go_on():
-    """Its surprises have told what this version would never let later questions pay for."""
-    mechanism = GuessAndCheck.tuned(rows=1_000, queries=10, overfits=1)
+    """Its surprises have told what this version would never let later queries pay for."""
+    mechanism = GuessAndCheck.tuned(rows=1_000, queries=10, surprises=1)
     configuration = {"mechanism": mechanism.to_dict(), "dependence": mechanism.dependence.to_dict()}
     assert mechanism_from(configuration) == mechanism
     del configuration["mechanism"]["parameters"]["allowance"]

@@ -24,7 +24,9 @@ def sealed(folder, words, of_training=None):
         "holdout": written(folder / "holdout.csv", *words),
         "training": written(folder / "training.csv", *(of_training or words), seed=1),
     }
-    plan = eh.GuessAndCheck(rows=ROWS, queries=20, overfits=2, tolerance=0.3, grid=20, training_rows=ROWS, endless=True)
+    plan = eh.GuessAndCheck(
+        rows=ROWS, queries=20, surprises=2, tolerance=0.3, grid=20, training_rows=ROWS, endless=True
+    )
     return eh.Holdout.create(f"sqlite:///{folder}/h.db", "h", mechanism=plan, label="flag0", **files)
 
 

@@ -11,7 +11,7 @@ from holdout_samples import ROWS, create
 from everhold import IntegrityError, accuracy, error, mean
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 
-QUESTIONS = {
+QUERIES = {
     "an expression": lambda: "delay > 5",
     "a function": lambda: mean(lambda table: table["late"] > 0),
     "predictions": lambda: accuracy(np.zeros(ROWS, dtype=int)),
@@ -42,15 +42,15 @@ DEEDS = {"replaced": replace_with_other_rows, "changed": change_a_byte, "deleted
 
 
 @pytest.mark.parametrize("deed", DEEDS)
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_a_sealed_file_that_was_replaced_after_opening_is_found(tmp_path, deed, question):
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_sealed_file_that_was_replaced_after_opening_is_found(tmp_path, deed, query):
     with create(tmp_path, mechanism="gaussian", queries=5) as holdout:
         holdout.ask("delay > 0")
         holdout.ask(error(np.ones(ROWS, dtype=int)))  # the label is in memory now
         DEEDS[deed](sealed_file(tmp_path))
         for _ in range(2):
             with pytest.raises(IntegrityError, match="the sealed holdout rows"):
-                holdout.ask(QUESTIONS[question]())
+                holdout.ask(QUERIES[query]())
         assert holdout.status()["charged"] == 2
 
 
@@ -75,7 +75,7 @@ def test_replaced_training_rows_are_found_too(tmp_path):
         replace_with_other_rows(sealed_file(tmp_path, TRAINING_FILE))
         with pytest.raises(IntegrityError, match="the sealed training rows"):
             holdout.ask("delay > 0")
-        assert holdout.status()["questions_asked"] == 0
+        assert holdout.status()["queries_asked"] == 0
 
 
 def test_a_backup_that_only_touches_the_file_is_no_fault(tmp_path):

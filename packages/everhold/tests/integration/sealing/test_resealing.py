@@ -87,7 +87,7 @@ def test_the_same_rows_sealed_twice_are_refused(tmp_path, form):
 def test_whoever_says_again_may_and_certificates_say_so(tmp_path):
     create(tmp_path, mechanism=NOISE).close()
     for name, training in (("second", True), ("third", None)):
-        create(tmp_path, name, mechanism=NOISE, again=True, training=training).close()
+        create(tmp_path, name, mechanism=NOISE, allow_resealing=True, training=training).close()
     for name, others in (("study", "'second', 'third'"), ("third", "'second', 'study'")):
         with Holdout.open(tmp_path / "study.db", name) as holdout:
             certificate = holdout.certificate()
@@ -105,7 +105,7 @@ def test_rows_that_were_sealed_once_are_not_said_to_be_sealed_again(tmp_path):
 
 def test_other_rows_of_one_population_are_not_taken_for_the_same(tmp_path):
     create(tmp_path, mechanism=NOISE).close()
-    create(tmp_path, "other", holdout=rows(7), mechanism=NOISE, again=False).close()
+    create(tmp_path, "other", holdout=rows(7), mechanism=NOISE, allow_resealing=False).close()
 
 
 def coins(seed, count=2_000, **more):
@@ -157,7 +157,7 @@ def test_a_picture_that_is_missing_is_made_anew(tmp_path):
     (file,) = tmp_path.glob(f"study.rows/*/{CONTENT_FILE}")
     file.unlink()
     with pytest.raises(HoldoutRejected, match="sealed in this storage already"):
-        create(tmp_path, "again", mechanism=NOISE, again=False)
+        create(tmp_path, "again", mechanism=NOISE, allow_resealing=False)
 
 
 def test_another_storage_does_not_know_them(tmp_path):

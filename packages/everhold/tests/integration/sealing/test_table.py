@@ -150,7 +150,7 @@ folder = sys.argv[1]
 with open(folder + "/rows.csv", "w") as file:
     file.write("x,kind,late\\n" + "".join(f"{k % 7},{'ab'[k % 2]},{k % 2}\\n" for k in range(500)))
 rows = {"x": np.arange(500) % 7, "kind": np.array(["a", "b"] * 250), "late": np.arange(500) % 2}
-mechanism = everhold.GuessAndCheck(rows=500, queries=10, overfits=1, tolerance=0.4, grid=5)
+mechanism = everhold.GuessAndCheck(rows=500, queries=10, surprises=1, tolerance=0.4, grid=5)
 planning = everhold.Planning(allow_vacuous=True)
 for name, source in [("csv", folder + "/rows.csv"), ("arrays", rows)]:
     request = dict(holdout=source, training=source, label="late", mechanism=mechanism, planning=planning,

@@ -30,7 +30,7 @@ def svg():
 def test_axes_panels_and_lines_are_labelled_in_words(svg):
     texts = set(re.findall(r"<text[^>]*>([^<]*)</text>", svg))
     assert {
-        "questions asked", "flights predicted correctly", "bare", "sealed",
+        "queries asked", "flights predicted correctly", "bare", "sealed",
         "what the analyst is told", "the truth, on fresh flights", "the interval that everhold states",
     } <= texts  # fmt: skip
 

@@ -72,7 +72,7 @@ def test_every_picture_has_a_title_inside(monkeypatch):
     monkeypatch.setattr("everhold.charts.dependence._CORRELATIONS", (0.0, 0.5))
     drawn = {
         "Influence of a row on rows at a distance": influence_chart(CHAIN, distances=12),
-        "Radius of 100 questions to 20,000 rows": correlation_chart(rows=20_000, queries=100),
+        "Radius of 100 queries to 20,000 rows": correlation_chart(rows=20_000, queries=100),
         "Row 50: 6 rows nearby": quilts_chart(MarkovQuiltMechanism(CHAIN, rows=100, epsilon=1.0)),
     }
     for title, chart in drawn.items():
@@ -94,11 +94,11 @@ def test_radii_are_those_of_the_planner_and_rows_have_their_worth(monkeypatch):
     monkeypatch.setattr("everhold.charts.dependence._CORRELATIONS", (0.0, 0.5))
     chart = correlation_chart(rows=20_000, queries=100, model=CHAIN)
     half = MarkovChain([[0.75, 0.25], [0.25, 0.75]])
-    wanted = PlanRequest(rows=20_000, queries=100, overfits=10, dependence=half)
+    wanted = PlanRequest(rows=20_000, queries=100, surprises=10, dependence=half)
     drawn = {(point["by"], point["correlation"]): point["radius"] for point in values(chart, 0)}
     assert drawn["guess_and_check", 0.5] == radius_of("guess_and_check", wanted)
     assert drawn["gaussian", 0.0] < drawn["gaussian", 0.5]
     mark = values(chart, 1)[0]
     assert mark["text"] == "your 20,000 rows are worth 6,667"
     assert mark["correlation"] == pytest.approx(0.5, abs=1e-3)
-    assert "empirical (questions fixed in advance)" in vl_convert.vegalite_to_svg(chart.to_dict())
+    assert "empirical (queries fixed in advance)" in vl_convert.vegalite_to_svg(chart.to_dict())

@@ -99,7 +99,7 @@ def twins(pairs, *, first=0):
 
 
 def sealed(folder, **wanted):
-    data = {"holdout": twins(1_000), "training": twins(1_000, first=1_000), "queries": 20, "overfits": 2}
+    data = {"holdout": twins(1_000), "training": twins(1_000, first=1_000), "queries": 20, "surprises": 2}
     return eh.Holdout.create(folder / "s.db", "twins", dependence=Twins("pair"), **settings_from(data | wanted))
 
 

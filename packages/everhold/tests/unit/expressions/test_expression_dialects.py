@@ -170,8 +170,8 @@ def test_unwatched_arithmetic_would_raise(in_postgres, literals):
             in_postgres(totals_sql([RowValue(parse(text, KINDS))], literals(careless), dialect=careless))
 
 
-def test_times_and_simple_questions_need_no_watching():
-    """The text of a usual question is as long as an analyst would write it."""
+def test_times_and_simple_queries_need_no_watching():
+    """The text of a usual query is as long as an analyst would write it."""
     kinds = {"x": ColumnKind.NUMBER, "t": ColumnKind.TIME}
     for text, most in (("x > 60", 200), ("x", 400), ("x + 15", 500), ("year(t)", 2_000), ("ln(x)", 12_000)):
         expression = parse(text, kinds)

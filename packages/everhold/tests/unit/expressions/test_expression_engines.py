@@ -103,7 +103,7 @@ def expected(tree, row_value, unit, rows):
 
 
 @pytest.fixture(scope="module")
-def questions(data):
+def queries(data):
     """Lists of 20 generated trees with their row values and integers, and the unit of each list."""
     draw, rows, lists = random.Random(7), by_row(data), []
     items = [*generated(2_020, seed=2, size=3), *generated(80, seed=3, size=5)]
@@ -119,9 +119,9 @@ def by_row(data):
     return [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
 
 
-def test_generated_expressions_agree_with_the_rules_in_duckdb(questions, engine):
+def test_generated_expressions_agree_with_the_rules_in_duckdb(queries, engine):
     different = set()
-    for trees, values, wanted, unit in questions:
+    for trees, values, wanted, unit in queries:
         found = engine.execute(row_values_sql(values, SEALED, unit=unit)).fetchnumpy()
         for place, tree in enumerate(trees):
             assert found[f"v{place}"].dtype == np.int64
@@ -142,18 +142,18 @@ def test_generated_expressions_agree_with_the_rules_in_duckdb(questions, engine)
         "pandas arrow": 40,
     }.items(),
 )
-def test_generated_expressions_agree_with_the_rules_on_each_frame(questions, arrow, data, name, count):
+def test_generated_expressions_agree_with_the_rules_on_each_frame(queries, arrow, data, name, count):
     native = frames(arrow, data)[name]
-    for trees, values, wanted, unit in questions[: count // 20]:
+    for trees, values, wanted, unit in queries[: count // 20]:
         for tree, found, one in zip(trees, grids(native, values, unit), wanted, strict=True):
             assert found == one, tree
 
 
 @pytest.mark.skipif(int(nw.__version__.partition(".")[0]) < 2, reason="narwhals reads no relation of DuckDB before 2")
-def test_generated_expressions_agree_with_the_rules_on_a_lazy_relation(questions, arrow):
+def test_generated_expressions_agree_with_the_rules_on_a_lazy_relation(queries, arrow):
     with duckdb.connect(config={"threads": 1}) as ordinary:
         relation = ordinary.from_arrow(arrow).project('* REPLACE (epoch(visit) AS visit, epoch("end") AS "end")')
-        for trees, values, wanted, unit in [*questions[:2], questions[-1]]:
+        for trees, values, wanted, unit in [*queries[:2], queries[-1]]:
             for tree, found, one in zip(trees, grids(relation, values, unit), wanted, strict=True):
                 assert found == one, tree
 

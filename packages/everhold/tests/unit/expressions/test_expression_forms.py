@@ -1,4 +1,4 @@
-"""Two different questions never share a canonical form: a shared one would answer a question with another's answer."""
+"""Two different queries never share a canonical form: a shared one would answer a query with another's answer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def small(draw, size):
 
 
 def kept(tree, draw):
-    """Another way to write the same question."""
+    """Another way to write the same query."""
     name, *parts = tree
     ways = [tree]
     if name in SWAPPED and len(parts) == 2:
@@ -68,7 +68,7 @@ def kept(tree, draw):
 
 
 def changed(tree, draw):
-    """A question that looks much like this one, and mostly is another."""
+    """A query that looks much like this one, and mostly is another."""
     name, *parts = tree
     ways = [(other, *parts) for group in OTHERS if name in group for other in group]
     if len(parts) == 2 and name != "in" and name != "case" and name != "column" and name != "literal":
@@ -98,8 +98,8 @@ def rewritten(tree, draw, rule, chance):
     return rule(tree, draw) if draw.random() < chance else tree
 
 
-def shared_by_different_questions(rows, count):
-    """Forms of random small trees that stand for several questions, and how many trees share one rightly."""
+def shared_by_different_queries(rows, count):
+    """Forms of random small trees that stand for several queries, and how many trees share one rightly."""
     draw, groups = random.Random(9), defaultdict(dict)
     for _ in range(count):
         tree = small(draw, 2)
@@ -108,8 +108,8 @@ def shared_by_different_questions(rows, count):
     return wrong, sum(len(group) > 1 for group in groups.values())
 
 
-def test_no_form_is_shared_by_different_small_questions(rows):
-    wrong, shared = shared_by_different_questions(rows, 5_000)
+def test_no_form_is_shared_by_different_small_queries(rows):
+    wrong, shared = shared_by_different_queries(rows, 5_000)
     assert wrong == []
     assert shared > 80
 
@@ -130,11 +130,11 @@ def test_a_false_rule_would_be_seen(rows, monkeypatch, fault):
         return honest(operation, *operands)
 
     monkeypatch.setattr(Node, "of", false)
-    wrong, _ = shared_by_different_questions(rows, 1_500)
+    wrong, _ = shared_by_different_queries(rows, 1_500)
     assert wrong
 
 
-def test_rewritten_questions_share_a_form_only_if_they_are_one(rows):
+def test_rewritten_queries_share_a_form_only_if_they_are_one(rows):
     draw, same, other = random.Random(10), 0, 0
     for _ in range(800):
         tree = small(draw, 3)

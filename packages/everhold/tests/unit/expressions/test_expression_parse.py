@@ -176,21 +176,21 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("spellings", SAME, ids=lambda spellings: spellings[0])
-def test_spellings_of_one_question_share_one_form(spellings):
+def test_spellings_of_one_query_share_one_form(spellings):
     forms = {parse(text, KINDS).canonical() for text in spellings}
     assert len(forms) == 1
     assert json.loads(forms.pop())["expression"] == 1
 
 
-def test_different_questions_have_different_forms():
+def test_different_queries_have_different_forms():
     assert len({parse(text, KINDS).canonical() for text in DIFFERENT}) == len(DIFFERENT)
 
 
 def identity(row_value):
-    return bound_mean(row_value, shown="").question
+    return bound_mean(row_value, shown="").query
 
 
-def test_the_range_is_part_of_the_question():
+def test_the_range_is_part_of_the_query():
     delay = parse("arr_delay", KINDS)
     assert identity(RowValue(delay, 0, 60)) == identity(RowValue(delay, -0.0, 60.0))
     assert identity(RowValue(delay, 0, 60)) != identity(RowValue(delay, 0, 61))

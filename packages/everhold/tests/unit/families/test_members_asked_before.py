@@ -1,21 +1,21 @@
-"""The entry of a declared member: its own, where the tree has one of the same question, told or silent."""
+"""The entry of a declared member: its own, where the tree has one of the same query, told or silent."""
 
 import pytest
 
 from everhold import GuessAndCheck
 from everhold.queries.mean import mean
+from everhold.queries.query import AskedBefore, MemberLevels
 from everhold.queries.query_compiler import QueryCompiler
-from everhold.queries.question import AskedBefore, MemberLevels
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 
 SCHEMA = Schema(rows=400, training_rows=0, columns={"x": ColumnKind.NUMBER})
-MECHANISM = GuessAndCheck(rows=400, queries=20, overfits=2, tolerance=0.2, grid=10)
+MECHANISM = GuessAndCheck(rows=400, queries=20, surprises=2, tolerance=0.2, grid=10)
 
 
 def compiler_of(known):
-    """Of a holdout whose tree has these questions, and in which every query is a member."""
-    families = MemberLevels(level_of=lambda bound: 3.0, asked_of_tree=lambda question, member: question in known)
+    """Of a holdout whose tree has these queries, and in which every query is a member."""
+    families = MemberLevels(level_of=lambda bound: 3.0, asked_of_tree=lambda query, member: query in known)
     before = AskedBefore(known.__contains__, known.__contains__)
     return QueryCompiler(SCHEMA, MECHANISM, None, before, families=families)
 
@@ -36,7 +36,7 @@ def test_a_member_has_an_entry_of_its_own_beside_that_of_the_tree(again):
         assert asked({first.fingerprint, other.fingerprint}).fingerprint == other.fingerprint
 
 
-def test_asked_silently_it_is_a_question_of_the_tree():
+def test_asked_silently_it_is_a_query_of_the_tree():
     first = asked(set())
     plan = compiler_of({first.fingerprint}).silently().compile(mean("x > 0"), None, None)
     assert not plan.is_free

@@ -36,8 +36,8 @@ def test_weights_change_the_width_of_listed_queries_and_not_their_number():
 
 def test_queries_that_are_not_declared_have_the_widths_of_the_plan_and_pay_for_told_members():
     found = lines()
-    usual = eh.plan(rows=20_000, queries=500, overfits=10, training_rows=20_000).widths
-    confirmed = {(x.at, x.surprises): x.confirmed for x in usual.lines if x.question == "yes_no"}
+    usual = eh.plan(rows=20_000, queries=500, surprises=10, training_rows=20_000).widths
+    confirmed = {(x.at, x.surprises): x.confirmed for x in usual.lines if x.query == "yes_no"}
     planned = found["not declared: guess confirmed, after 10 surprises"].widths[0]
     assert confirmed[0.5, 10] < planned < 1.1 * confirmed[0.5, 10]  # half of the probability is shared
     told, free = (found[f"not declared: unsealed, {when}"] for when in ("after 10 told members", "no surprise before"))

@@ -1,4 +1,4 @@
-"""S8: the weights of the tree of questions in exact fractions."""
+"""S8: the weights of the tree of queries in exact fractions."""
 
 import itertools
 import math
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.guarantees.description_length import QuestionTree
+from everhold.guarantees.description_length import QueryTree
 
 SHARE = Fraction(9, 10)
 
@@ -47,23 +47,23 @@ def test_the_library_uses_these_weights(queries):
     nodes = [(j, f) for j in range(1, 41) for f in range(j)]
     asked, surprises = np.array(nodes).T
     exact = np.array([-math.log(exact_weight(queries, j, f)) for j, f in nodes])
-    tree = QuestionTree(queries=queries)
+    tree = QueryTree(queries=queries)
     np.testing.assert_allclose(tree.log_inverse_weight(asked=asked, surprises=surprises), exact, rtol=1e-11)
     dearer = tree.log_inverse_weight(asked=asked, surprises=surprises, labels=7.5)
     np.testing.assert_allclose(dearer, exact + 7.5, rtol=1e-11)
 
 
 @given(queries=st.integers(1, 500), asked=st.integers(1, 900))
-def test_the_price_never_falls_as_questions_go_on(queries, asked):
-    tree, surprises = QuestionTree(queries=queries), np.arange(min(asked, 12))
+def test_the_price_never_falls_as_queries_go_on(queries, asked):
+    tree, surprises = QueryTree(queries=queries), np.arange(min(asked, 12))
     price = tree.log_inverse_weight(asked=asked, surprises=surprises)
     assert np.all(tree.log_inverse_weight(asked=asked + 1, surprises=surprises) >= price - 1e-9)
 
 
-def test_more_surprises_than_earlier_questions_are_impossible():
-    assert QuestionTree(queries=9).log_inverse_weight(asked=3, surprises=3) == math.inf
+def test_more_surprises_than_earlier_queries_are_impossible():
+    assert QueryTree(queries=9).log_inverse_weight(asked=3, surprises=3) == math.inf
 
 
 def test_sharper_than_the_uniform_tree_for_whoever_behaves():
-    quiet = float(QuestionTree(queries=1000).log_inverse_weight(asked=1000, surprises=0))
+    quiet = float(QueryTree(queries=1000).log_inverse_weight(asked=1000, surprises=0))
     assert quiet == pytest.approx(math.log(2000 / 0.9), abs=0.02)

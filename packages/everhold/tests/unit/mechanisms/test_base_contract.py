@@ -30,22 +30,22 @@ class TestGaussian(MechanismContract):
 
 class TestThresholdout(MechanismContract):
     def make(self, **wanted):
-        return Thresholdout.tuned(**wanted, overfits=3)
+        return Thresholdout.tuned(**wanted, surprises=3)
 
 
 class TestThresholdoutWithSlack(MechanismContract):
     def make(self, **wanted):
-        return Thresholdout.tuned(**wanted, overfits=3, slack=0.3)
+        return Thresholdout.tuned(**wanted, surprises=3, slack=0.3)
 
 
 class TestGuessAndCheck(MechanismContract):
     def make(self, **wanted):
-        return GuessAndCheck.tuned(**wanted, overfits=3)
+        return GuessAndCheck.tuned(**wanted, surprises=3)
 
 
 class TestGuessAndCheckWithSlack(MechanismContract):
     def make(self, **wanted):
-        return GuessAndCheck.tuned(**wanted, overfits=3, slack=0.3)
+        return GuessAndCheck.tuned(**wanted, surprises=3, slack=0.3)
 
 
 class TestPrivacyBudget(MechanismContract):

@@ -13,8 +13,8 @@ from everhold_privacy.mechanisms.thresholdout import Thresholdout
 
 @pytest.mark.parametrize("queries", [1, 2, 10])
 @pytest.mark.parametrize("kind", [Thresholdout, GuessAndCheck])
-def test_as_many_overfits_as_questions(kind, queries):
-    assert 0.0 < kind.tuned(rows=10_000, queries=queries, overfits=queries).promise().radius < math.inf
+def test_as_many_surprises_as_queries(kind, queries):
+    assert 0.0 < kind.tuned(rows=10_000, queries=queries, surprises=queries).promise().radius < math.inf
 
 
 @pytest.mark.parametrize("kind", [GaussianMechanism, LaplaceMechanism])
@@ -25,16 +25,16 @@ def test_tiny_holdouts_can_be_tuned(kind, rows, queries):
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 20])
 def test_tiny_holdouts_can_be_tuned_for_thresholdout(rows):
-    assert Thresholdout.tuned(rows=rows, queries=1000, overfits=10).promise().radius > 0.0
+    assert Thresholdout.tuned(rows=rows, queries=1000, surprises=10).promise().radius > 0.0
 
 
 @pytest.mark.parametrize("wrong", [math.nan, 2.5])
-def test_overfits_and_grid_are_whole_numbers(wrong):
+def test_surprises_and_grid_are_whole_numbers(wrong):
     shared = {"rows": 1000, "queries": 10, "tolerance": 0.2}
-    with pytest.raises(ValueError, match="overfits"):
-        GuessAndCheck(**shared, overfits=wrong, grid=5)
+    with pytest.raises(ValueError, match="surprises"):
+        GuessAndCheck(**shared, surprises=wrong, grid=5)
     with pytest.raises(ValueError, match="grid"):
-        GuessAndCheck(**shared, overfits=1, grid=wrong)
+        GuessAndCheck(**shared, surprises=1, grid=wrong)
 
 
 def test_exceedance_uses_the_scale_that_is_drawn():
@@ -48,14 +48,14 @@ def test_exceedance_uses_the_scale_that_is_drawn():
 
 
 def test_needless_spending_promise_pays_for_rounding():
-    mechanism = GuessAndCheck(rows=1000, queries=10, overfits=1, tolerance=0.5, slack=0.2, unit=100)
+    mechanism = GuessAndCheck(rows=1000, queries=10, surprises=1, tolerance=0.5, slack=0.2, unit=100)
     assert 0.0 < mechanism.promise().spends_only_beyond <= 0.2 * mechanism.tolerance - 1 / 100
     assert replace(mechanism, slack=0.0).promise().spends_only_beyond is None
 
 
-def test_the_usual_overfits_are_no_more_than_the_questions():
-    assert GuessAndCheck.tuned(rows=1000, queries=5).overfits == 5
-    assert Thresholdout.tuned(rows=1000, queries=5).overfits == 5
+def test_the_usual_surprises_are_no_more_than_the_queries():
+    assert GuessAndCheck.tuned(rows=1000, queries=5).surprises == 5
+    assert Thresholdout.tuned(rows=1000, queries=5).surprises == 5
 
 
 @pytest.mark.parametrize("kind", [LaplaceMechanism, GaussianMechanism])

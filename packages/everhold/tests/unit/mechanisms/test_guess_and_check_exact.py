@@ -44,17 +44,17 @@ class TinyWorld:
         state, replies = mechanism.answer(state, evaluation, noise=None)
         return state, float(replies.values[0]), float(replies.lows[0]), float(replies.highs[0]), int(replies.sources[0])
 
-    def worst(self, questions):
+    def worst(self, queries):
         """The greatest P[some interval misses, or budget is spent on a guess that is near] over all analysts."""
-        return self._worst(np.ones(len(self.mass), dtype=bool), State(), questions)
+        return self._worst(np.ones(len(self.mass), dtype=bool), State(), queries)
 
-    def _worst(self, possible, state, questions):
-        if questions == 0 or not possible.any():
+    def _worst(self, possible, state, queries):
+        if queries == 0 or not possible.any():
             return 0.0
         choices = itertools.product(range(len(self.hits)), self.guesses)
-        return max(self._after(possible, state, questions, query, guess) for query, guess in choices)
+        return max(self._after(possible, state, queries, query, guess) for query, guess in choices)
 
-    def _after(self, possible, state, questions, query, guess):
+    def _after(self, possible, state, queries, query, guess):
         outcomes = {}
         for hits in np.unique(self.hits[query][possible]).tolist():
             reply = self.reply(state, hits, guess)
@@ -66,7 +66,7 @@ class TinyWorld:
             left = possible & np.isin(self.hits[query], hits)
             truth = self.means[query]
             wrong = not low <= truth <= high or (source == Source.HOLDOUT and self._needless(state, truth, guess))
-            failed += float(self.mass[left].sum()) if wrong else self._worst(left, after, questions - 1)
+            failed += float(self.mass[left].sum()) if wrong else self._worst(left, after, queries - 1)
         return failed
 
     def _needless(self, state, truth, guess):
@@ -79,7 +79,7 @@ def mechanism(kind=GuessAndCheck, *, rows, queries, confidence, slack=0.0, toler
     return kind(
         rows=rows,
         queries=queries,
-        overfits=1,
+        surprises=1,
         confidence=confidence,
         tolerance=tolerance,
         grid=2,
@@ -96,13 +96,13 @@ SHARES = [(1 / 3, 1 / 3, 1 / 3), (0.45, 0.45, 0.1), (0.2, 0.2, 0.6)]
 @pytest.mark.parametrize("shares", SHARES)
 @pytest.mark.parametrize(("rows", "confidence"), [(8, 0.3), (6, 0.1), (8, 0.8)])
 @pytest.mark.parametrize("slack", [0.0, 0.25])
-def test_no_analyst_breaks_guess_and_check_with_two_questions(shares, rows, confidence, slack):
+def test_no_analyst_breaks_guess_and_check_with_two_queries(shares, rows, confidence, slack):
     honest = mechanism(rows=rows, queries=2, confidence=confidence, slack=slack)
     world = TinyWorld(honest, shares, ALL_PAIRS, guesses=range(rows + 1))
     assert world.worst(2) <= honest.beta
 
 
-def test_no_analyst_breaks_guess_and_check_with_three_questions():
+def test_no_analyst_breaks_guess_and_check_with_three_queries():
     honest = mechanism(rows=7, queries=3, confidence=0.2)
     world = TinyWorld(honest, (0.3, 0.3, 0.4), ALL_PAIRS[:4], guesses=(0, 3, 7))
     assert world.worst(3) <= honest.beta

@@ -1,6 +1,6 @@
-"""S8 against the best of all analysts, who knows P, mixes all kinds of questions and is unsealed at the end.
+"""S8 against the best of all analysts, who knows P, mixes all kinds of queries and is unsealed at the end.
 
-A tiny world has a few independent rows that are 0 or 1, each with a chance of its own, and questions that may depend on
+A tiny world has a few independent rows that are 0 or 1, each with a chance of its own, and queries that may depend on
 the row's position. An interval misses for some of the data sets; as all of them are unsealed at the end, a study has
 failed once one of its sealed intervals misses. The best analyst is found by dynamic programming over the data sets that
 what was told leaves possible. Beside the promise stand planted errors, which the same search has to find.
@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from everhold.guarantees.description_length import QuestionTree
+from everhold.guarantees.description_length import QueryTree
 from everhold.guarantees.intervals.base import Procedure
 from everhold.guarantees.intervals.means import Chernoff, ClopperPearson
 from everhold.mechanisms import GuessAndCheck, Source, State
@@ -135,22 +135,22 @@ class TinyWorld:
             misses[place] = not sealed[1] <= truth <= sealed[2] or (numbers and not told[1] <= truth <= told[2])
         return [(after, here, misses) for (after, _, _), (here, misses) in outcomes.items()]
 
-    def promise(self, questions):
-        """The greatest probability that an interval of so many questions misses, over all analysts."""
-        return self.worst(np.ones(len(self.sets), dtype=bool).tobytes(), State(), questions)
+    def promise(self, queries):
+        """The greatest probability that an interval of so many queries misses, over all analysts."""
+        return self.worst(np.ones(len(self.sets), dtype=bool).tobytes(), State(), queries)
 
-    def _worst(self, alive, state, questions):
+    def _worst(self, alive, state, queries):
         possible = np.frombuffer(alive, dtype=bool)
-        if questions == 0 or not possible.any():
+        if queries == 0 or not possible.any():
             return 0.0
-        return max(self._after(possible, state, ask, questions) for ask in self.asks)
+        return max(self._after(possible, state, ask, queries) for ask in self.asks)
 
-    def _after(self, possible, state, ask, questions):
+    def _after(self, possible, state, ask, queries):
         failed = 0.0
         for after, here, misses in self.replies(state, ask):
             failed += float(self.mass[possible & here & misses].sum())
-            if questions > 1:
-                failed += self.worst((possible & here & ~misses).tobytes(), after, questions - 1)
+            if queries > 1:
+                failed += self.worst((possible & here & ~misses).tobytes(), after, queries - 1)
         return failed
 
     def in_silence(self):
@@ -165,13 +165,13 @@ class TinyWorld:
 def mechanism(kind=GuessAndCheck, *, rows, queries, confidence=0.1, grid=4):
     """One that never refuses, and whose guesses may be off by half a standard error."""
     return kind(
-        rows=rows, queries=queries, overfits=1, confidence=confidence, tolerance=10.0,
+        rows=rows, queries=queries, surprises=1, confidence=confidence, tolerance=10.0,
         grid=grid, allowance=0.5, unit=UNIT,
     )  # fmt: skip
 
 
 def everything(rows, values):
-    """Each of these questions, asked in every way."""
+    """Each of these queries, asked in every way."""
     exact, crude, bet = ClopperPearson(rows, rows), Chernoff(rows, rows), Bet(rows)
     yes_no = [exact if set(itertools.chain(*value)) <= {0.0, 1.0} else crude for value in values]
     return [
@@ -187,19 +187,19 @@ CHANCES = [(0.5,) * 5, (0.2, 0.9, 0.5, 0.5, 0.7), (0.06, 0.94, 0.06, 0.94, 0.5)]
 
 
 @pytest.mark.parametrize(("chances", "grid"), [*zip(CHANCES, (2, 94, 94), strict=True)])
-def test_no_analyst_breaks_two_questions_of_any_kind(chances, grid):
+def test_no_analyst_breaks_two_queries_of_any_kind(chances, grid):
     honest = mechanism(rows=5, queries=2, grid=grid)
     world = TinyWorld(honest, chances, everything(5, [names_all_rows(5), *patterns(5)[::4]]))
     assert 0.0 < world.promise(2) <= honest.beta
 
 
-def test_no_analyst_breaks_three_questions_of_any_kind():
+def test_no_analyst_breaks_three_queries_of_any_kind():
     honest = mechanism(rows=4, queries=3)
     world = TinyWorld(honest, (0.5, 0.3, 0.8, 0.5), everything(4, [names_all_rows(4), *patterns(4)[::4]]))
     assert 0.0 < world.promise(3) <= honest.beta
 
 
-def test_nor_questions_beyond_the_plan():
+def test_nor_queries_beyond_the_plan():
     honest = mechanism(rows=5, queries=1)
     world = TinyWorld(honest, (0.5,) * 5, everything(5, [names_all_rows(5), *patterns(5)[::6]]))
     assert 0.0 < world.promise(3) <= honest.beta
@@ -213,7 +213,7 @@ def test_nor_everything_asked_silently_and_unsealed_together():
 
 @dataclass(frozen=True, slots=True)
 class SumsTo:
-    """All weight on the first question, whatever it is."""
+    """All weight on the first query, whatever it is."""
 
     weight: float
 
@@ -223,7 +223,7 @@ class SumsTo:
 
 
 class AllAtOnce(GuessAndCheck):
-    """Weights that sum to 1: the sharpest honest ones for a single question."""
+    """Weights that sum to 1: the sharpest honest ones for a single query."""
 
     tree = SumsTo(1.0)
 
@@ -256,7 +256,7 @@ class FreeLabels(GuessAndCheck):
 
 
 class FreeSurprises(GuessAndCheck):
-    """Planted: weights for questions that are fixed in advance."""
+    """Planted: weights for queries that are fixed in advance."""
 
     def nats(self, asked, charged, labels):
         """Without surprises."""
@@ -275,7 +275,7 @@ class LooksAtRows(GuessAndCheck):
 
 
 class UncountedSilence(GuessAndCheck):
-    """Planted: a silent question does not count, as nothing is told of it."""
+    """Planted: a silent query does not count, as nothing is told of it."""
 
     def answer_many(self, state, evaluations, noise):
         """Stand still."""
@@ -284,7 +284,7 @@ class UncountedSilence(GuessAndCheck):
 
 
 def teller_and_patterns(rows, guess):
-    """A question that may name all rows, and one that every pattern of rows would make miss."""
+    """A query that may name all rows, and one that every pattern of rows would make miss."""
     teller = Ask(names_all_rows(rows), ALOUD, guess, Chernoff(rows, rows))
     return [teller, *(Ask(values, ALOUD, 0.5, ClopperPearson(rows, rows)) for values in patterns(rows))]
 
@@ -303,7 +303,7 @@ def test_telling_more_than_is_paid_for_is_found(planted, guess, grid):
     assert worst[GuessAndCheck] <= 0.9 < worst[planted]
 
 
-def test_silent_questions_that_do_not_count_are_found():
+def test_silent_queries_that_do_not_count_are_found():
     asks = [Ask(values, SILENT, 0.0, ClopperPearson(5, 5)) for values in patterns(5)]
     planted = mechanism(UncountedSilence, rows=5, queries=2)
     assert TinyWorld(planted, (0.5,) * 5, asks).in_silence() > planted.beta
@@ -317,4 +317,4 @@ def test_a_study_that_goes_on_after_it_was_unsealed_is_found():
 
 
 def test_the_library_uses_the_weights_whose_sum_was_counted():
-    assert mechanism(rows=5, queries=2).tree == QuestionTree(queries=2)
+    assert mechanism(rows=5, queries=2).tree == QueryTree(queries=2)

@@ -42,7 +42,7 @@ class FormerCounts(Tenths):
 
     name: ClassVar[str] = "counts"
 
-    def losable(self, *, questions, charges):
+    def losable(self, *, queries, charges):
         return True
 
 

@@ -1,4 +1,4 @@
-"""Nothing is told before the end, so each question has a fixed share of the probability of failure."""
+"""Nothing is told before the end, so each query has a fixed share of the probability of failure."""
 
 import json
 import math
@@ -26,7 +26,7 @@ def asked(mechanism, means, *, silent=True):
 
 @pytest.mark.parametrize(("queries", "first"), [(1, 0), (7, 0), (7, 7), (7, 1), (1_275, 50), (3, 2)])
 @pytest.mark.parametrize("confidence", [0.9, 0.95])
-def test_the_shares_of_all_planned_questions_are_the_probability_of_failure(queries, first, confidence):
+def test_the_shares_of_all_planned_queries_are_the_probability_of_failure(queries, first, confidence):
     mechanism = Silent(rows=ROWS, queries=queries, first=first, confidence=confidence)
     levels = np.exp(-mechanism.nats(np.arange(1, queries + 1)))
     assert math.fsum(levels) == pytest.approx(1.0 - confidence, rel=1e-12)
@@ -57,7 +57,7 @@ def test_a_batch_equals_the_loop_and_the_plan_ends_it():
     assert state == whole == State(asked=3)
     np.testing.assert_array_equal(together.sealed, one_by_one)
     assert together.sources[3] == Source.REFUSED
-    assert (mechanism.remaining(whole), mechanism.quote(whole).refused) == ({"questions": 0}, True)
+    assert (mechanism.remaining(whole), mechanism.quote(whole).refused) == ({"queries": 0}, True)
 
 
 def test_what_is_asked_aloud_is_refused_before_the_look():
@@ -72,18 +72,18 @@ def test_what_is_asked_aloud_is_refused_before_the_look():
 
 
 @pytest.mark.parametrize("mean", [0.0, 0.02, 0.5, 0.97])
-def test_the_promise_is_that_of_any_question_and_the_exact_one_is_narrower(mean):
+def test_the_promise_is_that_of_any_query_and_the_exact_one_is_narrower(mean):
     mechanism = Silent(rows=10_000, queries=1_275, first=50)
     promise = mechanism.promise()
     for procedure in (ClopperPearson, Chernoff):
         low, high = procedure(rows=10_000, training=10_000).interval(mean, float(mechanism.nats(1_275)))
         assert max(high - mean, mean - low) + mechanism.rounding <= promise.radius
-    assert mechanism.expected_radius(0.5) < promise.details["first_questions"] < promise.radius
+    assert mechanism.expected_radius(0.5) < promise.details["first_queries"] < promise.radius
     assert mechanism.expected_radius(0.5) < 0.018  # fifty teams, ten thousand rows
 
 
 def test_every_interval_holds_where_one_level_for_each_alone_would_not():
-    """400 times 40 questions about as many fair coins; each at the whole level, some interval nearly always misses."""
+    """400 times 40 queries about as many fair coins; each at the whole level, some interval nearly always misses."""
     rng, mechanism = np.random.default_rng(4), Silent(rows=ROWS, queries=40, first=10)
     exact, missed, alone = ClopperPearson(rows=ROWS, training=ROWS), 0, 0
     for _ in range(400):
@@ -101,8 +101,8 @@ def test_counts_that_it_can_have_come_to():
     assert mechanism.accounts.reachable(State(asked=3))
     assert not mechanism.accounts.reachable(State(asked=4))
     assert not mechanism.accounts.reachable(State(asked=2, charged=1))
-    assert mechanism.accounts.losable(questions=2, charges=0)
-    assert not mechanism.accounts.losable(questions=2, charges=1)
+    assert mechanism.accounts.losable(queries=2, charges=0)
+    assert not mechanism.accounts.losable(queries=2, charges=1)
     assert mechanism.accounts.after_loss(State(asked=1), asked=None, charged=None, noise=SeededNoise(0)) == State(
         asked=3
     )
@@ -120,7 +120,7 @@ def test_plain_data_and_back_and_no_plan_has_it():
             Silent(rows=ROWS, queries=9, first=wrong)
 
 
-def test_a_study_of_silent_questions(tmp_path):
+def test_a_study_of_silent_queries(tmp_path):
     rng = np.random.default_rng(2)
     rows = {"delay": rng.normal(5.0, 30.0, 2_000), "day": rng.integers(0, 100, 2_000)}
     for name, dependence in (("alone", Independent()), ("grouped", Groups("day"))):
@@ -135,7 +135,7 @@ def test_a_study_of_silent_questions(tmp_path):
             assert [answer.source for answer in study.ask_many(["delay > 0", "delay > 30"], silent=True)] == [
                 "silent"
             ] * 2
-            assert (study.remaining, study.status()["charged"]) == ({"questions": 1}, 0)
+            assert (study.remaining, study.status()["charged"]) == ({"queries": 1}, 0)
             study.unseal()
             answer = study.ask("delay > 15", silent=True)
             assert answer.sealed_low <= np.mean(rows["delay"] > 15) <= answer.sealed_high

@@ -5,7 +5,7 @@ from math import exp, inf
 
 import pytest
 
-from everhold.guarantees.description_length import QuestionTree
+from everhold.guarantees.description_length import QueryTree
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.suffixes import Suffix, narrowest, opens, radius_of, share_of, since, together, tree_of
 
@@ -19,7 +19,7 @@ def worst(*, place_of_others=1, label_of_others=1 / LABELS):
         place_of_others: Places that an answer of another tree takes in this one.
         label_of_others: What a label of another tree counts for here, of `LABELS` equally likely ones.
     """
-    tree = QuestionTree(queries=PLACES)
+    tree = QueryTree(queries=PLACES)
 
     @cache
     def weight(place, surprises):
@@ -52,14 +52,14 @@ def test_answers_of_other_trees_have_to_be_paid_for(broken):
 
 def test_all_trees_together_have_the_probability_of_failure():
     assert sum(share_of(k) for k in range(1, 10_000)) < 1.0
-    mechanism = GuessAndCheck.tuned(rows=2_000, queries=100, overfits=5).sharing(0.5)
+    mechanism = GuessAndCheck.tuned(rows=2_000, queries=100, surprises=5).sharing(0.5)
     betas = [tree_of(mechanism, Suffix(k), rows=2_000, training_rows=0).beta for k in range(1, 500)]
     assert sum(betas) <= 0.05 * (1.0 + 1e-9)
     assert betas[0] == mechanism.beta == pytest.approx(0.025)
 
 
 def test_a_holdout_that_was_not_made_to_grow_has_one_tree_with_all_of_it():
-    mechanism = GuessAndCheck.tuned(rows=2_000, queries=100, overfits=5)
+    mechanism = GuessAndCheck.tuned(rows=2_000, queries=100, surprises=5)
     assert tree_of(mechanism, Suffix(1), rows=2_000, training_rows=0) == mechanism
     more = tree_of(mechanism, Suffix(1), rows=4_000, training_rows=0)
     assert more.beta == mechanism.beta
@@ -84,7 +84,7 @@ def test_a_tree_opens_where_it_pays(charged, rows, expected):
 
 
 def test_the_narrowest_tree_answers():
-    mechanism = GuessAndCheck.tuned(rows=2_000, queries=100, overfits=5, training_rows=2_000).sharing(0.5)
+    mechanism = GuessAndCheck.tuned(rows=2_000, queries=100, surprises=5, training_rows=2_000).sharing(0.5)
     state = State(60, 10, 0, 45_000_000)
     late = Suffix(2, 3, 2_000, state)
     trees = [
@@ -99,7 +99,7 @@ def test_the_narrowest_tree_answers():
 
 
 def test_a_tree_that_refuses_is_never_the_narrowest():
-    mechanism = GuessAndCheck.tuned(rows=40, queries=5, overfits=2)
+    mechanism = GuessAndCheck.tuned(rows=40, queries=5, surprises=2)
     assert radius_of(mechanism, State(5, 5, 0, 10**9)) == inf
 
 

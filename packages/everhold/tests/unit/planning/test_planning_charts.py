@@ -8,7 +8,7 @@ vl_convert = pytest.importorskip("vl_convert")
 
 @pytest.fixture(scope="module")
 def made():
-    return plan(rows=20_000, queries=100, overfits=2, radius=0.05)
+    return plan(rows=20_000, queries=100, surprises=2, radius=0.05)
 
 
 def values(drawn, layer):
@@ -28,12 +28,12 @@ def test_the_picture_shows_lines_dashes_and_the_request(made, against, at):
     assert all(here[line.mechanism] == line.radius for line in made.lines)
     assert here["guess_and_check_expected"] == made.line("guess_and_check").expected < here["guess_and_check"]
     shown = vl_convert.vegalite_to_svg(drawn)
-    assert "empirical (questions fixed in advance)" in shown
+    assert "empirical (queries fixed in advance)" in shown
     assert "guess_and_check (if guesses hold around 0.9)" in shown
 
 
 def test_a_plan_without_a_requested_radius_is_marked_at_what_can_be_expected():
-    made = plan(rows=20_000, queries=100, overfits=2)
+    made = plan(rows=20_000, queries=100, surprises=2)
     assert values(made.chart().to_dict(), 1) == [{"number": 100, "radius": made.best.expected}]
 
 
@@ -41,7 +41,7 @@ def test_half_widths_by_true_value_are_those_of_the_table(made):
     drawn = made.chart("values").to_dict()
     points = {(x["answer"], x["surprises"], x["value"]): x["width"] for x in next(iter(drawn["datasets"].values()))}
     for line in made.widths.lines:
-        if line.question == "yes_no" and line.surprises != 1 and line.at in (0.5, 0.8, 0.9):
+        if line.query == "yes_no" and line.surprises != 1 and line.at in (0.5, 0.8, 0.9):
             for answer in ("confirmed", "released", "unsealed"):
                 assert points[answer, line.surprises, line.at] == pytest.approx(getattr(line, answer), rel=1e-6)
     shown = vl_convert.vegalite_to_svg(drawn)
@@ -50,6 +50,6 @@ def test_half_widths_by_true_value_are_those_of_the_table(made):
 
 
 def test_a_plan_for_rows_is_drawn_around_the_rows_of_its_best_line():
-    made = plan(queries=100, overfits=2, radius=0.05)
+    made = plan(queries=100, surprises=2, radius=0.05)
     cross = values(made.chart("rows").to_dict(), 1)
     assert cross[0]["number"] == made.best.rows_needed

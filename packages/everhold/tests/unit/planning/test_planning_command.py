@@ -31,7 +31,7 @@ def everhold():
 
 def test_json_is_the_plan(everhold):
     printed = json.loads(everhold(*WISH, "--radius", "0.05", "--format", "json").stdout)
-    assert printed == plan(rows=20_000, queries=100, overfits=2, radius=0.05).to_dict()
+    assert printed == plan(rows=20_000, queries=100, surprises=2, radius=0.05).to_dict()
 
 
 def test_rows_may_be_left_out_with_a_radius(everhold):
@@ -43,7 +43,7 @@ def test_rows_may_be_left_out_with_a_radius(everhold):
 def test_the_table_ends_with_advice(everhold):
     result = everhold(*WISH)
     assert "guess_and_check" in result.stdout
-    assert "has the narrowest answers for adaptive questions if guesses hold" in result.stderr
+    assert "has the narrowest answers for adaptive queries if guesses hold" in result.stderr
     assert "the worst case, after 2 surprises" in result.stderr
 
 
@@ -54,7 +54,7 @@ def test_half_widths_follow_the_table_and_steps_where_they_were_asked_for(everho
     assert "step_by_bets" not in everhold(*WISH).stdout
     data = json.loads(everhold(*WISH, "--disagreement", "0.05", "--training-rows", "0", "--format", "json").stdout)
     requested = {"disagreement": 0.05, "training_rows": 0}
-    assert data == plan(rows=20_000, queries=100, overfits=2, **requested).to_dict()
+    assert data == plan(rows=20_000, queries=100, surprises=2, **requested).to_dict()
     assert "disagreement is 2.0" in everhold(*WISH, "--disagreement", "2", code=2).stderr
     assert "training_rows is -1" in everhold(*WISH, "--training-rows", "-1", code=2).stderr
 
@@ -65,15 +65,15 @@ def test_csv_has_a_line_for_each_mechanism_and_statement(everhold):
     assert lines[0]["by"] == "guess_and_check"
 
 
-def test_overfits_are_at_most_the_questions_by_default(everhold):
+def test_surprises_are_at_most_the_queries_by_default(everhold):
     printed = json.loads(everhold("--rows", "100000", "--queries", "3", "--format", "json").stdout)
-    assert printed == plan(rows=100_000, queries=3, overfits=3).to_dict()
-    assert printed["overfits"] == 3
+    assert printed == plan(rows=100_000, queries=3, surprises=3).to_dict()
+    assert printed["surprises"] == 3
 
 
 def test_groups_of_one_size_need_no_file(everhold):
     printed = json.loads(everhold(*WISH, "--group-size", "5", "--format", "json").stdout)
-    assert printed == plan(rows=20_000, queries=100, overfits=2, dependence=Groups(5)).to_dict()
+    assert printed == plan(rows=20_000, queries=100, surprises=2, dependence=Groups(5)).to_dict()
     for wrong, reason in ((("--group-size", "0"), "--group-size is 0"), (("--model", "a.json"), "both given")):
         assert reason in everhold(*WISH, "--group-size", "5", *wrong, code=2).stderr
 
@@ -87,7 +87,7 @@ def test_the_notes_of_the_table_are_short(everhold):
 def test_how_alike_rows_of_a_group_are_expected_to_be_narrows_what_is_expected_alone(everhold):
     groups = ("--group-size", "5", "--format", "json")
     worst, expected = (json.loads(everhold(*WISH, *groups, *more).stdout) for more in ((), ("--alike", "0.05")))
-    assert expected == plan(rows=20_000, queries=100, overfits=2, dependence=Groups(5), alike=0.05).to_dict()
+    assert expected == plan(rows=20_000, queries=100, surprises=2, dependence=Groups(5), alike=0.05).to_dict()
     before, after = (
         next(line for line in made["lines"] if line["mechanism"] == "guess_and_check") for made in (worst, expected)
     )

@@ -37,7 +37,7 @@ ULP = 1e-12
 
 @pytest.fixture(scope="module")
 def asked():
-    return plan(rows=20_000, queries=200, overfits=5, radius=0.1)
+    return plan(rows=20_000, queries=200, surprises=5, radius=0.1)
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ def test_the_best_line_is_the_least_of_all(rows, queries, failure):
 
 
 @pytest.mark.parametrize(
-    ("overfits", "queries", "most"), [(10, 1_000, 41_400), (1, 1_000, 9_600), (1_000, 1_000_000, 4_600_000)]
+    ("surprises", "queries", "most"), [(10, 1_000, 41_400), (1, 1_000, 9_600), (1_000, 1_000_000, 4_600_000)]
 )
-def test_rows_for_the_promise_of_theorem_2(overfits, queries, most):
+def test_rows_for_the_promise_of_theorem_2(surprises, queries, most):
     """With a slack the tree of S8 needs 6 to 7 % more rows than that of S3 did (39,000 and 8,900)."""
-    made = plan(queries=queries, overfits=overfits, radius=0.1, slack=1 / 3)
+    made = plan(queries=queries, surprises=surprises, radius=0.1, slack=1 / 3)
     assert made.best.rows_needed <= most
     assert made.best.radius <= 0.1
-    if overfits == 10:
+    if surprises == 10:
         zhao = next(line for line in made.published if line.statement == "zhao_theorem_2")
         assert zhao.rows_needed == pytest.approx(8.23e6, rel=0.01)
 
@@ -85,7 +85,7 @@ def test_rows_for_the_promise_of_theorem_2(overfits, queries, most):
 @pytest.mark.parametrize("name", sorted(answering()))
 def test_rows_needed_is_exact(name, asked):
     needed = asked.line(name).rows_needed
-    session = {"queries": 200, "overfits": 5}
+    session = {"queries": 200, "surprises": 5}
     assert plan(rows=needed, **session).line(name).radius <= 0.1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", VacuousGuaranteeWarning)
@@ -96,24 +96,24 @@ def test_rows_needed_is_exact(name, asked):
 def test_queries_allowed_is_exact(name, asked):
     allowed = asked.line(name).queries_allowed
     if allowed:
-        assert plan(rows=20_000, queries=allowed, overfits=min(5, allowed)).line(name).radius <= 0.1
+        assert plan(rows=20_000, queries=allowed, surprises=min(5, allowed)).line(name).radius <= 0.1
     if allowed == MOST_QUERIES:  # the search ends there; guess and check is looked at below
         return
     more = allowed + 1
-    assert plan(rows=20_000, queries=more, overfits=min(5, more)).line(name).radius > 0.1
+    assert plan(rows=20_000, queries=more, surprises=min(5, more)).line(name).radius > 0.1
 
 
 def test_queries_allowed_of_guess_and_check_is_exact():
-    allowed = queries_allowed_by("guess_and_check", PlanRequest(rows=20_000, queries=MOST_QUERIES, overfits=5), 0.06)
-    radii = [GuessAndCheck.tuned(rows=20_000, queries=allowed + more, overfits=5).promise().radius for more in (0, 1)]
+    allowed = queries_allowed_by("guess_and_check", PlanRequest(rows=20_000, queries=MOST_QUERIES, surprises=5), 0.06)
+    radii = [GuessAndCheck.tuned(rows=20_000, queries=allowed + more, surprises=5).promise().radius for more in (0, 1)]
     assert radii[0] <= 0.06 < radii[1]
 
 
 def test_functions_methods_and_columns_agree(asked):
     needed = {line.mechanism: line.rows_needed for line in asked.lines}
     allowed = {line.mechanism: line.queries_allowed for line in asked.lines}
-    assert needed == asked.rows_needed(0.1) == rows_needed(radius=0.1, queries=200, overfits=5)
-    assert allowed == asked.queries_allowed(0.1) == queries_allowed(radius=0.1, rows=20_000, overfits=5)
+    assert needed == asked.rows_needed(0.1) == rows_needed(radius=0.1, queries=200, surprises=5)
+    assert allowed == asked.queries_allowed(0.1) == queries_allowed(radius=0.1, rows=20_000, surprises=5)
 
 
 def test_the_optimum_of_noisy_mechanisms_is_a_true_minimum():
@@ -124,9 +124,9 @@ def test_the_optimum_of_noisy_mechanisms_is_a_true_minimum():
         assert tuned.promise().radius <= min(radii) * (1 + 1e-7)
 
 
-@pytest.mark.parametrize(("rows", "queries", "overfits", "slack"), [(20_000, 200, 5, 0.0), (10**6, 10**4, 50, 1 / 3)])
-def test_the_optimum_of_thresholdout_is_a_true_minimum(rows, queries, overfits, slack):
-    tuned = Thresholdout.tuned(rows=rows, queries=queries, overfits=overfits, slack=slack)
+@pytest.mark.parametrize(("rows", "queries", "surprises", "slack"), [(20_000, 200, 5, 0.0), (10**6, 10**4, 50, 1 / 3)])
+def test_the_optimum_of_thresholdout_is_a_true_minimum(rows, queries, surprises, slack):
+    tuned = Thresholdout.tuned(rows=rows, queries=queries, surprises=surprises, slack=slack)
     scales = ("threshold_scale", "comparison_scale", "answer_scale")
     directions = [d for d in np.ndindex(3, 3, 3) if d != (1, 1, 1)]
     for step in (0.01, 0.1, 0.5):
@@ -140,7 +140,7 @@ def test_the_optimum_of_thresholdout_is_a_true_minimum(rows, queries, overfits, 
 
 @pytest.mark.parametrize("slack", [0.0, 1 / 3])
 def test_the_optimum_of_guess_and_check_is_a_true_minimum(slack):
-    tuned = GuessAndCheck.tuned(rows=20_000, queries=200, overfits=5, slack=slack)
+    tuned = GuessAndCheck.tuned(rows=20_000, queries=200, surprises=5, slack=slack)
 
     def keeps_the_plan(grid):
         other = replace(tuned, grid=grid, tolerance=tuned.tolerance * (1 - 1e-6))
@@ -151,24 +151,24 @@ def test_the_optimum_of_guess_and_check_is_a_true_minimum(slack):
 
 
 def test_slack_serves_its_purpose():
-    for line in plan(rows=50_000, queries=100, overfits=2, slack=1 / 3).lines:
+    for line in plan(rows=50_000, queries=100, surprises=2, slack=1 / 3).lines:
         if MECHANISMS[line.mechanism].traits.needs_guess:
             beyond = line.tuned.promise().spends_only_beyond
             assert beyond == pytest.approx(line.radius / 3, abs=1e-7)
 
 
 def test_lines_are_what_the_mechanisms_promise():
-    made = plan(rows=20_000, queries=200, overfits=5)
+    made = plan(rows=20_000, queries=200, surprises=5)
     for line in made.lines:
         promise = line.tuned.promise()
         assert (line.statement, line.radius) == (promise.statement, promise.radius)
         assert line.parameters == line.tuned.parameters()
-    chosen = best_mechanism(PlanRequest(rows=20_000, queries=200, overfits=5))
+    chosen = best_mechanism(PlanRequest(rows=20_000, queries=200, surprises=5))
     assert made.best.tuned == chosen
 
 
 def test_a_planned_mechanism_can_be_sealed(tmp_path):
-    best = plan(rows=2_000, queries=20, overfits=2).best
+    best = plan(rows=2_000, queries=20, surprises=2).best
     sealed = {"late": np.arange(2_000.0) % 2}
     with Holdout.create(tmp_path / "s.db", "s", holdout=sealed, mechanism=best.tuned) as holdout:
         assert holdout.promise.radius == best.radius
@@ -177,37 +177,37 @@ def test_a_planned_mechanism_can_be_sealed(tmp_path):
 def test_published_lines_add_only_the_rounding():
     made = plan(rows=50_000, queries=1_000, slack=1 / 3)
     jung = next(line for line in made.published if line.statement == "jung_2020")
-    pure = STATEMENTS["jung_2020"].radius(50_000, queries=1_000, overfits=10, confidence=0.95, slack=1 / 3).radius
+    pure = STATEMENTS["jung_2020"].radius(50_000, queries=1_000, surprises=10, confidence=0.95, slack=1 / 3).radius
     assert jung.radius == pure + LEAST_RADIUS
 
 
 def test_a_request_without_slack_gives_zhao_its_best_slack():
     made = plan(queries=1_000, radius=0.1)
     zhao = next(line.rows_needed for line in made.published if line.statement == "zhao_theorem_2")
-    session = {"queries": 1_000, "overfits": 10, "confidence": 0.95}
+    session = {"queries": 1_000, "surprises": 10, "confidence": 0.95}
     assert zhao <= min(zhao_theorem_2_rows(0.1, slack=slack, **session).rows for slack in (1e-6, 0.01, 0.1, 0.5))
 
 
 @pytest.mark.parametrize("queries", [1, 2, 5])
 def test_what_needs_rows_of_one_law_is_never_the_best_line_nor_taken_by_default(queries):
-    made = plan(rows=100_000, queries=queries, overfits=1)
+    made = plan(rows=100_000, queries=queries, surprises=1)
     line = made.line("sample_splitting")
     assert line.note == "only for rows of one law"
     assert made.best.mechanism != "sample_splitting"
-    assert best_mechanism(PlanRequest(rows=100_000, queries=queries, overfits=1)).name != "sample_splitting"
+    assert best_mechanism(PlanRequest(rows=100_000, queries=queries, surprises=1)).name != "sample_splitting"
     if queries == 1:
         assert line.radius < made.best.radius
-        assert plan(queries=1, overfits=1, radius=0.05).best.mechanism != "sample_splitting"
+        assert plan(queries=1, surprises=1, radius=0.05).best.mechanism != "sample_splitting"
 
 
-def test_splitting_more_questions_than_rows_has_a_reason_and_no_radius():
-    line = plan(rows=2_000, queries=5_000, overfits=1).line("sample_splitting")
+def test_splitting_more_queries_than_rows_has_a_reason_and_no_radius():
+    line = plan(rows=2_000, queries=5_000, surprises=1).line("sample_splitting")
     assert line.radius is None
-    assert "at least one row per question" in line.note
+    assert "at least one row per query" in line.note
 
 
 def test_a_line_beyond_every_holdout_has_a_reason():
-    line = plan(queries=1_000_000, overfits=1, radius=0.001).line("sample_splitting")
+    line = plan(queries=1_000_000, surprises=1, radius=0.001).line("sample_splitting")
     assert (line.rows_needed, line.radius) == (None, None)
     assert f"{MOST_ROWS:,}" in line.note
 
@@ -230,9 +230,9 @@ def test_published_statements_promise_nothing_for_dependent_rows():
         ({"confidence": 1.0}, "confidence is 1"),
         ({"confidence": 0.0}, "confidence is 0"),
         ({"confidence": math.nan}, "confidence is nan"),
-        ({"overfits": -1}, "overfits is -1"),
-        ({"overfits": 0}, "overfits is 0"),
-        ({"overfits": 101}, "at most one surprise"),
+        ({"surprises": -1}, "surprises is -1"),
+        ({"surprises": 0}, "surprises is 0"),
+        ({"surprises": 101}, "at most one surprise"),
         ({"slack": 1.0}, "slack is 1"),
         ({"slack": -0.1}, "slack is -0.1"),
         ({"radius": 0.0}, "radius is 0"),
@@ -267,7 +267,7 @@ def test_a_vacuous_radius_is_reported_and_shown():
 
 
 def test_the_json_form_is_exactly_the_documented_one(asked):
-    keys = ["rows", "queries", "overfits", "confidence", "slack", "lines", "published"]
+    keys = ["rows", "queries", "surprises", "confidence", "slack", "lines", "published"]
     keys += ["at", "training_rows", "alike", "widths", "steps"]
     only_rows, only_radius = plan(rows=20_000, queries=200), plan(queries=200, radius=0.1)
     for made, more, published in (
@@ -315,20 +315,20 @@ def test_unknown_names_are_refused(asked):
 
 @pytest.mark.parametrize("name", ["gaussian", "laplace", "guess_and_check", "sample_splitting", "empirical"])
 def test_one_candidate_is_the_promise(name):
-    mechanism = plan(rows=20_000, queries=20, overfits=2).line(name).tuned
+    mechanism = plan(rows=20_000, queries=20, surprises=2).line(name).tuned
     candidates = best_radius(mechanism)
     promise = mechanism.promise()
     assert [(c.statement, c.radius) for c in candidates if c.is_promise] == [(promise.statement, promise.radius)]
     assert all(promise.radius <= c.radius + ULP for c in candidates)
 
 
-def test_overfits_are_ten_or_one_for_each_question_by_default():
-    assert plan(rows=100_000, queries=3).overfits == 3
-    assert plan(rows=100_000, queries=500).overfits == 10
+def test_surprises_are_ten_or_one_for_each_query_by_default():
+    assert plan(rows=100_000, queries=3).surprises == 3
+    assert plan(rows=100_000, queries=500).surprises == 10
     wanted = {"radius": 0.1, "queries": 3}
-    assert rows_needed(**wanted) == rows_needed(**wanted, overfits=3)
+    assert rows_needed(**wanted) == rows_needed(**wanted, surprises=3)
     wanted = {"radius": 0.1, "rows": 20_000}
-    assert queries_allowed(**wanted) == queries_allowed(**wanted, overfits=10)
+    assert queries_allowed(**wanted) == queries_allowed(**wanted, surprises=10)
 
 
 class Unhashable(Groups):

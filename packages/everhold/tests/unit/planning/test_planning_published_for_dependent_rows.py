@@ -13,7 +13,7 @@ from everhold_lab.theory.bayesian_privacy import chain_privacy_for
 from everhold_lab.theory.candidates import best_radius
 
 LABEL = "published, proof incomplete"
-SESSION = {"queries": 100, "overfits": 2, "confidence": 0.95, "slack": 1 / 3}
+SESSION = {"queries": 100, "surprises": 2, "confidence": 0.95, "slack": 1 / 3}
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def test_the_line_has_its_label_and_the_promise_is_another():
     assert made.best.mechanism in {line.mechanism for line in made.lines}
     assert [row["note"] for row in made.to_rows() if row["by"] == "zhao_theorem_2"] == [LABEL]
     assert {found.statement for found in best_radius(made.best.tuned)} == {made.best.statement}
-    assert zhao(plan(queries=100, overfits=2, radius=0.1, dependence=Groups(2))).note == LABEL
+    assert zhao(plan(queries=100, surprises=2, radius=0.1, dependence=Groups(2))).note == LABEL
 
 
 def test_without_structure_no_number_of_rows_will_do():
@@ -110,7 +110,9 @@ def test_without_structure_no_number_of_rows_will_do():
 
 
 def test_only_zhao_speaks_of_dependent_rows():
-    assert published_statements(PlanRequest(rows=1, queries=1, overfits=1, dependence=Groups(2))) == ("zhao_theorem_2",)
+    assert published_statements(PlanRequest(rows=1, queries=1, surprises=1, dependence=Groups(2))) == (
+        "zhao_theorem_2",
+    )
     independent = plan(rows=3_000_000, **SESSION, dependence=Independent())
     assert len(published_statements(independent.request())) == len(independent.published) == 5
     assert LABEL not in {line.note for line in independent.published}

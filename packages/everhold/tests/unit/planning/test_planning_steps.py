@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from everhold.guarantees.description_length import QuestionTree
+from everhold.guarantees.description_length import QueryTree
 from everhold.guarantees.intervals.betting import Betting
 from everhold.guarantees.intervals.sign_test import SignTest
 from everhold.planning import least_step, plan
@@ -15,9 +15,9 @@ from everhold.values.evaluation import UNIT
 
 def nats(challenges, promotions):
     """Of one side, at the last planned challenge and 95 %."""
-    return float(
-        QuestionTree(queries=challenges).log_inverse_weight(asked=challenges, surprises=promotions)
-    ) - math.log(0.05)
+    return float(QueryTree(queries=challenges).log_inverse_weight(asked=challenges, surprises=promotions)) - math.log(
+        0.05
+    )
 
 
 @pytest.mark.parametrize(("promotions", "normal"), [(0, 0.008), (3, 0.014), (7, 0.019)])
@@ -78,10 +78,10 @@ def test_bad_arguments_say_what_is_wrong(change, reason):
 
 
 def test_a_plan_shows_the_steps_of_its_rows():
-    made = plan(rows=300, queries=100, overfits=3, disagreement=0.2)
+    made = plan(rows=300, queries=100, surprises=3, disagreement=0.2)
     steps = {line.promotions: line.step for line in made.steps.lines}
     assert steps == {
         before: least_step(rows=300, disagreement=0.2, challenges=100, promotions=before) for before in (0, 1, 3, 7)
     }
     assert "gate sees steps from 9.334 points on, 15.34 after three promotions" in made.explain()
-    assert plan(rows=300, queries=100, overfits=3).steps is None
+    assert plan(rows=300, queries=100, surprises=3).steps is None

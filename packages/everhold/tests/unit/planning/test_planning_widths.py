@@ -38,7 +38,7 @@ def nats_of(mechanism, surprises=0):
 def test_the_table_of_the_design(rows, training, queries, surprises, kind, halves):
     """Within 1.5 %; within 8 % where it has two digits, or the edges of released cells lie where they lie."""
     planned = max(surprises, min(10, queries // 20))
-    mechanism = GuessAndCheck.tuned(rows=rows, queries=queries, overfits=planned, training_rows=training)
+    mechanism = GuessAndCheck.tuned(rows=rows, queries=queries, surprises=planned, training_rows=training)
     found = [getattr(width_at(mechanism, value, surprises), kind) for value in (0.5, 0.9, 0.99)]
     assert found == pytest.approx(halves, rel=0.08 if kind == "released" or rows < 20_000 else 0.015)
 
@@ -62,7 +62,7 @@ def test_by_spread_it_is_a_little_wider_than_bets_are(sd):
     values = np.clip(np.random.default_rng(0).normal(0.5, sd, 20_000), 0.0, 1.0)
     bets = Betting(rows=20_000, training=cells_of(np.floor(values * UNIT).astype(np.int64), unit=UNIT))
     nats = nats_of(mechanism)
-    (line,) = (x for x in widths_of(mechanism).lines if (x.question, x.at, x.surprises) == ("spread", sd, 0))
+    (line,) = (x for x in widths_of(mechanism).lines if (x.query, x.at, x.surprises) == ("spread", sd, 0))
     for (low, high), half in (
         (bets.expected(0.5, nats), line.unsealed),
         (mechanism.intervals.of_guess(bets, 0.5, nats), line.confirmed),
@@ -76,14 +76,14 @@ def test_of_groups_it_is_by_the_spread_of_their_means():
     sums, counts = np.unique(np.floor(means * 20 * UNIT).astype(np.int64), return_counts=True)
     known = GroupSums(np.full(len(sums), 20), sums, counts, UNIT)
     low, high = GroupBetting(sizes=((20, 1_000),), training=known).expected(0.5, nats_of(mechanism))
-    (line,) = (x for x in widths_of(mechanism).lines if (x.question, x.at, x.surprises) == ("groups", 0.1, 0))
+    (line,) = (x for x in widths_of(mechanism).lines if (x.query, x.at, x.surprises) == ("groups", 0.1, 0))
     assert (high - low) / 2 < line.unsealed < 1.6 * (high - low) / 2  # for any shape; these are far from their ends
 
 
 def test_a_plan_shows_them_before_the_first_surprise_after_some_and_after_all():
     widths = plan(**FLIGHTS).widths
     assert sorted({line.surprises for line in widths.lines}) == [0, 3, 10]
-    assert {(line.question, line.at) for line in widths.lines} == {
+    assert {(line.query, line.at) for line in widths.lines} == {
         *(("yes_no", value) for value in TRUE_VALUES), *(("spread", sd) for sd in SPREADS),
     }  # fmt: skip
     assert widths.to_dict()["lines"] == widths.to_rows()

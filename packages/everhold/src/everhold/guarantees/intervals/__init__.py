@@ -1,1 +1,1 @@
-"""Interval procedures: what the sealed rows leave possible for one fixed question (S8)."""
+"""Interval procedures: what the sealed rows leave possible for one fixed query (S8)."""

@@ -1,4 +1,4 @@
-"""The difference of two arms in one question: bets on both arms at once (docs/theory/contrasts.md, Statement K).
+"""The difference of two arms in one query: bets on both arms at once (docs/theory/contrasts.md, Statement K).
 
 Unit i, a row or a group of rows, has ``v`` rows and the sum ``u`` of row values in either arm: T for treated, C for
 control. ``b`` and ``a`` are the claimed means of the arms. With public weights ``V``, a public stake s and

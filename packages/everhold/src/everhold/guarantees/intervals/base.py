@@ -1,8 +1,8 @@
 """Interval procedures: values that the sealed rows leave possible for one fixed query, at its own level (S8).
 
-A question's procedure is decided by public facts before anybody looks at the sealed rows: what its row values can be,
+A query's procedure is decided by public facts before anybody looks at the sealed rows: what its row values can be,
 how the rows depend on each other, and how far its values spread on the training rows. Levels are given as
-``nats = ln(1 / level)``, because the shares of a tree of questions are far too small for a float.
+``nats = ln(1 / level)``, because the shares of a tree of queries are far too small for a float.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Pairs:
 class Procedure(ABC):
     """Procedure for the interval of one fixed query; public, frozen and decided before the look.
 
-    Its promise: for one fixed question and ``level = exp(-nats)``, under every law that the holdout admits, the
+    Its promise: for one fixed query and ``level = exp(-nats)``, under every law that the holdout admits, the
     population's value lies outside `interval` with probability at most the level (both sides together).
 
     Attributes:

@@ -58,7 +58,7 @@ class Bets(Procedure):
 
     @cached_property
     def _chosen(self) -> dict[tuple[float, bool], float]:
-        """Stakes by nats, and whether against values above; the same question is asked for them several times."""
+        """Stakes by nats, and whether against values above; the same query is asked for them several times."""
         return {}
 
     @cached_property
@@ -221,7 +221,7 @@ class GroupBetting(OfGroups):
     def planned(
         cls, sizes: tuple[tuple[int, float], ...], *, at: float, alike: float, training_rows: int
     ) -> GroupBetting:
-        """The procedure of a yes-or-no question before its values are known.
+        """The procedure of a yes-or-no query before its values are known.
 
         A group of k rows has the mean ``p + (1 - p) s`` with probability p and ``p (1 - s)`` otherwise, where
         ``s^2 = (1 + (k - 1) rho) / k``: so its mean and variance are those of k rows with the correlation rho.

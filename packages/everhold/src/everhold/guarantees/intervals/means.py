@@ -1,7 +1,7 @@
 """Intervals that are a function of the sealed mean alone: exact binomial tails, Chernoff's, Hoeffding's (S8).
 
 They are monotone in the mean, so a cell of means has the interval from its least to its greatest one, and they work on
-arrays of questions at once.
+arrays of queries at once.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Hoeffding(OfMeans):
 
     name: ClassVar[str] = "hoeffding"
     title: ClassVar[str] = "Hoeffding's bound for rows that depend on each other"
-    why: ClassVar[str] = "the average of a fixed question over such rows concentrates as over fewer, independent ones"
+    why: ClassVar[str] = "the average of a fixed query over such rows concentrates as over fewer, independent ones"
 
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
         """See `OfMeans.span`."""
@@ -123,7 +123,7 @@ class ClopperPearson(OfMeans):
     name: ClassVar[str] = "clopper_pearson"
     of_counts: ClassVar[bool] = True
     title: ClassVar[str] = "exact binomial tails (Clopper-Pearson)"
-    why: ClassVar[str] = "for a yes-or-no question so unusual a count is this unlikely, whatever the chance of each row"
+    why: ClassVar[str] = "for a yes-or-no query so unusual a count is this unlikely, whatever the chance of each row"
 
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
         """See `OfMeans.span`; means that are no whole number of rows are rounded outwards."""

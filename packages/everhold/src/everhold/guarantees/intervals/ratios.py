@@ -1,4 +1,4 @@
-"""Ratios of two sums in one question: conditional means, precision, recall, F1, rates by arm (S8).
+"""Ratios of two sums in one query: conditional means, precision, recall, F1, rates by arm (S8).
 
 ``theta = sum E u / sum E v`` with ``0 <= u <= v <= 1`` in every row. At the true theta the sum of ``u - theta v`` has
 mean 0, so the bets of `capital` work as they stand, with the random denominators as sizes: no unit's denominator is

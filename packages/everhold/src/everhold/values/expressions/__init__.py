@@ -30,7 +30,7 @@ windows, comments, and nothing that asks for the clock.
 ``(min(max(x, low), high) - low) / (high - low)``, each operation rounded as a double; null counts as ``low``, so it is
 worth 0. The value times `UNIT`, rounded down, is the 64-bit integer that is summed.
 
-**One question, one form.** `Expression.canonical` is the same for spellings that differ in white space, case of
+**One query, one form.** `Expression.canonical` is the same for spellings that differ in white space, case of
 keywords, brackets, ``!=`` and ``<>``, ``a > b`` and ``b < a``, ``not (a > b)`` and ``a <= b``, ``between`` and two
 comparisons, ``in`` and a chain of ``or``, ``like`` without ``%`` and ``_`` and ``=``, a date and its first instant,
 order and repetition under ``and``, ``or``, ``in``, ``least`` and ``greatest``, order under ``+`` and ``*``, De

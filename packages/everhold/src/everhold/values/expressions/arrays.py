@@ -11,7 +11,7 @@ An `ArrayProgram` is compiled from expressions once and run over blocks of colum
   foreseen. All branches are computed for all rows.
 
 **What time depends on**: the expression, the number of rows, and the lists of words of the columns it reads (how many
-words there are and how long they are), which do not depend on the question. It does not depend on which rows meet
+words there are and how long they are), which do not depend on the query. It does not depend on which rows meet
 which condition. Looking up a long list of words is faster where neighbouring rows have the same word.
 """
 

@@ -55,7 +55,7 @@ def parse(text: str, columns: Columns) -> Expression:
         columns: Public names of the columns and what they hold.
 
     Returns:
-        The checked expression; equal for all spellings of one question that `Node.of` knows to be equal.
+        The checked expression; equal for all spellings of one query that `Node.of` knows to be equal.
 
     Raises:
         QueryRejected: If the text is not an expression of the language over these columns, or exceeds a limit.
@@ -85,10 +85,10 @@ def parse(text: str, columns: Columns) -> Expression:
             "ask for a number or a condition, such as visit >= date '2024-01-31' or visit - admitted, which is in days",
         )
     if sum(node.operation is Operation.LOGARITHM for node in expression.nodes) > _MOST_LOGARITHMS:
-        raise rejected(f"the expression has more than {_MOST_LOGARITHMS} logarithms", "ask a shorter question")
+        raise rejected(f"the expression has more than {_MOST_LOGARITHMS} logarithms", "ask a shorter query")
     if expression.root.depth > MAX_DEPTH or len(expression.nodes) > MAX_NODES:
         raise rejected(
-            f"the expression has more than {MAX_NODES} parts or is more than {MAX_DEPTH} deep", "ask a shorter question"
+            f"the expression has more than {MAX_NODES} parts or is more than {MAX_DEPTH} deep", "ask a shorter query"
         )
     return expression
 

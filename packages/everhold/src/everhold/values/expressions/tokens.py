@@ -57,7 +57,7 @@ def read_tokens(text: str, columns: Columns) -> list[Token]:
     if not isinstance(text, str):
         raise rejected("the expression is not text", "write for example 'arr_delay > 15'")
     if len(text) > MAX_CHARACTERS:
-        raise rejected(f"the expression is longer than {MAX_CHARACTERS:,} characters", "ask a shorter question")
+        raise rejected(f"the expression is longer than {MAX_CHARACTERS:,} characters", "ask a shorter query")
     if _NO_TEXT.search(text):
         raise rejected("the expression has a character that is not text", "remove zero bytes and half surrogates")
     try:
@@ -67,7 +67,7 @@ def read_tokens(text: str, columns: Columns) -> list[Token]:
     if not tokens:
         raise rejected("the expression is empty or has an open quote", "write for example arr_delay > 15")
     if len(tokens) > MAX_TOKENS:
-        raise rejected(f"the expression has more than {MAX_TOKENS} words and signs", "ask a shorter question")
+        raise rejected(f"the expression has more than {MAX_TOKENS} words and signs", "ask a shorter query")
     words = _words(text, tokens)
     if "." in words:
         tokens = _with_leading_points(tokens, words)

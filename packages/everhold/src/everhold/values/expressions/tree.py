@@ -1,6 +1,6 @@
-"""The small immutable tree that a text expression becomes: one tree for all spellings of a question.
+"""The small immutable tree that a text expression becomes: one tree for all spellings of a query.
 
-Engines see this and never the analyst's text. `Node.of` brings equal questions to one form; every rewriting there keeps
+Engines see this and never the analyst's text. `Node.of` brings equal queries to one form; every rewriting there keeps
 the value of every row, null included: ``a <= b`` and ``not (b < a)`` are null for the same rows, De Morgan's laws and
 flattening hold in Kleene's logic, IEEE addition and multiplication commute.
 """
@@ -278,7 +278,7 @@ class Expression:
         return tuple(sorted(str(node.value) for node in self.nodes if node.operation is Operation.COLUMN))
 
     def canonical(self) -> str:
-        """Stable JSON that two spellings of one question share; the identity of the question in the ledger."""
+        """Stable JSON that two spellings of one query share; the identity of the query in the ledger."""
         places: dict[Node, int] = {}
         listed = []
         for node in self.nodes:

@@ -95,9 +95,9 @@ def test_training_rows_of_an_overfitted_model_do_not_widen_the_sealed_interval(w
     rng = np.random.default_rng(5)
     right = (rng.random(5_000) < 0.19) * 1.0
     ones = np.ones(5_000)
-    overfit = RatioBetting(rows=5_000, training=pairs(np.full(5_000, wrong), ones))
+    surprise = RatioBetting(rows=5_000, training=pairs(np.full(5_000, wrong), ones))
     honest = RatioBetting(rows=5_000, training=pairs((rng.random(5_000) < 0.19) * 1.0, ones))
-    widths = [np.ptp(each.interval(pairs(right, ones), 11.4)) for each in (overfit, honest)]
+    widths = [np.ptp(each.interval(pairs(right, ones), 11.4)) for each in (surprise, honest)]
     assert widths[0] < 1.25 * widths[1]
 
 

@@ -51,7 +51,7 @@ def test_groups_each_end_holds_at_half_the_level(nats):
 
 
 def test_bets_that_take_denominators_as_numbers_of_rows_are_caught():
-    """The planted error: theta in place of theta v, that is a mean over all rows, not over those in question."""
+    """The planted error: theta in place of theta v, that is a mean over all rows, not over those in query."""
     u, v = np.array([1.0] * 8 + [0.0] * 32), np.array([1.0] * 10 + [0.0] * 30)
     procedure = RatioBetting(rows=40, training=pairs(u, v))
     assert procedure.interval(pairs(u, v), 3.0)[0] < 0.8 < procedure.interval(pairs(u, v), 3.0)[1]

@@ -27,7 +27,7 @@ SQLITE_TRIGGERS = (
     """
     CREATE TRIGGER entries_no_replace BEFORE INSERT ON entries
     WHEN EXISTS (SELECT 1 FROM entries WHERE holdout_id = NEW.holdout_id AND sequence = NEW.sequence)
-    OR EXISTS (SELECT 1 FROM entries WHERE holdout_id = NEW.holdout_id AND question = NEW.question)
+    OR EXISTS (SELECT 1 FROM entries WHERE holdout_id = NEW.holdout_id AND query = NEW.query)
     BEGIN SELECT RAISE(ABORT, 'entries are append-only'); END
     """,
     """
@@ -102,7 +102,7 @@ def upgrade() -> None:
         sa.Column("charged", COUNT, nullable=False),
         sa.Column("state", TEXT, nullable=False),
         sa.Column("entry_hash", TEXT, nullable=False),
-        sa.Column("questions_hash", TEXT, nullable=False),
+        sa.Column("queries_hash", TEXT, nullable=False),
         sa.Column("head_seal", TEXT, nullable=False),
         sqlite_strict=True,
     )
@@ -110,7 +110,7 @@ def upgrade() -> None:
         "entries",
         sa.Column("holdout_id", TEXT, sa.ForeignKey("holdouts.id"), primary_key=True),
         sa.Column("sequence", COUNT, primary_key=True, autoincrement=False),
-        sa.Column("question", TEXT, nullable=False),
+        sa.Column("query", TEXT, nullable=False),
         sa.Column("description", TEXT, nullable=False),
         sa.Column("answer", TEXT, nullable=False),
         sa.Column("charged", COUNT, nullable=False),
@@ -119,10 +119,10 @@ def upgrade() -> None:
         sa.Column("previous_hash", TEXT, nullable=False),
         sa.Column("entry_hash", TEXT, nullable=False),
         sa.Column("entry_seal", TEXT, nullable=False),
-        sa.UniqueConstraint("holdout_id", "question"),
+        sa.UniqueConstraint("holdout_id", "query"),
         sqlite_strict=True,
     )
-    op.create_index("entries_in_order", "entries", ["holdout_id", "sequence", "question"])
+    op.create_index("entries_in_order", "entries", ["holdout_id", "sequence", "query"])
     for trigger in SQLITE_TRIGGERS if op.get_bind().dialect.name == "sqlite" else POSTGRESQL_TRIGGERS:
         op.execute(trigger)
 

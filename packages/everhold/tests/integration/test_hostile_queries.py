@@ -1,4 +1,4 @@
-"""Questions that do what they must not: nothing of it changes an identity, a later answer, or what is told."""
+"""Queries that do what they must not: nothing of it changes an identity, a later answer, or what is told."""
 
 import dataclasses
 import os
@@ -96,11 +96,11 @@ UNNAMED = [
 
 
 @pytest.mark.parametrize("query", UNNAMED, ids=lambda query: type(query).__name__)
-def test_another_function_is_another_question(query):
+def test_another_function_is_another_query(query):
     assert dataclasses.replace(query, function=lambda t: t["delay"] > 1)._token != query._token
 
 
-def test_another_loss_is_another_question():
+def test_another_loss_is_another_query():
     one = risk(np.zeros(ROWS), loss=lambda p, y: (p - y) ** 2, high=1.0)
     assert dataclasses.replace(one, loss=lambda p, y: abs(p - y))._token != one._token
 
@@ -114,7 +114,7 @@ def test_candidates_that_share_an_array_are_all_made_before_one_is_looked_at(hol
             yield error(shared)
 
     choice = PrivateChoiceQuery(filled(), "lowest", 100).purchase(holdout._executor.compiler)
-    assert len({bound.question for bound in choice.bound}) == 1
+    assert len({bound.query for bound in choice.bound}) == 1
 
 
 class Watching(str):
@@ -187,8 +187,8 @@ def test_numbers_and_names_that_cannot_be_kept_are_refused_in_words(wanted):
 LATER = {
     "price": AboveQuery(["delay > 3"], 0.5, HUGE),
     "threshold": AboveQuery(["delay > 3"], HUGE),
-    "questions are one number": AboveQuery(5, 0.5),
-    "questions run out": AboveQuery(iter(["delay > 3"]), 0.5),
+    "queries are one number": AboveQuery(5, 0.5),
+    "queries run out": AboveQuery(iter(["delay > 3"]), 0.5),
     "candidates are none": private_choose(None, loss=error),
     "bins": PrivateQuantileQuery("delay", 0.5, 0, 1, HUGE),
     "bins are a truth": PrivateQuantileQuery("delay", 0.5, 0, 1, True),

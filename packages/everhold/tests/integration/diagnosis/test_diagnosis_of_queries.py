@@ -1,4 +1,4 @@
-"""The values of a question on the training rows are held against the declaration before anything is charged."""
+"""The values of a query on the training rows are held against the declaration before anything is charged."""
 
 import warnings
 from dataclasses import replace
@@ -10,7 +10,7 @@ import everhold as eh
 from everhold.asking.create_settings import settings_from
 from everhold.dependence.blocks import block_of_rows
 from everhold.diagnosis.columns import OpenFile
-from everhold.diagnosis.questions import dependence_monitor
+from everhold.diagnosis.queries import dependence_monitor
 from everhold.errors import DependenceWarning
 
 
@@ -24,7 +24,7 @@ def returns(seed, rows=4_000, start=0):
 def sealed(folder, *, order=None, rows=returns, **wanted):
     """A holdout of such rows; what creation says of the column is silenced, so that a test sees what the ask says."""
     training = rows(0) if order is None else {name: column[order] for name, column in rows(0).items()}
-    wanted = {"label": "y", "mechanism": "guess_and_check", "queries": 20, "overfits": 2, **wanted}
+    wanted = {"label": "y", "mechanism": "guess_and_check", "queries": 20, "surprises": 2, **wanted}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DependenceWarning)
         return eh.Holdout.create(
@@ -50,7 +50,7 @@ def test_momentum_of_independent_returns_is_warned_of(tmp_path, declared, guess)
             holdout.ask("y = 1")
             with pytest.raises(DependenceWarning):
                 holdout.ask("momentum > 1")
-        assert holdout.status()["questions_asked"] == before["questions_asked"] + 2
+        assert holdout.status()["queries_asked"] == before["queries_asked"] + 2
 
 
 def test_the_declared_order_counts_and_not_that_of_the_file(tmp_path):
@@ -73,14 +73,14 @@ def test_functions_predictions_and_batches_are_looked_at(tmp_path):
 
 
 def test_what_is_bought_is_looked_at(tmp_path):
-    with sealed(tmp_path, mechanism="privacy_budget", overfits=None) as holdout:
+    with sealed(tmp_path, mechanism="privacy_budget", surprises=None) as holdout:
         with pytest.warns(DependenceWarning):
             holdout.ask(eh.private_choose(["y = 1", "momentum > 0"], best="highest"))
         with pytest.warns(DependenceWarning):
             holdout.ask(eh.private_quantile("momentum", low=-20, high=20, bins=8))
         with pytest.warns(DependenceWarning):
             holdout.ask(eh.private_first_above(["momentum > 0"], 0.9))
-        holdout.allot("ann", questions=2)
+        holdout.allot("ann", queries=2)
         with pytest.warns(DependenceWarning):
             holdout.analyst("ann").ask("momentum > 3")
 
@@ -90,7 +90,7 @@ def independent(seed, rows=4_000, start=0):
     return {"t": start + np.arange(rows), "x": rng.random(rows), "y": rng.integers(0, 2, rows)}
 
 
-def test_a_plan_of_questions_about_independent_rows_is_left_in_peace(tmp_path):
+def test_a_plan_of_queries_about_independent_rows_is_left_in_peace(tmp_path):
     with sealed(tmp_path, rows=independent, queries=400) as holdout, warnings.catch_warnings():
         warnings.simplefilter("error")
         holdout.ask_many([f"x < {k / 200} and y = {y}" for k in range(1, 200) for y in (0, 1)])
@@ -149,7 +149,7 @@ def test_without_a_column_that_orders_them_shuffled_rows_look_independent(tmp_pa
         holdout.ask("abs(ret) > 1")
 
 
-def test_a_question_about_the_index_itself_is_left_in_peace(tmp_path):
+def test_a_query_about_the_index_itself_is_left_in_peace(tmp_path):
     with sealed(tmp_path, order=SHUFFLED, rows=independent) as holdout, warnings.catch_warnings():
         warnings.simplefilter("error", DependenceWarning)
         holdout.ask("t < 500")
@@ -186,7 +186,7 @@ def test_the_orders_are_looked_for_once_and_in_the_training_rows_alone(tmp_path,
                 opened.append(path.name)
                 super().__init__(path, **wanted)
 
-        monkeypatch.setattr("everhold.diagnosis.questions.OpenFile", Counted)
+        monkeypatch.setattr("everhold.diagnosis.queries.OpenFile", Counted)
         for price in range(3):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Every kind of question on the command line: results, prices, refusals and hostile files."""
+"""Every kind of query on the command line: results, prices, refusals and hostile files."""
 
 import csv
 import json
@@ -82,7 +82,7 @@ def as_json(everhold, *arguments):
         (CHOOSE, ["index", "candidate", "regret"]),
         (QUANTILE, ["low", "high", "quantile", "error"]),
         (ABOVE, ["index", "found", "asked", "threshold", "within"]),
-        ([*SYNTHESIZE, "--output", "t.csv"], ["method", "cells", "questions", "within"]),
+        ([*SYNTHESIZE, "--output", "t.csv"], ["method", "cells", "queries", "within"]),
     ],
     ids=str,
 )
@@ -95,7 +95,7 @@ def test_what_is_bought_is_the_same_in_every_format_and_again_for_nothing(paid, 
     again = as_json(everhold, *command)
     assert again == {**first, "charged": 0}
     (line,) = csv.DictReader(everhold(*command, "--format", "csv").stdout.splitlines())
-    assert line["question"] == first["question"]
+    assert line["query"] == first["query"]
     table = everhold(*command)
     assert table.stdout.split()[: len(columns)] == columns
     assert table.stderr == ""
@@ -168,9 +168,9 @@ def test_the_transcript_shows_how_sharp_a_choice_was(paid, everhold):
     assert float(line["within"]) == pytest.approx(regret)
 
 
-def test_questions_may_come_from_a_file(paid, everhold):
+def test_queries_may_come_from_a_file(paid, everhold):
     (paid / "q.txt").write_text("delay > 60\n\ndelay > -20\n")
-    command = ["ask", *PLACE, "--private-first-above", "0.4", "--questions", "q.txt", "--price", "900"]
+    command = ["ask", *PLACE, "--private-first-above", "0.4", "--queries", "q.txt", "--price", "900"]
     assert as_json(everhold, *command)["asked"] == as_json(everhold, *ABOVE)["asked"] == "mean of delay > -20"
 
 
@@ -178,7 +178,7 @@ def test_the_storage_may_be_in_the_environment(paid, everhold):
     here = {"EVERHOLD_STORAGE": "s.db"}
     named = as_json(everhold, *QUANTILE)
     found = json.loads(everhold("ask", "paid", *QUANTILE[3:], "--format", "json", env=here).stdout)
-    assert found["question"] == named["question"]
+    assert found["query"] == named["query"]
 
 
 def test_the_table_has_a_line_for_each_cell_in_both_forms(paid, everhold):
@@ -205,13 +205,13 @@ def test_the_table_has_a_line_for_each_cell_in_both_forms(paid, everhold):
             "belongs to --mean",
         ),
         (["ask", *PLACE, "--private-first-above", "0.1", "--mean", "late = 1", "--column", "x"], "--column belongs to"),
-        (["ask", *PLACE, "--private-first-above", "0.1", "--questions", "empty.txt"], "holds no question"),
-        (["ask", *PLACE, "--private-first-above", "0.1", "--questions", "bytes.txt"], "not text in UTF-8"),
+        (["ask", *PLACE, "--private-first-above", "0.1", "--queries", "empty.txt"], "holds no query"),
+        (["ask", *PLACE, "--private-first-above", "0.1", "--queries", "bytes.txt"], "not text in UTF-8"),
         (["ask", *PLACE, "--mean", "late = 1", "--mean", "late = 0"], "found --mean and --mean"),
         (["ask", *PLACE, "--private-quantile", "delay", "--low", "0"], "needs --high"),
         (
-            ["ask", *PLACE, "--mean", "late = 1", "--questions", "empty.txt"],
-            "--questions belongs to --difference, --choose, --first-above, --all-above, "
+            ["ask", *PLACE, "--mean", "late = 1", "--queries", "empty.txt"],
+            "--queries belongs to --difference, --choose, --first-above, --all-above, "
             "--private-choose and --private-first-above",
         ),
         (["ask", *PLACE, "--mean", "late = 1", "--output", "t.csv"], "--output belongs to --synthesize"),
@@ -290,10 +290,10 @@ def test_bins_losses_rankings_and_functions_are_asked_from_the_shell(paid, everh
                                             "--clip", "1", code=5).stderr  # fmt: skip
 
 
-def test_a_table_shows_the_question_and_not_its_hash(paid, everhold):
+def test_a_table_shows_the_query_and_not_its_hash(paid, everhold):
     said = everhold("ask", *PLACE, "--mean", "delay > 12").stdout
     assert "mean of delay > 12" in said
-    assert as_json(everhold, "ask", *PLACE, "--mean", "delay > 12")["question"][:12] not in said
+    assert as_json(everhold, "ask", *PLACE, "--mean", "delay > 12")["query"][:12] not in said
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Every kind of question arrives as the question that it was, and what is no question is refused in words."""
+"""Every kind of query arrives as the query that it was, and what is no query is refused in words."""
 
 import json
 import math
@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_samples import LABELS, SEALED, WITHOUT_NOISE, create, questions
+from wire_samples import LABELS, SEALED, WITHOUT_NOISE, create, queries
 
 import everhold as eh
 from everhold.errors import QueryRejected
 from everhold.queries import DETAILS, KINDS, Form
 from everhold.queries.predictions import PredictionTable
-from everhold.queries.question import Query
+from everhold.queries.query import Query
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 from everhold.values.universe_documents import check_marginals, universe_from
-from everhold_server.wire.questions import written
-from everhold_server.wire.reading import question_from
+from everhold_server.wire.queries import written
+from everhold_server.wire.reading import query_from
 
 SCHEMA = Schema(9, 0, {"id": ColumnKind.NUMBER, "x": ColumnKind.NUMBER, "y": ColumnKind.NUMBER}, "y", "binary", "id")
 
@@ -29,10 +29,10 @@ def holdout(tmp_path_factory):
         yield made
 
 
-def prepared(holdout, question):
-    """Which entries a question is, and what it costs at most."""
+def prepared(holdout, query):
+    """Which entries a query is, and what it costs at most."""
     try:
-        ready = holdout._executor.compiler.compile(question, None, None)
+        ready = holdout._executor.compiler.compile(query, None, None)
     except QueryRejected as refusal:
         return str(refusal)
     return (
@@ -43,39 +43,39 @@ def prepared(holdout, question):
 
 
 def test_every_kind_has_a_sample_but_those_that_run_code():
-    assert set(questions()) == {kind.name for kind in KINDS if kind.form is not Form.CODE}
+    assert set(queries()) == {kind.name for kind in KINDS if kind.form is not Form.CODE}
 
 
-@pytest.mark.parametrize("kind", questions())
-def test_a_question_arrives_as_the_same_question(kind, holdout):
-    for question in questions()[kind]:
-        told, tables = written(question)
+@pytest.mark.parametrize("kind", queries())
+def test_a_query_arrives_as_the_same_query(kind, holdout):
+    for query in queries()[kind]:
+        told, tables = written(query)
         travelled = json.loads(json.dumps(told, allow_nan=False))
-        arrived = question_from(travelled, holdout.schema, tables)
-        assert prepared(holdout, arrived) == prepared(holdout, question)
+        arrived = query_from(travelled, holdout.schema, tables)
+        assert prepared(holdout, arrived) == prepared(holdout, query)
         assert written(arrived)[0] == told
 
 
 def test_most_samples_can_be_asked(holdout):
     """Otherwise the comparison above would be one of refusals."""
-    noisy = [several for kind, several in questions().items() if kind not in WITHOUT_NOISE]
-    asked = [prepared(holdout, question) for several in noisy for question in several]
+    noisy = [several for kind, several in queries().items() if kind not in WITHOUT_NOISE]
+    asked = [prepared(holdout, query) for several in noisy for query in several]
     assert sum(isinstance(found, str) for found in asked) <= 2
 
 
-def test_what_differs_is_another_question(holdout):
+def test_what_differs_is_another_query(holdout):
     told, tables = written(eh.mean("x", low=-3, high=3))
-    assert prepared(holdout, question_from({**told, "high": 2}, holdout.schema, tables)) != prepared(
-        holdout, question_from(told, holdout.schema, tables)
+    assert prepared(holdout, query_from({**told, "high": 2}, holdout.schema, tables)) != prepared(
+        holdout, query_from(told, holdout.schema, tables)
     )
 
 
 def test_predictions_by_id_are_the_same_in_an_object_and_in_a_file(holdout):
     by_id = {str(name): int(label) for name, label in zip(SEALED["id"], LABELS, strict=True)}
-    inline = question_from({"kind": "accuracy", "of": by_id}, holdout.schema)
+    inline = query_from({"kind": "accuracy", "of": by_id}, holdout.schema)
     table = PredictionTable({"id": SEALED["id"][::-1], "a": LABELS[::-1], "b": LABELS * 0})
     of_file = {"kind": "accuracy", "of": {"file": "mine.csv", "column": "a"}}
-    found = question_from(of_file, holdout.schema, {"mine.csv": table})
+    found = query_from(of_file, holdout.schema, {"mine.csv": table})
     assert prepared(holdout, inline) == prepared(holdout, found) == prepared(holdout, eh.accuracy(LABELS))
     assert written(found)[0]["of"] == {"file": "predictions-1", "column": "a"}
 
@@ -88,7 +88,7 @@ class Model:
 
 
 @pytest.mark.parametrize(
-    ("question", "said"),
+    ("query", "said"),
     [
         (eh.mean(lambda table: table["x"] > 0), "Python function"),
         (eh.gradient(lambda table: table["x"], dimension=1, clip=1.0), "Python function"),
@@ -97,18 +97,18 @@ class Model:
         (eh.accuracy(Model()), "estimator does not travel"),
         (eh.ratio(eh.accuracy(Model()), "x > 0"), "estimator does not travel"),
         (
-            eh.private_synthesize(eh_universe := questions()["synthesize"][0].universe, eh_universe.marginals(2)),
+            eh.private_synthesize(eh_universe := queries()["synthesize"][0].universe, eh_universe.marginals(2)),
             "family",
         ),
         (eh.accuracy(7), "one for each row"),
         (eh.mean("x", low=-math.inf, high=1), "finite"),
-        (7, "a text or a question"),
+        (7, "a text or a query"),
         (eh.choose("x > 0"), "a list"),
     ],
 )
-def test_what_cannot_travel_says_what_to_do_instead(question, said):
+def test_what_cannot_travel_says_what_to_do_instead(query, said):
     with pytest.raises(QueryRejected, match=said) as refusal:
-        written(question)
+        written(query)
     assert "nothing was charged" in str(refusal.value)
 
 
@@ -138,9 +138,9 @@ def test_so_many_marginals_are_counted_before_they_are_made():
         (7, "a text or an object"),
         (None, "a text or an object"),
         ([], "a text or an object"),
-        ({}, "kind of question is None"),
+        ({}, "kind of query is None"),
         ({"kind": "sum"}, "expected one of mean, accuracy"),
-        ({"kind": ["mean"]}, "kind of question"),
+        ({"kind": ["mean"]}, "kind of query"),
         ({"kind": "gradient", "of": "os:system", "dimension": 1, "clip": 1}, "runs? beside the sealed rows"),
         ({"kind": "low_sensitivity", "of": "f.py:f"}, "runs? beside the sealed rows"),
         ({"kind": "mean"}, "lacks of"),
@@ -159,11 +159,11 @@ def test_so_many_marginals_are_counted_before_they_are_made():
         ({"kind": "auc", "of": [1] * 9, "positives": 4}, "lacks 'negatives'"),
         ({"kind": "auc", "of": [1] * 9, "positives": 0, "negatives": 1}, "positives is 0"),
         ({"kind": "covariance", "of": "x"}, "lacks with"),
-        ({"kind": "choose", "of": "lowest"}, "lacks questions"),
-        ({"kind": "choose", "of": "lowest", "questions": "x"}, "questions is 'x'"),
-        ({"kind": "difference", "questions": ["x", "y", "x"]}, "3 questions; expected two"),
-        ({"kind": "difference", "questions": ["x", "y"], "of": True}, "'of'"),
-        ({"kind": "difference", "questions": [{"kind": "histogram", "of": "x", "edges": [0, 1]}, "y"]}, "no mean"),
+        ({"kind": "choose", "of": "lowest"}, "lacks queries"),
+        ({"kind": "choose", "of": "lowest", "queries": "x"}, "queries is 'x'"),
+        ({"kind": "difference", "queries": ["x", "y", "x"]}, "3 queries; expected two"),
+        ({"kind": "difference", "queries": ["x", "y"], "of": True}, "'of'"),
+        ({"kind": "difference", "queries": [{"kind": "histogram", "of": "x", "edges": [0, 1]}, "y"]}, "no mean"),
         ({"kind": "histogram", "of": "x", "edges": [0, [1]]}, "an item of edges"),
         ({"kind": "histogram", "of": "x", "edges": [0] * 10_001}, "at most 10,000"),
         ({"kind": "histogram", "of": "x", "edges": [0, math.nan]}, "an item of edges"),
@@ -185,9 +185,9 @@ def test_so_many_marginals_are_counted_before_they_are_made():
         (DEEP, "deep; expected at most"),
     ],
 )  # fmt: skip
-def test_what_is_no_question_is_refused_in_words(told, said):
+def test_what_is_no_query_is_refused_in_words(told, said):
     with pytest.raises(QueryRejected, match=said) as refusal:
-        question_from(told, SCHEMA, {})
+        query_from(told, SCHEMA, {})
     assert "nothing was charged" in str(refusal.value)
     assert len(str(refusal.value)) < 2_000
 
@@ -202,18 +202,18 @@ _VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4) | st.sampled_from(["file"]), inner),
     max_leaves=6,
 )
-_KEYS = st.sampled_from(["of", "questions", "tolerance", *(name.rstrip("_") for name in DETAILS)])
+_KEYS = st.sampled_from(["of", "queries", "tolerance", *(name.rstrip("_") for name in DETAILS)])
 
 
 def answered(told):
-    """The question, or why there is none."""
+    """The query, or why there is none."""
     try:
-        return question_from(told, SCHEMA, {})
+        return query_from(told, SCHEMA, {})
     except QueryRejected as refusal:
         return str(refusal)
 
 
 @given(st.sampled_from([kind.name for kind in KINDS]), st.dictionaries(_KEYS, _VALUES, max_size=5))
-def test_whatever_is_written_is_a_question_or_is_refused(kind, rest):
+def test_whatever_is_written_is_a_query_or_is_refused(kind, rest):
     found = answered({"kind": kind, **rest})
     assert isinstance(found, Query) or "nothing was charged" in found

@@ -56,7 +56,7 @@ Surprises: TypeAlias = "Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[s
 IN_ONE_TRANSACTION = 1_000
 """New entries: other writers wait that long, and as much is kept where somebody interrupts."""
 
-MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
+MOST_SHOWN = 300  # characters of a query that the ledger keeps for people
 
 
 class Outdated(Exception):
@@ -69,7 +69,7 @@ class QuerySpec:
 
     Attributes:
         kind: Name of its maker.
-        of: The maker's first argument; all questions where it is made of several.
+        of: The maker's first argument; all queries where it is made of several.
         details: The maker's other arguments, by name; None for what was left out.
     """
 
@@ -82,12 +82,12 @@ def never_declared(bound: BoundQuery) -> None:
     """Of a holdout without declared families."""
 
 
-def never_answered(question: str) -> bool:
+def never_answered(query: str) -> bool:
     """Of a holdout without declared families."""
     return False
 
 
-def never_asked(question: str, member: str) -> bool:
+def never_asked(query: str, member: str) -> bool:
     """Of a holdout without declared families."""
     return False
 
@@ -97,7 +97,7 @@ class AskedBefore:
     """Knowledge of earlier queries.
 
     Attributes:
-        answered: Whether a question, by its fingerprint, has been answered before; reads the ledger.
+        answered: Whether a query, by its fingerprint, has been answered before; reads the ledger.
         remembered: Whether this process knows that it was; nothing is read.
         surprises: Reads the latest surprises, newest first: descriptions and answers.
     """
@@ -115,7 +115,7 @@ class MemberLevels:
         level_of: ln(1 / level) of a member of a declared family; None for other queries.
         level_if_released: `level_of` where the query were told; of silent ones the tree pays.
         described_of: ln(1 / level) of a text by its description, where it is checked; None for other queries.
-        asked_of_tree: Whether a question was asked before as one that is no member, by its fingerprint and the one
+        asked_of_tree: Whether a query was asked before as one that is no member, by its fingerprint and the one
             that the member has then.
         first_rows: Rows that were sealed first, where members hold at all numbers of rows at once (S14); else 0.
         largest_group: Rows that no group exceeds then; 0 where rows are in no groups.
@@ -130,7 +130,7 @@ class MemberLevels:
 
 
 class Query(ABC, Generic[Result]):
-    """A question as an analyst writes it."""
+    """A query as an analyst writes it."""
 
     __slots__ = ()
 
@@ -141,7 +141,7 @@ class Query(ABC, Generic[Result]):
             QueryRejected: If it holds Python code, which does not travel. Nothing is charged.
         """
         raise QueryRejected(
-            "this question holds a Python function, and none is taken from elsewhere, because it would run beside the "
+            "this query holds a Python function, and none is taken from elsewhere, because it would run beside the "
             "sealed rows; expected an expression as a text, such as mean('delay > 15'), or predictions with row ids; "
             "or ask where the rows are; nothing was charged"
         )
@@ -150,12 +150,12 @@ class Query(ABC, Generic[Result]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Result]:
-        """The question for one holdout, from public facts and training rows alone.
+        """The query for one holdout, from public facts and training rows alone.
 
         Args:
             compiler: What is known of the holdout.
-            guess: The analyst's own guess, in the question's units.
-            tolerance: Half-width requested, in the question's units.
+            guess: The analyst's own guess, in the query's units.
+            tolerance: Half-width requested, in the query's units.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
@@ -191,7 +191,7 @@ class Pricing:
             mechanism: The one that answers.
             procedures: How their intervals are made; None for challenges, of which no interval is told.
             silent: Whether nothing is told of them.
-            keeping: For so many silent questions there has to be room afterwards, whatever is answered.
+            keeping: For so many silent queries there has to be room afterwards, whatever is answered.
         """
         sure = partial(mechanism.surely_answers, procedures=procedures, silent=silent)
         most = 0 if silent else mechanism.traits.most_charged
@@ -228,7 +228,7 @@ class ExecutionResult:
 
 
 class QueryPlan(ABC, Generic[Result]):
-    """A question that is ready to be asked; it knows public facts only, until `look`."""
+    """A query that is ready to be asked; it knows public facts only, until `look`."""
 
     asked: Sequence[EntryDraft]
     """Entries of the ledger, in order."""
@@ -250,13 +250,13 @@ class QueryPlan(ABC, Generic[Result]):
         return False
 
     def silently(self) -> Self:
-        """The same question, about which nothing is told before the study is unsealed.
+        """The same query, about which nothing is told before the study is unsealed.
 
         Raises:
             QueryRejected: If it cannot be asked so. Nothing is charged.
         """
         raise QueryRejected(
-            "a question with a price of its own cannot be asked silently; expected means, or what is made of them; "
+            "a query with a price of its own cannot be asked silently; expected means, or what is made of them; "
             "nothing was charged"
         )
 
@@ -327,7 +327,7 @@ def paying(mechanism: Mechanism) -> SellsTolerances:
     """
     if not mechanism.traits.sells_tolerances:
         raise QueryRejected(
-            f"{mechanism.name} answers every question alike; expected a holdout that was created with "
+            f"{mechanism.name} answers every query alike; expected a holdout that was created with "
             "mechanism='privacy_budget' for tolerances and for whatever has a price of its own; nothing was charged"
         )
     return cast(SellsTolerances, mechanism)

@@ -5,7 +5,7 @@ are those of the command line. The server reads this form in `everhold_server.wi
 
     >>> import everhold as eh
     >>> written(eh.choose(["delay > 15", "delay > 30"], best="highest", most=2))[0]
-    {'kind': 'choose', 'of': 'highest', 'questions': ['delay > 15', 'delay > 30'], 'most': 2}
+    {'kind': 'choose', 'of': 'highest', 'queries': ['delay > 15', 'delay > 30'], 'most': 2}
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries import DETAILS, Form, Kind
 from everhold.queries.predictions import PredictionTable
-from everhold.queries.question import Query
+from everhold.queries.query import Query
 from everhold_server.wire.predictions import written_predictions
 from everhold_server.wire.scalars import a_list, a_number, a_scalar, a_text, a_truth, a_whole_number, plain, refuse
 
@@ -31,19 +31,19 @@ SCALARS: Mapping[Form, Callable[[Any, str], Any]] = {
 
 
 def written(
-    question: Query[Any] | str, tables: dict[str, PredictionTable] | None = None
+    query: Query[Any] | str, tables: dict[str, PredictionTable] | None = None
 ) -> tuple[Any, dict[str, PredictionTable]]:
     """A query as plain data, and the tables that travel with it.
 
     Args:
-        question: Of any kind that holds no code.
-        tables: Tables that travel with other questions of the same request; more are put there.
+        query: Of any kind that holds no code.
+        tables: Tables that travel with other queries of the same request; more are put there.
 
     Raises:
         QueryRejected: If it holds a Python function or an estimator, which do not travel. Nothing is charged.
     """
     tables = {} if tables is None else tables
-    return _Writing(tables).question(question), tables
+    return _Writing(tables).query(query), tables
 
 
 def spelled(option: str) -> str:
@@ -60,11 +60,11 @@ def kind_of(name: Any) -> Kind:
     found = registry.KINDS.named(name) if isinstance(name, str) else None
     if found is None:
         names = ", ".join(kind.name for kind in registry.KINDS if kind.form is not Form.CODE)
-        refuse(f"the kind of question is {brief(name)}", f"one of {names}")
+        refuse(f"the kind of query is {brief(name)}", f"one of {names}")
     if found.form is Form.CODE:
         raise QueryRejected(
             f"{found.name} needs a Python function, and the service takes none, because it would run beside the sealed "
-            "rows; expected another kind of question; or ask where the rows are"
+            "rows; expected another kind of query; or ask where the rows are"
         )
     return found
 
@@ -73,12 +73,12 @@ def kind_of(name: Any) -> Kind:
 class _Writing:
     tables: dict[str, PredictionTable]
 
-    def question(self, question: Any) -> Any:
-        if isinstance(question, str):
-            return question
-        if not isinstance(question, Query):
-            refuse(f"the question is {brief(question)}", "a text or a question such as mean(...)")
-        made = question.spec()
+    def query(self, query: Any) -> Any:
+        if isinstance(query, str):
+            return query
+        if not isinstance(query, Query):
+            refuse(f"the query is {brief(query)}", "a text or a query such as mean(...)")
+        made = query.spec()
         kind = kind_of(made.kind)
         details = {
             spelled(option): self._value(DETAILS[option].form, made.details[argument], option)
@@ -89,7 +89,7 @@ class _Writing:
         if kind.name == "mean" and not details:
             return a_text(made.of, "of")
         if kind.several:
-            details = {"questions": [self.question(each) for each in _each(made.of)], **details}
+            details = {"queries": [self.query(each) for each in _each(made.of)], **details}
         if kind.form is not Form.FLAG:
             subject = made.details.get(kind.several) if kind.several else made.of
             details = {"of": self._value(kind.form, subject, "of"), **details}
@@ -102,13 +102,13 @@ class _Writing:
             return written_predictions(value, self.tables)
         if form is Form.CELLS:
             return _plain_columns(value)
-        return self.question(value)
+        return self.query(value)
 
 
-def _each(questions: Any) -> Iterable[Any]:
-    if isinstance(questions, str) or not isinstance(questions, Iterable):
-        refuse(f"the questions are {brief(questions)}", "a list of questions")
-    return questions
+def _each(queries: Any) -> Iterable[Any]:
+    if isinstance(queries, str) or not isinstance(queries, Iterable):
+        refuse(f"the queries are {brief(queries)}", "a list of queries")
+    return queries
 
 
 def _plain_columns(universe: Any) -> Any:

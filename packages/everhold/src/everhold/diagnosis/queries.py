@@ -1,4 +1,4 @@
-"""Are the values of one question worth as many rows as is promised? Asked of the training rows before any charge."""
+"""Are the values of one query worth as many rows as is promised? Asked of the training rows before any charge."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery
 
 LEVEL = 5e-3
-"""Of a false alarm on independent rows, all questions of a plan, all orders and all groups together."""
+"""Of a false alarm on independent rows, all queries of a plan, all orders and all groups together."""
 
 _MOST_ORDERS = 4  # besides the one that is declared, or that of the file
 _MOST_GROUPINGS = 4
@@ -39,7 +39,7 @@ _MOST_ROWS = 100_000  # by which it is judged whether a column is an order
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionWorth:
+class QueryWorth:
     """Number of independent training rows that the average of a query is worth, measured and declared.
 
     So many rows in a row as `block` says are surely worth one. `order_by` is the column in whose order that shows;
@@ -56,7 +56,7 @@ class QuestionWorth:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Order:
-    """An order in which the values of questions are looked at, made once for each holdout.
+    """An order in which the values of queries are looked at, made once for each holdout.
 
     Attributes:
         column: Its column; None for the order that is declared, or that of the file.
@@ -71,7 +71,7 @@ class _Order:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DependenceMonitor:
-    """Holds the values of questions on the training rows against what is declared.
+    """Holds the values of queries on the training rows against what is declared.
 
     Attributes:
         order_by: Columns that put the training rows in the declared order; none for the order of the file.
@@ -90,7 +90,7 @@ class DependenceMonitor:
     orders: tuple[_Order, ...] = ()
     groups: tuple[tuple[str, Crossing], ...] = ()
     units: NDArray[np.int64] | None = None
-    tested: dict[tuple[str, int, bool], tuple[int, QuestionWorth | None]] = field(default_factory=dict, repr=False)
+    tested: dict[tuple[str, int, bool], tuple[int, QueryWorth | None]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, mechanism: Mechanism, rows: int) -> DependenceMonitor:
@@ -123,21 +123,21 @@ class DependenceMonitor:
     def test(
         self, training: StoredRows, bound: Sequence[BoundQuery], *, unit: int, plan: int, bets: Sequence[bool],
         answered: Callable[[str], bool],
-    ) -> tuple[list[int], dict[int, QuestionWorth]]:  # fmt: skip
+    ) -> tuple[list[int], dict[int, QueryWorth]]:  # fmt: skip
         """Result of `look`, once for each expression; queries that are known to be answered are only summed up.
 
         Args:
             training: The training rows.
-            bound: Questions that can be evaluated on them.
+            bound: Queries that can be evaluated on them.
             unit: Grid steps between 0 and 1.
             plan: How many are planned; each has its share of the level.
             bets: Whether the procedure of each measures the spread of its values.
-            answered: Whether a question, by its fingerprint, is known to be answered: its warning was given then.
+            answered: Whether a query, by its fingerprint, is known to be answered: its warning was given then.
         """
-        keys = [(query.question, plan, bet) for query, bet in zip(bound, bets, strict=True)]
+        keys = [(query.query, plan, bet) for query, bet in zip(bound, bets, strict=True)]
         found = {key: self.tested[key] for key in keys if key in self.tested}
         new = [place for place, key in enumerate(keys) if key not in found]
-        summed = [place for place in new if answered(bound[place].question)]
+        summed = [place for place in new if answered(bound[place].query)]
         if summed:
             totals = training.totals([bound[place] for place in summed], unit=unit)[:, 0].tolist()
             found |= {keys[place]: (total, None) for place, total in zip(summed, totals, strict=True)}
@@ -160,8 +160,8 @@ class DependenceMonitor:
 
     def evaluate(
         self, training: StoredRows, bound: Sequence[BoundQuery], *, unit: int, plan: int, bets: Sequence[bool] = (),
-    ) -> tuple[NDArray[np.int64], dict[int, QuestionWorth]]:  # fmt: skip
-        """Totals of questions over the training rows, and what is worth a warning, by the place of the question.
+    ) -> tuple[NDArray[np.int64], dict[int, QueryWorth]]:  # fmt: skip
+        """Totals of queries over the training rows, and what is worth a warning, by the place of the query.
 
         That is looked for in the declared order, or that of the file, in those that columns name, and in groups. An
         expression is not judged by a column that it reads: sorted by it, any rows look alike. One that reads a time is
@@ -169,7 +169,7 @@ class DependenceMonitor:
 
         Args:
             training: The training rows.
-            bound: Questions that can be evaluated on them.
+            bound: Queries that can be evaluated on them.
             unit: Grid steps between 0 and 1.
             plan: How many are planned; each has its share of the level.
             bets: Whether the procedure of each measures the spread of its values; by default none does.
@@ -192,13 +192,13 @@ class DependenceMonitor:
 
     def worth(
         self, values: NDArray[np.float64], *, plan: int, bets: bool = False, skip: Collection[str] | None = (),
-    ) -> QuestionWorth | None:  # fmt: skip
+    ) -> QueryWorth | None:  # fmt: skip
         """Warnings about the values of one query on all training rows; None if there are none.
 
         Args:
             values: Shape (rows,), in [0, 1]; of a ratio what is left of the numerator, if its interval is bet on.
-            plan: How many questions are planned.
-            bets: Whether the procedure of the question measures the spread of its values. Others take rows to spread as
+            plan: How many queries are planned.
+            bets: Whether the procedure of the query measures the spread of its values. Others take rows to spread as
                 truth values do, and to be worth the worst case of what is declared.
             skip: Columns by which it is not judged; None for all.
         """
@@ -213,7 +213,7 @@ class DependenceMonitor:
 
     def _in_orders(
         self, scaled: NDArray[np.float64], level: float, bets: bool, skip: Collection[str] | None
-    ) -> Iterator[QuestionWorth]:
+    ) -> Iterator[QueryWorth]:
         """By orders of rows, or of whole declared groups."""
         totals = None if self.units is None else np.asarray(np.bincount(self.units, weights=scaled), dtype=np.float64)
         for order in self.orders:
@@ -228,13 +228,13 @@ class DependenceMonitor:
             if totals is None or order.units is None:
                 if (p_value := float(found.p_values[0])) <= level:
                     worth = self.rows / max(float(found.design_effects[0]), 1.0)
-                    yield QuestionWorth(worth, self.rows / promised, block, p_value, order.column)
+                    yield QueryWorth(worth, self.rows / promised, block, p_value, order.column)
             elif told := self._finding(along(totals[order.units]), level, bets):
                 yield replace(told, block=block, order_by=order.column)
 
     def _in_groups(
         self, scaled: NDArray[np.float64], level: float, bets: bool, skip: Collection[str] | None
-    ) -> Iterator[QuestionWorth]:
+    ) -> Iterator[QueryWorth]:
         for column, crossing in self.groups:
             if (
                 skip is not None
@@ -243,24 +243,24 @@ class DependenceMonitor:
             ):
                 yield replace(told, groups=column)
 
-    def _finding(self, shared: Shared, level: float, bets: bool) -> QuestionWorth | None:
+    def _finding(self, shared: Shared, level: float, bets: bool) -> QueryWorth | None:
         """Part that units share, if chance cannot explain it and the procedure in force does not cover it."""
         measured = bets and self.units is not None
         promised = shared.claimed / self.rows if measured else self.rows_for_one or 1.0
         effect = (shared.claimed + shared.added) / self.rows
         if shared.p_value > level or effect < LESS_WORTH * promised:
             return None
-        return QuestionWorth(self.rows / effect, self.rows / promised, 1, shared.p_value)
+        return QueryWorth(self.rows / effect, self.rows / promised, 1, shared.p_value)
 
-    def seen(self, sums: NDArray[np.int64], *, unit: int, level: float) -> list[tuple[int, QuestionWorth]]:
-        """Places of questions that are worth a warning, by sums over blocks, shape (questions, blocks)."""
+    def seen(self, sums: NDArray[np.int64], *, unit: int, level: float) -> list[tuple[int, QueryWorth]]:
+        """Places of queries that are worth a warning, by sums over blocks, shape (queries, blocks)."""
         if self.rows_for_one is None:
             return []
         found, told = block_variance_of_means(sums / unit, self.sizes, promised=self.rows_for_one), []
         for place in np.flatnonzero(found.p_values <= level).tolist():
             worth, promised = self.rows / max(float(found.design_effects[place]), 1.0), self.rows / self.rows_for_one
             block, p_value = math.ceil(found.at_most[place]), float(found.p_values[place])
-            told.append((place, QuestionWorth(worth, promised, block, p_value)))
+            told.append((place, QueryWorth(worth, promised, block, p_value)))
         return told
 
 
@@ -282,7 +282,7 @@ _monitors: WeakKeyDictionary[StoredRows, tuple[tuple[Mechanism, str | None], Dep
 def dependence_monitor(
     training: StoredRows, mechanism: Mechanism, label: str | None, whole_groups: Collection[str] = ()
 ) -> DependenceMonitor:
-    """The monitor of one holdout, made with its first question and kept as long as its training rows.
+    """The monitor of one holdout, made with its first query and kept as long as its training rows.
 
     Args:
         training: The training rows.
@@ -343,8 +343,8 @@ def _columns_of_interest(training: StoredRows, label: str | None) -> OpenRows:
         return file.first(_MOST_ROWS, ("time", "whole", "text"))
 
 
-def warn_of_questions(found: Sequence[tuple[str, QuestionWorth]]) -> None:
-    """Warn of questions, as people read them, whose values on the training rows are worth less than is promised."""
+def warn_of_queries(found: Sequence[tuple[str, QueryWorth]]) -> None:
+    """Warn of queries, as people read them, whose values on the training rows are worth less than is promised."""
     for shown, worth in found:
         column = "block" if worth.groups is None else worth.groups
         advice = f"eh.Groups({column!r})", f"--groups {shlex.quote(column)}"
@@ -352,7 +352,7 @@ def warn_of_questions(found: Sequence[tuple[str, QuestionWorth]]) -> None:
         warn_caller(DependenceWarning(text, for_shell=for_shell))
 
 
-def _warning(shown: str, found: QuestionWorth, advice: str) -> str:
+def _warning(shown: str, found: QueryWorth, advice: str) -> str:
     ordered = "" if found.order_by is None else f", in the order of {found.order_by!r},"
     if found.groups is not None:
         ordered = f", by groups of {found.groups!r},"
@@ -369,7 +369,7 @@ def _warning(shown: str, found: QuestionWorth, advice: str) -> str:
         f"{advice}"
     )
     return (
-        f"the values of this question ({shown[:80]}) on the training rows{ordered} are worth about {found.worth:,.0f} "
+        f"the values of this query ({shown[:80]}) on the training rows{ordered} are worth about {found.worth:,.0f} "
         f"rows, and the declared dependence promises {found.promised:,.0f}, so its interval is too narrow if the "
         "sealed rows are like these; nothing was charged yet; expected values that depend on each other as declared; "
         f"{declare}, or, {apart}"

@@ -1,6 +1,6 @@
 """Spelling of a query on the command line: one option for each kind, and the details that belong to it.
 
-All of it follows from the registry in `everhold.queries`, so a new kind of question is an option at once.
+All of it follows from the registry in `everhold.queries`, so a new kind of query is an option at once.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from everhold.queries import DETAILS, KINDS, Form, Kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from everhold.queries.question import Query
+    from everhold.queries.query import Query
     from everhold.values.base import Schema
 
-_SUBJECT, _DETAILS = "The question, exactly one of", "More about the question"
+_SUBJECT, _DETAILS = "The query, exactly one of", "More about the query"
 _TYPES = {Form.FLAG: bool, Form.NUMBER: float, Form.WHOLE: int, Form.PREDICTIONS: Path, Form.CELLS: Path}
 _ROWWISE = tuple(kind for kind in KINDS if kind.rowwise)
 _TRAINING = "training_predictions"
@@ -32,12 +32,12 @@ _OF_FILES = tuple(kind.name for kind in KINDS if kind.form is Form.PREDICTIONS)
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """A question as it was typed.
+    """A query as it was typed.
 
     Attributes:
         given: The options that were given, by name.
-        kind: The kind of question; None where there is none.
-        candidates: Where the question is about several ones: those, each a kind and its subject.
+        kind: The kind of query; None where there is none.
+        candidates: Where the query is about several ones: those, each a kind and its subject.
     """
 
     given: Mapping[str, Any]
@@ -46,14 +46,13 @@ class Spelled:
 
     @classmethod
     def read(cls, options: Mapping[str, Any], *, required: bool) -> Spelled:
-        """Check that there is one question, and that all details belong to it.
+        """Check that there is one query, and that all details belong to it.
 
         Raises:
             Misuse: If not.
         """
         given = {name: value for name, value in options.items() if not (value is None or value == [])}
         given = {name: value for name, value in given.items() if name in DETAILS or value is not False}
-        given = {name: value for name, value in given.items()}
         wrapping = [kind for kind in KINDS if kind.several and kind.name in given]
         chosen = wrapping or [kind for kind in KINDS if kind.name in given]
         rows = [(kind, subject) for kind in _ROWWISE for subject in given.get(kind.name, ())]
@@ -66,37 +65,37 @@ class Spelled:
             if len(texts) > 1 or (required and not chosen):
                 listed = ", ".join(f"--{_dashed(kind.name)}" for kind in KINDS)
                 raise Misuse(
-                    f"expected one question, found {' and '.join(texts) or 'none'}; give exactly one, "
+                    f"expected one query, found {' and '.join(texts) or 'none'}; give exactly one, "
                     f"such as --mean 'arr_delay > 15', of {listed}"
                 )
             used = set(chosen[0].details) if chosen else set()
         files = any(kind.name in _OF_FILES for kind in (*chosen, *(kind for kind, _ in rows)))
         for name in given:
             if name in DETAILS and name not in used:
-                raise Misuse(f"--{_dashed(name)} belongs to {_owners(name)}; leave it out or ask that question")
-            if (name == "column" and not files) or (name == "questions" and not wrapping):
+                raise Misuse(f"--{_dashed(name)} belongs to {_owners(name)}; leave it out or ask that query")
+            if (name == "column" and not files) or (name == "queries" and not wrapping):
                 owners = _listed(_OF_FILES if name == "column" else [kind.name for kind in KINDS if kind.several])
-                raise Misuse(f"--{name} belongs to {owners}; leave it out or ask that question")
+                raise Misuse(f"--{name} belongs to {owners}; leave it out or ask that query")
         if chosen and "with_" in chosen[0].details and "with_" not in given:
             raise Misuse(f"--{chosen[0].name} needs the other condition or number; give it as --with EXPR")
         return cls(given, chosen[0] if chosen else None, tuple(rows) if wrapping else ())
 
-    def question(self, schema: Schema, tolerance: float | None) -> tuple[Query[Any] | None, float | None]:
-        """The question for rows of this schema, if there is one, and the tolerance that is left to ask with.
+    def query(self, schema: Schema, tolerance: float | None) -> tuple[Query[Any] | None, float | None]:
+        """The query for rows of this schema, if there is one, and the tolerance that is left to ask with.
 
         Reads files.
         """
         if self.kind is None:
             return None, tolerance
         if self.kind.tolerant and tolerance is not None:
-            return self._question(self.kind, {"tolerance": tolerance}, schema), None
-        return self._question(self.kind, {}, schema), tolerance
+            return self._query(self.kind, {"tolerance": tolerance}, schema), None
+        return self._query(self.kind, {}, schema), tolerance
 
     def columns(self, schema: Schema) -> dict[str, Query[Any]]:
-        """One question for each column of a file of predictions, by the column's name.
+        """One query for each column of a file of predictions, by the column's name.
 
         Raises:
-            Misuse: If the question is about no file, or about several.
+            Misuse: If the query is about no file, or about several.
         """
         kind = self.kind
         if kind is None or kind.name not in _OF_FILES or len(self.given[kind.name]) > 1 or "column" in self.given:
@@ -117,9 +116,9 @@ class Spelled:
             for name, column in sealed.items()
         }
 
-    def _question(self, kind: Kind, more: Mapping[str, Any], schema: Schema) -> Query[Any]:
+    def _query(self, kind: Kind, more: Mapping[str, Any], schema: Schema) -> Query[Any]:
         details = {**self._details(kind, schema), **more}
-        if kind.form is Form.CODE:  # the same function of the same file is the same question another time
+        if kind.form is Form.CODE:  # the same function of the same file is the same query another time
             details.setdefault("name", self.given[kind.name])
         if not kind.several:
             subject = self.given[kind.name][0] if kind.rowwise else self.given[kind.name]
@@ -128,14 +127,14 @@ class Spelled:
             self._made(one, self._value(one.form, subject, schema), self._details(one, schema))
             for one, subject in self.candidates
         ]
-        each += _lines(self.given["questions"]) if "questions" in self.given else []
+        each += _lines(self.given["queries"]) if "queries" in self.given else []
         if kind.form is Form.FLAG:
             return self._paired(kind, each)
         return self._made(kind, each, {**details, kind.several: self.given[kind.name]})
 
     def _paired(self, kind: Kind, each: list[Any]) -> Query[Any]:
         if len(each) != 2:
-            raise Misuse(f"--{_dashed(kind.name)} takes two questions, found {len(each)}; give one of them twice")
+            raise Misuse(f"--{_dashed(kind.name)} takes two queries, found {len(each)}; give one of them twice")
         made: Query[Any] = kind.make(*each)
         return made
 
@@ -183,7 +182,7 @@ class Spelled:
         return named if len(named) == len(self.candidates) else []
 
 
-def with_question_options(command: Callable[..., None]) -> Callable[..., None]:
+def with_query_options(command: Callable[..., None]) -> Callable[..., None]:
     """Decorator: the parameter ``spelled`` of a command becomes one option for each kind and each detail."""
     signature = inspect.signature(command, eval_str=True)
     own = list(signature.parameters.values())
@@ -215,7 +214,7 @@ def _options() -> dict[str, Any]:
     wrapping = [kind.name for kind in KINDS if kind.several and kind.form is not Form.FLAG]
     if wrapping:
         help_text = f"With {_listed(wrapping)}: one condition or number a line."
-        found["questions"] = _annotated(Path, "questions", Form.PREDICTIONS, help_text, _SUBJECT)
+        found["queries"] = _annotated(Path, "queries", Form.PREDICTIONS, help_text, _SUBJECT)
     for name, detail in DETAILS.items():
         help_text = f"{detail.help} [{_owners(name)}]"
         found[name] = _annotated(_TYPES.get(detail.form, str), name, detail.form, help_text, _DETAILS)
@@ -237,15 +236,15 @@ def _check_candidates(wrapping: list[Kind], rows: list[tuple[Kind, Any]], given:
     """Means of different kinds are in different units, or were not meant together."""
     if len(wrapping) > 1:
         listed = " and ".join(f"--{_dashed(kind.name)}" for kind in wrapping)
-        raise Misuse(f"expected one question, found {listed}; give one of them")
-    found = [*dict.fromkeys(f"--{kind.name}" for kind, _ in rows), *(["--questions"] if "questions" in given else [])]
+        raise Misuse(f"expected one query, found {listed}; give one of them")
+    found = [*dict.fromkeys(f"--{kind.name}" for kind, _ in rows), *(["--queries"] if "queries" in given else [])]
     others = [f"--{_dashed(kind.name)}" for kind in KINDS if kind.name in given and kind is not wrapping[0]]
     strange = [option for option in others if option not in found]
     if len(found) != 1 or strange:
-        kinds = ", ".join([*(f"--{kind.name}" for kind in _ROWWISE), "--questions"])
+        kinds = ", ".join([*(f"--{kind.name}" for kind in _ROWWISE), "--queries"])
         listed = " and ".join([*found, *strange]) or "none"
         raise Misuse(
-            f"--{_dashed(wrapping[0].name)} compares one kind of question, found {listed}; give one of {kinds}, "
+            f"--{_dashed(wrapping[0].name)} compares one kind of query, found {listed}; give one of {kinds}, "
             "several times"
         )
     if "training_predictions" in given and len(rows) > 1:
@@ -253,14 +252,14 @@ def _check_candidates(wrapping: list[Kind], rows: list[tuple[Kind, Any]], given:
 
 
 def _lines(path: Path) -> list[str]:
-    """The questions of a file, without empty lines."""
+    """The queries of a file, without empty lines."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise Misuse(f"{path.name} is not text in UTF-8; expected one condition or number a line") from None
     found = [line for line in lines if line.strip()]
     if not found:
-        raise Misuse(f"{path.name} holds no question; expected one condition or number a line")
+        raise Misuse(f"{path.name} holds no query; expected one condition or number a line")
     return found
 
 
