@@ -4,10 +4,9 @@ import warnings
 
 import pytest
 
-from everhold.errors import EverholdWarning, warn_caller, warn_former
+from everhold.errors import EverholdWarning, warn_caller
 
 WARNING = EverholdWarning("only 20 rows are sealed")
-KINDS = {"warn_caller": (warn_caller, WARNING), "warn_former": (warn_former, "a former name")}
 
 
 def function_of(module, warn, text):
@@ -17,21 +16,19 @@ def function_of(module, warn, text):
     return names["called"]
 
 
-def file_of_warning(module, kind):
+def file_of_warning(module):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        function_of(module, *KINDS[kind])()
+        function_of(module, warn_caller, WARNING)()
     (warning,) = caught
     return warning.filename
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("module", ["everhold.holdout", "everhold_extra", "everhold_extra.rows.engine"])
-def test_frames_of_every_distribution_of_everhold_are_skipped(module, kind):
-    assert file_of_warning(module, kind) == __file__
+def test_frames_of_every_distribution_of_everhold_are_skipped(module):
+    assert file_of_warning(module) == __file__
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("module", ["study", "everholding", "analysis.everhold"])
-def test_frames_of_other_code_are_the_callers(module, kind):
-    assert file_of_warning(module, kind) == f"/site/{module}.py"
+def test_frames_of_other_code_are_the_callers(module):
+    assert file_of_warning(module) == f"/site/{module}.py"

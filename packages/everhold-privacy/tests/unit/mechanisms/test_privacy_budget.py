@@ -169,19 +169,3 @@ def test_the_regret_of_choices_holds_and_a_bound_a_tenth_as_large_would_not():
     assert stated[0] < 1.0
     assert np.all(np.array(true) <= stated)
     assert np.any(np.array(true) > np.array(stated) / 10)
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "now"),
-    [
-        ("regret", (50,), PaidSelection(MECHANISM).regret(50)),
-        ("level_error", (50,), PaidSelection(MECHANISM).level_error(50)),
-        ("selection", (CREDITS,), PaidSelection(MECHANISM).mechanism),
-        ("allowance", (0.1,), allowance(MECHANISM, 0.1)),
-        ("can_pay", (State(), 1), True),
-    ],
-)
-def test_former_methods_warn_and_say_the_same(name, given, now):
-    with pytest.warns(FutureWarning, match=name):
-        former = getattr(MECHANISM, name)
-    assert former(*given) == now

@@ -141,7 +141,7 @@ def _of_allotment(part: Allotment) -> str | None:
     left, queries = part.charges - part.charged, part.queries - part.asked
     if left > 1 or queries <= left:
         return None
-    unused = f"{queries:,} query{'s' * (queries != 1)}"
+    unused = f"{queries:,} {'query' if queries == 1 else 'queries'}"
     if left:
         return (
             f"One surprise of the allotment of {part.analyst!r} is left for {unused}. Pass a guess that you are sure "

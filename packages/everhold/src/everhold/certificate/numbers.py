@@ -66,7 +66,8 @@ def counted(count: int, one: str) -> str:
         >>> counted(1000, "query"), counted(1, "surprise")
         ('1,000 queries', '1 surprise')
     """
-    return f"{count:,} {one}{'' if count == 1 else 's'}"
+    many = f"{one.removesuffix('y')}ies" if one.endswith("query") else f"{one}s"
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def shown(value: float) -> str:

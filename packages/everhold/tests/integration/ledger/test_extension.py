@@ -210,17 +210,10 @@ print(sorted(name for name in sys.modules if name.startswith("everhold.") and na
     assert told.stdout.strip() == "[]"
 
 
-def test_accessors_are_attributes_and_former_methods_warn(tmp_path):
-    former = "leaderboard", "news"
+def test_accessors_are_attributes(tmp_path):
     with holdout_samples.create(tmp_path) as holdout:
         assert holdout.gates.open("accuracy", champion="delay > 0").name == "gate"
         with pytest.raises(eh.QueryRejected, match="takes no submissions"):
             holdout.competition.leaderboard()
-        with pytest.warns(FutureWarning, match=r"holdout\.competition\.leaderboard"):
-            method = getattr(holdout, former[0])
-        with pytest.raises(eh.QueryRejected, match="takes no submissions"):
-            method()
-        with pytest.warns(FutureWarning, match=r"holdout\.ledger\.events"):
-            assert getattr(holdout, former[1])().sequence == 1
         with pytest.raises(AttributeError, match="no attribute 'predict'"):
             _ = holdout.predict

@@ -190,22 +190,6 @@ def test_they_are_told_at_once_or_not_at_all(holdout):
             holdout.ask(query, guess=0.5)
 
 
-def test_old_spellings_with_a_price_work_for_one_version(tmp_path):
-    with create(tmp_path, queries=20, mechanism="privacy_budget") as made:
-        for make, new in (
-            (lambda **more: eh.choose(KEYS, **more), eh.private_choose(KEYS, price=70)),
-            (lambda **more: eh.first_above(KEYS, 0.4, **more), eh.private_first_above(KEYS, 0.4, price=70)),
-        ):
-            with pytest.warns(FutureWarning, match="is now private_"):
-                former = make(price=70)
-            assert type(former) is type(new)
-            assert made.ask(former).charged == 70
-            with pytest.raises(eh.QueryRejected, match="begins with private_"):
-                made.ask(make())
-    with pytest.raises(TypeError, match="unexpected keyword argument 'prize'"):
-        eh.choose(KEYS, prize=3)
-
-
 def test_a_batch_of_which_everything_is_told_explains_itself(tmp_path):
     with create(tmp_path) as holdout:
         for answer in holdout.ask_many(["x > 3", "x > 0.5"], reveal="all"):

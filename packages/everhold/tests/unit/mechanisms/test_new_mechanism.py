@@ -30,14 +30,14 @@ class Abstract(Mechanism):
     name: ClassVar[str] = "abstract"
 
 
-class Former(Tenths):
+class LooseTraits(Tenths):
     """One that says what it takes as mechanisms did before `Traits`."""
 
-    name: ClassVar[str] = "former"
+    name: ClassVar[str] = "loose"
     adaptive: ClassVar[bool] = False
 
 
-class FormerCounts(Tenths):
+class LooseCounts(Tenths):
     """One that has a rule for counts itself, where nothing would ask for it."""
 
     name: ClassVar[str] = "counts"
@@ -52,8 +52,8 @@ class FormerCounts(Tenths):
         ("tenths", "EntryPoint", r"tenths.*refused: it is no subclass of everhold\.mechanisms\.Mechanism"),
         ("abstract", "Abstract", r"abstract.*does not define answer_many, promise, tuned"),
         ("other", "Tenths", r"other.*its name is 'tenths'"),
-        ("former", "Former", r"former.*attributes adaptive; expected them in traits = Traits\(adaptive="),
-        ("counts", "FormerCounts", r"counts.*it has losable; expected .* that its method accounting returns"),
+        ("loose", "LooseTraits", r"loose.*attributes adaptive\. Put them in traits = Traits\(adaptive="),
+        ("counts", "LooseCounts", r"counts.*it has losable; expected .* that its method accounting returns"),
         ("gone", "Gone", r"gone.*cannot be loaded"),
         ("silent", "Tenths", r"silent.*name of one of everhold's own"),
     ],
@@ -70,11 +70,6 @@ def test_a_mechanism_that_is_not_installed_names_its_extra(monkeypatch):
     described = {"mechanism": "louder", "rows": 9, "queries": 1, "confidence": 0.9, "unit": 8, "parameters": {}}
     with pytest.raises(ExtensionError, match=r"'louder' is not installed\. .* 'everhold\[privacy\]'"):
         mechanism_from_dict(described, eh.Independent())
-
-
-def test_the_former_place_of_a_mechanism_still_has_it_and_names_the_new_one():
-    with pytest.warns(FutureWarning, match=r"everhold\.mechanisms\.Thresholdout is now everhold\.Thresholdout"):
-        assert mechanisms.Thresholdout is eh.Thresholdout
 
 
 def test_a_mechanism_that_is_not_registered_is_refused(tmp_path):
