@@ -41,11 +41,11 @@ _CLOSED = (
 _SPENDING = ("asked", "queries", "charged", "charges")
 
 
-def account_block(account: Mapping[str, Any], mechanism: Mapping[str, Any], *, edition: int) -> Block:
+def account_block(account: Mapping[str, Any], mechanism: Mapping[str, Any]) -> Block:
     """The block of what was asked, spent and left."""
     kind = MECHANISMS.get(mechanism["name"])
     said = (
-        _said_of_left(account, kind, endless=is_endless(mechanism))
+        _said_of_left(kind, endless=is_endless(mechanism))
         if kind is not None and "surprises" in account["left"]
         else "",
         _ALLOTTED if "allotments" in account else "",
@@ -55,19 +55,16 @@ def account_block(account: Mapping[str, Any], mechanism: Mapping[str, Any], *, e
         ARRIVED if "arrivals" in account else "",
         FAMILIES_ARRIVED if "arrivals" in account and "declared" in account else "",
     )
-    items = tuple(_account_items(account, edition=edition))
+    items = tuple(_account_items(account))
     return Block("account", "What was asked, spent and left", after=tuple(filter(None, said)), items=items)
 
 
-def _said_of_left(account: Mapping[str, Any], kind: type[Mechanism], *, endless: bool) -> str:
-    """The sentence on what is left; in certificates of earlier versions the one of then."""
-    shown = kind.presentation
-    if endless:
-        return shown.left_endless
-    return shown.left if "left_of_plan" in account else shown.earlier_left or shown.left
+def _said_of_left(kind: type[Mechanism], *, endless: bool) -> str:
+    """The sentence on what is left."""
+    return kind.presentation.left_endless if endless else kind.presentation.left
 
 
-def _account_items(account: Mapping[str, Any], *, edition: int) -> Iterator[tuple[str, str]]:
+def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from labelled({"asked": account["asked"], "by_position": account["by_position"]})
     yield from labelled({name: account["by_source"][name] for name in (*SOURCES, *RARE_SOURCES)
                           if name in account["by_source"]})  # fmt: skip
@@ -84,7 +81,7 @@ def _account_items(account: Mapping[str, Any], *, edition: int) -> Iterator[tupl
     yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))
     yield from _family_items(account.get("declared", ()))
     yield from arrival_items(account)
-    yield from _gate_items(account.get("gates", ()), edition=edition)
+    yield from _gate_items(account.get("gates", ()))
     yield from _competition_items(account.get("competition"))
     allotments = account.get("allotments")
     if allotments is not None:
@@ -97,15 +94,15 @@ def _account_items(account: Mapping[str, Any], *, edition: int) -> Iterator[tupl
 def _family_items(families: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     for family in families:
         when = "when the holdout was created" if not family["later"] else f"by entry {shown(family['entry'])}"
-        when += f", fixed at {family['fixed']}" if "fixed" in family else ""
+        when += f", fixed at {family['fixed']}"
         level = f"a probability of failure of {math.exp(-family['nats']):.3g} in all"
         yield f"declared family {family['name']!r}", f"{family['holds']}, {when}, {level}, {family['digest']}"
 
 
-def _gate_items(gates: Sequence[Mapping[str, Any]], *, edition: int) -> Iterator[tuple[str, str]]:
+def _gate_items(gates: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     for gate in gates:
         limit = "" if gate["limit"] is None else f" of {shown(gate['limit'])}"
-        margin = margin_of(gate, edition=edition)
+        margin = margin_of(gate)
         yield (
             f"gate {gate['gate']!r}",
             f"{gate['metric']}, margin {margin}, challenges {shown(gate['challenges'])}{limit}, "
@@ -131,13 +128,11 @@ def _completed_items(gate: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _gain_of(promotion: Mapping[str, Any]) -> str:
-    """Bounds of a gain and the level of the promotion; nothing in certificates of before that was told."""
-    if "high" not in promotion:
-        return ""
+    """Bounds of a gain and the level of the promotion."""
     since = promotion["since_first"]
     total = "" if since is None else f"; than the first champion by {at_least(since)} at least"
     most = "" if promotion["high"] is None else f", at most {at_most(promotion['high'])}"
-    level = f"; proved at the level e^-{promotion['nats']:.1f}" if "nats" in promotion else ""
+    level = f"; proved at the level e^-{promotion['nats']:.1f}"
     return f"{most}{total}{level}"
 
 

@@ -213,7 +213,7 @@ def _succession_findings(gate: Mapping[str, Any]) -> Iterator[str]:
     champions = [gate["first"], *(promotion["challenger"] for promotion in promotions)]
     if [promotion["over"] for promotion in promotions] != champions[:-1]:
         yield "a challenger was promoted over another model than the champion of its gate"
-    told = [(number, promotion) for number, promotion in enumerate(promotions, 1) if "low" in promotion]
+    told = [(number, promotion) for number, promotion in enumerate(promotions, 1)]
     if not all(
         promotion["low"] == gate["margin"]
         and (promotion["high"] is None or promotion["low"] <= promotion["high"])
@@ -221,7 +221,7 @@ def _succession_findings(gate: Mapping[str, Any]) -> Iterator[str]:
         for number, promotion in told
     ):
         yield "the gain of a champion has bounds that do not follow from the margin of its gate"
-    if any(promotion.get("nats", 1.0) <= 0.0 for promotion in promotions):
+    if any(promotion["nats"] <= 0.0 for promotion in promotions):
         yield "a promotion was proved at a level that no promotion has"
 
 

@@ -16,13 +16,12 @@ from everhold.certificate.form import (
     FORMAT,
     FORMAT_FIELD,
     RARE_SOURCES,
+    SECTIONS,
     SIGNATURE,
     SOURCES,
     SUMMARY,
     TIMESTAMP,
-    WORDS,
     misshapen,
-    sections_of,
 )
 from everhold.certificate.page import outline, render_fragment, render_page
 from everhold.certificate.reading import Malformed, read_document
@@ -109,13 +108,12 @@ class Certificate(Display):
     def to_dict(self) -> dict[str, Any]:
         """The whole signed document, section by name."""
         stamp = (TIMESTAMP,) if TIMESTAMP in self._document else ()
-        names = (FORMAT_FIELD, *sections_of(self._document), SIGNATURE, *stamp)
+        names = (FORMAT_FIELD, *SECTIONS, SIGNATURE, *stamp)
         return {name: copy.deepcopy(self._document[name]) for name in names}
 
     def to_rows(self) -> list[dict[str, Any]]:
         """``{"section", "item", "value"}`` in the order of the page; sentences have no item."""
-        first = summary_rows(self._document[SUMMARY]) if SUMMARY in self._document else []
-        return first + [
+        return summary_rows(self._document[SUMMARY]) + [
             {"section": block.title, "item": item, "value": value}
             for block in outline(self._document)
             for item, value in [*(("", text) for text in (*block.before, *block.bullets, *block.after)), *block.items]
@@ -212,11 +210,10 @@ def make_certificate(
             "version": software_version(),
             "issued_at": (issued or datetime.now(UTC)).isoformat(timespec="seconds"),
             "simulation": record.configuration["seed"] is not None,
-            "words": WORDS,
         },
     }
     worded = add_sections(facts)
-    sections: dict[str, Any] = {name: worded[name] for name in sections_of(worded)}
+    sections: dict[str, Any] = {name: worded[name] for name in SECTIONS}
     signature: dict[str, Any] = {
         "algorithm": ALGORITHM,
         "public_key": key.public_key,
@@ -307,12 +304,6 @@ def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, in
     return dict.fromkeys(left, 0) if closed else left
 
 
-def earlier_left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, int]:
-    """`left_of` as certificates of earlier versions have it."""
-    left = mechanism.accounts.earlier_remaining(state)
-    return dict.fromkeys(left, 0) if closed else left
-
-
 def _account_facts(account: CertifiedAccount, mechanism: Mechanism, state: State) -> dict[str, dict[str, Any]]:
     head, counts, since, queries = account.head, account.counts, account.since, account.queries
     accounts = Accounts.from_state(head.state)
@@ -331,7 +322,6 @@ def _account_facts(account: CertifiedAccount, mechanism: Mechanism, state: State
             **({"allotments": {"acts": accounts.acts, "analysts": parts}} if accounts.acts else {}),
             **({"lost": accounts.lost.to_dict()} if accounts.lost.recoveries else {}),
             **({"labels": state.labels} if state.labels else {}),
-            **({"left_of_plan": True} if mechanism.presentation.earlier_left else {}),
             **({"unsealed": {"acts": accounts.unsealings, "answers": counts.unsealed}} if accounts.closed else {}),
             **account.extensions,
             **({} if queries is None else {"queries": [dict(query) for query in queries]}),

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.certificate.arrivals import about_rows
 from everhold.certificate.counting import rows_and_groups
-from everhold.certificate.form import SIGNATURE, SUMMARY, TIMESTAMP, edition_of
+from everhold.certificate.form import SIGNATURE, SUMMARY, TIMESTAMP
 from everhold.certificate.interval_chart import interval_chart
-from everhold.certificate.numbers import counted
 from everhold.display import escaped
 
 if TYPE_CHECKING:
@@ -88,8 +87,6 @@ def _made(document: Mapping[str, Any]) -> str:
 
 
 def _sealed(document: Mapping[str, Any]) -> str:
-    if edition_of(document) == 1:
-        return f"{counted(document['rows']['rows'], 'row')} sealed"
     return f"{rows_and_groups(document)}, sealed"
 
 

@@ -19,10 +19,8 @@ FORMAT = 1
 SIGNATURE = "signature"
 TIMESTAMP = "timestamp"
 """Section of a trusted time of the signature: a token of RFC 3161, and the time that it states."""
-WORDS = 2
-"""Edition of the words that new certificates carry; one without a number has those of the first edition."""
 SUMMARY = "summary"
-"""The section of the first page; earlier certificates have none."""
+"""The section of the first page."""
 SOURCES = ("training", "guess", "standing", "holdout")
 """Sources of an answer, as the ledger names them."""
 RARE_SOURCES = ("silent", "chosen", "declared")
@@ -87,17 +85,11 @@ def _by_source(value: object) -> bool:
 
 
 _texts = _list(_text)
-_promoted_of_before = _object(sequence=_count, challenger=_hash, over=_hash)
-_GAIN: Mapping[str, Fits] = {"low": _number, "high": _optional(_number), "since_first": _optional(_number)}
-_promoted_with_gain = _object(sequence=_count, challenger=_hash, over=_hash, **_GAIN)
-_promoted_now = _object(sequence=_count, challenger=_hash, over=_hash, nats=_number, **_GAIN)
-
-
-def _promoted(value: object) -> bool:
-    """A promotion with the interval of its gain and its level, unless it was certified before those were told."""
-    return _promoted_of_before(value) or _promoted_with_gain(value) or _promoted_now(value)
-
-
+_promoted = _object(
+    sequence=_count, challenger=_hash, over=_hash, nats=_number, low=_number, high=_optional(_number),
+    since_first=_optional(_number),
+)  # fmt: skip
+"""A promotion, with the interval of its gain and the level at which it was proved."""
 _GATE: Mapping[str, Fits] = {
     "gate": _text, "metric": _text, "margin": _number, "limit": _optional(_count), "first": _hash, "challenges": _count,
     "promotions": _list(_promoted),
@@ -177,16 +169,9 @@ def _query(value: object) -> bool:
 
 _family: dict[str, Fits] = {
     "name": _text, "holds": _text, "nats": lambda value: _number(value) and value > 0,  # type: ignore[operator]
-    "entry": _count, "later": lambda value: isinstance(value, bool), "digest": _hash,
+    "entry": _count, "later": lambda value: isinstance(value, bool), "digest": _hash, "fixed": _text,
 }  # fmt: skip
-_declared_before, _declared_at = _object(**_family), _object(**_family, fixed=_text)
-
-
-def _declared(value: object) -> bool:
-    """A declared family; earlier certificates do not say when it was fixed."""
-    return _declared_before(value) or _declared_at(value)
-
-
+_declared = _object(**_family)
 _arrived = _object(
     entry=_count, arrival=_count, rows=_count, training_rows=_count, fingerprint=_optional(_hash),
     training_fingerprint=_optional(_hash), until=_optional(_text), tree=_optional(_count),
@@ -256,7 +241,6 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
         "lost": _object(recoveries=_count, queries=_count, charges=_count),
         "unsealed": _object(acts=_count, answers=_count),
         "labels": lambda value: _count(value) and value != 0,
-        "left_of_plan": lambda value: value is True,
         "gates": _list(_gate),
         "open_challenges": _open_challenges,
         "declared": _list(_declared),
@@ -265,9 +249,8 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
         "competition": _competition,
         "queries": _list(_query),
     },
-    "issue": {"words": lambda value: type(value) is int and value == WORDS},
 }
-"""Facts that only some certificates have: so all earlier ones keep their shape."""
+"""Facts that only some certificates have."""
 _WORDS: dict[str, dict[str, Fits]] = {
     "promise": {"sentence": _text, "explanation": _texts},
     "assumptions": {"always": _texts, "how_to_tell": _texts},
@@ -277,8 +260,8 @@ _WORDS: dict[str, dict[str, Fits]] = {
     "not_promised": {"items": _texts},
     "issue": {"banner": _optional(_text)},
 }
-SECTIONS = tuple(_FACTS)
-"""Names of the signed sections that every certificate has, in the order of the page."""
+SECTIONS = (SUMMARY, *_FACTS)
+"""Names of the signed sections, in the order of the page."""
 _SIGNED: dict[str, Fits] = {
     "algorithm": _text, "public_key": _hash, "digests": _map(_hash), "value": lambda value: is_hex(value, 128),
 }  # fmt: skip
@@ -294,20 +277,9 @@ def _token(value: object) -> bool:
 _stamped = _object(token=_token, time=_text)
 
 
-def sections_of(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the signed sections of a document, in the order of the page."""
-    return (SUMMARY, *SECTIONS) if SUMMARY in document else SECTIONS
-
-
-def edition_of(document: Mapping[str, Any]) -> int:
-    """Edition of the words of a certificate."""
-    return int(document["issue"].get("words", 1))
-
-
 def facts_of(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The sections without their words."""
-    summary = {SUMMARY: {name: document[SUMMARY][name] for name in _FACTS_OF_SUMMARY}} if SUMMARY in document else {}
-    return summary | {
+    return {SUMMARY: {name: document[SUMMARY][name] for name in _FACTS_OF_SUMMARY}} | {
         section: {
             name: document[section][name]
             for name in (*fields, *_SOMETIMES.get(section, {}))
@@ -325,11 +297,11 @@ def misshapen(document: object) -> Iterator[str]:
     if type(document[FORMAT_FIELD]) is not int or document[FORMAT_FIELD] != FORMAT:
         yield f"the certificate has a format that this everhold does not know; expected version {FORMAT}"
         return
-    expected = {FORMAT_FIELD, SIGNATURE, SUMMARY, TIMESTAMP, *SECTIONS}
+    expected = {FORMAT_FIELD, SIGNATURE, TIMESTAMP, *SECTIONS}
     yield from (f"the section {name!r} is missing" for name in (*SECTIONS, SIGNATURE) if name not in document)
     if any(name not in expected for name in document):
         yield "there are sections that a certificate does not have"
-    for name in SECTIONS:
+    for name in _FACTS:
         if name in document:
             fields, sometimes = _FACTS[name] | _WORDS.get(name, {}), _SOMETIMES.get(name, {})
             yield from _misshapen_section(name, document[name], fields, sometimes)

@@ -5,14 +5,13 @@ The page is print-ready and self-contained, and runs no script.
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 from everhold.certificate.account import account_block
 from everhold.certificate.blocks import Block, brief_value, labelled, value_text
 from everhold.certificate.counting import group_items
 from everhold.certificate.first_page import FIRST_PAGE_STYLE, first_page
-from everhold.certificate.form import DATA_BEGIN, DATA_END, SIGNATURE, SUMMARY, TIMESTAMP, edition_of
+from everhold.certificate.form import DATA_BEGIN, DATA_END, SIGNATURE, TIMESTAMP
 from everhold.certificate.numbers import at_least, at_most, percent, shown
 from everhold.certificate.queries import QUERIES_STYLE, query_items, render_queries
 from everhold.certificate.sections import engine_name
@@ -53,7 +52,7 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
         Block("mechanism", "How answers are made", (mechanism["explanation"],),
               items=(*shared, *labelled(mechanism["parameters"]))),
         Block("theorem", "Why it holds", (theorem["says"],), items=proof),
-        account_block(document["account"], mechanism, edition=edition_of(document)),
+        account_block(document["account"], mechanism),
         *_queries(document),
         _where(document["ledger_head"]),
         Block("privacy", "Privacy of single rows", tuple(privacy["explanation"]), items=kept_private),
@@ -65,18 +64,18 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
 
 def _simulated(document: Mapping[str, Any]) -> str:
     kind = MECHANISMS.get(document["mechanism"]["name"])
-    if edition_of(document) == 1 or kind is None or kind.traits.adds_noise:
+    if kind is None or kind.traits.adds_noise:
         return "yes: the noise could be predicted"
     return "yes: created with a seed"
 
 
 def _queries(document: Mapping[str, Any]) -> Iterator[Block]:
-    """The list of all queries, or that there is none; certificates of the first edition say nothing of it."""
+    """The list of all queries, or that there is none."""
     queries = document["account"].get("queries")
     if queries is not None:
         said = (_LISTED.format(number=shown(len(queries))) if queries else _NONE_LISTED,)
         yield Block("queries", "All queries", said, items=tuple(query_items(queries)), tables=render_queries(queries))
-    elif edition_of(document) > 1:
+    else:
         yield Block("queries", "All queries", (_NOT_LISTED,))
 
 
@@ -143,8 +142,7 @@ def _rows_items(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _engine_items(rows)
     else:
         yield from labelled({name: rows[name] for name in ("rows", "fingerprint", "sealed_at")})
-    if edition_of(document) > 1:
-        yield from group_items(document)
+    yield from group_items(document)
     if "training_table" in rows:
         table = rows["training_table"]
         yield "training rows, open", f"{shown(table['rows'])} in the table {table['table']!r}"
@@ -260,14 +258,8 @@ _STYLE = """
 }
 """
 ARTICLE_STYLE = _STYLE + FIRST_PAGE_STYLE + QUERIES_STYLE
-"""Style for `render_article`, with or without a first page and a list of queries."""
+"""Style for `render_article`."""
 
-_STYLES_OF_BEFORE = frozenset({
-    "c5fab2b1a3ef764b0ee509ff4d9ff2f1cfedafcad02b54fde2c84f31e9909600",
-    "be1b420059452923a0372674e564f2b80db7b7aab233ff7a73bd2e9645b774cf",
-})  # fmt: skip
-"""SHA-256 of the styles that `render_fragment` used to write; whoever changes the style adds those of before."""
-_STYLE_BEGINS, _STYLE_ENDS = "<body>\n<style>", "</style>"
 _PAGE_STYLE = """@page { size: A4; margin: 18mm 17mm 20mm; }
 html { color-scheme: light dark; background: #ffffff; }
 body { margin: 0; }
@@ -289,34 +281,17 @@ def render_page(document: Mapping[str, Any]) -> str:
     )
 
 
-def in_the_style_of_today(page: str, document: Mapping[str, Any]) -> str:
-    """The page with the style that it would be given today, if its own is one that everhold gave it before.
-
-    Any other style stays as it is, since a style can hide what is said or say something else.
-    """
-    head, begins, rest = page.partition(_STYLE_BEGINS)
-    style, ends, body = rest.partition(_STYLE_ENDS)
-    if hashlib.sha256(style.encode("utf-8", "surrogatepass")).hexdigest() not in _STYLES_OF_BEFORE:
-        return page
-    return head + begins + _style(document) + ends + body
-
-
 def render_fragment(document: Mapping[str, Any]) -> str:
     """The body of the page with its style, for notebooks and other pages."""
-    return f"<style>{_style(document)}</style>\n{render_article(document)}"
-
-
-def _style(document: Mapping[str, Any]) -> str:
-    if SUMMARY not in document:
-        return _STYLE
-    return _STYLE + FIRST_PAGE_STYLE + ("" if edition_of(document) == 1 else QUERIES_STYLE)
+    return f"<style>{ARTICLE_STYLE}</style>\n{render_article(document)}"
 
 
 def render_article(document: Mapping[str, Any]) -> str:
     """The body of the page alone, for pages that hold `ARTICLE_STYLE`."""
     sections = "\n".join(_section(number, block) for number, block in enumerate(outline(document), 1))
-    first = f"{first_page(document)}\n" if SUMMARY in document else ""
-    return f'<article class="everhold-certificate">\n{_header(document)}\n{first}{sections}\n</article>'
+    return (
+        f'<article class="everhold-certificate">\n{_header(document)}\n{first_page(document)}\n{sections}\n</article>'
+    )
 
 
 def _header(document: Mapping[str, Any]) -> str:

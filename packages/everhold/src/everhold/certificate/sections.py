@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from everhold.certificate.competition_sections import competition_in_words, gates_in_words
 from everhold.certificate.counting import counting_words
 from everhold.certificate.estimands import OF_POPULATION, by_labels, value_in_words
-from everhold.certificate.form import edition_of
 from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
 from everhold.certificate.summary import summary_words
 from everhold.dependence import MODELS
@@ -188,8 +187,7 @@ def add_sections(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, 
     simulation, public = bool(facts["issue"]["simulation"]), rows["features"] == "public"
     depend = dependence.get("kind") != "independent"
     engine = rows.get("engine")
-    first_edition = edition_of(facts) == 1
-    noisy = kind.traits.adds_noise or first_edition  # the first edition spoke of noise wherever there could be some
+    noisy = kind.traits.adds_noise
     words: dict[str, dict[str, Any]] = {
         "promise": {
             "sentence": promise_sentence(facts, kind, simulation=simulation),
@@ -197,7 +195,7 @@ def add_sections(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, 
                 *_explanation(facts["promise"], kind, rows),
                 *gates_in_words(facts["account"].get("gates"), rows),
                 *competition_in_words(facts["account"].get("competition"), rows),
-                *([] if first_edition else counting_words(facts)),
+                *counting_words(facts),
             ],
         },
         "assumptions": {
@@ -300,7 +298,7 @@ def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mappin
     if promise["surprises"] is not None:
         promotion = ", or the promotion of a challenger" if kind.traits.unsealable else ""
         said.append(
-            f"An surprise is an answer that came from the sealed rows because the guess was not confirmed{promotion}."
+            f"A surprise is an answer that came from the sealed rows because the guess was not confirmed{promotion}."
         )
     if promise["spends_only_beyond"]:
         whom = "to a mean " if kind.traits.unsealable else ""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.answers import SILENT, with_shares
 from everhold.certificate.counting import rows_and_groups
-from everhold.certificate.form import edition_of
 from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
 from everhold.dependence import MODELS
 from everhold.estimand import PUBLIC
@@ -243,7 +242,7 @@ def _listed(account: Mapping[str, Any]) -> Iterator[str]:
 def _about(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Population of the true values."""
     answers = facts["summary"]["answers"]
-    rows = counted(facts["rows"]["rows"], "sealed row") if edition_of(facts) == 1 else rows_and_groups(facts)
+    rows = rows_and_groups(facts)
     by_position = [fact["name"] for fact in answers if fact["by_position"]]
     if facts["rows"]["features"] == PUBLIC:
         yield _THESE_ROWS.format(which="All bounds", rows=rows)
@@ -269,14 +268,14 @@ def _rests(facts: Mapping[str, Mapping[str, Any]]) -> str:
     return _RESTS.format(rows_are=rows_are)
 
 
-def margin_of(gate: Mapping[str, Any], *, edition: int) -> str:
-    """The margin of a gate; that of a share in percentage points, which the first edition did not say.
+def margin_of(gate: Mapping[str, Any]) -> str:
+    """The margin of a gate; that of a share in percentage points.
 
     Examples:
-        >>> margin_of({"metric": "accuracy", "margin": 0.01}, edition=2)
+        >>> margin_of({"metric": "accuracy", "margin": 0.01})
         '1 percentage point'
     """
-    if edition == 1 or gate["metric"] not in _SHARES:
+    if gate["metric"] not in _SHARES:
         return at_least(gate["margin"])
     points = at_least(float(Decimal(repr(float(gate["margin"]))) * 100))
     return f"{points} percentage point{'' if points == '1' else 's'}"
@@ -285,7 +284,7 @@ def margin_of(gate: Mapping[str, Any], *, edition: int) -> str:
 def _found_by_gates(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for gate in facts["account"].get("gates", ()):
         promoted, challenges = len(gate["promotions"]), counted(gate["challenges"], "challenge")
-        by = f" by more than {margin_of(gate, edition=edition_of(facts))}" if gate["margin"] else ""
+        by = f" by more than {margin_of(gate)}" if gate["margin"] else ""
         proved = f"{promoted:,} proved the challenger to be better than the champion of the moment{by}"
         yield f"Gate {gate['gate']}, by {gate['metric']}: of {challenges}, {proved}; the others prove nothing."
 

@@ -13,15 +13,14 @@ from everhold.certificate.document import (
     SOFTWARE,
     Certificate,
     digest,
-    earlier_left_of,
     left_of,
     signed_message,
     software_version,
     stamped_digest,
 )
-from everhold.certificate.form import SIGNATURE, SUMMARY, TIMESTAMP, facts_of, is_hex, misshapen, sections_of
+from everhold.certificate.form import SECTIONS, SIGNATURE, TIMESTAMP, facts_of, is_hex, misshapen
 from everhold.certificate.number_findings import mechanism_of, promise_findings, state_of, unreachable_findings
-from everhold.certificate.page import in_the_style_of_today, render_page
+from everhold.certificate.page import render_page
 from everhold.certificate.reading import Malformed, read_document
 from everhold.certificate.sections import add_sections
 from everhold.certificate.timestamps import roots_from, stamp_findings
@@ -123,17 +122,14 @@ def verify_certificate(
     if faults:
         return CertificateReport(faults, None)
     findings, unchecked = [*_signature_findings(document, public_key), *_findings_in_facts(document)], []
-    if _rests_on_earlier_statement(document):
-        unchecked.append(_of_an_earlier_statement(document, signed=not findings, paged=page is not None))
-    else:
-        computed, misworded = _content(document)
-        findings += computed
-        if document["issue"]["version"] == software_version():
-            findings += misworded.values()
-        elif misworded:
-            unchecked.append(_words_of_another_version(document, misworded, signed=not findings))
-        if page is not None:
-            findings += _page_findings(page, document)
+    computed, misworded = _content(document)
+    findings += computed
+    if document["issue"]["version"] == software_version():
+        findings += misworded.values()
+    elif misworded:
+        unchecked.append(_words_of_another_version(document, misworded, signed=not findings))
+    if page is not None:
+        findings += _page_findings(page, document)
     untimely, unread = _time_findings(document, roots)
     certificate = Certificate(document)
     notes = [*_notes(certificate, public_key), *_time_notes(certificate, trusted=roots is not None and not untimely)]
@@ -147,9 +143,9 @@ def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> 
     signature = document[SIGNATURE]
     if signature["algorithm"] != ALGORITHM:
         yield "the signature names an algorithm that this everhold does not know"
-    if set(signature["digests"]) != set(sections_of(document)):
+    if set(signature["digests"]) != set(SECTIONS):
         yield "the signature does not cover exactly the sections of a certificate"
-    for name in sections_of(document):
+    for name in SECTIONS:
         if digest(document[name]) != signature["digests"].get(name):
             yield f"the section {name!r} was altered: it is not the one that was signed"
     message = signed_message(document)
@@ -189,8 +185,7 @@ def _findings_in_facts(document: Mapping[str, Any]) -> Iterator[str]:
     yield from _estimand_findings(document)
     yield from _rows_findings(document)
     yield from query_findings(document)
-    if SUMMARY in document:
-        yield from summary_findings(document)
+    yield from summary_findings(document)
     if document["issue"]["software"] != SOFTWARE:
         yield f"it names another software than {SOFTWARE}"
 
@@ -206,7 +201,7 @@ def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
     else:
         misworded = {
             name: f"the words of the section {name!r} are not what everhold says about its facts"
-            for name in sections_of(document) if said[name] != document[name]
+            for name in SECTIONS if said[name] != document[name]
         }  # fmt: skip
     try:
         with warnings.catch_warnings():
@@ -214,8 +209,7 @@ def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
             mechanism = mechanism_of(document)
             promise = mechanism.promise()
             state, closed = state_of(document), "unsealed" in document["account"]
-            of_plan = "left_of_plan" in document["account"] or not mechanism.presentation.earlier_left
-            left = (left_of if of_plan else earlier_left_of)(mechanism, state, closed=closed)
+            left = left_of(mechanism, state, closed=closed)
             unreachable = list(unreachable_findings(document, mechanism))
     except Exception:  # parameters from a hostile file may break numerical code anywhere
         findings.append(
@@ -228,26 +222,6 @@ def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
     if document["assumptions"]["stated"] != list(promise.assumptions):
         misworded["assumptions"] = "the assumptions are not those of the promise"
     return findings, misworded
-
-
-def _rests_on_earlier_statement(document: Mapping[str, Any]) -> bool:
-    """True if it says so itself; then nothing that follows from the statement of today can be compared with it."""
-    kind, stated = MECHANISMS.get(document["mechanism"]["name"]), document["promise"]["statement"]
-    return kind is not None and stated in kind.earlier_statements and document["theorem"]["statement"] == stated
-
-
-def _of_an_earlier_statement(document: Mapping[str, Any], *, signed: bool, paged: bool) -> str:
-    kind, stated = MECHANISMS[document["mechanism"]["name"]], document["promise"]["statement"]
-    held = "the signature holds, and " if signed else ""
-    unchecked = "its half-width, what is left of the budget and its words were not checked"
-    if paged:
-        unchecked = "its half-width, what is left, its words and the page around what was signed were not checked"
-    version = document["issue"]["version"][:_LONGEST_VERSION]
-    return (
-        f"{held}it says that an earlier version of everhold made it, in which {kind.name} rested on another statement, "
-        f"{stated}; here it rests on {kind.statement}, so {unchecked}; "
-        f"check it with the version of everhold that made it (it names {version!r}) and with no other"
-    )
 
 
 def _words_of_another_version(document: Mapping[str, Any], sections: Iterable[str], *, signed: bool) -> str:
@@ -311,7 +285,6 @@ def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
 def _page_findings(page: str, document: Mapping[str, Any]) -> Iterator[str]:
     try:
         expected = render_page(document)
-        page = in_the_style_of_today(page, document)
     except Exception:
         yield "the page's text differs from the signed content: no page can be made from it"
         return

@@ -41,7 +41,7 @@ __all__ = [
     "queries_in_order",
 ]
 
-CURRENT_REVISION = "0006"
+CURRENT_REVISION = "0100"
 """The newest migration: a database that says so is opened without loading Alembic."""
 
 VERSION_TABLE = "everhold_version"
@@ -327,12 +327,13 @@ def _upgrade(connection: sa.Connection) -> None:
     from alembic.config import Config
     from alembic.util import CommandError
 
+    found = _revision(connection)
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", "everhold.ledger:migrations")
     try:
         command.upgrade(config, "head")
     except CommandError:
         raise EverholdError(
-            f"the ledger was written by another version of everhold; expected revision {CURRENT_REVISION} or older; "
-            "update everhold"
+            f"The ledger has revision {found}, not {CURRENT_REVISION}: a later version of everhold wrote it, or a "
+            "development version before 0.1.0. Update everhold, or seal the rows anew."
         ) from None

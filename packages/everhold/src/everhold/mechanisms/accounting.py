@@ -39,10 +39,6 @@ class Accounting(Generic[Accounted]):
         """True if there is room for so many silent queries after one more with such a procedure."""
         return state.asked + 1 + silent <= self.mechanism.queries
 
-    def earlier_remaining(self, state: State) -> dict[str, int]:
-        """`Mechanism.remaining` as earlier versions counted it, for their certificates; mostly the same."""
-        return self.mechanism.remaining(state)
-
     def labels_of(self, surprises: int, *, forced: int = 0) -> tuple[int, float]:
         """The least and the most that labels cost, in millionths of a nat; here nothing.
 
@@ -52,9 +48,9 @@ class Accounting(Generic[Accounted]):
         """
         return 0, 0
 
-    def lost_labels_of(self, surprises: int) -> tuple[int, int]:
-        """The least and the most that so many lost labels were counted for, in millionths of a nat; here nothing."""
-        return 0, 0
+    def lost_labels_of(self, surprises: int) -> int:
+        """What so many lost labels are counted for, in millionths of a nat; here nothing."""
+        return 0
 
     @staticmethod
     def mispriced(*, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:

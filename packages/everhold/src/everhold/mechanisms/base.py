@@ -74,7 +74,6 @@ class Mechanism(ABC):
 
     name: ClassVar[str]
     statement: ClassVar[str] = "S1"
-    earlier_statements: ClassVar[tuple[str, ...]] = ()  # what it rested on before; for certificates of then
     presentation: ClassVar[Presentation]
     largest: ClassVar[Mapping[str, int]] = {
         "rows": MOST_ROWS,

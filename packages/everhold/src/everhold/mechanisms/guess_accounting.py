@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.accounting import Accounting
-from everhold.mechanisms.guess_and_check import MOST_AT_ONCE, leading
-from everhold.mechanisms.labels import CHEAPEST, DEAREST, EARLIER_DEAREST, in_millionths
+from everhold.mechanisms.guess_and_check import MOST_AT_ONCE, GuessAndCheck
+from everhold.mechanisms.labels import CHEAPEST, DEAREST, in_millionths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.guess_and_check import GuessAndCheck
     from everhold.mechanisms.records import State
     from everhold.randomness import Noise
 
 __all__ = ["GuessAccounting"]
 
-_MOST_SURPRISES_COUNTED = 2**16
-_FIRST_CHUNK = 64
 _TRIED = 65  # numbers of surprises
 
 
-class GuessAccounting(Accounting["GuessAndCheck"]):
+class GuessAccounting(Accounting[GuessAndCheck]):
     """Every answer may be a surprise, and the label of a surprise has a price of its own."""
 
     def reachable(self, state: State) -> bool:
@@ -55,20 +51,14 @@ class GuessAccounting(Accounting["GuessAndCheck"]):
         nats = self.mechanism.nats(state.asked + 1 + silent, state.charged + surprises, (state.labels + labels) / 1e6)
         return bool(np.all(self.mechanism.margin.answers(nats)))
 
-    def earlier_remaining(self, state: State) -> dict[str, int]:
-        """Earlier versions counted the surprises that the tolerance survives."""
-        survived = _surprises_left(self.mechanism, state.asked, state.charged, state.labels)
-        return {**self.mechanism.remaining(state), "surprises": survived}
-
     def labels_of(self, surprises: int, *, forced: int = 0) -> tuple[int, float]:
         """Of cells, or of offsets from a guess."""
         most = math.inf if forced else surprises * self.dearest_label
         return surprises * min(self.mechanism.cells.cost, in_millionths(CHEAPEST)), most
 
-    def lost_labels_of(self, surprises: int) -> tuple[int, int]:
-        """The dearest label of an earlier version, or of this one."""
-        earlier = in_millionths(max(math.log(self.mechanism.grid), EARLIER_DEAREST))
-        return surprises * earlier, surprises * self.dearest_label
+    def lost_labels_of(self, surprises: int) -> int:
+        """The dearest label there is, for each."""
+        return surprises * self.dearest_label
 
     def losable(self, *, queries: int, charges: int) -> bool:
         """Some answers are surprises."""
@@ -78,7 +68,7 @@ class GuessAccounting(Accounting["GuessAndCheck"]):
         """With both counts it goes on as if nothing had been lost; lost labels count as the dearest there are (S8)."""
         if asked is None or charged is None:
             raise ValueError("the number of answers is lost, too, and the next interval depends on it")
-        return state.after(asked=asked, charged=charged, labels=charged * self.dearest_label)
+        return state.after(asked=asked, charged=charged, labels=self.lost_labels_of(charged))
 
     @property
     def dearest_label(self) -> int:
@@ -92,18 +82,3 @@ class GuessAccounting(Accounting["GuessAndCheck"]):
         in_force = [self.mechanism.in_force(each) for each in procedures]
         of_means = bool(in_force) and all(isinstance(each, OfMeans) for each in in_force)
         return self.mechanism.cells.cost if of_means else self.dearest_label
-
-
-@lru_cache(maxsize=4096)
-def _surprises_left(mechanism: GuessAndCheck, asked: int, charged: int, labels: int) -> int:
-    found, chunk = 0, _FIRST_CHUNK
-    while found < _MOST_SURPRISES_COUNTED:  # few are left as a rule: look at few first
-        more = found + np.arange(1, chunk + 1)
-        last = np.maximum(mechanism.queries, asked + more + 1)  # room is needed until the planned queries are over
-        cost = (labels + more * mechanism.cells.cost) / 1e6
-        kept = leading(mechanism.margin.answers(mechanism.nats(last, charged + more, cost)))
-        found += kept
-        if kept < chunk:
-            break
-        chunk *= 4
-    return min(found, _MOST_SURPRISES_COUNTED)

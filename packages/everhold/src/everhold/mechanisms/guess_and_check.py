@@ -55,7 +55,6 @@ MOST_AT_ONCE = 10_000
 
 _MOST_ALLOWED = 100.0
 _ACCEPTED = 1.25  # times the expected width of means alone, for bets
-_LATER = {"share": 0.0, "endless": False, "text_bits": 0}  # what versions without these parameters did
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +105,6 @@ class GuessAndCheck(ChecksGuesses):
 
     name: ClassVar[str] = "guess_and_check"
     statement: ClassVar[str] = "S8"
-    earlier_statements: ClassVar[tuple[str, ...]] = ("S3",)
     presentation: ClassVar[Presentation] = Presentation(
         page="intervals",
         colour="#009e73",
@@ -140,11 +138,6 @@ class GuessAndCheck(ChecksGuesses):
         left_endless=(
             "Queries and surprises left are what is left of the plan: every new answer takes one query, and "
             "every charge one surprise. When it is used up, queries are still answered, with wider intervals."
-        ),
-        earlier_left=(
-            "Surprises left are those after which all planned queries still fit into the half-width; there can "
-            "be more than were planned, as long as it has room for them, and fewer where values are no yes or no, "
-            "because what such a surprise tells may count for more."
         ),
     )
     traits: ClassVar[Traits] = replace(
@@ -186,10 +179,6 @@ class GuessAndCheck(ChecksGuesses):
     def beta(self) -> float:
         """Probability that is left for the tree to fail: what declared families do not have."""
         return (1.0 - self.statement_confidence) * (1.0 - self.share)
-
-    def parameters(self) -> dict[str, Any]:
-        """See `Mechanism.parameters`; what came later is left out where it is not used, as in earlier ledgers."""
-        return {name: value for name, value in super().parameters().items() if value != _LATER.get(name)}
 
     def sharing(self, share: float) -> Self:
         """The same request with a share of the probability of failure for declared families (S10)."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
 
 __all__ = [
-    "CHEAPEST", "DEAREST", "EARLIER_DEAREST", "WIDENING", "ArcsineCells", "Offsets", "in_millionths",
+    "CHEAPEST", "DEAREST", "WIDENING", "ArcsineCells", "Offsets", "in_millionths",
     "widest_released",
 ]  # fmt: skip
 
@@ -36,11 +36,8 @@ WIDENING = _RATIO / (1.0 - _STEP / 2.0)
 DEAREST = 12.3
 """No label of `Offsets` costs more nats; there are about 54,000 labels that can be told anywhere."""
 
-EARLIER_DEAREST = 7.4
-"""Price of a lost label in ledgers of versions whose labels gave up at [0, 1]."""
-
 CHEAPEST = 4.3
-"""No label of `Offsets` costs fewer, in this version or in earlier ones."""
+"""No label of `Offsets` costs fewer."""
 
 
 def in_millionths(nats: float) -> int:

@@ -24,7 +24,6 @@ class Presentation:
         no_privacy: Why nothing is promised about single rows, where that is so.
         left: What a reader has to know about the remaining budget.
         left_endless: The same for a holdout that goes on when the budget is used up.
-        earlier_left: The same in certificates of versions that counted it differently.
         note: Beside its line in a plan.
         legend: Beside its name in a chart.
     """
@@ -39,7 +38,6 @@ class Presentation:
     no_privacy: str = "the noise is too small for any"
     left: str = ""
     left_endless: str = ""
-    earlier_left: str = ""
     note: str = ""
     legend: str = ""
 

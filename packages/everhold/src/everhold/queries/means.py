@@ -126,7 +126,7 @@ def _made_by(mean: Prepared, kept: Mapping[str, Any], mechanism: Mechanism) -> P
         return None
     by = kept.get("node", {}).get("by")
     candidates = [mean.procedure, mechanism.in_force(mean.procedure), mechanism.procedure]
-    return next((each for each in candidates if by in (None, each.name, *each.earlier_names)), None)
+    return next((each for each in candidates if by in (None, each.name)), None)
 
 
 @dataclass(frozen=True)

@@ -155,8 +155,8 @@ def test_missing_values_count_as_the_certificate_says(tmp_path):
 def test_differences_of_rates_and_margins_are_in_percentage_points(certificate, clinic):
     (gate,) = [text for text in certificate.to_dict()["summary"]["found"] if text.startswith("Gate nightly")]
     assert "by more than 1 percentage point;" in gate
-    assert margin_of({"metric": "brier", "margin": 0.01}, edition=2) == "0.01"
-    assert margin_of({"metric": "accuracy", "margin": 0.005}, edition=2) == "0.5 percentage points"
+    assert margin_of({"metric": "brier", "margin": 0.01}) == "0.01"
+    assert margin_of({"metric": "accuracy", "margin": 0.005}) == "0.5 percentage points"
     shown = clinic.certificate({"gap": eh.difference("score > 0.8", "score > 0.9")}).to_dict()["summary"]["sentences"]
     assert "percentage points" in shown[0]
 
@@ -180,11 +180,3 @@ def test_no_noise_is_spoken_of_where_there_is_none(tmp_path, name, simulation):
     honest = [said for said in spoken if "No noise is added" in said or "no noise is added" in said]
     without = [said for said in spoken if "Without noise" in said]
     assert (len(spoken) > len(honest + without)) is (name == "gaussian"), spoken
-
-
-def test_words_of_the_first_edition_stay_what_they_were(tmp_path):
-    document = make_sample(tmp_path)[0].to_dict()
-    del document["issue"]["words"]
-    key = StewardKey.create(tmp_path / "other.key")
-    findings = verify_certificate(written(tmp_path / "c.json", signed_again(document, key))).findings
-    assert any("the words of the section 'promise'" in what for what in findings)  # it says more than it did then

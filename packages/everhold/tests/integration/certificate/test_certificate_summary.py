@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold.certificate import verify_certificate
-from everhold.certificate.page import render_page
 from everhold.certificate.summary import Bounds
 from everhold.mechanisms import GuessAndCheck
 from everhold_privacy.mechanisms.additive import GaussianMechanism
@@ -165,15 +164,9 @@ def test_a_signed_lie_on_the_first_page_is_found(tmp_path, path, lie, finding):
 
 
 def test_a_first_page_that_was_cut_away_is_missed(tmp_path):
-    certificate, key = make_sample(tmp_path, answers=SHOWN)
-    document = certificate.to_dict()
+    document = make_sample(tmp_path, answers=SHOWN)[0].to_dict()
     del document["summary"]
-    assert any("exactly the sections" in what for what in findings(tmp_path, document))
-    del document["signature"]["digests"]["summary"]
-    assert any("signature does not hold" in what for what in findings(tmp_path, document))
-    earlier = signed_again(document, key)  # the steward's own: a certificate as they were before
-    assert findings(tmp_path, earlier) == ()
-    assert "everhold-summary" not in render_page(earlier)
+    assert "the section 'summary' is missing" in findings(tmp_path, document)
 
 
 def findings(folder, document):

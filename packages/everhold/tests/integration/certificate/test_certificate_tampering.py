@@ -262,7 +262,7 @@ def said_again(folder, certificate, key, **changes):
 
 
 CHEAP, DEAR = GUESS_AND_CHECK.accounts.labels_of(1)
-LOST = GUESS_AND_CHECK.accounts.lost_labels_of(1)[0]  # as earlier versions counted it
+LOST = GUESS_AND_CHECK.accounts.lost_labels_of(1)
 LABELS = {  # of so many surprises and lost charges, with what they are said to have told, in millionths of a nat
     "nothing was told": (1, 0, 0, False),
     "less than any label": (2, 0, 2 * CHEAP - 1, False),

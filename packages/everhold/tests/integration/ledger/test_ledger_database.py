@@ -89,12 +89,15 @@ def test_opening_a_current_database_does_not_load_alembic(url, store, record):
     assert done.stdout.split("\n")[0] == "['study'] False"
 
 
-def test_a_newer_ledger_is_not_touched(url, store, path):
+@pytest.mark.parametrize("revision", ["9999", "0006"])
+def test_a_newer_ledger_and_one_of_a_development_version_are_not_touched(url, store, path, revision):
     with sqlite3.connect(path) as raw:
-        raw.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+        raw.execute(f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'")
     raw.close()
-    with pytest.raises(EverholdError, match="update everhold"):
+    content = path.read_bytes()
+    with pytest.raises(EverholdError, match=f"revision {revision}.*Update everhold, or seal the rows anew"):
         LedgerStore.open(url)
+    assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize("content", [b"", None])

@@ -85,7 +85,6 @@ class Procedure(ABC):
 
     Attributes:
         name: In the ledger and in certificates, such as ``"clopper_pearson"``.
-        earlier_names: Of the procedures of earlier versions that it replaced, as older ledgers hold them.
         title: In words, such as "Clopper-Pearson".
         needs: What it has to know of the sealed rows: the exact ``"total"`` of the row values, their histogram in
             ``"cells"`` (`Cells`), that of the rows that stand ``"apart"``, sums of ``"groups"`` (`GroupSums`),
@@ -97,7 +96,6 @@ class Procedure(ABC):
     """
 
     name: ClassVar[str]
-    earlier_names: ClassVar[tuple[str, ...]] = ()
     title: ClassVar[str]
     needs: ClassVar[Needs]
     why: ClassVar[str]

@@ -143,7 +143,6 @@ class Betting(Bets):
     training: Cells
 
     name: ClassVar[str] = "hedged_betting"
-    earlier_names: ClassVar[tuple[str, ...]] = ("betting",)
     title: ClassVar[str] = "betting with stakes that are fixed before the look"
     needs: ClassVar[Needs] = "cells"
     why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"
@@ -212,7 +211,6 @@ class GroupBetting(OfGroups):
     training: GroupSums
 
     name: ClassVar[str] = "hedged_group_betting"
-    earlier_names: ClassVar[tuple[str, ...]] = ("group_betting",)
     title: ClassVar[str] = "betting on sums of groups with stakes that are fixed before the look"
     needs: ClassVar[Needs] = "groups"
     why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"

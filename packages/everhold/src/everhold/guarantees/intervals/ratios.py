@@ -57,7 +57,6 @@ class RatioBetting(_RatioBets):
     training: Pairs
 
     name: ClassVar[str] = "hedged_ratio_betting"
-    earlier_names: ClassVar[tuple[str, ...]] = ("ratio_betting",)
     title: ClassVar[str] = "betting on a ratio of two sums"
     needs: ClassVar[Needs] = "pairs"
     why: ClassVar[str] = "a fair bet against the true ratio gains that much with this probability at most"
@@ -94,7 +93,6 @@ class GroupRatioBetting(OfGroups, _RatioBets):
     training: Pairs
 
     name: ClassVar[str] = "hedged_group_ratio_betting"
-    earlier_names: ClassVar[tuple[str, ...]] = ("group_ratio_betting",)
     title: ClassVar[str] = "betting on a ratio of two sums over groups"
     needs: ClassVar[Needs] = "group_pairs"
     why: ClassVar[str] = "a fair bet against the true ratio gains that much with this probability at most"

@@ -1,17 +1,18 @@
-"""The first tables: holdouts, head, entries, and the triggers that keep entries append-only."""
+"""All tables: holdouts, head, entries with the triggers that keep them append-only, checkpoints, and the service's."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0001"
+revision = "0100"
 down_revision = None
 branch_labels = None
 depends_on = None
 
 TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 COUNT = sa.Integer().with_variant(sa.BigInteger(), "postgresql")
+WAS_CHARGED = sa.text("charged > 0")
 
 # Two EXISTS, as one with OR would read all entries for every new one.
 # INSERT OR REPLACE deletes without firing a delete trigger, hence the trigger before an insert.
@@ -123,8 +124,69 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index("entries_in_order", "entries", ["holdout_id", "sequence", "query"])
+    op.create_table(
+        "checkpoints",
+        sa.Column("holdout_id", TEXT, sa.ForeignKey("holdouts.id"), primary_key=True),
+        sa.Column("sequence", COUNT, nullable=False),
+        sa.Column("content", TEXT, nullable=False),
+        sa.Column("seal", TEXT, nullable=False),
+        sqlite_strict=True,
+    )
+    op.create_index(
+        "entries_charged", "entries", ["holdout_id", "sequence"], sqlite_where=WAS_CHARGED, postgresql_where=WAS_CHARGED
+    )
     for trigger in SQLITE_TRIGGERS if op.get_bind().dialect.name == "sqlite" else POSTGRESQL_TRIGGERS:
         op.execute(trigger)
+    op.create_table(
+        "tokens",
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("secret_hash", sa.Text, nullable=False),
+        sa.Column("role", sa.Text, nullable=False),
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("holdouts", sa.Text),
+        sa.Column("made", sa.Text, nullable=False),
+        sa.Column("made_by", sa.Text, nullable=False),
+        sa.Column("expires", sa.Text),
+        sa.Column("revoked", sa.Text),
+        sa.Column("used", sa.Text),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "login_links",
+        sa.Column("secret_hash", sa.Text, primary_key=True),
+        sa.Column("token", sa.Text, sa.ForeignKey("tokens.id"), nullable=False),
+        sa.Column("expires", sa.Text, nullable=False),
+        sa.Column("used", sa.Text),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "sessions",
+        sa.Column("secret_hash", sa.Text, primary_key=True),
+        sa.Column("token", sa.Text, sa.ForeignKey("tokens.id"), nullable=False),
+        sa.Column("expires", sa.Text, nullable=False),
+        sa.Column("seen", sa.Text, nullable=False),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "audit",
+        sa.Column("number", sa.Integer, primary_key=True),
+        sa.Column("at", sa.Text, nullable=False),
+        sa.Column("request", sa.Text, nullable=False),
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("token", sa.Text, nullable=False),
+        sa.Column("act", sa.Text, nullable=False),
+        sa.Column("holdout", sa.Text),
+        sa.Column("outcome", sa.Text, nullable=False),
+        sa.Column("facts", sa.Text, nullable=False),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "published",
+        sa.Column("holdout", sa.Text, primary_key=True),
+        sa.Column("at", sa.Text, nullable=False),
+        sa.Column("by", sa.Text, nullable=False),
+        sqlite_strict=True,
+    )
 
 
 def downgrade() -> None:
