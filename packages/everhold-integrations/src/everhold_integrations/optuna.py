@@ -171,7 +171,7 @@ class SealedObjective:
         Warns:
             EverholdWarning: If other holdouts of the storage lose their promise; see `Holdout.unseal`.
         """
-        self._holdout.losing_their_promise()  # refuses what cannot be unsealed
+        self._holdout.affected_holdouts()  # refuses what cannot be unsealed
         trials = _best(study, best)
         queries = [self._same_query(trial, query or self._objective) for trial in _watched(trials)]
         pairs = [_apart(other, queries[0]) for other in queries[1:]]

@@ -210,9 +210,9 @@ class RemoteHoldout(RemoteGrowingHoldout):
         unsealed: Unsealed = result_from(self._send("/unseal", {"confirm": self._name}))
         return unsealed
 
-    def losing_their_promise(self) -> list[str]:
-        """See `Holdout.losing_their_promise`."""
-        return list(self._connection.get(f"{self._path}/unseal")["losing_their_promise"])
+    def affected_holdouts(self) -> list[str]:
+        """See `Holdout.affected_holdouts`."""
+        return list(self._connection.get(f"{self._path}/unseal")["affected_holdouts"])
 
     @property
     def declared(self) -> RemoteFamilies:

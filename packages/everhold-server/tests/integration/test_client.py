@@ -93,7 +93,7 @@ def scenario(holdout):
     yield holdout.transcript()
     yield holdout.status()
     yield holdout.remaining
-    yield holdout.losing_their_promise()
+    yield holdout.affected_holdouts()
     yield holdout.unseal()
     yield holdout.ask("delay > 33")
 

@@ -645,7 +645,7 @@ class Holdout(GrowingHoldout):
         Whatever was asked before stays free. Unsealing again tells the same.
 
         Other holdouts lose their promise that share rows with this one, or hold the next block of the same series
-        without an embargo (`losing_their_promise`). So does any earlier copy of database and folder.
+        without an embargo (`affected_holdouts`). So does any earlier copy of database and folder.
 
         Raises:
             QueryRejected: If the mechanism rests on noise, nothing was asked, or an analyst asks for it. Nothing was
@@ -664,15 +664,15 @@ class Holdout(GrowingHoldout):
         with progress("unsealing"):
             return unseal(self._executor, before=before)
 
-    def losing_their_promise(self) -> list[str]:
-        """Losses of other holdouts of this storage by `unseal`, in sentences; nothing is told or changed.
+    def affected_holdouts(self) -> list[str]:
+        """List the holdouts of this storage whose guarantee ends if this one is unsealed, in sentences. Changes nothing.
 
         Raises:
             QueryRejected: If this one cannot be unsealed.
         """
-        from everhold.asking.unsealing import losing_their_promise
+        from everhold.asking.unsealing import affected_holdouts
 
-        return losing_their_promise(self._executor)
+        return affected_holdouts(self._executor)
 
     @current
     def quote(

@@ -35,13 +35,13 @@ class Confirmed(Strict):
 
 @router.get(
     "", summary="What would lose its promise",
-    responses={200: said("In sentences; none if nothing.", {"losing_their_promise": [], "warnings": []}),
+    responses={200: said("In sentences; none if nothing.", {"affected_holdouts": [], "warnings": []}),
                **refusals(404, 409)},
 )  # fmt: skip
 def losing(name: HoldoutName, principal: Steward, holdouts: Holdouts) -> JSONResponse:
     """Losses of other holdouts of this storage if this one were unsealed; nothing is told or changed."""
-    texts = holdouts.whole(name, principal).losing_their_promise()
-    return result({"losing_their_promise": [holdouts.shown_to(principal, text) for text in texts]})
+    texts = holdouts.whole(name, principal).affected_holdouts()
+    return result({"affected_holdouts": [holdouts.shown_to(principal, text) for text in texts]})
 
 
 @router.post(

@@ -178,7 +178,7 @@ def _unseal(request: Request, holdouts: OpenHoldouts, view: View, *, told: Any =
     why_not = ""
     try:
         with warned_of():
-            losing = [holdouts.shown_to(view.principal, text) for text in view.whole.losing_their_promise()]
+            losing = [holdouts.shown_to(view.principal, text) for text in view.whole.affected_holdouts()]
     except EverholdError as reason:
         why_not = reason.message
     return page(

@@ -16,7 +16,7 @@ def http_client(tmp_path):
 
 
 def test_what_loses_its_promise_is_told_before_and_warned_of(http_client):
-    (losing,) = http_client(STEWARD).get(STUDY + "/unseal").json()["losing_their_promise"]
+    (losing,) = http_client(STEWARD).get(STUDY + "/unseal").json()["affected_holdouts"]
     assert "'other'" in losing
     told = http_client(STEWARD).post(STUDY + "/unseal", json={"confirm": "study"}).json()
     assert told["rows"][0]["sealed"] is not None
@@ -27,7 +27,7 @@ def test_what_loses_its_promise_is_told_before_and_warned_of(http_client):
 
 def test_a_steward_of_some_holdouts_hears_no_name_of_others(http_client):
     limited = http_client("steward:some:study:again")
-    (losing,) = limited.get(STUDY + "/unseal").json()["losing_their_promise"]
+    (losing,) = limited.get(STUDY + "/unseal").json()["affected_holdouts"]
     assert "one that is not for you" in losing
     told = limited.post(
         "/api/v1/holdouts", data={"settings": json.dumps({"name": "again", "allow_vacuous": True})},

@@ -160,10 +160,10 @@ class GrowingHoldout(ExtendedHoldout):
                 anything is opened.
         """
         from everhold.asking.appending import retire
-        from everhold.asking.unsealing import losing_their_promise
+        from everhold.asking.unsealing import affected_holdouts
 
         self._as_steward("retire rows")
-        for text in losing_their_promise(self._first):
+        for text in affected_holdouts(self._first):
             warn_caller(EverholdWarning(text))
         opened = retire(self._first, self._folder, before=before)
         self._see_arrivals()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry, Ledger
     from everhold.ledger.sealed_values import Numbers
 
-__all__ = ["as_row", "disclosed", "disclosed_at", "losing_their_promise", "unseal"]
+__all__ = ["as_row", "disclosed", "disclosed_at", "affected_holdouts", "unseal"]
 
 _CHANGED_NOTHING = "nothing was told or changed"
 
@@ -51,7 +51,7 @@ def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None)
     """
     _check(executor)
     if not Accounts.from_state(executor.ledger.head().state).closed:
-        for text in losing_their_promise(executor):
+        for text in affected_holdouts(executor):
             warn_caller(EverholdWarning(text))
         if before is not None:
             before()
@@ -162,8 +162,8 @@ def _result(executor: QueryExecutor) -> Unsealed:
     )
 
 
-def losing_their_promise(executor: QueryExecutor) -> list[str]:
-    """Other holdouts that lose their promise when this one is unsealed, in sentences; none if everhold sees none.
+def affected_holdouts(executor: QueryExecutor) -> list[str]:
+    """List the other holdouts whose guarantee ends if this one is unsealed, in sentences.
 
     Raises:
         QueryRejected: If it cannot be unsealed.

@@ -58,7 +58,7 @@ def unseal(
     """
     with opened(storage, name) as holdout:
         if not holdout.status()["closed"]:
-            _confirm(holdout.losing_their_promise(), yes=yes)
+            _confirm(holdout.affected_holdouts(), yes=yes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EverholdWarning)  # they were said before the confirmation
             unsealed = holdout.unseal()

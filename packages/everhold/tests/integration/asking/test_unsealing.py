@@ -325,7 +325,7 @@ def test_mechanisms_whose_queries_have_no_interval_of_their_own_are_refused(tmp_
     with create(tmp_path, mechanism=mechanism, queries=5) as study:
         study.ask(OPEN)
         before = everything(study)
-        for use in (study.unseal, study.losing_their_promise):
+        for use in (study.unseal, study.affected_holdouts):
             with pytest.raises(QueryRejected, match="nothing was told or changed"):
                 use()
         with pytest.raises(QueryRejected, match="takes no silent queries"):
@@ -355,7 +355,7 @@ def test_holdouts_with_the_same_rows_lose_their_promise_and_it_says_so_before(tm
         with pytest.raises(EverholdWarning, match="sealed as 'again'"):  # warnings are errors here
             study.unseal()
         assert everything(study) == before
-        (said,) = study.losing_their_promise()
+        (said,) = study.affected_holdouts()
         assert "nothing is promised there" in said
         with pytest.warns(EverholdWarning, match="sealed as 'again'"):
             study.unseal()
@@ -373,7 +373,7 @@ def test_other_blocks_of_a_series_are_named(tmp_path):
         )  # fmt: skip
 
     with block("study", 0) as study, block("next", 600):
-        (said,) = study.losing_their_promise()
+        (said,) = study.affected_holdouts()
     assert "'next' may hold a block of the same series" in said
 
 
