@@ -665,7 +665,7 @@ class Holdout(GrowingHoldout):
             return unseal(self._executor, before=before)
 
     def affected_holdouts(self) -> list[str]:
-        """List the holdouts of this storage whose guarantee ends if this one is unsealed, in sentences. Changes nothing.
+        """List the holdouts of this storage whose guarantee ends if this one is unsealed, in sentences.
 
         Raises:
             QueryRejected: If this one cannot be unsealed.

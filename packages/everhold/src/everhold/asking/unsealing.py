@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry, Ledger
     from everhold.ledger.sealed_values import Numbers
 
-__all__ = ["as_row", "disclosed", "disclosed_at", "affected_holdouts", "unseal"]
+__all__ = ["affected_holdouts", "as_row", "disclosed", "disclosed_at", "unseal"]
 
 _CHANGED_NOTHING = "nothing was told or changed"
 
