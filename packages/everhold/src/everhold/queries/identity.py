@@ -51,9 +51,8 @@ _NAMES = {
     "IMPORT_FROM": "attribute", "LOAD_ATTR": "attribute", "LOAD_METHOD": "attribute",
 }  # fmt: skip
 _OF_NO_OBJECT = (type(None), types.ModuleType, type)  # what a built-in function belongs to, unless it is a method
-_INSTALLED = tuple(
-    {str(Path(sysconfig.get_path(kind)).resolve()) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
+_STANDARD = tuple({str(Path(sysconfig.get_path(kind)).resolve()) for kind in ("stdlib", "platstdlib")})
+_PACKAGES = frozenset({"site-packages", "dist-packages"})  # of this environment, of a user, or of another on the path
 
 
 def content_digest(thing: object) -> str | None:
@@ -278,7 +277,10 @@ def is_installed(module: str | None) -> bool:
     if module.partition(".")[0] in sys.stdlib_module_names:
         return True
     file = getattr(sys.modules.get(module), "__file__", None)
-    return file is not None and str(Path(file).resolve()).startswith(_INSTALLED)
+    if file is None:
+        return False
+    path = Path(file).resolve()
+    return not _PACKAGES.isdisjoint(path.parts) or str(path).startswith(_STANDARD)
 
 
 def version_of(module: str | None) -> str:

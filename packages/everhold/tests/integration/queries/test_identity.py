@@ -266,3 +266,14 @@ def test_a_module_that_is_held_as_data_has_no_content():
     own = sys.modules["holdout_samples"]
     assert content_digest(partial(print, own)) is None
     assert content_digest(partial(print, np)) is not None
+
+
+def test_a_package_of_another_environment_on_the_path_counts_by_its_name_and_version(tmp_path, monkeypatch):
+    folder = tmp_path / "lib" / "site-packages"
+    folder.mkdir(parents=True)
+    lines = ["import threading", "class Model:", "    here = threading.local()", "    def __init__(self, number):"]
+    (folder / "layered_model.py").write_text("\n".join([*lines, "        self.number = number"]))
+    monkeypatch.syspath_prepend(str(folder))
+    made = importlib.import_module("layered_model").Model
+    assert content_digest(made(1)) == content_digest(made(1)) != content_digest(made(2))
+    assert content_digest(made(1)) is not None
