@@ -45,7 +45,7 @@ class _Error:
 
 
 class EpochAccounting(Accounting["Thresholdout"]):
-    """Some answers spend an overfit, which ends an epoch."""
+    """Some answers spend a surprise, which ends an epoch."""
 
     def reachable(self, state: State) -> bool:
         """Not more of either than were planned."""
@@ -241,7 +241,7 @@ class Thresholdout(ChecksGuesses, Transferred):
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
-        """Each of them may spend an overfit."""
+        """Each of them may spend a surprise."""
         return min(super().surely_answers(state, most), max(self.surprises - state.charged, 0))
 
     def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:

@@ -303,7 +303,7 @@ def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mappin
     if promise["spends_only_beyond"]:
         whom = "to a mean " if kind.traits.unsealable else ""
         said.append(
-            f"With the same probability, within the plan, an overfit is charged {whom}only where the guess is at least "
+            f"With the same probability, within the plan, a surprise is charged {whom}only where the guess is at least "
             f"{at_least(promise['spends_only_beyond'])} away from {value_in_words(rows)}."
         )
     return said
