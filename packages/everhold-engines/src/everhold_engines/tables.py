@@ -205,7 +205,7 @@ def _copy_training(folder: Path, copies: ColumnCopies, which: str) -> None:
 
 def _write_training(folder: Path, training: RowSource, columns: dict[str, ColumnKind], *, most_rows: int) -> None:
     with spilling_into(folder) as connection:
-        read_rows(connection, training, name="training_source", what="training", most_rows=most_rows)
+        read_rows(connection, training, name="training_source", what="training", most_rows=most_rows, kinds=columns)
         check_same_columns(columns, column_kinds(connection.view("training_source")))
         written = write_rows(connection, "training", columns, folder / TRAINING_FILE)
     check_size(rows=written, columns=None, most_rows=most_rows, what="training")

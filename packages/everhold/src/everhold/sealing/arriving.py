@@ -204,7 +204,7 @@ def seal_arrival(
 def _written(connection: duckdb.DuckDBPyConnection, source: RowSource, *, what: str, schema: Schema, path: Path) -> int:
     """Read one side and write its file; returns the number of rows."""
     with _errors_of_appending():
-        read_rows(connection, source, name=f"{what}_source", what=what, most_rows=MOST_ROWS)
+        read_rows(connection, source, name=f"{what}_source", what=what, most_rows=MOST_ROWS, kinds=schema.columns)
         columns = column_kinds(connection.view(f"{what}_source"))
         if dict(columns) != dict(schema.columns):
             if not connection.execute(f"SELECT 1 FROM {what}_source LIMIT 1").fetchall():

@@ -25,7 +25,7 @@ from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.reading import (
     check_size,
     column_kinds,
-    read_rows,
+    read_together,
     reading_errors_hidden,
 )
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
@@ -89,15 +89,14 @@ def seal_rows(folder: Path, request: SealRequest) -> SealedFiles:
     """
     training, row_id, most_rows = request.training, request.rows.row_id, request.rows.most_rows
     with spilling_into(folder) as connection, progress("writing and checking rows", 5) as line:
-        read_rows(connection, request.holdout, name="holdout_source", what="holdout", most_rows=most_rows)
+        sources = {"holdout": request.holdout} | ({} if training is None else {"training": training})
+        read_together(connection, sources, most_rows=most_rows)
         columns = column_kinds(connection.view("holdout_source"))
         check_names(columns)
         limit_memory(connection, len(columns))
-        sets = ["holdout"]
         if training is not None:
-            read_rows(connection, training, name="training_source", what="training", most_rows=most_rows)
             check_same_columns(columns, column_kinds(connection.view("training_source")))
-            sets.append("training")
+        sets = list(sources)
         counts = {}
         for done, what in enumerate(sets, 1):
             counts[what] = write_rows(connection, what, columns, folder / f"{what}.parquet")

@@ -1,16 +1,13 @@
 """Bringing rows in: files, data frames and Arrow tables become one DuckDB relation, without a detour.
 
 How much is read at all is decided first: a small file can unpack to more than a machine holds, and says so before it is
-read. CSV and TSV files are read as they are written: nothing is skipped, guessed away or swallowed by an open quotation
-mark. The engine would rather read something than nothing: left alone it takes quotation marks for letters where one is
-never closed, skips first lines that have another number of values, and takes a first row of values for names.
+read. `everhold.sealing.delimited` says what the texts of CSV and TSV files mean.
 """
 
 from __future__ import annotations
 
-import csv
+import codecs
 import gzip
-import io
 import operator
 import re
 from collections import Counter
@@ -22,9 +19,11 @@ import duckdb
 import numpy as np
 
 from everhold.errors import HoldoutRejected
+from everhold.sealing.delimited import DelimitedFile, create_views
 from everhold.sealing.duckdb_files import file_pattern
 from everhold.sealing.engines.errors import errors_hidden
 from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_COLUMNS", "MOST_ROWS", "RowSource", "check_most_rows", "check_size", "column_kinds", "read_rows",
-    "reading_errors_hidden",
+    "read_together", "reading_errors_hidden",
 ]  # fmt: skip
 
 RowSource = Any
@@ -47,12 +46,9 @@ MOST_COLUMNS = 2**14
 
 _CHUNK = 2**22  # bytes; the engine takes no line half as long
 
-_AS_WRITTEN: dict[str, Any] = {
-    "quotechar": '"', "escapechar": '"', "comment": "", "skiprows": 0, "null_padding": False,
-    "hive_partitioning": False,
-}  # fmt: skip
-# strict_mode is on where it is not named; where it is, the engine finds no rows between line ends of Windows
-_LEAST_NUMBERED = 3  # columns called 0, 1, 2, ..., as frames without names write them
+_CAST = {"TIMESTAMP_NS": "::TIMESTAMP", "TIMESTAMP_S": "::TIMESTAMP", "TIMESTAMP_MS": "::TIMESTAMP",
+         "TIMESTAMPTZ_NS": "::TIMESTAMPTZ"}  # fmt: skip
+"""Types of times, each as the one that the engine computes with."""
 
 _NUMBERS = re.compile(r"^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|FLOAT|DOUBLE|DECIMAL\(.*\))$")
 _TIMES = re.compile(r"^(DATE|TIMESTAMP.*)$")
@@ -97,7 +93,13 @@ class _ArrowStream:
 
 
 def read_rows(
-    connection: duckdb.DuckDBPyConnection, source: RowSource, *, name: str, what: str, most_rows: int = MOST_ROWS
+    connection: duckdb.DuckDBPyConnection,
+    source: RowSource,
+    *,
+    name: str,
+    what: str,
+    most_rows: int = MOST_ROWS,
+    kinds: Mapping[str, ColumnKind] | None = None,
 ) -> None:
     """Make ``source`` readable in the connection as the view ``name``; a stream can be read once only.
 
@@ -107,33 +109,128 @@ def read_rows(
         name: Name of the view to make.
         what: How messages call the rows, "holdout" or "training".
         most_rows: The most rows that are read.
+        kinds: Kinds that the columns have where they are sealed already.
 
     Raises:
         HoldoutRejected: If the source cannot be read or is too large. Nothing was created.
     """
     with reading_errors_hidden(what):
-        if isinstance(source, (str, Path)):
-            declared = _read_file(connection, Path(source), name=name, what=what, most_rows=most_rows)
-            _check_names(declared, connection.view(name).columns, what=what)
-            return
+        file = _opened(connection, source, name=name, what=what, most_rows=most_rows)
+        if file is not None:
+            create_views(connection, {name: file}, kinds or {})
+
+
+def read_together(
+    connection: duckdb.DuckDBPyConnection, sources: Mapping[str, RowSource], *, most_rows: int = MOST_ROWS
+) -> None:
+    """Make sources readable that belong together, so that each column is read alike in all of them.
+
+    Args:
+        connection: See `read_rows`, like `most_rows`.
+        sources: By what messages call them. The views are called as the sources are, followed by ``_source``.
+        most_rows: See there.
+
+    Raises:
+        HoldoutRejected: If a source cannot be read or is too large. Nothing was created.
+    """
+    files: dict[str, DelimitedFile] = {}
+    kinds: dict[str, ColumnKind] = {}
+    for what, source in sources.items():
+        name = f"{what}_source"
+        with reading_errors_hidden(what):
+            file = _opened(connection, source, name=name, what=what, most_rows=most_rows)
+            if file is None:
+                kinds |= column_kinds(connection.view(name))
+            else:
+                files[name] = file
+    with reading_errors_hidden(" and ".join(sources)):
+        create_views(connection, files, kinds)
+
+
+def _opened(
+    connection: duckdb.DuckDBPyConnection, source: RowSource, *, name: str, what: str, most_rows: int
+) -> DelimitedFile | None:
+    """A source as the view ``name``, or as a file of texts of which a view is still to be made."""
+    if isinstance(source, (str, Path)):
+        path = Path(source)
+        ending = _ending(path, what=what)
+        if ending != "parquet":
+            _check_delimited_size(path, packed=ending.endswith("gz"), most_rows=most_rows, what=what)
+            file = DelimitedFile.open(connection, path, ending, what=what)
+            _check_names(file.names, what=what)
+            return file
+        pattern = file_pattern(path)
+        _check_parquet_size(connection, pattern, most_rows=most_rows, what=what)
+        _check_names(_parquet_names(connection, pattern), what=what)
+        connection.read_parquet(pattern, hive_partitioning=False).create_view(f"{name}_given")
+    else:
         rows, columns = _size(source)
         check_size(rows=rows, columns=columns, most_rows=most_rows, what=what)
-        if isinstance(source, Mapping):
-            arrays = _arrays(source, what=what)
-            connection.register(name, arrays)
-            declared = list(arrays)
-        elif hasattr(source, "__dataframe__") and type(source).__module__.startswith("pandas"):
-            connection.register(name, source)  # DuckDB reads pandas itself, without pyarrow
-            declared = [str(column) for column in source.columns]
-        elif hasattr(source, "__arrow_c_stream__"):
-            connection.register(name, _ArrowStream(source))
-            declared = _arrow_names(source, otherwise=connection.view(name).columns)
-        else:
-            raise HoldoutRejected(
-                f"the {what} rows are a {type(source).__name__}; expected a path to a Parquet or CSV file, a pandas or "
-                "Polars frame, an Arrow table or a mapping from names to arrays; nothing was created"
-            )
-        _check_names(declared, connection.view(name).columns, what=what)
+        _register(connection, f"{name}_given", source, what=what)
+    view = connection.view(f"{name}_given")
+    listed = ", ".join(
+        f"{quoted(column)}{_CAST.get(str(kind), '')} AS {quoted(column)}"
+        for column, kind in zip(view.columns, view.types, strict=True)
+    )
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS SELECT {listed} FROM {quoted(name + '_given')}")
+    return None
+
+
+def _register(connection: duckdb.DuckDBPyConnection, name: str, source: Any, *, what: str) -> None:
+    """Make a table in memory readable as it is.
+
+    Raises:
+        HoldoutRejected: If it is none, or a column cannot be read.
+    """
+    if isinstance(source, Mapping):
+        table: Any = _arrays(source, what=what)
+        names = list(table)
+    elif hasattr(source, "__dataframe__") and type(source).__module__.startswith("pandas"):
+        table = _with_index(source)  # DuckDB reads pandas itself, without pyarrow
+        names = [str(column) for column in table.columns]
+    elif hasattr(source, "__arrow_c_stream__"):
+        table = _ArrowStream(source)
+        names = _arrow_names(source)
+    else:
+        raise HoldoutRejected(
+            f"the {what} rows are a {type(source).__name__}; expected a path to a Parquet or CSV file, a pandas or "
+            "Polars frame, an Arrow table or a mapping from names to arrays; nothing was created"
+        )
+    _check_names(names, what=what)
+    try:
+        connection.register(name, table)
+        column_kinds(connection.view(name))
+    except duckdb.Error:
+        for place, column in enumerate(names if hasattr(table, "iloc") else ()):
+            try:
+                connection.register("one_column", table.iloc[:, [place]])
+                column_kinds(connection.view("one_column"))
+            except duckdb.Error:
+                raise HoldoutRejected(
+                    f"the {what} column {column!r} has the type {table.dtypes.iloc[place]}; expected numbers, texts, "
+                    "truth values or times; convert it, as with .astype(str), or leave it out; nothing was created",
+                    column=column,
+                ) from None
+        raise
+
+
+def _with_index(frame: Any) -> Any:
+    """A pandas frame with what its index says as columns: times, and levels that have a name.
+
+    Whole numbers without a name only count the rows.
+    """
+    levels = range(frame.index.nlevels)
+    told = [
+        level for level in levels
+        if frame.index.names[level] is not None or frame.index.get_level_values(level).dtype.kind not in "iu"
+    ]  # fmt: skip
+    if not told:
+        return frame
+    names = ["index" if frame.index.names[level] is None else str(frame.index.names[level]) for level in told]
+    if {*names} & {*map(str, frame.columns)}:
+        return frame
+    index = frame.index.set_names([names[told.index(level)] if level in told else None for level in levels])
+    return frame.set_axis(index, axis="index").reset_index(level=told)
 
 
 def _size(source: Any) -> tuple[int | None, int | None]:
@@ -145,17 +242,16 @@ def _size(source: Any) -> tuple[int | None, int | None]:
     return shape if known else (None, None)  # type: ignore[return-value]
 
 
-def _check_names(declared: Sequence[str], read: Sequence[str], *, what: str) -> None:
-    """Refuse names that the engine had to change: empty ones, repeated ones, ones that differ in case only."""
-    if list(declared) == list(read):
-        return
-    counts = Counter(name.casefold() for name in declared)
-    faulty = [name for name in declared if not name or counts[name.casefold()] > 1]
-    raise HoldoutRejected(
-        f"the {what} rows have columns without a name, of the same name or of names that differ in case only "
-        f"({', '.join(map(repr, faulty))}); expected different names; rename them; nothing was created",
-        columns=faulty,
-    )
+def _check_names(names: Sequence[str], *, what: str) -> None:
+    """Refuse names that the engine would have to change: empty ones, repeated ones, ones that differ in case only."""
+    counts = Counter(name.casefold() for name in names)
+    faulty = [name for name in names if not name or counts[name.casefold()] > 1]
+    if faulty:
+        raise HoldoutRejected(
+            f"the {what} rows have columns without a name, of the same name or of names that differ in case only "
+            f"({', '.join(map(repr, faulty))}); expected different names; rename them; nothing was created",
+            columns=faulty,
+        )
 
 
 def _arrays(source: Mapping[Any, Any], *, what: str) -> dict[str, NDArray[Any]]:
@@ -189,30 +285,34 @@ def _readable(masked: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
     return plain if mask is np.ma.nomask else np.ma.MaskedArray(plain, mask=mask)
 
 
-def _arrow_names(source: Any, *, otherwise: Sequence[str]) -> list[str]:
-    """The names as the table itself has them; the engine's own where the table does not say."""
+def _arrow_names(source: Any) -> list[str]:
+    """The names as the table itself has them; none where it does not say."""
     for names in (getattr(source, "columns", None), getattr(getattr(source, "schema", None), "names", None)):
         if isinstance(names, list) and all(isinstance(name, str) for name in names):
             return names
-    return list(otherwise)
+    return []
 
 
-def _read_file(connection: duckdb.DuckDBPyConnection, path: Path, *, name: str, what: str, most_rows: int) -> list[str]:
+def _ending(path: Path, *, what: str) -> str:
+    """The ending of a file that can be read, in lower case.
+
+    Raises:
+        HoldoutRejected: If there is no such file.
+    """
     readable = _READABLE.search(path.name)
     if readable is None:
         raise HoldoutRejected(
             f"the {what} file {path.name!r} ends in {path.suffix!r}; expected .parquet, .csv, .tsv or a gzipped .csv; "
             "nothing was created"
         )
+    if path.exists() and not path.is_file():
+        raise HoldoutRejected(
+            f"the {what} file {path.name!r} is a folder, a pipe or a device; expected a plain file, because it is read "
+            "more than once; write the rows to one; nothing was created"
+        )
     if not path.is_file():
         raise HoldoutRejected(f"there is no {what} file {str(path)!r}; check the path; nothing was created")
-    pattern, ending = file_pattern(path), readable[1].lower()
-    if ending == "parquet":
-        _check_parquet_size(connection, pattern, most_rows=most_rows, what=what)
-        connection.read_parquet(pattern, hive_partitioning=False).create_view(name)
-        return _parquet_names(connection, pattern)
-    _check_delimited_size(path, packed=ending.endswith("gz"), most_rows=most_rows, what=what)
-    return _read_delimited(connection, path, ending, name=name, what=what)
+    return readable[1].lower()
 
 
 def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
@@ -280,9 +380,16 @@ def _check_delimited_size(path: Path, *, packed: bool, most_rows: int, what: str
     Raises:
         HoldoutRejected: If it has too many lines or columns, or a line that is no row. Nothing was created.
     """
-    ends, first = 0, True
+    ends, first, decoder = 0, True, codecs.getincrementaldecoder("utf-8")()
     with gzip.open(path) if packed else path.open("rb") as file:
         while chunk := file.read(_CHUNK):
+            try:
+                decoder.decode(chunk, final=len(chunk) < _CHUNK)
+            except UnicodeDecodeError as fault:
+                raise HoldoutRejected(
+                    f"the {what} file is not UTF-8 text: line {ends + 1 + chunk[: fault.start].count(10):,} cannot be "
+                    "decoded; save it as UTF-8, or read it with its encoding and pass the frame; nothing was created"
+                ) from None
             if first:
                 names = re.split(rb"[\r\n]", chunk, maxsplit=1)[0]
                 columns = 1 + max(names.count(sign) for sign in (b",", b";", b"\t", b"|"))
@@ -295,62 +402,6 @@ def _check_delimited_size(path: Path, *, packed: bool, most_rows: int, what: str
                 )
             ends, first = ends + found, False
             check_size(rows=ends - 1, columns=None, most_rows=most_rows, what=what)  # names stand in one line
-
-
-def _read_delimited(
-    connection: duckdb.DuckDBPyConnection, path: Path, ending: str, *, name: str, what: str
-) -> list[str]:
-    """Make a CSV or TSV file readable as the view ``name``; returns the names of its columns as they are written.
-
-    Quotation marks are ``"``, and twice where they stand for themselves; the first line holds the names.
-
-    Raises:
-        HoldoutRejected: If lines have different numbers of values, or there are no names. Nothing was created.
-    """
-    pattern = file_pattern(path)
-    delimiter = "\t" if ending.startswith("tsv") else _delimiter(connection, pattern)
-    names = _first_line(path, delimiter, packed=ending.endswith("gz"))
-    if len(names) == 1 and re.search(r"[,;|\t]", names[0]):
-        raise HoldoutRejected(
-            f"the {what} file cannot be split into columns; expected the same number of values in every line, and "
-            "every quotation mark closed; nothing was created"
-        )
-    read = connection.read_csv(
-        pattern, header=True, delimiter=delimiter if len(names) > 1 else ",", sample_size=-1, **_AS_WRITTEN
-    )
-    read.create_view(name)
-    _check_first_line(connection, names, list(map(str, read.types)), what=what)
-    return names
-
-
-def _first_line(path: Path, delimiter: str, *, packed: bool) -> list[str]:
-    """The names as they are written; the engine's own would have repetitions numbered."""
-    with gzip.open(path) if packed else path.open("rb") as file:
-        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-        return next(csv.reader(text, delimiter=delimiter, strict=True), [])
-
-
-def _delimiter(connection: duckdb.DuckDBPyConnection, pattern: str) -> str:
-    """The sign between values that splits all lines alike."""
-    found = connection.execute(
-        "SELECT Delimiter FROM sniff_csv($1, header = true, quote = '\"', escape = '\"', comment = '', skip = 0)",
-        [pattern],
-    ).fetchall()
-    return str(found[0][0])
-
-
-def _check_first_line(connection: duckdb.DuckDBPyConnection, names: list[str], types: list[str], *, what: str) -> None:
-    """Names that are values of their columns are a first row without names, which would become public."""
-    valued = [(written, kind) for written, kind in zip(names, types, strict=False) if kind != "VARCHAR"]
-    counted = len(names) >= _LEAST_NUMBERED and names == [str(number) for number in range(len(names))]
-    if not valued or counted:
-        return
-    casts = ", ".join(f"TRY_CAST(${place} AS {kind}) IS NOT NULL" for place, (_, kind) in enumerate(valued, start=1))
-    if all(connection.execute(f"SELECT {casts}", [written for written, _ in valued]).fetchall()[0]):
-        raise HoldoutRejected(
-            f"the first line of the {what} file holds values and no names of columns; expected names there; write "
-            "them into a first line, or rename columns that are called like numbers; nothing was created"
-        )
 
 
 def column_kinds(relation: duckdb.DuckDBPyRelation) -> dict[str, ColumnKind]:
