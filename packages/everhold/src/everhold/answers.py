@@ -79,9 +79,11 @@ class Answer(Display):
     """One answer, exactly as the ledger holds it.
 
     Attributes:
-        value: The answer in the query's own units; None if it was refused, or asked silently.
-        low: Lower end of the interval for the population's value; None likewise.
-        high: Upper end of the interval; None likewise. Infinite where nothing bounds a ratio; then `to_dict` has None.
+        value: The answer in the query's own units; None if it was refused, or asked silently. Infinite where it lies
+            beyond the scale of an unbounded number: R2 below -1.
+        low: Lower end of the interval for the population's value; None likewise. Infinite where nothing bounds it, as
+            R2 from below; then `to_dict` has None, here and elsewhere.
+        high: Upper end of the interval; None likewise. Infinite where nothing bounds it, as a ratio.
         source: ``"training"`` or ``"guess"`` (confirmed by the holdout), ``"standing"`` (the best so far, of a ladder),
             ``"holdout"``, ``"declared"`` (a member of a declared family), ``"silent"`` (told when the study is
             unsealed), or ``"refused"``.
@@ -133,11 +135,8 @@ class Answer(Display):
 
         Once the study is unsealed, there are ``"sealed"``, ``"sealed_low"`` and ``"sealed_high"``, too.
         """
-        stable = {
-            name: None if value == math.inf else value
-            for name, value in Display.to_dict(self).items() if name in _STABLE
-        }  # fmt: skip
-        told = {} if self.sealed is None else {name: getattr(self, name) for name in UNSEALED}
+        stable = {name: _finite(value) for name, value in Display.to_dict(self).items() if name in _STABLE}
+        told = {} if self.sealed is None else {name: _finite(getattr(self, name)) for name in UNSEALED}
         return {**stable, **told} if self.about is None else {**stable, **told, "about": self.about}
 
     def _headline(self) -> str:
@@ -393,11 +392,11 @@ class Transcript(Display):
 
     def to_dict(self) -> dict[str, Any]:
         """``{"entries": [...]}``."""
-        return {"entries": list(self.rows)}
+        return {"entries": self.to_rows()}
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each query."""
-        return list(self.rows)
+        return [{name: _finite(value) for name, value in row.items()} for row in self.rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,5 +446,10 @@ class Unsealed(Display):
         return {"entries": self.to_rows(), **rest}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each answer."""
-        return [dict(row) for row in self.rows]
+        """One row for each answer; None for infinite numbers."""
+        return [{name: _finite(value) for name, value in row.items()} for row in self.rows]
+
+
+def _finite(value: Any) -> Any:
+    """A value as JSON can hold it: None in place of an infinite number."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

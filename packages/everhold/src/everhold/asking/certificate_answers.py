@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.answers import SILENT, Answer
 from everhold.arguments import as_whole, brief, is_text
 from everhold.asking.query_list import is_span
+from everhold.certificate.form import in_document
 from everhold.errors import QueryRejected
 from everhold.estimand import ABOUT
 from everhold.ledger import Committed
@@ -256,9 +257,5 @@ class _Shown:
         }
 
 
-def _numbers(three: Told3) -> dict[str, float | None]:
-    return {name: _plain(number) for name, number in zip(("value", "low", "high"), three, strict=True)}
-
-
-def _plain(number: float | None) -> float | None:
-    return None if number is None else float(number)
+def _numbers(three: Told3) -> dict[str, float | str | None]:
+    return {name: in_document(number) for name, number in zip(("value", "low", "high"), three, strict=True)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from everhold.asking.model_names import with_names
+from everhold.certificate.form import in_document
 from everhold.ledger.store import all_entries
 from everhold.queries.units import MeanUnits
 
@@ -53,18 +54,13 @@ def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]
         "asked": entry.description["shown"],
         "measure": "value" if reading is None else reading.measure,
         "source": answer["source"],
-        **{name: None if number is None else float(number) for name, number in zip(_NAMES, shown, strict=True)},
+        **{name: in_document(number) for name, number in zip(_NAMES, shown, strict=True)},
         "charged": entry.charged,
         **({"rows": list(answer["rows"])} if is_span(answer.get("rows")) else {}),
-        **({} if unsealed is None else {"unsealed": dict(zip(_NAMES, map(_plain, unsealed), strict=True))}),
+        **({} if unsealed is None else {"unsealed": dict(zip(_NAMES, map(in_document, unsealed), strict=True))}),
     }
 
 
 def is_span(rows: object) -> bool:
     """True for first and last of the rows that an answer is about; of a holdout without arrivals there are none."""
     return isinstance(rows, (list, tuple)) and len(rows) == 2
-
-
-def _plain(number: float | None) -> float:
-    assert number is not None  # an unsealed answer has all three
-    return float(number)

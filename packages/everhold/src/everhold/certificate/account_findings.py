@@ -48,7 +48,10 @@ def summary_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _bounds_findings(fact: Mapping[str, Any]) -> Iterator[str]:
     """True if the numbers of an answer that is shown can be such."""
-    told = [numbers for numbers in (fact, fact.get("unsealed")) if numbers is not None and numbers["low"] is not None]
+    told = [
+        {end: float(numbers[end]) for end in ("value", "low", "high")}
+        for numbers in (fact, fact.get("unsealed")) if numbers is not None and numbers["low"] is not None
+    ]  # fmt: skip
     if any(numbers["low"] > numbers["high"] for numbers in told):
         yield "the bounds of an answer that is shown are the wrong way round"
     least, most = (0.0, 1.0) if fact["measure"] in RATES else (-1.0, 1.0) if fact["measure"] in POINTS else _ANYTHING

@@ -25,11 +25,23 @@ SOURCES = ("training", "guess", "standing", "holdout")
 """Sources of an answer, as the ledger names them."""
 RARE_SOURCES = ("silent", "chosen", "declared")
 """Sources that only some ledgers have; they are named where there is such an answer."""
+INFINITE = ("inf", "-inf")
+"""Numbers of an answer where nothing bounds it; JSON has no infinite numbers."""
 DATA_BEGIN = '<script type="application/json" id="everhold-document">'
 DATA_END = "</script>"
 """End of the signed document on a page."""
 
 Fits = Callable[[object], bool]
+
+
+def in_document(number: float | None) -> float | str | None:
+    """A number of an answer as a certificate holds it.
+
+    Examples:
+        >>> in_document(0.5), in_document(-math.inf), in_document(None)
+        (0.5, '-inf', None)
+    """
+    return float(number) if number is not None and math.isfinite(number) else None if number is None else f"{number:g}"
 
 
 def is_hex(value: object, digits: int) -> bool:
@@ -114,13 +126,18 @@ def _open_challenges(value: object) -> bool:
     return _opened(value) or (_opened_and_futile(value) and isinstance(value, dict) and value["futile"] > 0)
 
 
-_unsealed = _object(value=_number, low=_number, high=_number)
+def _end(value: object) -> bool:
+    """A number of an answer, which is infinite where nothing bounds it: JSON has no such number, so it is a text."""
+    return _number(value) or value in INFINITE
+
+
+_unsealed = _object(value=_end, low=_end, high=_end)
 _chosen_facts: dict[str, Fits] = {
     "name": _text, "measure": lambda value: _text(value) and value in MEASURES, "asked": _text, "query": _hash,
     "entries": lambda value: _list(_count)(value) and bool(value),
     "by_position": lambda value: isinstance(value, bool),
     "source": lambda value: _text(value) and value in (*SOURCES, *RARE_SOURCES),
-    "value": _optional(_number), "low": _optional(_number), "high": _optional(_number),
+    "value": _optional(_end), "low": _optional(_end), "high": _optional(_end),
 }  # fmt: skip
 _BESIDES = ("unsealed", "rows")
 
@@ -150,7 +167,7 @@ _VERDICTS = ("promoted", "kept")
 _query_facts: dict[str, Fits] = {
     "entry": _count, "asked": _text, "measure": lambda value: _text(value) and value in MEASURES,
     "source": lambda value: _text(value) and value in (*SOURCES, *RARE_SOURCES, *_VERDICTS),
-    "value": _optional(_number), "low": _optional(_number), "high": _optional(_number), "charged": _count,
+    "value": _optional(_end), "low": _optional(_end), "high": _optional(_end), "charged": _count,
 }  # fmt: skip
 
 

@@ -45,8 +45,9 @@ class _Axis:
         return cls(low, high, next((n for n in (1, 2, 5) if n * power >= rough), 10) * power, unit)
 
     def place(self, value: float) -> str:
-        """Position of a value, in per cent of the width."""
-        return f"{100.0 * (value - self.low) / (self.high - self.low):.2f}%"
+        """Position of a value, in per cent of the width; of one that is beyond the scale the nearer end."""
+        inside = min(max(value, self.low), self.high)
+        return f"{100.0 * (inside - self.low) / (self.high - self.low):.2f}%"
 
     def ticks(self) -> Iterator[tuple[str, str]]:
         """Place and label of each tick."""
@@ -85,8 +86,8 @@ def _figure(answers: Sequence[Mapping[str, Any]]) -> str:
     order, _ = _scale(answers[0])
     factor = 100.0 if order < 2 else 1.0
     drawn = [_numbers(fact, factor) for fact in answers]
-    ends = [number for numbers in drawn for number in numbers] + ([0.0] if order == 1 else [])
-    axis = _Axis.over(ends, unit=" %" if order == 0 else "")
+    ends = [number for numbers in drawn for number in numbers if math.isfinite(number)]
+    axis = _Axis.over(ends + [0.0] * (order == 1 or not ends), unit=" %" if order == 0 else "")
     rows = [_bar(fact, numbers, axis) for fact, numbers in zip(answers, drawn, strict=True)]
     labels = "".join(f'<text x="{place}" y="12">{label}</text>' for place, label in axis.ticks())
     title = "percentage points" if order == 1 else ""
@@ -97,7 +98,7 @@ def _figure(answers: Sequence[Mapping[str, Any]]) -> str:
 
 def _numbers(fact: Mapping[str, Any], factor: float) -> tuple[float, float, float]:
     told = fact.get("unsealed", fact)
-    return factor * told["low"], factor * told["value"], factor * told["high"]
+    return factor * float(told["low"]), factor * float(told["value"]), factor * float(told["high"])
 
 
 def _bar(fact: Mapping[str, Any], numbers: tuple[float, float, float], axis: _Axis) -> str:

@@ -31,6 +31,8 @@ def at_least(value: float) -> str:
 
 def _rounded(value: float, direction: str) -> str:
     exact = Decimal(repr(float(value)))
+    if not exact.is_finite():
+        return f"{value:g}"
     if abs(exact) < _LEAST_SHOWN:
         return plain(exact.quantize(_LEAST_SHOWN, rounding=direction) + 0)  # + 0 takes the sign of -0 away
     in_decimals = Decimal("0.01") <= abs(exact) < Decimal("1e15")

@@ -6,6 +6,7 @@ say more on the first page, such as who leads, add a function from the facts to 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
@@ -126,7 +127,11 @@ class Bounds:
             >>> Bounds.of({"value": 0.8641, "low": 0.85123, "high": 0.87599}, scale=100)
             Bounds(value='86.4', low='85.1', high='87.6')
         """
-        low, value, high = (Decimal(repr(float(numbers[name]))) * scale for name in ("low", "value", "high"))
+        ends = [float(numbers[name]) for name in ("low", "value", "high")]
+        if not all(map(math.isfinite, ends)):
+            least, at, most = (end * scale for end in ends)
+            return cls(shown(at), at_least(least), at_most(most))
+        low, value, high = (Decimal(repr(end)) * scale for end in ends)
         if max(map(abs, (low, value, high))) >= _TOO_LARGE:
             return cls(shown(float(value)), at_least(float(low)), at_most(float(high)))
         width = high - low
@@ -197,7 +202,7 @@ def _sentence(fact: Mapping[str, Any]) -> str:
 
 def _compared(fact: Mapping[str, Any], bounds: Bounds) -> str:
     """More or less, by what the interval shows; where it has both, that it leaves open which."""
-    low, high = (_numbers(fact)[name] < 0 for name in ("low", "high"))
+    low, high = (float(_numbers(fact)[name]) < 0 for name in ("low", "high"))
     more, sizes = "less" if bounds.value.startswith("-") else "more", bounds.without_signs()
     ends = (sizes.high, sizes.low) if high else (sizes.low, sizes.high)
     if low and not high:

@@ -28,7 +28,7 @@ from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.gate_history import most_gain
 from everhold.queries.gate_metrics import metric_in_words
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, Pricing, QueryPlan, digest
-from everhold.queries.units import GAIN_WIDTH
+from everhold.queries.units import GAIN_OPEN, GAIN_WIDTH
 from everhold.queries.verdict import Decision, Verdict
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Challenge(GateChallenge):
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
         """One entry."""
         public = {**self.identity, "margin": self.gate.margin}
-        described = {**public, **_kept_width(self.candidate.width), "shown": self.shown[:MOST_SHOWN]}
+        described = {**public, **_scale_of_gains(self.candidate), "shown": self.shown[:MOST_SHOWN]}
         return [EntryDraft(self.query, marked(described, by_position=self.by_position))]
 
     @property
@@ -197,9 +197,10 @@ class Challenge(GateChallenge):
         return verdict(decision, self.candidate, result, confidence=self.mechanism.confidence, about=about)
 
 
-def _kept_width(width: float) -> dict[str, float]:
-    """Worth of a gain of 1, for readers of the ledger; empty where it is 1."""
-    return {} if width == 1.0 else {GAIN_WIDTH: width}
+def _scale_of_gains(candidate: Candidate) -> dict[str, Any]:
+    """What a gain of 1 is worth, if not 1, and that gains can be larger, where they can."""
+    width = {} if candidate.width == 1.0 else {GAIN_WIDTH: candidate.width}
+    return {**width, GAIN_OPEN: True} if any(candidate.bound.unbounded) else width
 
 
 def verdict(

@@ -61,7 +61,7 @@ class ScoreCandidate(Candidate):
         bound = BoundQuery(
             {"kind": SCORE, "name": query.kind.name, **reader.numbers, **width, **described},
             f"{query.kind.name} of {reader.whose(query)}", zero, one, reads=reader.seen.names,
-            by_position=reader.seen.bound.by_position,
+            by_position=reader.seen.bound.by_position, unbounded=query.kind.unbounded,
         )  # fmt: skip
         check_estimand([bound], compiler.schema, compiler.mechanism)
         check_metric(bound, metric)

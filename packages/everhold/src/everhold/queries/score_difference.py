@@ -81,6 +81,7 @@ class ScoreDifference(Query["Answer"]):
             zero - one, one - zero,
             reads=tuple(dict.fromkeys((*first.seen.names, *second.seen.names))),
             by_position=any(reader.seen.bound.by_position for reader in both),
+            unbounded=(any(kind.unbounded), any(kind.unbounded)),
         )  # fmt: skip
         bound = among(bound, first.inside, self.first.where, schema)
         rows, trained = _open_rows(compiler, kind, both)

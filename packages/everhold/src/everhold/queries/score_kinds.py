@@ -63,6 +63,7 @@ class ScoreKind:
         ends: From the setting to what 0 and 1 of the scale [0, 1] stand for.
         settings: Names of the numbers of `Setting` that define it.
         greater: Whether a higher score is a better one.
+        unbounded: Whether it can be below the scale that `ends` gives, and above it.
     """
 
     name: str
@@ -71,6 +72,7 @@ class ScoreKind:
     ends: Callable[[Setting], tuple[float, float]]
     settings: tuple[str, ...] = ()
     greater: bool = True
+    unbounded: tuple[bool, bool] = (False, False)
 
     takes_groups: ClassVar[bool] = False
     takes_slices: ClassVar[bool] = False
@@ -255,5 +257,6 @@ def kinds() -> tuple[OfParts, ...]:
         OfParts("neg_root_mean_squared_error", "numbers", number, lambda setting: (0.0, -math.sqrt(setting.clip)),
                 ("low", "high", "clip"), parts=squares, bounds=lambda _: composites.root, compared=of_root()),
         OfParts("r2", "numbers", number, signed, ("low", "high", "clip"), parts=explained_parts,
-                bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0), compared=of_explained()),
+                unbounded=(True, False), bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0),
+                compared=of_explained()),
     )  # fmt: skip

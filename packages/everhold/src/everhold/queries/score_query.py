@@ -77,6 +77,7 @@ class ScoreQuery(Query["Answer"]):
             {"kind": "score", "name": self.kind.name, **reader.numbers, **seen.described},
             f"{self.kind.name} of {reader.whose(self)}{f' ({by})' if by else ''}",
             *self.kind.ends(reader.setting), reads=seen.names, by_position=seen.bound.by_position,
+            unbounded=self.kind.unbounded,
         )  # fmt: skip
         bound = among(bound, reader.inside, self.where, schema)
         known, procedure = self._planned(

@@ -6,7 +6,7 @@ The ledger keeps a reading beside each query, so that its answer can be read whe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from everhold.values.base import BoundQuery
 
-__all__ = ["GAIN_WIDTH", "UNITS", "MeanUnits", "in_own_units"]
+__all__ = ["GAIN_OPEN", "GAIN_WIDTH", "UNITS", "MeanUnits", "in_own_units", "with_open_ends"]
 
 _TOLD, _SEALED, _BARE = ("value", "low", "high"), ("sealed", "sealed_low", "sealed_high"), ("estimate", "guess")
 
@@ -30,11 +30,46 @@ UNITS = "reads"
 GAIN_WIDTH = "width"
 """Field of a challenge's description: what a gain of 1 is worth in the units of the metric, where that is not 1."""
 
+GAIN_OPEN = "unbounded"
+"""Field of a challenge's description, which is true where gains can be larger than the ends of their scale."""
+
+_Number = float | None
+
+
+def with_open_ends(
+    value: _Number, low: _Number, high: _Number, *, least: float, most: float, unbounded: tuple[bool, bool]
+) -> tuple[_Number, _Number, _Number]:
+    """A number and its interval where the ends of their scale may bound nothing.
+
+    At an open end of the scale the number can be anything beyond it, so it is infinite there, and so is the end of its
+    interval. A lower end at the upper end of the scale stays: the number is at least that.
+
+    Args:
+        value: On the scale; None where nothing is told.
+        low: Lower end of its interval.
+        high: Upper end.
+        least: Lower end of the scale.
+        most: Its upper end.
+        unbounded: Whether the number can be below the least, and above the most.
+
+    Examples:
+        >>> with_open_ends(-1.0, -1.0, 0.25, least=-1.0, most=1.0, unbounded=(True, False))
+        (-inf, -inf, 0.25)
+        >>> with_open_ends(2.0, 1.5, 2.0, least=-2.0, most=2.0, unbounded=(True, True))
+        (inf, 1.5, inf)
+    """
+    below, above = unbounded
+    if value is not None:
+        value = -math.inf if below and value <= least else math.inf if above and value >= most else value
+    low = -math.inf if low is not None and below and low <= least else low
+    high = math.inf if high is not None and above and high >= most else high
+    return value, low, high
+
 
 def in_own_units(row: Mapping[str, Any], description: Mapping[str, Any], *, row_step: float) -> dict[str, Any]:
     """A row of a transcript, or of an unsealed study, with the numbers that `ask` returned.
 
-    An answer of an earlier version that kept no reading stays as the ledger holds it, a mean over [0, 1].
+    What keeps no reading stays as the ledger holds it, a mean over [0, 1].
 
     Args:
         row: Numbers as the ledger holds them, by name.
@@ -49,18 +84,22 @@ def in_own_units(row: Mapping[str, Any], description: Mapping[str, Any], *, row_
         width = 2.0 * description["clip"]
         read = {name: [width * (mean - 0.5) for mean in row[name]] for name in _TOLD}
         return {**row, **read, "within": None if row["within"] is None else width * row["within"]}
-    if GAIN_WIDTH in description and kind == "challenge":
-        return _of_gain(row, float(description[GAIN_WIDTH]))
+    if kind == "challenge":
+        return _of_gain(row, float(description.get(GAIN_WIDTH, 1.0)), unbounded=bool(description.get(GAIN_OPEN)))
     if kind == _BINS and row.get("value") is not None:
         edges = np.linspace(description["low"], description["high"], description["bins"] + 1)
         return {**row, "low": float(edges[row["value"]]), "high": float(edges[row["value"] + 1])}
     return dict(row)
 
 
-def _of_gain(row: Mapping[str, Any], width: float) -> dict[str, Any]:
+def _of_gain(row: Mapping[str, Any], width: float, *, unbounded: bool) -> dict[str, Any]:
     """A challenge's row in the units of its metric; the ledger has gains of row values in [0, 1]."""
-    numbers = {name: width * row[name] for name in (*_TOLD, *_SEALED) if row.get(name) is not None}
-    return {**row, **numbers}
+    read = dict(row)
+    for names in (_TOLD, _SEALED):
+        numbers = [None if row.get(name) is None else width * row[name] for name in names]
+        told = with_open_ends(*numbers, least=-width, most=width, unbounded=(unbounded, unbounded))
+        read |= {name: number for name, number in zip(names, told, strict=True) if name in row}
+    return read
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +111,28 @@ class MeanUnits:
         at_one: What a mean row value of 1 stands for; may be the smaller of the two.
         measure: What the number is, one of `everhold.values.measures.MEASURES`.
         rounded_up: By at most how many grid steps the value of a row may be above the true one.
+        unbounded: Whether the number can be below both, and above both; then an end of the scale says nothing.
     """
 
     at_zero: float
     at_one: float
     measure: str
     rounded_up: float = 0.0
+    unbounded: tuple[bool, bool] = (False, False)
 
     @classmethod
     def of(cls, bound: BoundQuery) -> MeanUnits:
         """The reading of a query."""
-        return cls(bound.at_zero, bound.at_one, measure_of(bound), bound.rounded_up)
+        return cls(bound.at_zero, bound.at_one, measure_of(bound), bound.rounded_up, bound.unbounded)
 
     @classmethod
     def kept(cls, description: Mapping[str, Any]) -> MeanUnits | None:
         """The reading that the ledger keeps of an entry; None of an earlier version's, and of what is no mean."""
         found = description.get(UNITS)
-        return cls(*found) if isinstance(found, list) and len(found) == 4 and found[2] in MEASURES else None
+        if not (isinstance(found, list) and len(found) == 5 and found[2] in MEASURES):
+            return None
+        at_zero, at_one, measure, rounded_up, (below, above) = found
+        return cls(at_zero, at_one, measure, rounded_up, (bool(below), bool(above)))
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -97,12 +141,12 @@ class MeanUnits:
 
     def to_list(self) -> list[Any]:
         """The reading as the ledger keeps it."""
-        return [float(self.at_zero), float(self.at_one), self.measure, float(self.rounded_up)]
+        return [float(self.at_zero), float(self.at_one), self.measure, float(self.rounded_up), [*self.unbounded]]
 
     def turned(self) -> MeanUnits | None:
         """The same number told the other way round, as an error for an accuracy; None where there is no such way."""
         measure = mirrored(self.measure)
-        return None if measure is None else MeanUnits(self.at_one, self.at_zero, measure, self.rounded_up)
+        return None if measure is None else replace(self, at_zero=self.at_one, at_one=self.at_zero, measure=measure)
 
     def in_units(
         self, value: float | None, low: float | None, high: float | None, *, row_step: float
@@ -115,7 +159,7 @@ class MeanUnits:
             return None, None, None
         ends = sorted((self._from_mean(low), self._from_mean(high)))  # an error rate turns an accuracy round
         mean = None if value is None else self._from_mean(value)
-        return mean, *self._outwards(*ends, row_step=row_step)
+        return self._opened(mean, *self._outwards(*ends, row_step=row_step))
 
     def of_row(self, row: Mapping[str, Any], *, row_step: float) -> dict[str, Any]:
         """A row of a transcript, or of an unsealed study, in the analyst's units."""
@@ -124,10 +168,15 @@ class MeanUnits:
             if row.keys() >= set(names):
                 numbers = self.in_units(*(row[name] for name in names), row_step=row_step)
                 read.update(zip(names, numbers, strict=True))
-        bare = {name: self._from_mean(row[name]) for name in _BARE if row.get(name) is not None}
+        found = {name: self._from_mean(row[name]) for name in _BARE if row.get(name) is not None}
+        bare = {name: self._opened(number, None, None)[0] for name, number in found.items()}
         if row.get("within") is not None:
             bare["within"] = row["within"] * abs(self.at_one - self.at_zero)
         return {**read, **bare}
+
+    def _opened(self, value: _Number, low: _Number, high: _Number) -> tuple[_Number, _Number, _Number]:
+        least, most = self.ends
+        return with_open_ends(value, low, high, least=least, most=most, unbounded=self.unbounded)
 
     def _from_mean(self, mean: float) -> float:
         return self.at_zero + (self.at_one - self.at_zero) * mean

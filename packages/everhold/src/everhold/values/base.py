@@ -176,6 +176,7 @@ class BoundQuery:
         yes_no: Whether every row value is 0 or 1 by type; what code gives a sealed row besides is rounded down.
         pair: The two queries that it is made of row by row; it has no row values besides.
         facts: What the ledger keeps beside the description; no part of its identity.
+        unbounded: Whether the number can be below the ends of its scale, ``at_zero`` and ``at_one``, and above them.
     """
 
     description: dict[str, Any]
@@ -192,6 +193,7 @@ class BoundQuery:
     yes_no: bool = False
     pair: Pair | None = None
     facts: dict[str, Any] = field(default_factory=dict, compare=False)
+    unbounded: tuple[bool, bool] = (False, False)
 
     @property
     def columns(self) -> tuple[str, ...] | None:
