@@ -140,3 +140,5 @@ def leaderboard(
         board.save(output)
     show_list(board.to_rows(), COLUMNS, form, document=board.to_dict())
     note(f"{board.explain()} {board.summary()}".strip())
+    if terms := board.terms():
+        note(terms)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.answers import estimand_in_words
-from everhold.display import Display, at_least, at_most
+from everhold.display import Display, at_least, at_most, printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,7 +101,7 @@ class Leaderboard(Display):
         return next(row for row in self.standings if row.team == team)
 
     def __str__(self) -> str:
-        return f"{Display.__str__(self)}\n{self.explain()}"
+        return "\n".join(filter(None, (Display.__str__(self), self.explain(), self.terms())))
 
     def to_dict(self) -> dict[str, Any]:
         """``{"rows": [{"team", "score", "low", "high", "rank"}], "metric", "final", "confidence", ...}``."""
@@ -164,6 +164,12 @@ class Leaderboard(Display):
     @property
     def _about(self) -> str:
         return estimand_in_words(self.about)
+
+    def terms(self) -> str:
+        """Deadline and rules, where there are some; the rules keep their lines."""
+        deadline = "" if self.deadline is None else f"Deadline: {self.deadline}"
+        rules = "" if self.rules is None else f"Rules:\n{printable_lines(self.rules)}"
+        return "\n".join(filter(None, (deadline, rules)))
 
     def summary(self) -> str:
         """Precision of the leaderboard, in one sentence; empty before the end."""

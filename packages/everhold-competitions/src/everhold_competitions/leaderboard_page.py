@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from everhold.display import at_least, at_most, rounded
+from everhold.display import at_least, at_most, printable_lines, rounded
 from everhold_competitions.leaderboard import interval_in_words
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def render_page(board: Leaderboard) -> str:
 def _rules(board: Leaderboard) -> str:
     """Deadline and rules, where there are some."""
     deadline = "" if board.deadline is None else f"<p>Deadline: {html.escape(board.deadline)}</p>\n"
-    rules = "" if board.rules is None else f'<h2>Rules</h2>\n<p class="rules">{html.escape(board.rules)}</p>\n'
+    lines = "" if board.rules is None else html.escape(printable_lines(board.rules))
+    rules = f'<h2>Rules</h2>\n<p class="rules">{lines}</p>\n' if lines else ""
     return deadline + rules
 
 

@@ -19,6 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from everhold.errors import EverholdError
+from everhold.untrusted import sender
 from everhold_server.problems import problem
 
 if TYPE_CHECKING:
@@ -247,6 +248,7 @@ class ConcurrencyLimitMiddleware:
         line.length += 1
         try:
             async with line.turns:
+                sender.set(principal.token)  # each request is a task of its own
                 await self.app(scope, receive, send)
         finally:
             line.length -= 1

@@ -52,7 +52,7 @@ def test_an_agents_file_is_read_by_a_worker_without_the_key(tmp_path, monkeypatc
     columns = {"id": ColumnKind.NUMBER, "late": ColumnKind.NUMBER}
     schema = Schema(2, 0, columns, label="late", label_kind="binary", row_id="id")
     monkeypatch.setattr(prediction_files._Reading, "connected", None)  # in this process
-    asked, run = [], untrusted_files._run
-    monkeypatch.setattr(untrusted_files, "_run", lambda *task: asked.append(task) or run(*task))
+    asked, read = [], untrusted_files.read_in_worker
+    monkeypatch.setattr(untrusted_files, "read_in_worker", lambda *a, **kw: asked.append(a) or read(*a, **kw))
     assert command._read(path, schema).columns["late"].tolist() == [0, 1]
     assert len(asked) == 1

@@ -163,6 +163,17 @@ def printable(text: str) -> str:
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
+def printable_lines(text: str) -> str:
+    r"""A text of several lines, each as `printable` has it.
+
+    Examples:
+        >>> print(printable_lines("a\x1b[2J\r\nb"))
+        a\x1b[2J
+        b
+    """
+    return "\n".join(map(printable, text.splitlines()))
+
+
 def escaped(text: str) -> str:
     """A text that cannot become markup, nor anything that `printable` prevents.
 

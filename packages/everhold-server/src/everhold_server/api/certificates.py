@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 
-from everhold.certificate import verify_certificate
+from everhold.untrusted import Limits, read_in_worker
 from everhold_server.api.contract import HoldoutName, MalformedRequest, refusals, result, said, warned_of
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Forbidden, Role, Viewer
 from everhold_server.uploads import BroughtFile
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 router = APIRouter(tags=["certificates"])
+
+_KEY = re.compile("[0-9a-fA-F]{64}")
+_LIMITS = Limits(content=2**22, memory=2 * 2**30)
 
 _SHORTEST_HASH = 8
 _PAGE = {  # its styles stand in the page itself, which is one file
@@ -99,6 +106,19 @@ def verify(
     The signature shows that nothing was altered since; only a public key from elsewhere shows who signed. Check what
     this service signed on a machine of your own: the command works offline.
     """
-    with warned_of() as warned:
-        report = verify_certificate(received, public_key=public_key)
-    return result(report.to_dict(), warned)
+    return result(report_on(received, public_key))
+
+
+def report_on(path: Path, public_key: str | None) -> dict[str, Any]:
+    """What is found in a stranger's certificate, as `CertificateReport.to_dict` says it.
+
+    Raises:
+        MalformedRequest: If the key is none, or the file cannot be read within its limits.
+    """
+    if public_key is not None and not _KEY.fullmatch(public_key.strip()):
+        raise MalformedRequest("The public key is no key. Pass 64 hexadecimal digits, as the steward gave them to you.")
+    found: dict[str, Any] = read_in_worker(
+        "everhold.certificate.verification:listed_report", path, name="the certificate", limits=_LIMITS,
+        advice="expected one that everhold wrote", refusal=MalformedRequest, public_key=public_key,
+    )  # fmt: skip
+    return found

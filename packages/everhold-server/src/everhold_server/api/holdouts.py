@@ -19,6 +19,7 @@ from everhold.sealing.configuration import listed_facts
 from everhold.sealing.reading import MOST_ROWS
 from everhold.sealing.resealing import Sealer, sealing_for, untold_matches
 from everhold.sealing.storage import check_name, rows_folder, storage_url
+from everhold.sealing.untrusted_rows import check_untrusted_rows
 from everhold_server.api.contract import HoldoutName, Plain, Strict, body_of, refusals, result, said, warned_of
 from everhold_server.api.families import FAMILIES, families_of
 from everhold_server.audit import AuditLog, noted
@@ -83,7 +84,7 @@ class PromiseSettings(Strict):
     largest_group: int | None = Field(
         None, description="With families, growth and groups: rows that no group exceeds, also of those that will come."
     )
-    most_rows: int = Field(MOST_ROWS, description="The most rows that either table may have.", ge=1, le=2**40)
+    most_rows: int = Field(MOST_ROWS, description="The most rows that either table may have.", ge=1, le=2**31)
     equal_rows: bool = Field(False, description="Equal rows in both tables are no copies.")
     allow_resealing: bool = Field(False, description="Seal rows even if they are sealed in this storage already.")
     declared: Annotated[dict[str, dict[str, Plain]] | None, Field(**FAMILIES)] = None
@@ -304,9 +305,15 @@ def seal(
 
 
 def named_by_content(path: Path, what: str) -> Path:
-    """The same file with the ending that its content has: the sent name says nothing."""
+    """The same file with the ending that its content has: the sent name says nothing.
+
+    Raises:
+        HoldoutRejected: If it is packed, too large, or cannot be looked at. Nothing was created.
+    """
     with path.open("rb") as file:
         head = file.read(8)
     if head.startswith(_PACKED):
         raise HoldoutRejected(f"the {what} file is packed; expected CSV as it is, or Parquet")
-    return path.rename(path.with_name(f"{what}.{'parquet' if head.startswith(_PARQUET) else 'csv'}"))
+    named = path.rename(path.with_name(f"{what}.{'parquet' if head.startswith(_PARQUET) else 'csv'}"))
+    check_untrusted_rows(named, name=f"the {what} file")
+    return named

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
-
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
-from everhold.certificate import CertificateReport, verify_certificate
 from everhold.certificate.page import render_article
-from everhold.errors import QueryRejected
+from everhold.errors import EverholdError, QueryRejected
+from everhold_server.api.certificates import report_on
 from everhold_server.api.contract import HoldoutName, warned_of
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Viewer
-from everhold_server.web.forms import Fields, Form
+from everhold_server.web.forms import Form
 from everhold_server.web.rendering import page
 from everhold_server.web.views import View
 
 router = APIRouter()
-
-_KEY = re.compile("[0-9a-f]{64}")
 
 
 @router.get("/holdouts/{name}/certificate")
@@ -60,19 +56,11 @@ def form(request: Request, _: Viewer) -> Response:
 @router.post("/verify")
 def verify(request: Request, _: Viewer, fields: Form) -> Response:
     """Verification of an uploaded certificate; it is kept nowhere."""
-    key = fields.text("public_key").lower()
+    key, path = fields.text("public_key").lower(), fields.file("certificate")
     try:
-        report = _report(fields, key)
-    except QueryRejected as fault:
+        if path is None:
+            raise QueryRejected("There is no file. Choose a certificate, .json or .html.")
+        report = report_on(path, key or None)
+    except EverholdError as fault:
         return page(request, "verify.html", status=422, report=None, fault=fault.message, key=key)
     return page(request, "verify.html", report=report, fault="", key=key)
-
-
-def _report(fields: Fields, key: str) -> CertificateReport:
-    path = fields.file("certificate")
-    if path is None:
-        raise QueryRejected("There is no file. Choose a certificate, .json or .html.")
-    if key and not _KEY.fullmatch(key):
-        raise QueryRejected("The public key is not a key. Pass 64 hexadecimal digits, as the steward gave them to you.")
-    with warned_of():
-        return verify_certificate(path, public_key=key or None)

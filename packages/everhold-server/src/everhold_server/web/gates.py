@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from everhold.errors import EverholdError, QueryRejected
-from everhold.queries.case_files import read_case_file
 from everhold.queries.gate_metrics import GATE_METRICS
+from everhold.queries.untrusted_files import read_untrusted_results
 from everhold_server.api.contract import HoldoutName, check_predictions_allowed, warned_of
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
@@ -20,7 +20,6 @@ from everhold_server.web.views import SAID_OF, View
 router = APIRouter()
 
 _FILE, _TRAINING, _RESULTS = "predictions", "training", "results"
-_FIRST_BYTES = 1024
 _LATEST = 30
 
 
@@ -97,13 +96,11 @@ def complete(request: Request, name: HoldoutName, holdouts: Holdouts, principal:
 
 
 def _results(fields: Fields) -> dict[str, list[Any]]:
-    """The results in a file; its format is seen in its first character."""
+    """The results in a file."""
     file = fields.file(_RESULTS)
     if file is None:
         raise QueryRejected("no file of results; expected JUnit XML, promptfoo JSON or CSV")
-    with file.open("rb") as opened:
-        begins = opened.read(_FIRST_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    return read_case_file(file, kind={b"<": ".xml", b"{": ".json"}.get(begins, ".csv"))
+    return read_untrusted_results(file, name="the file")
 
 
 def _candidate(view: View, fields: Fields) -> Any:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from everhold.display import at_least, at_most, left_in_words, printable, rounded
+from everhold.display import at_least, at_most, left_in_words, printable, printable_lines, rounded
 
 if TYPE_CHECKING:
     from fastapi import Request
@@ -80,6 +80,7 @@ def _environment() -> Environment:
         "at_least": at_least, "printable": printable, "left": left_in_words, "short": lambda text: text[:_SHORT_HASH],
         "sentence": lambda text: text[:1].upper() + text[1:],
     }  # fmt: skip
+    made.filters["printable_lines"] = printable_lines
     made.globals |= {"place": place}
     return made
 

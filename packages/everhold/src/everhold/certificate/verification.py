@@ -139,6 +139,11 @@ def verify_certificate(
     )  # fmt: skip
 
 
+def listed_report(path: Path, *, name: str, public_key: str | None) -> dict[str, Any]:
+    """The report about a stranger's file as plain data; run by the worker of `everhold.untrusted`."""
+    return verify_certificate(path, public_key=public_key).to_dict()
+
+
 def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> Iterator[str]:
     signature = document[SIGNATURE]
     if signature["algorithm"] != ALGORITHM:

@@ -1,44 +1,34 @@
-"""Files of strangers are read in a process of their own, whose memory and time are limited for good.
-
-An engine's own limits are not hard, and a file can be made to crash a reader that was not written for such ones. So a
-worker reads it, whose memory holds no key, no ledger and no sealed rows. What it found comes back as JSON, out of which
-nothing but numbers and texts can be made.
-"""
+"""Predictions and results of cases from strangers' files, read by a worker; their form is told by their content."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import threading
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.display import printable
 from everhold.errors import QueryRejected
+from everhold.queries.case_files import read_case_file
 from everhold.queries.prediction_files import ARROW, CSV, PARQUET, TSV, Wanted, read_columns
 from everhold.queries.predictions import PredictionTable
+from everhold.untrusted import Limits, read_in_worker
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from everhold.values.base import Schema
 
 _SECONDS = 20  # of processor time, and one more for each `_LINES_A_SECOND`
 _LINES_A_SECOND = 100_000
-_SLOWER = 3  # seconds on a clock for each of them: the machine may be busy
 _MOST_COLUMNS = 100
-_MEMORY = 3 * 2**30  # address space of Python with the engines, which take far less than they reserve
+_MEMORY = 3 * 2**30
 _MEMORY_OF_A_LINE = 2**12  # with a few columns, as objects of Python
-_LONGEST_MESSAGE = 1_000
+_OF_RESULTS = Limits(content=2**26, memory=2**30)
+_MOST_RESULTS = 2**20  # values
+_FIRST_BYTES, _LONGEST_LINE = 2**10, 2**16
 _KINDS = "biuf"
-_START = "from everhold.queries.untrusted_files import work; work()"
-_KEPT = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG", "LC_ALL")  # of the environment, which may hold passwords
-_AT_ONCE = threading.BoundedSemaphore(max(os.cpu_count() or 1, 2))
 
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 _BEGINNINGS = {b"PAR1": PARQUET, b"ARROW1": ARROW, _ARROW_STREAM: ARROW}
@@ -47,84 +37,72 @@ _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_untrusted(path: Path, schema: Schema, *, name: str) -> PredictionTable:
-    """Read predictions from a stranger's file, whatever its form: CSV, TSV, Parquet or Arrow, told by its content.
+    """Read predictions from a stranger's file, whatever its form.
 
     Args:
-        path: The file, in a private folder; a second file is made beside it.
+        path: The file.
         schema: As for `read_predictions`.
         name: How messages call it.
 
     Raises:
         QueryRejected: If it cannot be read within the limits; the sealed rows were not looked at.
     """
-    found = path.with_name(f"{path.name}.read")
     wanted = replace(Wanted.of(schema), most_columns=_MOST_COLUMNS)
-    task = {"path": str(path), "into": str(found), "name": name, "wanted": asdict(wanted)}
-    with _AT_ONCE:
-        _run(task, name, _SLOWER * _seconds(wanted))
-    try:
-        said = json.loads(found.read_bytes())
-    except (OSError, ValueError):
-        raise _unreadable(name) from None
-    finally:
-        found.unlink(missing_ok=True)
-    if "refused" in said:
-        raise QueryRejected(printable(str(said["refused"]))[:_LONGEST_MESSAGE])
-    return PredictionTable({column: _array(listed) for column, listed in said["columns"].items()}, name=name)
+    found = read_in_worker(
+        "everhold.queries.untrusted_files:listed_columns", path, name=name, limits=limits_for(wanted),
+        advice="expected row ids and one column of predictions, as CSV or Parquet; write it again with only these "
+        "columns",
+        wanted=asdict(wanted),
+    )  # fmt: skip
+    return PredictionTable({column: _array(listed) for column, listed in found.items()}, name=name)
 
 
-def _seconds(wanted: Wanted) -> int:
-    """Processor time for reading a file."""
-    return _SECONDS + wanted.most_lines // _LINES_A_SECOND
+def read_untrusted_results(path: Path, *, name: str) -> dict[str, list[Any]]:
+    """Read results of cases from a stranger's file, JUnit XML, promptfoo JSON or CSV, as `read_case_file` does.
+
+    Raises:
+        QueryRejected: If it cannot be read within the limits. Nothing was charged.
+        CaseRejected: If a case has no result. Nothing was charged.
+    """
+    found: dict[str, list[Any]] = read_in_worker(
+        "everhold.queries.untrusted_files:listed_results", path, name=name, limits=_OF_RESULTS,
+        advice="expected the results of the cases of this suite and nothing else",
+    )  # fmt: skip
+    return found
 
 
-def _run(task: dict[str, Any], name: str, seconds: int) -> None:
-    environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
-    environment |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
-    try:
-        subprocess.run(
-            [sys.executable, "-P", "-c", _START], input=json.dumps(task).encode(), env=environment, check=True,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=seconds,
-        )  # fmt: skip
-    except (subprocess.SubprocessError, OSError):
-        raise _unreadable(name) from None
+def listed_results(path: Path, *, name: str) -> dict[str, list[Any]]:
+    """The results in a file by metric; run by the worker."""
+    with path.open("rb") as file:
+        begins = file.read(_FIRST_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    kind = {b"<": ".xml", b"{": ".json", b"[": ".json"}.get(begins, ".csv")
+    if kind == ".csv":
+        with path.open("rb") as file:
+            columns = 1 + file.readline(_LONGEST_LINE + 1).count(b",")
+        if columns > _MOST_COLUMNS:
+            raise _rejected(f"{name} has {columns:,} columns", f"expected at most {_MOST_COLUMNS}")
+    found = read_case_file(path, kind=kind)
+    cells = sum(map(len, found.values()))
+    if len(found) > _MOST_COLUMNS or cells > _MOST_RESULTS:
+        raise _rejected(
+            f"{name} has {len(found):,} columns with {cells:,} values",
+            f"expected at most {_MOST_COLUMNS} and {_MOST_RESULTS:,}",
+        )
+    return found
 
 
-def _unreadable(name: str) -> QueryRejected:
-    return QueryRejected(
-        f"{name} cannot be read within the time and memory that predictions for these rows need; expected row ids and "
-        "one column of predictions, as CSV or Parquet; write it again with only these columns"
-    )
+def limits_for(wanted: Wanted) -> Limits:
+    """What the worker may use: it follows the rows of the holdout."""
+    return Limits(
+        content=wanted.most_bytes, memory=_MEMORY + _MEMORY_OF_A_LINE * wanted.most_lines,
+        seconds=_SECONDS + wanted.most_lines // _LINES_A_SECOND, written=4 * wanted.most_bytes,
+    )  # fmt: skip
 
 
-def work() -> None:
-    """Read one file under hard limits, and describe its content; run by the worker."""
-    task = json.load(sys.stdin)
-    wanted, path = Wanted(**task["wanted"]), Path(task["path"])
-    _limit(wanted)
-    said: dict[str, Any]
-    try:
-        columns = read_columns(path, _form_of(path, task["name"]), wanted, name=task["name"])
-        said = {"columns": {column: _listed(values) for column, values in columns.items()}}
-    except QueryRejected as refused:
-        said = {"refused": refused.message}
-    Path(task["into"]).write_text(json.dumps(said))
-
-
-def _limit(wanted: Wanted) -> None:
-    """Give memory, time and files up, so that nothing can take them back; Windows has no such limits."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    limits = {
-        resource.RLIMIT_AS: _MEMORY + _MEMORY_OF_A_LINE * wanted.most_lines,
-        resource.RLIMIT_CPU: _seconds(wanted),
-        resource.RLIMIT_FSIZE: 4 * wanted.most_bytes,
-        resource.RLIMIT_CORE: 0,
-    }
-    for kind, most in limits.items():
-        resource.setrlimit(kind, (most, most))
+def listed_columns(path: Path, *, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a file as plain data; run by the worker."""
+    columns = read_columns(path, _form_of(path, name), Wanted(**wanted), name=name)
+    return {column: _listed(values) for column, values in columns.items()}
 
 
 def _form_of(path: Path, name: str) -> str:

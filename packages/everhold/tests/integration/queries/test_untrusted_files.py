@@ -2,14 +2,17 @@
 
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 
 import pytest
 
-from everhold.errors import QueryRejected
-from everhold.queries import untrusted_files as module
+from everhold import untrusted
+from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.queries.prediction_files import Wanted, read_columns
-from everhold.queries.untrusted_files import read_untrusted
+from everhold.queries.untrusted_files import limits_for, read_untrusted, read_untrusted_results
+from everhold.sealing.untrusted_rows import check_untrusted_rows
+from everhold.untrusted import Limits
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 
@@ -31,15 +34,15 @@ def test_a_table_comes_back_with_its_types_and_its_holes(table):
     assert [found[name].dtype.kind for name in ("id", "late", "sure", "word", "yes")] == ["i", "i", "f", "O", "b"]
     assert found["late"].tolist() == [0, None]
     assert found["word"].tolist()[0] == "a"
-    assert not list(table.parent.glob("*.read"))
+    assert list(table.parent.iterdir()) == [table]
 
 
 @pytest.mark.parametrize(
     "code", ["import time; time.sleep(600)", "raise SystemExit(3)", "import os; os.abort()", "pass"]
 )
 def test_a_worker_that_hangs_or_dies_is_no_fault_of_ours(table, monkeypatch, code):
-    monkeypatch.setattr(module, "_START", code)
-    monkeypatch.setattr(module, "_SECONDS", 0.5)
+    monkeypatch.setattr(untrusted, "_START", code)
+    monkeypatch.setattr(untrusted, "_SLOWER", 0.025)
     with pytest.raises(QueryRejected, match="nothing was charged"):
         read_untrusted(table, SCHEMA, name="model")
 
@@ -51,7 +54,7 @@ MUCH_MEMORY, LARGE_FILE = "import mmap; mmap.mmap(-1, 2**34)", "open('x', 'wb').
 @pytest.mark.parametrize("limited", [True, False])
 @pytest.mark.parametrize("code", [MUCH_MEMORY, LARGE_FILE])
 def test_the_limits_are_hard_and_without_them_nothing_stops_it(tmp_path, limited, code):
-    limit = f"from everhold.queries.untrusted_files import Wanted, _limit; _limit({Wanted.of(SCHEMA)!r}); "
+    limit = f"from everhold.untrusted import Limits, limit; limit({limits_for(Wanted.of(SCHEMA))!r}); "
     run = subprocess.run(
         [sys.executable, "-c", f"{limit if limited else ''}{code}"], cwd=tmp_path, capture_output=True, check=False
     )
@@ -61,9 +64,10 @@ def test_the_limits_are_hard_and_without_them_nothing_stops_it(tmp_path, limited
 def test_the_worker_s_environment_holds_no_password(table, monkeypatch):
     monkeypatch.setenv("EVERHOLD_TOKEN", "eh_secret")
     monkeypatch.setattr(
-        module, "_START",
+        untrusted, "_START",
         "import json, os, sys; task = json.load(sys.stdin); "
-        "open(task['into'], 'w').write(json.dumps({'refused': ' '.join(sorted(os.environ))}))",
+        "open(task['into'], 'w').write(json.dumps("
+        "{'refused': 'QueryRejected', 'message': ' '.join(sorted(os.environ)), 'data': {}}))",
     )  # fmt: skip
     with pytest.raises(QueryRejected) as refused:
         read_untrusted(table, SCHEMA, name="model")
@@ -92,4 +96,74 @@ def test_a_hundred_columns_are_read_and_a_file_of_ones_own_may_have_more(table):
 
 @pytest.mark.parametrize(("rows", "seconds"), [(2, 20), (10_000_000, 220)])
 def test_the_time_of_a_reader_follows_the_rows_of_the_holdout(rows, seconds):
-    assert module._seconds(replace(Wanted.of(SCHEMA), rows=rows)) == seconds
+    assert limits_for(replace(Wanted.of(SCHEMA), rows=rows)).seconds == seconds
+
+
+WIDE = b",".join(b"%x" % number for number in range(100_000))
+HOSTILE_RESULTS = {
+    "a hundred thousand columns": b"case," + WIDE + b"\n" + b"c1\n" * 400,
+    "a header over many lines": b'case,"' + WIDE.replace(b",", b'\n","') + b'"\nc1\n',
+    "millions of objects": b'{"results":[' + b"{}," * 1_000_000 + b"{}]}",
+    "deep JSON": b'{"results":' * 50_000,
+    "deep XML": b"<a>" * 50_000,
+    "a result before any case": b"<testsuite><failure/></testsuite>",
+    "an encoding that is none": b'<?xml version="1.0" encoding="rot13"?><a/>',
+    "an entity": b'<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]><r>&x;</r>',
+    "far too many values": b"case,ok\n" + b"c1,1\n" * 600_000,
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE_RESULTS.values(), ids=HOSTILE_RESULTS)
+def test_hostile_results_are_refused_and_take_no_memory_of_the_process_that_asked(tmp_path, content):
+    resource = pytest.importorskip("resource")
+    (path := tmp_path / "0").write_bytes(content)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(QueryRejected, match="nothing was charged"):
+        read_untrusted_results(path, name="the file")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 * 2**10  # KiB
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "found"),
+    [
+        ("rows.csv", b"a," + WIDE + b"\n1\n", "100,001 columns"),
+        ("rows.csv", (b"a" + b",a" * 1_999 + b"\n") * 1_100_000, "rows of 2,000 columns"),
+        ("rows.parquet", b"PAR1" + b"\xff" * 500 + b"PAR1", "Parquet"),
+    ],
+)
+def test_rows_that_nobody_should_open_are_refused_by_their_shape(tmp_path, monkeypatch, name, content, found):
+    (path := tmp_path / name).write_bytes(content[: 2**24])
+    monkeypatch.setattr("everhold.sealing.untrusted_rows.MOST_CELLS", 2**20)
+    with pytest.raises(HoldoutRejected, match=found):
+        check_untrusted_rows(path, name="the file")
+
+
+def test_an_error_of_a_reader_keeps_its_class_and_a_fault_of_a_reader_is_a_refusal(tmp_path):
+    (path := tmp_path / "0").write_bytes(b"x")
+    limits = Limits(content=10)
+    for reader, kind in [("json:no_such", QueryRejected), ("everhold.untrusted:read_in_worker", QueryRejected)]:
+        with pytest.raises(kind, match="cannot be read; send another"):
+            untrusted.read_in_worker(reader, path, name="the file", limits=limits, advice="send another")
+    path.write_bytes(b"x" * 11)
+    with pytest.raises(HoldoutRejected, match="11 bytes"):
+        untrusted.read_in_worker(
+            "json:x", path, name="the file", limits=limits, advice="send another", refusal=HoldoutRejected
+        )
+
+
+def test_a_sender_has_one_worker_at_a_time_and_nobody_waits_for_another_sender(monkeypatch):
+    monkeypatch.setattr(untrusted, "_AT_ONCE", 2)
+    turns = []
+
+    def again():
+        with untrusted._turn("ada"):
+            turns.append("ada again")
+
+    with untrusted._turn("ada"):
+        waiting = threading.Thread(target=again)
+        waiting.start()
+        with untrusted._turn("bob"):
+            turns.append("bob")
+    waiting.join(10)
+    assert turns == ["bob", "ada again"]
