@@ -7,7 +7,7 @@ the same seal, to be at hand in a transaction. The predictions themselves lie be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 from everhold.ledger.entry_counts import PROMOTED
@@ -89,7 +89,7 @@ class Submissions(LedgerExtension):
         """As plain JSON data; None if nothing was received."""
         if not self.entries:
             return None
-        return {"teams": [_line_of(team) for team in self.teams.values()], "closed": self.closed}
+        return {"teams": [list(astuple(team)) for team in self.teams.values()], "closed": self.closed}
 
     @property
     def entries(self) -> int:
@@ -168,14 +168,6 @@ class Submissions(LedgerExtension):
         if not (_is_name(team) and _is_digest(predictions) and type(final) is bool):
             raise ValueError("the submission is malformed")
         self.receive(team, predictions, final=final)
-
-
-def _line_of(team: Team) -> list[Any]:
-    """A team as plain JSON data; earlier versions wrote four fields, or five with the count of surprises."""
-    line = [team.name, team.final, team.latest, team.received]
-    if team.chosen:
-        return [*line, team.charged, team.chosen]
-    return [*line, team.charged] if team.charged else line
 
 
 def _is_sound(team: Team) -> bool:

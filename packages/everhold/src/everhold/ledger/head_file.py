@@ -45,9 +45,9 @@ class Reached:
         asked: Different queries asked so far.
         charged: Sum of all charges.
         closed: Whether the study was unsealed, and nothing may be asked any more.
-        labels: What labels so far cost later queries, in millionths of a nat; 0 where earlier versions wrote it.
+        labels: What labels so far cost later queries, in millionths of a nat.
         places: Places among the mechanism's queries that are taken so far: an opened challenge takes one, and so does
-            its verdict. 0 where earlier versions wrote it.
+            its verdict.
     """
 
     generation: int

@@ -127,7 +127,7 @@ class MeanUnits:
 
     @classmethod
     def kept(cls, description: Mapping[str, Any]) -> MeanUnits | None:
-        """The reading that the ledger keeps of an entry; None of an earlier version's, and of what is no mean."""
+        """The reading that the ledger keeps of an entry; None of what is no mean."""
         found = description.get(UNITS)
         if not (isinstance(found, list) and len(found) == 5 and found[2] in MEASURES):
             return None
