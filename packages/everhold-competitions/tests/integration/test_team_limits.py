@@ -127,11 +127,6 @@ def test_a_share_that_is_none_is_refused(wanted, fault):
         Competition(**wanted)
 
 
-def test_a_competition_of_an_earlier_version_has_the_default_share():
-    stored = {"feedback": "score", "metric": "accuracy", "teams": 50, "submissions": 20}
-    assert Competition(**stored).share(10) == 1
-
-
 def test_what_a_team_was_told_is_replayed_and_anything_else_is_found_out():
     accounts = Accounts()
     described = {"team": "owls", "predictions": A, "final": True}
@@ -146,8 +141,6 @@ def test_what_a_team_was_told_is_replayed_and_anything_else_is_found_out():
     assert "was not received" in accounts.replay(forged, {"source": "holdout"}, 1)
     for wrong in ("owls", {"team": "owls"}, {"team": "owls", "predictions": "a"}, {"team": [], "predictions": A}):
         assert "was not received" in accounts.replay({TOLD_OF: wrong}, {"source": "guess"}, 0)
-    lines = [["owls", A, A, 1, 0]]  # versions without a count wrote four fields, and none of 0
-    with pytest.raises(eh.IntegrityError):
-        Submissions.from_state({"submissions": {"teams": lines, "closed": False}})
-    old = Submissions.from_state({"submissions": {"teams": [["owls", A, A, 1]], "closed": False}})
-    assert old.teams["owls"].charged == 0
+    for team in (["owls", A, A, 1], ["owls", A, A, 1, 0], ["owls", A, A, 1, -1, 0]):
+        with pytest.raises(eh.IntegrityError):
+            Submissions.from_state({"submissions": {"teams": [team], "closed": False}})

@@ -156,7 +156,7 @@ class _StoredAnswers:
         if entry.is_act or (reading := MeanUnits.kept(entry.description)) is None:
             raise QueryRejected(
                 f"entry {entry.sequence} has no numeric answer: it is an act of the steward, a challenge, a choice, "
-                "or another answer that is no mean. Choose the answer to a mean or to a query made of means; {_SIGNED_NOTHING}"
+                f"or no mean. Choose the answer to a mean, or to a query made of means; {_SIGNED_NOTHING}"
             )
         return reading
 
