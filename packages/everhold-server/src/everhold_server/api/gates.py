@@ -29,7 +29,7 @@ from everhold_server.api.contract import (
 )
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
-from everhold_server.principals import Analyst, Steward, Viewer
+from everhold_server.principals import Analyst, Role, Steward, Viewer
 from everhold_server.uploads import Brought
 from everhold_server.wire.answers import told
 from everhold_server.wire.predictions import predictions_from
@@ -83,7 +83,12 @@ def list_gates(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSON
     """Champion of each gate, and the number of its challenges."""
     holdout = holdouts.whole(name, principal)
     named = [gate["gate"] for gate in holdout.status().get("gates", [])]
-    return result({"gates": [told(holdout.gate(name=gate).status()) for gate in named]})
+    found = [told(holdout.gate(name=gate).status()) for gate in named]
+    for gate in found:  # an open challenge is that of its analyst and the steward alone
+        own = principal.role is Role.ANALYST and gate.get("open_challenge", {}).get("analyst") == principal.name
+        if not own and principal.role is not Role.STEWARD:
+            gate.pop("open_challenge", None)
+    return result({"gates": found})
 
 
 @router.get(

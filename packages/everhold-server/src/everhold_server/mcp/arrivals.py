@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 from pydantic import Field
 
 from everhold.display import left_in_words
-from everhold.errors import QueryRejected
 from everhold_server.mcp.candidates import PredictionsFolder, candidate
+from everhold_server.mcp.cases import NewResults
 from everhold_server.mcp.results import CompletedOutput
 from everhold_server.mcp.tools import (
     File,
@@ -89,11 +89,11 @@ class ArrivalTools:
         }  # fmt: skip
 
 
-class StewardTools:
-    """Tools for rows that arrive, where the agent acts for the steward.
+class ChampionTools:
+    """Tools for what a champion lacks: values for rows that arrived, or results of cases that it has not run.
 
     Args:
-        holdout: The holdout itself, on behalf of no analyst.
+        holdout: On whose behalf it was opened, the agent acts.
         predictions: The folder from which files of predictions are read; none by default.
     """
 
@@ -101,24 +101,30 @@ class StewardTools:
         self._holdout, self._predictions = holdout, predictions
 
     def complete(
-        self, rule: Rule = None, predictions: Predictions = None, file: File = None, gate: GateName = "gate"
-    ) -> CompletedOutput:
-        """Give the champion's values for rows that arrived; the gate refuses challenges before. Free.
+        self, results: NewResults = None, rule: Rule = None, predictions: Predictions = None, file: File = None,
+        gate: GateName = None, baseline: NewResults = None,
+    ) -> CompletedOutput:  # fmt: skip
+        """Give what the champion lacks; the gate refuses challenges before. Free.
 
-        Give exactly one: the rule that the champion is, or its predictions for the rows that arrived alone. They must
-        come from the same model, made without sealed labels, and cannot be changed afterwards.
+        Of a gate about cases: its results on cases_left, by whoever promoted it or the steward, and those of the
+        baseline for cases that were added where there are guards. Of a gate about rows, by the steward: exactly one of
+        the rule that the champion is, and its predictions for the rows that arrived alone. They must come from the same
+        model, made without sealed labels, and cannot be changed afterwards.
         """
-        found: Any = gate_named(self._holdout, gate)
-        if hasattr(found, "cases_left"):
-            raise QueryRejected(f"gate {gate!r} is about cases; expected a gate about rows; nothing was changed")
-        found.complete(
-            candidate(self._holdout.schema, self._predictions, rule=rule, predictions=predictions, file=file)
-        )
+        found = gate_named(self._holdout, gate, cases=results is not None)
+        if results is not None:
+            found.complete(results, baseline=baseline)
+            left, what, step = len(found.cases_left()), "results of all cases", "open_challenge with another version"
+        else:
+            found.complete(
+                candidate(self._holdout.schema, self._predictions, rule=rule, predictions=predictions, file=file)
+            )
+            left, what = found.status()["rows_left"], "values for all rows"
+            step = "challenge the champion with a model for all rows"
         status = found.status()
         return {
-            "gate": status["gate"], "champion": status["champion"], "rows_left": status["rows_left"],
-            "left": dict(status["remaining"]), "says": f"the champion of gate {gate!r} has values for all rows",
-            "next": "challenge the champion with a model for all rows",
+            "gate": status["gate"], "champion": status["champion"], "rows_left": left,
+            "left": dict(status["remaining"]), "says": f"the champion of gate {found.name!r} has {what}", "next": step,
         }  # fmt: skip
 
 

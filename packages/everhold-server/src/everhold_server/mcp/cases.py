@@ -1,4 +1,4 @@
-"""Tools of an agent for a gate about cases: open_challenge, next_cases, report; only where there is such a gate."""
+"""Tools of an agent for a gate about cases, from open_challenge to complete; only where there is such a gate."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from pydantic import Field
 
 from everhold.errors import QueryRejected
 from everhold_server.mcp.results import CasesOutput, ReportOutput
+from everhold_server.mcp.tools import GateName, gate_named, is_about_cases
 
 if TYPE_CHECKING:
     from everhold.asking.case_gate import CaseGate
     from everhold.asking.open_challenge import OpenChallenge
     from everhold.holdout import Holdout
+    from everhold.queries.verdict import Verdict
 
 Challenger = Annotated[
     str, Field(description="Name of your version, such as its commit. It must be finished before it is opened.")
 ]
-GateName = Annotated[str, Field(description="Name of the gate.")]
 Results = Annotated[
     dict[str, list[dict[str, float | None]]],
     Field(description="For each case that was handed out: one object of metrics for each run; null if a run crashed."),
@@ -28,9 +29,12 @@ NewResults = Annotated[
 ]
 
 
+_OPEN = "change your version and call open_challenge under a new name"
+
+
 def has_cases(holdout: Holdout) -> bool:
     """True if one of the gates is about cases."""
-    return any(gate["metric"].startswith("cases: ") for gate in holdout.status().get("gates", []))
+    return any(map(is_about_cases, holdout.status().get("gates", [])))
 
 
 class CaseTools:
@@ -39,22 +43,21 @@ class CaseTools:
     def __init__(self, holdout: Holdout) -> None:
         self._holdout = holdout
 
-    def open_challenge(self, challenger: Challenger, gate: GateName = "main") -> CasesOutput:
+    def open_challenge(self, challenger: Challenger, gate: GateName = None) -> CasesOutput:
         """Open a challenge that ends as early as is proved, and get the first cases to run.
 
-        It takes one of the planned queries. Opened again under the same name, it goes on where it is.
+        It costs two of the planned queries, and a surprise if it is promoted; all of it is reserved now. Opened again
+        under the same name, it goes on where it is. Only you and the steward can report for it or withdraw it.
         """
-        return self._output(self._gate(gate).open(challenger))
-
-    def next_cases(self, challenger: Challenger, gate: GateName = "main") -> CasesOutput:
-        """Say which cases to run next; the same ones until they are reported. Free."""
         found = self._gate(gate)
-        if not found.status()["open"]:
-            raise QueryRejected("no challenge is open; expected open_challenge first")
-        return self._output(found.open(challenger))
+        return self._output(found, found.open(challenger))
+
+    def next_cases(self, challenger: Challenger, gate: GateName = None) -> CasesOutput:
+        """Say which cases to run next; the same ones until they are reported. Free."""
+        return self._output(self._gate(gate), self._opened(challenger, gate))
 
     def report(
-        self, challenger: Challenger, results: Results, gate: GateName = "main", champion: NewResults = None,
+        self, challenger: Challenger, results: Results, gate: GateName = None, champion: NewResults = None,
         baseline: NewResults = None,
     ) -> ReportOutput:  # fmt: skip
         """Report the results of the cases that were handed out last: go on, promoted or kept.
@@ -63,24 +66,52 @@ class CaseTools:
         them as champion, and as baseline those of the first champion where the gate has guards.
         'promoted' is proved and costs a surprise; 'kept' promises nothing. No score and no failed claim is told.
         """
-        found = self._gate(gate)
-        if not found.status()["open"]:
-            raise QueryRejected("no challenge is open; expected open_challenge first")
-        reply = found.open(challenger).report(results, champion=champion, baseline=baseline)
-        told = reply.verdict
-        word = "go on" if told is None else "refused" if told.refused else "promoted" if told.promoted else "kept"
-        left = dict(found.status()["remaining"])
-        step = "run next_cases and report them" if told is None else "change your version and open a new challenge"
-        return {"verdict": word, "reported": reply.reported, "left": left, "says": str(reply), "next": step}
+        reply = self._opened(challenger, gate).report(results, champion=champion, baseline=baseline)
+        return self._ended(gate, reply.verdict, str(reply), reported=reply.reported)
 
-    def _output(self, opened: OpenChallenge) -> CasesOutput:
+    def withdraw(self, challenger: Challenger, gate: GateName = None) -> ReportOutput:
+        """End an open challenge as kept, so that the gate takes others. Status names the one that is open.
+
+        The two queries that it reserved stay spent; the surprise comes back.
+        """
+        verdict = self._opened(challenger, gate).withdraw()
+        return self._ended(gate, verdict, str(verdict), reported=None)
+
+    def cases_left(self, gate: GateName = None) -> CasesOutput:
+        """Say which cases the champion has no results for, as it was promoted early or cases were added. Free."""
+        cases = [str(case) for case in self._gate(gate).cases_left()]
+        says = f"the champion has no results for {len(cases)} cases" if cases else "the champion has results for all"
+        step = "run the champion on these cases and pass the results to complete" if cases else _OPEN
+        return {"cases": cases, "says": says, "next": step}
+
+    def _output(self, gate: CaseGate, opened: OpenChallenge) -> CasesOutput:
         cases: list[Any] = opened.next_cases()
         says = f"run {len(cases)} cases" if cases else f"it has ended: {opened.verdict}"
-        step = "run each of these cases as often as the champion was, then report" if cases else "open a new challenge"
+        run = "run each of these cases as often as the champion was, then report"
+        step = run if cases else self._after(gate, opened.verdict)
         return {"cases": [str(case) for case in cases], "says": says, "next": step}
 
-    def _gate(self, name: str) -> CaseGate:
-        gate: Any = self._holdout.gate(name=name)
-        if not hasattr(gate, "open"):
-            raise QueryRejected(f"gate {name!r} is not about cases; expected challenge for it")
-        return gate  # type: ignore[no-any-return]
+    def _ended(self, gate: str | None, told: Verdict | None, says: str, *, reported: int | None) -> ReportOutput:
+        """The reply to a report, or to the end of a challenge."""
+        found = self._gate(gate)
+        word = "go on" if told is None else "refused" if told.refused else "promoted" if told.promoted else "kept"
+        step = "run next_cases and report them" if told is None else self._after(found, told)
+        left = dict(found.status()["remaining"])
+        return {"verdict": word, "reported": reported, "left": left, "says": says, "next": step}
+
+    def _after(self, gate: CaseGate, told: Verdict | None) -> str:
+        """What to do after a challenge has ended."""
+        if told is not None and told.promoted and told.champion == gate.champion and gate.cases_left():
+            return "run the cases of cases_left and pass the results to complete; then open_challenge again"
+        return _OPEN
+
+    def _opened(self, challenger: str, gate: str | None) -> OpenChallenge:
+        """A challenge that is open, or was; none is opened here."""
+        found = self._gate(gate).find_open(challenger)
+        if found is None:
+            raise QueryRejected(f"No challenge {challenger!r} is open. Call open_challenge first, or see status.")
+        return found
+
+    def _gate(self, name: str | None) -> CaseGate:
+        found: CaseGate = gate_named(self._holdout, name, cases=True)
+        return found

@@ -88,11 +88,11 @@ class VerdictOutput(_Output):
 
 
 class CompletedOutput(_Output):
-    """A gate whose champion got values for rows that arrived."""
+    """A gate whose champion got values for rows that arrived, or results of cases that it had not run."""
 
     gate: Annotated[str, Field(description="Name of the gate.")]
     champion: Annotated[str, Field(description="SHA-256 of the champion, which stays the same.")]
-    rows_left: Annotated[int, Field(description="Rows for which it still has no values: 0.")]
+    rows_left: Annotated[int, Field(description="Rows, or cases, for which it still has none: 0.")]
 
 
 class CasesOutput(_Led):
@@ -106,7 +106,7 @@ class ReportOutput(_Output):
     """Reply to reported results."""
 
     verdict: Annotated[str, Field(description="'go on', 'promoted', 'kept' or 'refused'.")]
-    reported: Annotated[int, Field(description="Cases that were reported so far.")]
+    reported: Annotated[int | None, Field(description="Cases that were reported so far; null after a withdrawal.")]
 
 
 class StatusOutput(_Output):

@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse
 from everhold.arguments import brief
 from everhold.errors import EverholdError
 from everhold_server.mcp.advice import INSTRUCTIONS
-from everhold_server.mcp.arrivals import ArrivalTools, StewardTools, has_arrivals
+from everhold_server.mcp.arrivals import ArrivalTools, ChampionTools, has_arrivals
 from everhold_server.mcp.cases import CaseTools, has_cases
 from everhold_server.mcp.tools import Tools
 
@@ -100,17 +100,19 @@ def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = Non
     tools = Tools(holdout, predictions)
     spending: tuple[Callable[..., Any], ...] = (tools.ask, tools.challenge)
     methods: tuple[Callable[..., Any], ...] = (tools.describe, tools.quote, *spending, tools.status, tools.certificate)
-    if has_cases(holdout):
+    completing = about_cases = has_cases(holdout)
+    if about_cases:
         cases = CaseTools(holdout)
-        spending = (*spending, cases.open_challenge, cases.report)
-        methods = (*methods, cases.open_challenge, cases.next_cases, cases.report)
+        acts = (cases.open_challenge, cases.report, cases.withdraw)
+        spending, methods = (*spending, *acts), (*methods, *acts, cases.next_cases, cases.cases_left)
     if has_arrivals(holdout):
         arrivals = ArrivalTools(holdout)
         spending = (*spending, arrivals.over_time, arrivals.drift)
         methods = (*methods, arrivals.over_time, arrivals.drift)
-        if holdout.status().get("analyst") is None:
-            steward = StewardTools(holdout, predictions)
-            spending, methods = (*spending, steward.complete), (*methods, steward.complete)
+        completing |= holdout.status().get("analyst") is None
+    if completing:
+        champion = ChampionTools(holdout, predictions)
+        spending, methods = (*spending, champion.complete), (*methods, champion.complete)
     return _Server([_tool(method, free=method not in spending) for method in methods])
 
 
@@ -285,9 +287,10 @@ def _in_words(name: str, fault: ToolError, schema: Mapping[str, Any]) -> str:
     if not isinstance(cause, ValidationError):
         return str(cause)
     wrong = list(dict.fromkeys(str(error["loc"][0]) for error in cause.errors(include_input=False) if error["loc"]))
-    missing = [argument for argument in schema.get("required", ()) if argument in wrong]
+    missing = [str(error["loc"][0]) for error in cause.errors(include_input=False) if error["type"] == "missing"]
+    missing = [argument for argument in missing if argument in schema.get("required", ())]
     problem = f"{name} cannot use {' and '.join(map(repr, wrong))} as given"
     expected = [f"{argument}: {schema['properties'][argument].get('description', '')}" for argument in wrong]
     if missing:
-        problem = f"{name} needs {missing[0]!r}, a text"
+        problem = f"{name} needs {missing[0]!r}"
     return f"{problem}; expected {' '.join(expected).removesuffix('.')}; {_FREE}"

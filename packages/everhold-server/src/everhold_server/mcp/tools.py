@@ -7,12 +7,13 @@ is the same query another time, so an agent that lost an answer asks again, for 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from everhold.arguments import brief
 from everhold.display import left_in_words
-from everhold.errors import EverholdError, QueryRejected
+from everhold.errors import QueryRejected
 from everhold.queries.mean import mean
 from everhold_server.mcp.advice import (
     LANGUAGE,
@@ -33,7 +34,8 @@ from everhold_server.mcp.results import (
 )
 
 if TYPE_CHECKING:
-    from everhold.asking.gate import Gate
+    from collections.abc import Mapping
+
     from everhold.holdout import Holdout
     from everhold.queries.conditional_mean import ConditionalMean
     from everhold.queries.mean import MeanQuery
@@ -64,7 +66,7 @@ Predictions = Annotated[
 File = Annotated[
     str | None, Field(description="Name, without a path, of a file of predictions in the folder that you were given.")
 ]
-GateName = Annotated[str, Field(description="Name of the gate, where there are several.")]
+GateName = Annotated[str | None, Field(description="Name of the gate; null where there is only one of its kind.")]
 
 
 class Tools:
@@ -143,7 +145,7 @@ class Tools:
         }
 
     def challenge(
-        self, rule: Rule = None, predictions: Predictions = None, file: File = None, gate: GateName = "gate"
+        self, rule: Rule = None, predictions: Predictions = None, file: File = None, gate: GateName = None
     ) -> VerdictOutput:
         """Let your model try to beat the champion: keep or revert. Give exactly one of rule, predictions and file.
 
@@ -174,6 +176,11 @@ class Tools:
         if (analyst := status.get("analyst")) is not None:  # what others may spend is not theirs to know
             own = [part for part in status.get("allotments", []) if part["analyst"] == analyst]
             status["allotments"] = own
+        about_cases = [gate["gate"] for gate in status.get("gates", []) if is_about_cases(gate)]
+        found = [self._holdout.gate(name=name).status() for name in about_cases]
+        opened = [{"gate": gate["gate"], **gate["open_challenge"]} for gate in found if "open_challenge" in gate]
+        if opened:
+            status["open_challenges"] = opened
         return {
             "queries_asked": status["queries_asked"],
             "charged": status["charged"],
@@ -198,18 +205,29 @@ class Tools:
         }
 
 
-def gate_named(holdout: Holdout, name: str) -> Gate:
-    """A gate that is there.
+def gate_named(holdout: Holdout, name: str | None, *, cases: bool = False) -> Any:
+    """A gate about rows, or about cases; without a name the only one of that kind.
 
     Raises:
-        QueryRejected: If there is none, or the name cannot be one. Nothing is charged.
+        QueryRejected: If there is none, or several and no name. Nothing is charged.
     """
-    try:
-        return holdout.gate(name=name)
-    except EverholdError:
-        raise
-    except ValueError as fault:  # of the name
-        raise QueryRejected(f"{fault}") from None
+    every = {gate["gate"]: is_about_cases(gate) for gate in holdout.status().get("gates", [])}
+    known = [gate for gate, of_cases in every.items() if of_cases == cases]
+    if name is None and len(known) == 1:
+        name = known[0]
+    if name not in known:
+        kind, other = ("cases", "challenge") if cases else ("rows", "open_challenge")
+        if name in every:
+            raise QueryRejected(f"Gate {brief(name)} is not about {kind}. Use {other} for it.")
+        what = "Name the gate" if name is None and known else f"There is no gate about {kind}"
+        what += "" if name is None else f" named {brief(name)}"
+        raise QueryRejected(f"{what}. Gates about {kind}: {', '.join(map(repr, known)) or 'none'}.")
+    return holdout.gate(name=name)
+
+
+def is_about_cases(gate: Mapping[str, Any]) -> bool:
+    """True if a gate in public facts is about cases."""
+    return str(gate["metric"]).startswith("cases: ")
 
 
 def mean_of(query: str, low: float | None, high: float | None, given: str | None) -> MeanQuery | ConditionalMean:

@@ -204,4 +204,5 @@ def affordable(state: State, accounts: Accounts, analyst: str | None, count: int
 
     This looks at public state alone, so a refusal tells nothing and needs no look at the sealed rows.
     """
-    return min(pricing.sure(state, count), part_of(accounts, analyst).affords(pricing.most))
+    sure = pricing.sure(state, count)
+    return sure if pricing.reserved else min(sure, part_of(accounts, analyst).affords(pricing.most))

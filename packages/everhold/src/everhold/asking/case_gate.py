@@ -18,7 +18,7 @@ from everhold.asking.grown import SeesArrivals, current
 from everhold.dependence import Groups, Independent
 from everhold.display import Facts
 from everhold.errors import QueryRejected
-from everhold.ledger.allotments import Accounts
+from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.gates import GateAccount, Gates
 from everhold.ledger.open_challenges import OpenChallenges
 from everhold.queries.case_challenge import (
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 
     from everhold.asking.open_challenge import OpenChallenge
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.ledger.open_challenges import Opened
     from everhold.queries.case_shares import VarianceShares
     from everhold.queries.gate_history import GateHistory
     from everhold.sealing.result_store import ResultStore
 
-__all__ = ["CaseGate", "groups_of"]
+__all__ = ["CaseGate", "another_is_open", "groups_of"]
 
 
 class CaseGate(SeesArrivals):
@@ -120,7 +121,8 @@ class CaseGate(SeesArrivals):
             gate = self._now(data)
             if challenger_digest(gate.name, name) == gate.champion:
                 return self._itself(gate, name)
-            _check_none_open(data, gate.name)
+            if (opened := Accounts.from_state(data).of(OpenChallenges).by_gate.get(gate.name)) is not None:
+                raise another_is_open(gate.name, opened, self._executor.analyst)
             known = self._results.whole(gate)
             identity = challenger_digest(gate.name, name)
             evidence = self._results.evidence(self._units, identity, [values, *(known if reran is None else reran)])
@@ -136,7 +138,12 @@ class CaseGate(SeesArrivals):
 
     @current
     def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> OpenChallenge:
-        """Open a challenge that is decided as early as possible; it takes one place among the queries.
+        """Open a challenge that is decided as early as possible; it costs two queries, and a surprise if promoted.
+
+        Opening takes one place among the queries and the verdict another, however the challenge ends. An analyst's
+        allotment pays for both, and for a surprise, when the challenge is opened; the surprise comes back unless it is
+        charged. Until it ends, the gate answers no other challenge, and only the analyst who opened it and the steward
+        can read it, report for it or withdraw it.
 
         Cases are handed out in an order that is shuffled anew with the steward's key. The challenger must be finished
         now: what becomes of it may not depend on anything that is told from here on.
@@ -145,11 +152,12 @@ class CaseGate(SeesArrivals):
             challenger: Its name, such as a commit. A challenge that is open under this name goes on.
             batch: Cases to hand out at a time; by default a twentieth of the suite, at least one.
             futility: Also stop where nothing will hardly be proved. Such a stop costs a surprise, as a promotion does,
-                since it tells something about the sealed results; `OpenChallenge.withdraw` is free.
+                since it tells something about the sealed results; `OpenChallenge.withdraw` costs none.
 
         Raises:
             QueryRejected: If another challenge of this gate is open. Nothing was charged.
-            BudgetExhausted: If no results could prove the claims any more. Nothing was charged.
+            BudgetExhausted: If no results could prove the claims any more, or the allotment is too small. Nothing was
+                charged.
         """
         from everhold.asking.open_challenge import open_challenge
 
@@ -160,8 +168,13 @@ class CaseGate(SeesArrivals):
     def find_open(self, challenger: str) -> OpenChallenge | None:
         """The challenge that is open under this name, or ended under it against this champion; None if there is none.
 
+        The name of the challenge that is open is in `status`.
+
         Args:
             challenger: Its name.
+
+        Raises:
+            QueryRejected: If another analyst opened it, and it is open.
         """
         from everhold.asking.open_challenge import OpenChallenge
 
@@ -174,8 +187,12 @@ class CaseGate(SeesArrivals):
         """Ids of cases without results of the champion, as it was promoted early or cases were added; see `complete`.
 
         Those without results of the baseline are among them.
+
+        Raises:
+            QueryRejected: If neither this analyst nor the steward promoted the champion.
         """
         self._check_arrivals()
+        self._check_may_complete()
         return self._results.left(self._now())
 
     def check_addition(self, baseline: Any) -> None:
@@ -198,16 +215,37 @@ class CaseGate(SeesArrivals):
     def complete(self, results: Any, *, baseline: Any = None) -> None:
         """Add the champion's results on `cases_left`; a gate answers no challenge before.
 
+        The analyst whose challenge promoted the champion can do it, and the steward.
+
         Args:
             results: As for `challenge`, of exactly these cases.
             baseline: The same for the baseline; needed for cases that were added, where there are guards against it.
 
         Raises:
             CaseRejected: If a case is missing, unknown, doubled, crashed or has no number. Nothing was changed.
-            QueryRejected: If results of the baseline are needed and not given, or the other way round.
+            QueryRejected: If results of the baseline are needed and not given, or the other way round; or if the
+                champion is that of another analyst.
         """
         self._check_arrivals()
+        self._check_may_complete()
         self._results.complete(self._now(), results, baseline)
+
+    def _check_may_complete(self) -> None:
+        """Check that the champion is one of this analyst, or that it is the steward who asks.
+
+        Raises:
+            QueryRejected: If it is not. Nothing was changed.
+        """
+        executor = self._executor
+        if executor.analyst is None:
+            return
+        promotion = self.promotions()[-1:]
+        (entry,) = executor.ledger.entries(promotion[0]["sequence"] - 1, 1) if promotion else (None,)
+        if entry is None or entry.description.get(ANALYST) != executor.analyst:
+            raise QueryRejected(
+                f"The champion of gate {self._name!r} is not yours. The steward, or the analyst who promoted it, adds "
+                "its results."
+            )
 
     @current
     def shares(self, results: Any) -> VarianceShares:
@@ -221,13 +259,18 @@ class CaseGate(SeesArrivals):
     def status(self) -> Facts:
         """The gate in public facts: claims, population, champion, challenges, what is left, the smallest step.
 
-        ``sees`` is the smallest gain in the first metric that the next challenge could prove if no unit spread at all;
-        None for a ratio, and where not even a perfect challenger could be proved (then ``provable`` is False).
+        ``open`` says whether a challenge is open; the steward and the analyst who opened it are also told its name and
+        how far it is. ``sees`` is the smallest gain in the first metric that the next challenge could prove if no unit
+        spread at all; None for a ratio, and where not even a perfect challenger could be proved (then ``provable`` is
+        False).
         """
         data = self._executor.ledger.head().state
         gate, remaining = self._now(data), self._executor.remaining(data)  # checks arrivals, too
         limits = {} if gate.limit is None else {"challenges": gate.left}
         opened = Accounts.from_state(data).of(OpenChallenges).by_gate.get(gate.name)
+        told = {} if opened is None or not opened.belongs_to(self._executor.analyst) else {
+            "challenger": opened.name, "analyst": opened.analyst, "looks": len(opened.results), "of": opened.looks,
+        }  # fmt: skip
         return Facts({
             **described_gate(gate),
             "holdout": self._executor.record.name,
@@ -235,6 +278,7 @@ class CaseGate(SeesArrivals):
             "runs": self._units.suite.runs,
             "population": self._units.suite.population,
             "open": opened is not None,
+            **({"open_challenge": told} if told else {}),
             "provable": self._units.can_prove(self._nats()),
             "sees": _smallest_step(self._units, self._nats()),
             "remaining": {**remaining, **limits},
@@ -272,6 +316,16 @@ class CaseGate(SeesArrivals):
         return Accounts.from_state(state).of(Gates).by_name[self._name]
 
 
+def another_is_open(gate: str, opened: Opened, analyst: str | None) -> QueryRejected:
+    """The refusal of a gate that has an open challenge; only those to whom it belongs are told its name."""
+    if not opened.belongs_to(analyst):
+        return QueryRejected(
+            f"A challenge of another analyst is open at gate {gate!r}. Try again when it has ended, or ask the steward "
+            "to end it."
+        )
+    return QueryRejected(f"The challenge {opened.name!r} of gate {gate!r} is open. Report its results, or withdraw it.")
+
+
 def _smallest_step(units: UnitPlan, nats: float) -> float | None:
     """The smallest gain in the first metric that can be proved; None where there is none."""
     from everhold.planning.case_steps import smallest_step
@@ -280,14 +334,6 @@ def _smallest_step(units: UnitPlan, nats: float) -> float | None:
         return None
     step = smallest_step(units.all_at_once, units.suite.claims[0].floor, nats)
     return None if step is None else step * first.width
-
-
-def _check_none_open(data: dict[str, Any], gate: str) -> None:
-    if gate in Accounts.from_state(data).of(OpenChallenges).by_gate:
-        raise QueryRejected(
-            f"a challenge of gate {gate!r} is open; expected its report first; report it, or withdraw it; "
-            "nothing was charged"
-        )
 
 
 def units_of(executor: QueryExecutor, described: Mapping[str, Any]) -> UnitPlan:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.arguments import as_float, as_whole, brief
+from everhold.arguments import as_float, brief
 from everhold.asking.case_gate import CaseGate, groups_of
 from everhold.asking.champion_results import baseline_file, result_files, result_store_of
-from everhold.asking.gate import record_gate
+from everhold.asking.gate import checked_limit, checked_name, record_gate
 from everhold.errors import QueryRejected
 from everhold.ledger.allotments import Accounts
-from everhold.ledger.gates import LONGEST_GATE, MOST_CHALLENGES, GateAccount, Gates
+from everhold.ledger.gates import GateAccount, Gates
 from everhold.queries.case_challenge import challenger_digest, claims_in_words
 from everhold.queries.case_metrics import limits_for, metrics_for
 from everhold.queries.case_results import NEW_CASES, NEW_RUNS, CaseSuite, runs_in
@@ -56,8 +56,10 @@ class CaseRules:
             ids: Case ids.
 
         Raises:
-            QueryRejected: If nothing can be claimed in this way. Nothing was changed.
+            QueryRejected: If nothing can be claimed in this way, or the name cannot be used. Nothing was changed.
         """
+        checked_name(self.name)
+        checked_limit(self.challenges)
         better, any_of, not_worse, ranges = self.better, self.any_of, self.not_worse or {}, self.ranges or {}
         at_most, at_least = self.at_most or {}, self.at_least or {}
         limits = (*map(str, at_most), *map(str, at_least))
@@ -143,11 +145,9 @@ def _open(
     executor: QueryExecutor, store: ResultStore, rules: CaseRules, suite: CaseSuite, champion: Any, baseline: Any
 ) -> None:
     """Write champion and baseline, then the entry that names them."""
-    name, limit = rules.name, _checked_limit(rules.challenges)
+    name, limit = rules.name, checked_limit(rules.challenges)
     if executor.analyst is not None:
         raise QueryRejected("an analyst cannot open a new gate; expected the steward; nothing was changed")
-    if not (isinstance(name, str) and 1 <= len(name) <= LONGEST_GATE and name.isprintable() and name == name.strip()):
-        raise ValueError(f"the gate's name {brief(name)} cannot be used; choose a plain name such as 'main'")
     first = suite.values(champion)
     fixed = first if baseline is None else suite.values(baseline)
     groups_of(executor, suite.population)
@@ -178,10 +178,3 @@ def _check_same(known: GateAccount, suite: CaseSuite) -> None:
         f"there is another gate named {known.name!r}; expected the same claims again, another name for a new gate, or "
         "no claims to open the one that is there; nothing was changed"
     )
-
-
-def _checked_limit(challenges: Any) -> int | None:
-    number = None if challenges is None else as_whole(challenges)
-    if challenges is not None and (number is None or not 1 <= number <= MOST_CHALLENGES):
-        raise ValueError(f"challenges is {brief(challenges)}; expected a whole number of at least 1, or None")
-    return number

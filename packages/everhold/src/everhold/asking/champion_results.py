@@ -78,8 +78,8 @@ class ChampionResults:
         values, fixed = self.stored(gate)
         if left := len(self._left(values, fixed)):
             raise QueryRejected(
-                f"the champion has no results for {left} cases, as it was promoted early or cases were added; expected "
-                "them first; run cases_left() and pass the results to complete(); nothing was charged"
+                f"The champion has no results for {left} cases, as it was promoted early or cases were added. Run the "
+                "cases of cases_left and pass their results to complete."
             )
         return values, fixed
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     Telling = Callable[[QueryPlan[Verdict]], QueryPlan[Verdict]]
 
-__all__ = ["Gate", "GateRules", "model_store_of", "open_gate", "record_gate"]
+__all__ = ["Gate", "GateRules", "checked_limit", "checked_name", "model_store_of", "open_gate", "record_gate"]
 
 _DISAGREEMENT = 0.05  # share of rows for which a gate's status says what it can see
 
@@ -259,11 +259,11 @@ def open_gate(
         telling: What is made of a challenge before it is asked.
 
     Raises:
-        QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
-        ValueError: If the name or the limit cannot be used.
+        QueryRejected: If there can be no such gate, the one of that name is another one, or the name or the limit
+            cannot be used. Nothing was changed.
     """
     check_gates(executor.mechanism)
-    name, limit = _checked_name(rules.name), _checked_limit(rules.challenges)
+    name, limit = checked_name(rules.name), checked_limit(rules.challenges)
     known = Accounts.from_state(executor.ledger.head().state).of(Gates).by_name.get(name)
     if known is None and champion is None:
         raise QueryRejected(
@@ -339,7 +339,12 @@ def _check_same(known: GateAccount, requested: GateAccount) -> None:
         )
 
 
-def _checked_name(name: Any) -> str:
+def checked_name(name: Any) -> str:
+    """The name of a gate.
+
+    Raises:
+        QueryRejected: If it cannot be used. Nothing was changed.
+    """
     usable = (
         isinstance(name, str)
         and 1 <= len(name) <= LONGEST_GATE
@@ -348,20 +353,25 @@ def _checked_name(name: Any) -> str:
         and name == unicodedata.normalize("NFKC", name)
     )
     if not usable:
-        raise ValueError(
-            f"the gate's name {brief(name)} cannot be used; expected 1 to {LONGEST_GATE} printable characters in their "
-            "normal form, without leading, trailing or double spaces; choose a plain name such as 'nightly'"
+        raise QueryRejected(
+            f"The gate's name {brief(name)} cannot be used. Pass 1 to {LONGEST_GATE} printable characters in their "
+            "normal form, without leading, trailing or double spaces, such as 'nightly'."
         )
     return str(name)
 
 
-def _checked_limit(challenges: Any) -> int | None:
+def checked_limit(challenges: Any) -> int | None:
+    """Most challenges of a gate; None for as many as the budget pays.
+
+    Raises:
+        QueryRejected: If it is no such number. Nothing was changed.
+    """
     if challenges is None:
         return None
     number = as_whole(challenges)
     if number is None or not 1 <= number <= MOST_CHALLENGES:
-        raise ValueError(
-            f"challenges is {brief(challenges)}; expected a whole number of at least 1, the most that the gate "
-            "answers, or None for as many as the holdout's budget pays"
+        raise QueryRejected(
+            f"challenges is {brief(challenges)}. Pass a whole number of at least 1, the most that the gate answers, or "
+            "None for as many as the budget pays."
         )
     return int(number)

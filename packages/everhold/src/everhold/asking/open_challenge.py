@@ -2,6 +2,8 @@
 
 Everything that follows is committed before it is told: opening, each look, the verdict. So a process that ends at any
 point leaves the challenge as it was after the latest of them, and `CaseGate.open` under the same name goes on there.
+A challenge belongs to the analyst who opened it, and to the steward. What it can cost is reserved when it is opened, so
+nothing that is spent elsewhere keeps it from ending.
 """
 
 from __future__ import annotations
@@ -15,19 +17,21 @@ import numpy as np
 
 from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
-from everhold.asking.budget import SPENT, affordable
+from everhold.asking.budget import part_of
+from everhold.asking.case_gate import another_is_open
 from everhold.asking.case_order import boundaries, draws_of_units, order_of_units
 from everhold.asking.champion_results import rerun
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, QueryRejected
 from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.allotments import ANALYST, Accounts
+from everhold.ledger.allotments import ANALYST, Accounts, spending_of
+from everhold.ledger.entry_counts import OPENED
 from everhold.ledger.gates import Gates
-from everhold.ledger.open_challenges import LOOKED, OPENED, OpenChallenges, Opened
+from everhold.ledger.open_challenges import LOOKED, OpenChallenges, Opened
 from everhold.queries.case_challenge import CaseChallenge, challenger_digest, next_nats
 from everhold.queries.case_evidence import Evidence
-from everhold.queries.query import MOST_SHOWN, Pricing, digest
+from everhold.queries.query import MOST_SHOWN, digest
 from everhold.sealing.configuration import bound_state
 
 if TYPE_CHECKING:
@@ -40,13 +44,13 @@ if TYPE_CHECKING:
     from everhold.ledger import Head
     from everhold.ledger.entry_counts import EntryCounts
     from everhold.ledger.gates import GateAccount
-    from everhold.mechanisms import State
     from everhold.queries.case_evidence import UnitPlan
     from everhold.queries.verdict import Verdict
 
 __all__ = ["HoldoutOpenChallenges", "OpenChallenge", "Progress", "open_challenge"]
 
 _USUAL_LOOKS = 20
+_ENDED = "The challenge has ended. Open a new one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,11 @@ class Progress(Display):
 
 
 class OpenChallenge:
-    """A challenge while its cases are handed out; made by `CaseGate.open`."""
+    """A challenge while its cases are handed out; made by `CaseGate.open`.
+
+    While it is open, only the analyst who opened it and the steward can read it, report for it or end it. Every method
+    raises `QueryRejected` for others.
+    """
 
     def __init__(self, gate: CaseGate, challenger: str) -> None:
         """Use `CaseGate.open` instead."""
@@ -109,15 +117,12 @@ class OpenChallenge:
         Raises:
             CaseRejected: If a case is missing, was not handed out, is doubled, crashed or has no number. Nothing was
                 charged, and the challenge stays as it was.
-            QueryRejected: If the challenge is not open, or others reported meanwhile.
-            BudgetExhausted: If the analyst's allotment would not pay for a promotion. Nothing was charged.
+            QueryRejected: If the challenge is not open, or other results were reported meanwhile.
         """
         data = self._executor.ledger.head().state
         opened = self._opened(data)
         if opened is None:
-            raise QueryRejected("the challenge has ended; expected an open one; nothing was charged")
-        if not _pays(self._executor, self._executor.state_from(data), Accounts.from_state(data), queries=1):
-            raise BudgetExhausted(SPENT)  # before anything is compared: a refusal at the end would tell
+            raise QueryRejected(_ENDED)
         places = self._batch(opened)
         cases = [self._ids[place] for place in places]
         made = self._units.suite.values(results, cases)
@@ -132,16 +137,20 @@ class OpenChallenge:
             plan = replace(plan, challenge=replace(plan.challenge, futile=True))
             done = opened
         if done is not None or plan.proves(opened.nats):
-            return Progress(self._end(plan), self._reported(opened, len(reported)), len(self._ids))
+            return Progress(self._end(opened, plan), self._reported(opened, len(reported)), len(self._ids))
         self._look(opened, name)
         return Progress(None, self._reported(opened, len(reported)), len(self._ids))
 
     def withdraw(self) -> Verdict:
-        """End the challenge; the champion is kept, and the place stays taken."""
+        """End the challenge; the champion is kept.
+
+        It costs what a challenge that runs to its end as kept costs: the two queries that opening reserved, and one of
+        the gate's challenges. The reserved surprise comes back.
+        """
         opened = self._opened(self._executor.ledger.head().state)
         if opened is None:
-            raise QueryRejected("the challenge has ended; expected an open one; nothing was charged")
-        return self._end(self._plan(self._now(), opened, [], []))
+            raise QueryRejected(_ENDED)
+        return self._end(opened, self._plan(self._now(), opened, [], []))
 
     def _decided(self, now: GateAccount) -> Verdict | None:
         """The verdict that is in the ledger; None if there is none."""
@@ -150,8 +159,12 @@ class OpenChallenge:
         challenge = self._plan(now, None, [], []).challenge
         return None if self._executor.ledger.find(challenge.query) is None else self._executor.ask(challenge)
 
-    def _end(self, plan: _Plan) -> Verdict:
-        self._verdict = self._executor.ask(plan.challenge)
+    def _end(self, opened: Opened, plan: _Plan) -> Verdict:
+        """The verdict, in the name of the analyst who opened the challenge."""
+        executor = self._executor
+        if executor.analyst != opened.analyst:  # the steward ends it
+            executor = replace(executor, analyst=opened.analyst)
+        self._verdict = executor.ask(plan.challenge)
         return self._verdict
 
     @property
@@ -162,8 +175,20 @@ class OpenChallenge:
         return Accounts.from_state(self._executor.ledger.head().state).of(Gates).by_name[self._gate.name]
 
     def _opened(self, data: Mapping[str, Any]) -> Opened | None:
+        """The challenge, if it is open.
+
+        Raises:
+            QueryRejected: If another analyst opened it.
+        """
         found = Accounts.from_state(data).of(OpenChallenges).by_gate.get(self._gate.name)
-        return found if found and found.challenger == challenger_digest(self._gate.name, self._challenger) else None
+        if found is None or found.challenger != challenger_digest(self._gate.name, self._challenger):
+            return None
+        if not found.belongs_to(self._executor.analyst):
+            raise QueryRejected(
+                f"Another analyst opened the challenge {self._challenger!r} of gate {self._gate.name!r}. Open one of "
+                "your own when it has ended, or ask the steward to end it."
+            )
+        return found
 
     def _order(self, opened: Opened) -> list[int]:
         if self._units.redraws:
@@ -278,7 +303,8 @@ def open_challenge(gate: CaseGate, challenger: str, *, batch: int | None, futili
 
     Raises:
         QueryRejected: If another one is open. Nothing was charged.
-        BudgetExhausted: If no results could prove the claims any more. Nothing was charged.
+        BudgetExhausted: If no results could prove the claims any more, or the allotment is too small. Nothing was
+            charged.
     """
     made, executor = OpenChallenge(gate, challenger), gate._executor
     data = executor.ledger.head().state
@@ -294,10 +320,11 @@ def open_challenge(gate: CaseGate, challenger: str, *, batch: int | None, futili
 def _open(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: int, *, futility: bool) -> bool:
     """Write the act that opens a challenge; False if the ledger has moved on since its level was computed."""
     head = executor.ledger.head()
-    opened = replace(_checked(executor, gate, challenger, looks, head), futility=futility)
+    opened = _checked(executor, gate, challenger, looks, head)
     public = {
-        "kind": OPENED, "gate": opened.gate, "champion": opened.champion, "challenger": opened.challenger,
-        "nats": opened.nats, "looks": opened.looks, "entry": opened.entry, **({"futility": True} if futility else {}),
+        "kind": OPENED, "gate": opened.gate, "name": opened.name, "champion": opened.champion,
+        "challenger": opened.challenger, "nats": opened.nats, "looks": opened.looks, "entry": opened.entry,
+        **({"futility": True} if futility else {}),
     }  # fmt: skip
     if executor.analyst is not None:
         public[ANALYST] = executor.analyst
@@ -310,7 +337,7 @@ def _open(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: int, 
         accounts, state = Accounts.from_state(found.state), executor.state_from(found.state)
         accounts.of(OpenChallenges).replay(public, OPENED)
         if executor.analyst is not None:
-            accounts.spend(executor.analyst, asked=1, charged=0)
+            accounts.spend(executor.analyst, *spending_of(public, OPENED, 0))
         after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)
         found.record(accounts.into(after), [_without_numbers(OPENED)])
     return True
@@ -328,34 +355,34 @@ def _checked(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: in
     if accounts.closed:
         raise QueryRejected(CLOSED_STUDY)
     if gate.name in accounts.of(OpenChallenges).by_gate:
-        raise QueryRejected(
-            f"another challenge of gate {gate.name!r} is open; expected its report first; report it, or withdraw it; "
-            "nothing was charged"
-        )
+        raise another_is_open(gate.name, accounts.of(OpenChallenges).by_gate[gate.name], executor.analyst)
     gate._results.whole(now)
-    nats = next_nats(executor.mechanism, state)  # type: ignore[arg-type]
-    paid = _pays(executor, state, accounts, queries=2)
-    if now.left < 1 or not paid or not gate._units.can_prove_early(nats, looks):
+    part = part_of(accounts, executor.analyst)
+    if part.affords(0) < 2 or part.affords(1) < 1:
         raise BudgetExhausted(
-            "what is left does not pay for the challenge, or no results could prove its claims; nothing was charged; "
-            "seal new cases"
+            f"An open challenge reserves 2 queries and 1 surprise, and the allotment of {part.analyst!r} has "
+            f"{part.queries - part.asked} and {part.charges - part.charged} left. Ask the steward for a larger "
+            "allotment."
+        )
+    if now.left < 1:
+        raise BudgetExhausted(
+            f"Gate {gate.name!r} has answered all of its {now.limit} challenges. Open another gate for more."
+        )
+    nats = next_nats(executor.mechanism, state)  # type: ignore[arg-type]
+    if not gate._units.can_prove_early(nats, looks):
+        raise BudgetExhausted(
+            f"No results on {len(gate._units.suite.ids)} cases could prove the claims of gate {gate.name!r} any more. "
+            "Seal more cases, or more runs of each."
         )
     identity = challenger_digest(gate.name, challenger)
-    return Opened(gate.name, identity, now.champion, nats, looks, head.sequence + 1)
-
-
-def _pays(executor: QueryExecutor, state: State, accounts: Accounts, *, queries: int) -> bool:
-    """True if the analyst's part surely pays for so many places and a promotion."""
-    free, promoted = (Pricing(most, lambda _, count: count) for most in (0, 1))
-    places = affordable(state, accounts, executor.analyst, queries, pricing=free)
-    return places >= queries and affordable(state, accounts, executor.analyst, 1, pricing=promoted) >= 1
+    return Opened(gate.name, challenger, identity, now.champion, nats, looks, head.sequence + 1)
 
 
 def _looks(units: UnitPlan, batch: int | None) -> int:
     """Number of looks."""
     wanted = max(math.ceil(units.count / _USUAL_LOOKS), 1) if batch is None else as_whole(batch)
     if wanted is None or not 1 <= wanted <= units.count:
-        raise ValueError(f"batch is {brief(batch)}; expected a whole number from 1 to the {units.count} units")
+        raise QueryRejected(f"batch is {brief(batch)}. Pass a whole number from 1 to the {units.count} units.")
     return math.ceil(units.count / wanted)
 
 
@@ -371,7 +398,8 @@ class HoldoutOpenChallenges(HoldoutAccessor):
     """`holdout.open_challenges`: what a certificate says of challenges that were opened."""
 
     def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
-        """Numbers of the acts."""
+        """Numbers of the acts, and of the challenges that are open now."""
         kept = head.accounts.of(OpenChallenges)
-        futile = {"futile": kept.futile} if kept.futile else {}
-        return {"open_challenges": {"opened": kept.opened, "looked": kept.looked, **futile}} if kept.opened else {}
+        others = {"futile": kept.futile, "open": len(kept.by_gate)}
+        some = {name: count for name, count in others.items() if count}
+        return {"open_challenges": {"opened": kept.opened, "looked": kept.looked, **some}} if kept.opened else {}

@@ -16,7 +16,7 @@ from everhold.asking.budget import SPENT, affordable, allotment_of, left_to, war
 from everhold.asking.described import DescribedTexts
 from everhold.errors import BudgetExhausted, EverholdError, QueryRejected, Unavailable
 from everhold.ledger import EntryDraft
-from everhold.ledger.allotments import ANALYST, Accounts
+from everhold.ledger.allotments import ANALYST, Accounts, spending_of
 from everhold.ledger.arrivals import ARRIVALS, arrived
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import GuessAndCheck, State
@@ -300,27 +300,31 @@ class Execution:
         self, state: State, accounts: Accounts, seen: Any, rows: list[int], places: Sequence[int]
     ) -> tuple[State, list[Outcome]]:
         """The mechanism's answers to entries at places of the plan, counted in the accounts, which change in place."""
-        executor, drafts = self.executor, [self.plan.asked[place] for place in places]
+        executor, drafts = self.executor, [self.drafts[place] for place in places]
         noise = noise_for(executor.record, state, [draft.fingerprint for draft in drafts], key=executor.key)
         state, made = self.plan.answer(state, seen, rows, noise)
         if (arrived := executor.place.rows) is not None:
             made = [replace(each, answer={**each.answer, "rows": list(arrived)}) for each in made]
-        _charge(accounts, made, executor.analyst, most=self.plan.pricing.most)
+        _charge(accounts, drafts, made, executor.analyst, most=self.plan.pricing.most)
         for draft, outcome in zip(drafts, made, strict=True):  # at gates and with teams, too
             accounts.settle(draft.description, outcome.answer["source"], outcome.charged)
         return state, made
 
 
-def _charge(accounts: Accounts, made: Sequence[Outcome], analyst: str | None, *, most: int) -> None:
+def _charge(
+    accounts: Accounts, drafts: Sequence[EntryDraft], made: Sequence[Outcome], analyst: str | None, *, most: int
+) -> None:  # fmt: skip
     """Count what was answered as the analyst's; what was charged is public as soon as it was answered."""
-    charged = 0
+    asked = charged = 0
     try:
-        for outcome in made:
-            charged += outcome.charged
-            if outcome.answer["source"] == "refused" or outcome.charged > most:
+        for draft, outcome in zip(drafts, made, strict=True):
+            source = outcome.answer["source"]
+            if source == "refused" or outcome.charged > most:
                 raise ValueError
+            spent = spending_of(draft.description, source, outcome.charged)
+            asked, charged = asked + spent[0], charged + spent[1]
         if analyst is not None:
-            accounts.spend(analyst, asked=len(made), charged=charged)
+            accounts.spend(analyst, asked, charged)
     except ValueError:
         raise EverholdError(
             "the query would charge more than the price that it named; nothing was charged; ask another one"

@@ -95,7 +95,12 @@ def account_findings(document: Mapping[str, Any]) -> Iterator[str]:
         )
     yield from gate_findings(document)
     yield from _competition_findings(document)
-    yield from _allotment_findings(allotments, answered=account["asked"] + received, charged=account["charged"])
+    opened = account.get("open_challenges", {"opened": 0})  # each took a place of its own; open ones reserved the rest
+    reserved = opened.get("open", 0)
+    yield from _allotment_findings(
+        allotments, answered=account["asked"] + received + opened["opened"] + reserved,
+        charged=account["charged"] + reserved,
+    )  # fmt: skip
 
 
 def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, lost: int, queries: int) -> Iterator[str]:

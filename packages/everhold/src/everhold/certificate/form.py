@@ -116,14 +116,12 @@ def _gate(value: object) -> bool:
     return _gate_alone(value) or (_gate_completed(value) and isinstance(value, dict) and bool(value["completed"]))
 
 
-_opened, _opened_and_futile = (
-    _object(opened=_count, looked=_count), _object(opened=_count, looked=_count, futile=_count)
-)  # fmt: skip
-
-
 def _open_challenges(value: object) -> bool:
-    """Challenges that were opened, looks at them, and stops for futility where there were any."""
-    return _opened(value) or (_opened_and_futile(value) and isinstance(value, dict) and value["futile"] > 0)
+    """Challenges that were opened, looks at them, and where there are any, stops for futility and those open now."""
+    if not isinstance(value, dict) or not value.keys() <= {"opened", "looked", "futile", "open"}:
+        return False
+    some = [value[name] for name in ("futile", "open") if name in value]
+    return {"opened", "looked"} <= value.keys() and all(map(_count, value.values())) and all(some)
 
 
 def _end(value: object) -> bool:

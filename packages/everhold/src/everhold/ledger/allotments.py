@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from everhold.display import Display
 from everhold.errors import IntegrityError
-from everhold.ledger.entry_counts import DISCLOSED, UNSEALING
+from everhold.ledger.entry_counts import DISCLOSED, OPENED, UNSEALING
 from everhold.ledger.extension import LedgerExtension, extension_of_key, extension_of_source, is_act
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ __all__ = [
     "UNSEALING",
     "Accounts",
     "Allotment",
+    "spending_of",
 ]
 
 ACT = "allotment"
@@ -70,8 +71,8 @@ class Allotment(Display):
         analyst: The name.
         queries: Most new queries that may be answered.
         charges: Most that may be charged, in the mechanism's own units.
-        asked: New queries answered so far.
-        charged: Charged so far.
+        asked: New queries answered so far, and those that open challenges have reserved.
+        charged: Charged so far, and what open challenges have reserved.
     """
 
     analyst: str
@@ -91,6 +92,25 @@ class Allotment(Display):
             "analyst": self.analyst, "asked": self.asked, "queries": self.queries, "charged": self.charged,
             "charges": self.charges,
         }  # fmt: skip
+
+
+def spending_of(description: Mapping[str, Any], source: object, charged: int) -> tuple[int, int]:
+    """Queries and surprises that an entry takes from its analyst's allotment.
+
+    An open challenge reserves all that it can spend when it is opened: its place, the place of its verdict, and a
+    surprise. Its verdict takes no more, and gives the surprise back unless it was charged.
+
+    Examples:
+        >>> spending_of({"kind": "mean"}, "holdout", 1)
+        (1, 1)
+        >>> spending_of({"kind": "challenge", "opened": 7}, "kept", 0)
+        (0, -1)
+    """
+    if source == OPENED:
+        return 2, 1
+    if description.get("kind") == "challenge" and OPENED in description:
+        return 0, charged - 1
+    return 1, charged
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +252,8 @@ class Accounts:
         acts = self.acts + self.lost.recoveries + self.unsealings
         return entries - acts - sum(each.entries for each in self.extensions.values()) + self.lost.queries
 
-    def spend(self, analyst: str, *, asked: int, charged: int) -> None:
-        """Count what an analyst was answered.
+    def spend(self, analyst: str, asked: int, charged: int) -> None:
+        """Count what an analyst was answered, or has reserved.
 
         Raises:
             ValueError: If that is more than the allotment, or there is none.
@@ -277,7 +297,7 @@ class Accounts:
             elif is_act(description, answer):
                 return f"it is an act ({source}) of an extension that is not installed here"
             elif isinstance(name, str) and self.acts:  # before the first act it is a word of the query's own
-                self.spend(name, asked=1, charged=charged)
+                self.spend(name, *spending_of(description, source, charged))
         except ValueError as fault:
             kept = "the study went on" if source == UNSEALING else f"{_kept_by(extension)} were not kept"
             return f"{kept}: {fault}"
@@ -328,13 +348,13 @@ def _extensions_in(state: Mapping[str, Any]) -> tuple[dict[str, LedgerExtension]
 def _replay_act(
     accounts: Accounts, extension: type[LedgerExtension], description: Mapping[str, Any], source: object, charged: int
 ) -> None:
-    """Replay an act, which is never charged; with an analyst's name it counts as one of the analyst's queries."""
+    """Replay an act, which is never charged; with an analyst's name the analyst spends what it reserves."""
     accounts.of(extension).replay(description, source)
     if charged:
         raise ValueError(f"an act ({source}) itself is never charged")
     name = description.get(ANALYST)
     if isinstance(name, str):
-        accounts.spend(name, asked=1, charged=0)
+        accounts.spend(name, *spending_of(description, source, charged))
 
 
 def _kept_by(extension: type[LedgerExtension] | None) -> str:

@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-__all__ = ["ABOUT", "DISCLOSED", "PROMOTED", "UNSEALING", "EntryCounts"]
+__all__ = ["ABOUT", "DISCLOSED", "OPENED", "PROMOTED", "UNSEALING", "EntryCounts"]
 
 ABOUT = "about"
 """Field of an entry's description, beside what identifies the query: it is about predictions by position."""
 
 DISCLOSED = "disclosed"
 """Field of an unsealing's answer: for each entry that has them sequence, sealed mean, low and high, in order."""
+
+OPENED = "opened"
+"""Source of the "answer" of an entry that opens a challenge; in the description of its verdict, that entry's number."""
 
 PROMOTED = "promoted"
 """Source of the answer to a challenge whose challenger is proved to be better."""

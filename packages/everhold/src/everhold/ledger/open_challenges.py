@@ -1,7 +1,9 @@
 """Challenges that stay open while cases are handed out, as the ledger keeps them.
 
 Opening takes a place among the queries and fixes the level. Each look that ends nothing is an act of its own. The
-verdict names the entry that opened the challenge; until then the gate answers no other one.
+verdict takes another place, and names the entry that opened the challenge; until then the gate answers no other one. An
+analyst's allotment pays for both places, and for a surprise, when the challenge is opened (`spending_of`). A challenge
+belongs to the analyst who opened it, and its verdict is an entry of that analyst, whoever ends it.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import math
 from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from everhold.ledger.entry_counts import OPENED
 from everhold.ledger.extension import LedgerExtension
 from everhold.ledger.gates import KEPT, VERDICTS
 
@@ -19,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LOOKED", "OPENED", "OpenChallenges", "Opened"]
 
-OPENED, LOOKED = "opened", "looked"
-"""Sources of the acts that open a challenge, and that record a look after which it goes on."""
+LOOKED = "looked"
+"""Source of the acts that record a look after which a challenge goes on."""
 
 _MOST_LOOKS = 10_000
 
@@ -31,31 +34,35 @@ class Opened:
 
     Attributes:
         gate: Name of the gate.
-        challenger: Digest of the challenger's name.
+        name: The challenger's name.
+        challenger: Digest of that name.
         champion: Digest of the champion.
         nats: ln(1 / level), fixed at opening.
         looks: How many looks there can be.
         entry: Number of the entry that opened it.
+        analyst: Who opened it; None for the steward.
         futility: True if a look may also end it as kept, which is a mark as a promotion is.
         results: Keyed digest of what was reported at each look so far.
     """
 
     gate: str
+    name: str
     challenger: str
     champion: str
     nats: float
     looks: int
     entry: int
+    analyst: str | None = None
     futility: bool = False
     results: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        texts = (self.gate, self.challenger, self.champion, *self.results)
+        texts = (self.gate, self.name, self.challenger, self.champion, *self.results)
         sound = all(isinstance(text, str) and text for text in texts)
         sound = sound and type(self.nats) is float and math.isfinite(self.nats) and self.nats > 0.0
         counts = (self.looks, self.entry)
         sound = sound and all(type(count) is int and count >= 1 for count in counts) and self.looks <= _MOST_LOOKS
-        sound = sound and type(self.futility) is bool
+        sound = sound and type(self.futility) is bool and (self.analyst is None or isinstance(self.analyst, str))
         if not (sound and len(self.results) < self.looks):
             raise ValueError("the open challenge is malformed")
 
@@ -64,6 +71,10 @@ class Opened:
         """Number of labels that its mark can have, all alike: looks, twice where futility may end it, too."""
         return self.looks * (2 if self.futility else 1)
 
+    def belongs_to(self, analyst: str | None) -> bool:
+        """True if this analyst opened it, or it is the steward who asks."""
+        return analyst is None or analyst == self.analyst
+
     def stored(self) -> list[Any]:
         """As plain JSON data."""
         return [*astuple(self)[:-1], list(self.results)]
@@ -71,8 +82,8 @@ class Opened:
     @classmethod
     def read(cls, stored: list[Any]) -> Self:
         """The inverse of `stored`."""
-        gate, challenger, champion, nats, looks, entry, futility, results = stored
-        return cls(gate, challenger, champion, nats, looks, entry, futility, tuple(results))
+        *facts, results = stored
+        return cls(*facts, results=tuple(results))
 
     def after(self, results: str) -> Opened:
         """After one more look."""
@@ -133,8 +144,8 @@ class OpenChallenges(LedgerExtension):
             ValueError: If no such entry is ever written here, in words.
         """
         if source == OPENED:
-            named = ("gate", "challenger", "champion", "nats", "looks", "entry")
-            made = Opened.read([*(description.get(name) for name in named), description.get("futility", False), []])
+            named = ("gate", "name", "challenger", "champion", "nats", "looks", "entry", "analyst")
+            made = Opened.read([*map(description.get, named), description.get("futility", False), []])
             if made.gate in self.by_gate:
                 raise ValueError("the gate has an open challenge already")
             self.by_gate[made.gate] = made
@@ -162,6 +173,8 @@ class OpenChallenges(LedgerExtension):
             return
         if before is None or before.entry != entry:
             raise ValueError("the gate has another open challenge, or none")
+        if before.analyst != description.get("analyst"):
+            raise ValueError("the verdict of an open challenge is not an entry of the analyst who opened it")
         if source == KEPT and charged:
             if not before.futility:
                 raise ValueError("an early end was charged that the challenge cannot have")

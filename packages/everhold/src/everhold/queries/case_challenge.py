@@ -16,6 +16,7 @@ import numpy as np
 
 from everhold.arguments import brief
 from everhold.display import at_least
+from everhold.errors import QueryRejected
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.gates import KEPT, PROMOTED
 from everhold.queries.case_results import NEW_RUNS
@@ -110,7 +111,7 @@ class CaseChallenge(GateChallenge):
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]
         """A surprise at most; refused where no results could prove the claims."""
-        return Pricing(1, self._sure)
+        return Pricing(1, self._sure, reserved=self.opened is not None)
 
     def _sure(self, state: State, count: int) -> int:
         if self.opened is not None:  # its place was taken when it was opened
@@ -174,8 +175,7 @@ def claims_in_words(description: Mapping[str, Any]) -> str:
 def checked_challenger(name: Any) -> str:
     """The name of a challenger, such as a commit."""
     if not (isinstance(name, str) and 1 <= len(name) <= 100 and name.isprintable() and name == name.strip()):
-        raise ValueError(
-            f"the challenger's name {brief(name)} cannot be used; expected 1 to 100 printable characters, such as a "
-            "commit"
+        raise QueryRejected(
+            f"The challenger's name {brief(name)} cannot be used. Pass 1 to 100 printable characters, such as a commit."
         )
     return name

@@ -170,11 +170,13 @@ class Pricing:
         most: Most that one of them is charged.
         sure: From a state and a number of them to how many the whole budget surely pays for.
         asks_nothing: Whether they take nothing from the budget, and are answered after the end, too.
+        reserved: Whether the analyst's allotment has paid for them already.
     """
 
     most: int
     sure: Callable[[State, int], int]
     asks_nothing: bool = False
+    reserved: bool = False
 
     @classmethod
     def free(cls) -> Pricing:
