@@ -89,6 +89,27 @@ def test_a_withdrawn_challenge_is_kept(asked):
         type(opened)(asked, "never").next_cases()
 
 
+def test_an_open_challenge_is_that_of_its_analyst_over_http(tmp_path):
+    with eh.seal_cases(f"{tmp_path}/study.db", "study", results=results(4), better="accuracy") as suite:
+        for name in ("ada", "bob"):
+            suite.allot(name, queries=9, charges=2)
+    with serving(tmp_path) as service, service.connect(service.ada) as ada, service.connect(service.root) as root:
+        opened = ada.gate(name="main").open("one", batch=20)
+        with service.connect(service.bob) as bob:
+            gate = bob.gate(name="main")
+            others = type(opened)(gate, "one")
+            sent = only(results(40), opened.next_cases())
+            for act in (others.next_cases, others.withdraw, lambda: others.report(sent), lambda: gate.open("one")):
+                with pytest.raises(eh.QueryRejected, match="Another analyst"):
+                    act()
+            with pytest.raises(eh.QueryRejected, match="not yours"):
+                gate.cases_left()
+            assert "open_challenge" not in gate.status()
+        for known in (ada, root):
+            assert known.gate(name="main").status()["open_challenge"]["challenger"] == "one"
+        assert root.gate(name="main").open("one").withdraw().analyst == "ada"
+
+
 def test_only_a_steward_opens_a_gate(service):
     with service.connect(service.ada) as holdout, pytest.raises(eh.AuthError):
         holdout.gate(better="accuracy", champion=results(4), name="mine")

@@ -20,6 +20,7 @@ class Serving:
     address: str
     root: str
     ada: str
+    bob: str
     eve: str
     other: str
 
@@ -32,8 +33,8 @@ def _tokens(token_store):
         return token_store.make(Role(role), name, holdouts=holdouts or None, by="test").secret
 
     return {
-        "root": made("steward", "root"), "ada": made("analyst", "ada"), "eve": made("viewer", "eve"),
-        "other": made("analyst", "ada", "other"),
+        "root": made("steward", "root"), "ada": made("analyst", "ada"), "bob": made("analyst", "bob"),
+        "eve": made("viewer", "eve"), "other": made("analyst", "ada", "other"),
     }  # fmt: skip
 
 

@@ -143,9 +143,11 @@ def challenge(
 def open_challenge(
     name: HoldoutName, gate: GateName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
 ) -> JSONResponse:
-    """Open a challenge that ends as early as is proved; it takes one of the planned queries.
+    """Open a challenge that ends as early as is proved; it costs two queries, and a surprise if it is promoted.
 
-    Opened again under the same name, it goes on where it is.
+    The analyst's allotment pays for all of that now, and gets the surprise back unless it is charged. Only this analyst
+    and the steward read the challenge, report for it or withdraw it. Opened again under the same name, it goes on where
+    it is. The status of the gate names the one that is open.
     """
     requested = received.document(NamedChallenge)
     with warned_of() as warned:
@@ -198,7 +200,7 @@ def report(
 def withdraw(
     name: HoldoutName, gate: GateName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
 ) -> JSONResponse:
-    """End a challenge; the champion is kept, and the place stays taken."""
+    """End a challenge; the champion is kept. Its two queries stay spent, and the reserved surprise comes back."""
     requested = received.document(NamedChallenge)
     with warned_of() as warned:
         verdict = _opened(holdouts, name, principal, gate, requested.challenger).withdraw()
@@ -211,7 +213,10 @@ def withdraw(
     responses={200: said("Cases to run before the next challenge.", _CASES), **refusals(404, 409)},
 )  # fmt: skip
 def cases_left(name: HoldoutName, gate: GateName, principal: Analyst, holdouts: Holdouts) -> JSONResponse:
-    """List the cases that a champion has left to run, as it was promoted early or cases were added. Free."""
+    """List the cases that a champion has left to run, as it was promoted early or cases were added. Free.
+
+    For the analyst who promoted it, and the steward.
+    """
     return result({"cases": _gate(holdouts, name, principal, gate).cases_left()})
 
 
@@ -222,7 +227,10 @@ def cases_left(name: HoldoutName, gate: GateName, principal: Analyst, holdouts: 
 def complete(
     name: HoldoutName, gate: GateName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
 ) -> JSONResponse:
-    """Add the champion's results on the cases that are left; a gate answers no challenge before."""
+    """Add the champion's results on the cases that are left; a gate answers no challenge before.
+
+    For the analyst who promoted it, and the steward.
+    """
     requested = received.document(MissingResults)
     with warned_of() as warned:
         found = _gate(holdouts, name, principal, gate)

@@ -264,7 +264,8 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(**arguments)
         except EverholdError as fault:
-            message = fault.message
+            unsaid = fault.unchanged and "othing was" not in fault.message
+            message = f"{fault.message} {fault.unchanged.capitalize()}." if unsaid else fault.message
         except Exception:
             message = _UNEXPECTED
         raise ToolError(message)
@@ -287,10 +288,10 @@ def _in_words(name: str, fault: ToolError, schema: Mapping[str, Any]) -> str:
     if not isinstance(cause, ValidationError):
         return str(cause)
     wrong = list(dict.fromkeys(str(error["loc"][0]) for error in cause.errors(include_input=False) if error["loc"]))
-    missing = [str(error["loc"][0]) for error in cause.errors(include_input=False) if error["type"] == "missing"]
-    missing = [argument for argument in missing if argument in schema.get("required", ())]
+    texts = [argument for argument in wrong if schema["properties"].get(argument, {}).get("type") == "string"]
+    missing = [argument for argument in schema.get("required", ()) if argument in texts]
     problem = f"{name} cannot use {' and '.join(map(repr, wrong))} as given"
     expected = [f"{argument}: {schema['properties'][argument].get('description', '')}" for argument in wrong]
     if missing:
-        problem = f"{name} needs {missing[0]!r}"
+        problem = f"{name} needs {missing[0]!r}, a text"
     return f"{problem}; expected {' '.join(expected).removesuffix('.')}; {_FREE}"

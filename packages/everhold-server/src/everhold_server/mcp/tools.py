@@ -215,12 +215,12 @@ def gate_named(holdout: Holdout, name: str | None, *, cases: bool = False) -> An
     known = [gate for gate, of_cases in every.items() if of_cases == cases]
     if name is None and len(known) == 1:
         name = known[0]
-    if name not in known:
+    if name is None or name not in known:
         kind, other = ("cases", "challenge") if cases else ("rows", "open_challenge")
         if name in every:
             raise QueryRejected(f"Gate {brief(name)} is not about {kind}. Use {other} for it.")
-        what = "Name the gate" if name is None and known else f"There is no gate about {kind}"
-        what += "" if name is None else f" named {brief(name)}"
+        what = "Name the gate" if known else "There is no gate to choose"
+        what = what if name is None else f"There is no gate named {brief(name)}"
         raise QueryRejected(f"{what}. Gates about {kind}: {', '.join(map(repr, known)) or 'none'}.")
     return holdout.gate(name=name)
 

@@ -382,7 +382,7 @@ def _looks(units: UnitPlan, batch: int | None) -> int:
     """Number of looks."""
     wanted = max(math.ceil(units.count / _USUAL_LOOKS), 1) if batch is None else as_whole(batch)
     if wanted is None or not 1 <= wanted <= units.count:
-        raise QueryRejected(f"batch is {brief(batch)}. Pass a whole number from 1 to the {units.count} units.")
+        raise QueryRejected(f"The batch is {brief(batch)}. Pass a whole number from 1 to the {units.count} units.")
     return math.ceil(units.count / wanted)
 
 

@@ -82,8 +82,8 @@ class Opened:
     @classmethod
     def read(cls, stored: list[Any]) -> Self:
         """The inverse of `stored`."""
-        *facts, results = stored
-        return cls(*facts, results=tuple(results))
+        gate, name, challenger, champion, nats, looks, entry, analyst, futility, results = stored
+        return cls(gate, name, challenger, champion, nats, looks, entry, analyst, futility, tuple(results))
 
     def after(self, results: str) -> Opened:
         """After one more look."""

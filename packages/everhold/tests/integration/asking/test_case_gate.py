@@ -10,6 +10,7 @@ import pytest
 
 import everhold as eh
 from everhold.asking.open_challenge import OpenChallenge
+from everhold.ledger.verification import verify
 from everhold.queries.case_summary import markdown_of
 
 CASES = 60
@@ -468,3 +469,101 @@ def test_gains_of_any_of_several_successes_do_not_add_up(holdout):
     gate = holdout.gate(any_of=["accuracy", "cost"], champion=results(0.5, cost=0.8), name="any")
     assert gate.challenge(results(0.5, cost=0.1, seed=1)).promoted
     assert gate.history().to_rows()[1]["since_first"] is None
+
+
+def left_of(holdout, analyst):
+    part = holdout.allotments()[analyst]
+    return part.queries - part.asked, part.charges - part.charged
+
+
+@pytest.fixture
+def shared(holdout):
+    """A gate of two analysts, of whom ada has no more than an open challenge costs."""
+    holdout.gate(better="accuracy", champion=results(0.1))
+    holdout.gate(better="accuracy", champion=results(0.1), name="other")
+    holdout.allot("ada", queries=2, charges=1)
+    holdout.allot("bob", queries=9, charges=2)
+    return holdout
+
+
+def test_an_open_challenge_reserves_all_that_it_can_cost(shared):
+    shared.allot("ada", queries=1, charges=1)
+    ada = shared.analyst("ada")
+    with pytest.raises(eh.BudgetExhausted, match="reserves 2 queries and 1 surprise"):
+        ada.gate().open("one")
+    shared.allot("ada", queries=2, charges=1)
+    opened = ada.gate().open("one", batch=30)
+    assert left_of(shared, "ada") == (0, 0)
+    assert ada.gate(name="other").challenge(results(1.0), challenger="elsewhere").refused
+    with pytest.raises(eh.QueryRejected, match="spent"):
+        shared.allot("ada", queries=1, charges=0)
+    assert go_on(opened, results(1.0)).verdict.promoted
+    assert left_of(shared, "ada") == (0, 0)
+
+
+@pytest.mark.parametrize("who", ["ada", "steward"])
+def test_a_withdrawn_challenge_costs_two_queries_and_no_surprise(shared, tmp_path, who):
+    gate = shared.analyst("ada").gate()
+    gate.open("lost", batch=30)
+    certificate = shared.certificate()  # with the reservation
+    found = (gate if who == "ada" else shared.gate()).find_open("lost")
+    assert found.withdraw().charged == 0
+    assert left_of(shared, "ada") == (0, 1)
+    assert shared.gate().status()["challenges"] == 1
+    assert shared.analyst("bob").gate().challenge(results(1.0), challenger="next").promoted
+    for number, each in enumerate((certificate, shared.certificate())):
+        each.save(tmp_path / f"{number}.json")
+        assert eh.verify_certificate(tmp_path / f"{number}.json").ok
+    assert verify(shared._executor.store, "suite", seal_key=shared._executor.key.seal_key).ok
+
+
+OTHERS = {
+    "open": lambda gate, _: gate.open("one"),
+    "find": lambda gate, _: gate.find_open("one"),
+    "next cases": lambda _, opened: opened.next_cases(),
+    "verdict": lambda _, opened: opened.verdict,
+    "report": lambda _, opened: opened.report({}),
+    "report a champion": lambda _, opened: opened.report({}, champion=results(0.0)),
+    "withdraw": lambda _, opened: opened.withdraw(),
+}
+
+
+@pytest.mark.parametrize("act", OTHERS)
+def test_an_open_challenge_is_that_of_its_analyst_and_the_steward(shared, act):
+    opened = shared.analyst("ada").gate().open("one", batch=30)
+    gate, before = shared.analyst("bob").gate(), spent(shared)
+    with pytest.raises(eh.QueryRejected, match="Another analyst opened the challenge 'one'"):
+        OTHERS[act](gate, OpenChallenge(gate, "one"))
+    with pytest.raises(eh.QueryRejected, match="A challenge of another analyst is open") as other:
+        gate.challenge(results(1.0), challenger="mine", champion=results(0.0))
+    assert "'one'" not in str(other.value)
+    assert spent(shared) == before
+    assert gate.status()["open"]
+    assert "open_challenge" not in gate.status()
+    for known in (shared.analyst("ada").gate(), shared.gate()):
+        assert known.status()["open_challenge"] == {"challenger": "one", "analyst": "ada", "looks": 0, "of": 2}
+        assert known.find_open("one").next_cases() == opened.next_cases()
+
+
+def test_only_who_promoted_a_champion_and_the_steward_complete_it(shared):
+    ada, bob, good = shared.analyst("ada").gate(), shared.analyst("bob").gate(), results(1.0)
+    assert go_on(ada.open("one", batch=10), good).verdict.promoted
+    left = ada.cases_left()
+    assert left
+    for act in (bob.cases_left, lambda: bob.complete({case: good[case] for case in left})):
+        with pytest.raises(eh.QueryRejected, match="not yours"):
+            act()
+    assert shared.gate().cases_left() == left
+    ada.complete({case: good[case] for case in left})
+    assert not bob.challenge(good, challenger="same").promoted
+
+
+@pytest.mark.parametrize("name", ["", " ", "a" * 101, 3, "two\nlines"])
+def test_names_that_cannot_be_used_are_refused_before_anything_is_sealed(tmp_path, holdout, name):
+    with pytest.raises(eh.QueryRejected, match="cannot be used"):
+        eh.seal_cases(f"{tmp_path}/s.db", results=results(0.1), better="accuracy", gate=name)
+    assert not list(tmp_path.glob("s.*"))
+    gate = holdout.gate(better="accuracy", champion=results(0.1))
+    for act in (gate.open, gate.find_open, lambda name: gate.challenge(results(0.1), challenger=name)):
+        with pytest.raises(eh.QueryRejected, match="cannot be used"):
+            act(name)

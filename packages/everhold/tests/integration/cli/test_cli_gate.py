@@ -92,7 +92,7 @@ def test_a_limit_refuses_and_strict_says_so(models, everhold):
     [
         (("create", *GATE, "--champion", "weak.csv", "--metric", "auc"), 2),
         (("create", *GATE, "--champion", "weak.csv", "--loss", "log"), 2),
-        (("create", *GATE, "--champion", "weak.csv", "--challenges", "0"), 2),
+        (("create", *GATE, "--champion", "weak.csv", "--challenges", "0"), 5),
         (("create", *GATE, "--champion", "weak.csv", "--margin", "1.0"), 5),
         (("create", *GATE, "--champion", "none.csv"), 5),
         (("challenge", *GATE, "--challenger", "weak.csv"), 5),
