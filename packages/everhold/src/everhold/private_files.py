@@ -8,6 +8,7 @@ Windows keeps no such permissions: there the folder's own access list decides.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import sys
@@ -21,6 +22,7 @@ else:
     import fcntl
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _HAS_PERMISSIONS = os.name == "posix"
@@ -36,6 +38,65 @@ def create_private(path: Path, *, mode: int = 0o600) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
 
 
+def move_durably(source: Path, target: Path) -> None:
+    """Give a finished file of the same file system its name, which nothing may have yet.
+
+    Raises:
+        FileExistsError: If something has that name.
+        OSError: If it cannot be moved.
+    """
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if target.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        source.rename(target)
+    else:
+        source.unlink()
+    if sys.platform != "win32":  # where folders cannot be opened
+        folder = os.open(target.absolute().parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+@contextlib.contextmanager
+def in_use(folder: Path) -> Iterator[None]:
+    """Context in which `is_in_use` is true of a folder, in all processes; it ends with this process."""
+    if sys.platform == "win32":
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def is_in_use(folder: Path) -> bool:
+    """True if a process is within `in_use` of a folder."""
+    if sys.platform == "win32":
+        return False
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def keep_others_out(descriptor: int) -> None:
     """Wait until no other process has this file, nor another thread by its own descriptor; ends as it is closed."""
     if sys.platform == "win32":
@@ -44,16 +105,21 @@ def keep_others_out(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
-def private_folder(path: Path) -> None:
+def private_folder(path: Path, *, ours: Callable[[str], bool] = lambda _: True) -> None:
     """Make a folder that others cannot enter, or close one that is there.
 
+    Args:
+        path: The folder.
+        ours: Whether a name in it is everhold's. A folder with anything else in it is left as it is.
+
     Raises:
+        FileExistsError: If others can enter it, and something in it is not everhold's.
         AuthError: If others can enter it and that cannot be changed.
     """
     try:
         path.mkdir(mode=0o700)
     except FileExistsError:
-        if not path.is_dir():
+        if not path.is_dir() or (_is_open(path) and not all(ours(each.name) for each in path.iterdir())):
             raise
         make_private(path)
 

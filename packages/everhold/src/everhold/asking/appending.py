@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
-from everhold.asking.growth import Growth, arrival_query, latest_until, one_series, table_of_rows
+from everhold.asking.growth import Growth, arrival_query, one_series, table_of_rows
 from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
 from everhold.dependence import Groups, Independent
 from everhold.display import Display
@@ -28,9 +28,11 @@ from everhold.mechanisms import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, opens
 from everhold.queries.query import digest
-from everhold.sealing.arriving import EarlierFiles, arriving, known_rows, remove_orphans, rows_file, seal_arrival
+from everhold.sealing.arriving import EarlierFiles, arriving, known_rows, remove_orphans, seal_arrival
 from everhold.sealing.configuration import FAMILIES_GROW, GROWS, LARGEST_GROUP, recorded_extensions
+from everhold.sealing.opening import latest_until
 from everhold.sealing.resealing import arrived_elsewhere
+from everhold.sealing.sealed_files import rows_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -215,7 +217,7 @@ def _checked(until: str | None, growth: Growth) -> str | None:
     """A time that does not run backwards."""
     if until is None:
         return None
-    latest = latest_until(growth.first, growth.rows.parts)
+    latest = latest_until(growth.first.record.configuration, growth.rows.facts())
     if not (isinstance(until, str) and until.isprintable() and 0 < len(until) <= 100):
         raise HoldoutRejected("until is no date or time; expected a text such as 2026-12-01; nothing was appended")
     if until < latest or (until == latest and table_of_rows(growth.first) is not None):
@@ -273,7 +275,7 @@ def _arriving_in(table: Any, growth: Growth, until: str) -> ArrivedFiles:
     ids = set() if first.training is None or first.schema.row_id is None else {
         str(each) for each in first.training.row_ids(first.schema.row_id)
     }  # fmt: skip
-    window = (latest_until(first, growth.rows.parts), until)
+    window = (latest_until(first.record.configuration, growth.rows.facts()), until)
     found: ArrivedFiles = table.arriving(window, first.schema, first.key, training_ids=ids)
     return found
 

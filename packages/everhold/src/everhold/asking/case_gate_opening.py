@@ -11,7 +11,7 @@ import numpy as np
 
 from everhold.arguments import as_float, brief
 from everhold.asking.case_gate import CaseGate, groups_of
-from everhold.asking.champion_results import baseline_file, result_files, result_store_of
+from everhold.asking.champion_results import result_files, result_store_of
 from everhold.asking.gate import checked_limit, checked_name, record_gate
 from everhold.errors import QueryRejected
 from everhold.ledger.allotments import Accounts
@@ -21,6 +21,7 @@ from everhold.queries.case_metrics import limits_for, metrics_for
 from everhold.queries.case_results import NEW_CASES, NEW_RUNS, CaseSuite, runs_in
 from everhold.queries.challenge import check_gates
 from everhold.sealing.configuration import GROWS
+from everhold.sealing.result_store import baseline_file
 
 if TYPE_CHECKING:
     from pathlib import Path

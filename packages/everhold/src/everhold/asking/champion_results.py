@@ -12,8 +12,7 @@ from everhold.asking.case_order import with_runs_shuffled
 from everhold.errors import QueryRejected
 from everhold.queries.case_evidence import Evidence, UnitPlan
 from everhold.queries.case_results import NEW_RUNS
-from everhold.queries.query import digest
-from everhold.sealing.result_store import ResultStore
+from everhold.sealing.result_store import ResultStore, baseline_file, result_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     Both = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-__all__ = ["ChampionResults", "baseline_file", "rerun", "result_files", "result_store_of"]
+__all__ = ["ChampionResults", "rerun", "result_files", "result_store_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,20 +142,9 @@ def _unknown(values: NDArray[np.float64]) -> list[int]:
     return np.flatnonzero(np.isnan(values).any(axis=(1, 2))).tolist()
 
 
-def baseline_file(gate: str) -> str:
-    """Name of the file of a gate's baseline."""
-    return f"baseline-{digest({'gate': gate})}"
-
-
 def result_files(executor: QueryExecutor, name: str) -> list[str]:
-    """Names of files that may have results, the newest first.
-
-    Each arrival of cases has its files, known by the digest of its rows. After a loss other cases may arrive,
-    and results on those that were lost are not theirs.
-    """
-    growth = executor.growth
-    arrivals = [] if growth is None else [each["fingerprint"] for each in growth.rows.facts() if each["fingerprint"]]
-    return [*(f"{name}-{fingerprint[:32]}" for fingerprint in reversed(arrivals)), name]
+    """Names of files that may have results, the newest first."""
+    return result_names(name, [] if executor.growth is None else executor.growth.rows.facts())
 
 
 def result_store_of(executor: QueryExecutor, folder: Path) -> ResultStore:

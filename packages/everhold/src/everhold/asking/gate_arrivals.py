@@ -20,7 +20,7 @@ from everhold.ledger.gates import COMPLETED, Gates
 from everhold.queries.challenge import Challenge
 from everhold.queries.gate_candidates import Candidate
 from everhold.queries.query import MOST_SHOWN, digest
-from everhold.sealing.model_store import Champion, ModelStore
+from everhold.sealing.model_store import Champion, ModelStore, arrival_name
 from everhold.sealing.parts import parted
 from everhold.sealing.table import StoredRows
 
@@ -103,7 +103,7 @@ def model_store_of(executor: QueryExecutor, folder: Path, arrival: int | None = 
         part for part in growth.rows.parts[1 : None if arrival is None else arrival + 1] if part.rows
     ]  # fmt: skip
     rows = executor.schema.rows if growth is None else growth.rows.parts[0].rows + sum(part.rows for part in arrived)
-    of = digest({"rows": arrived[-1].description["fingerprint"]})[:32] if arrived else ""
+    of = arrival_name(arrived[-1].description["fingerprint"]) if arrived else ""
     return ModelStore.of(folder, holdout=record.id, rows=rows, seal_key=executor.key.seal_key, of_arrival=of)
 
 

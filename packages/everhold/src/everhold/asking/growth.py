@@ -21,9 +21,9 @@ from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, narrowest, tree_of
 from everhold.queries.query import digest
 from everhold.queries.row_spans import RowSpan
-from everhold.sealing.arriving import rows_file, training_file
-from everhold.sealing.engines.embedded import Embedded
+from everhold.sealing.opening import arrival_rows
 from everhold.sealing.parts import parted
+from everhold.sealing.sealed_files import sealed_files
 from everhold.sealing.table import StoredRows
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry
     from everhold.values.base import Schema
 
-__all__ = ["Growth", "arrival_query", "latest_until", "table_of_rows"]
+__all__ = ["Growth", "arrival_query", "table_of_rows"]
 
 
 def arrival_query(number: int) -> str:
@@ -301,27 +301,19 @@ def table_of_rows(first: QueryExecutor) -> Any:
     return None if first.record.configuration.get("engine") is None else first.sealed.engine
 
 
-def latest_until(first: QueryExecutor, parts: Sequence[_ArrivedPart]) -> str:
-    """Time up to which rows are sealed, as the steward or the table says it; empty if nothing is said."""
-    times = [str(part.description["until"]) for part in parts if part.description.get("until")]
-    return max(times, default=str(first.record.configuration.get("engine", {}).get("until") or ""))
-
-
 def _part(
     first: QueryExecutor, folder: Path, number: int, entry: Entry, before: Sequence[_ArrivedPart]
 ) -> _ArrivedPart:
-    public = entry.description
+    public, configuration = entry.description, first.record.configuration
     rows, trained = int(public["rows"]), int(public["training_rows"])
+    files = sealed_files(folder, configuration, public)
     sealed = training = None
     if rows and (table := table_of_rows(first)) is not None:
-        window = (latest_until(first, before), public["until"])
-        schema = replace(first.schema, rows=rows)
-        sealed = cast("StoredRows", table.arrival_rows(window, public["fingerprint"], schema, first.key))
+        earlier = [part.description for part in before]
+        sealed = arrival_rows(configuration, first.key, table, before=earlier, arrival=public)
     elif rows:
-        engine = Embedded(rows_file(folder, number), fingerprint=public["fingerprint"])
+        engine = files["holdout"].opened()
         sealed = StoredRows(engine, first.schema, rows=rows, sealed=True, order_key=first.key.order_key)
     if trained:
-        file = training_file(folder, number)
-        engine = Embedded(file, fingerprint=public["training_fingerprint"], what="training")
-        training = StoredRows(engine, first.schema, rows=trained, sealed=False)
+        training = StoredRows(files["training"].opened(), first.schema, rows=trained, sealed=False)
     return _ArrivedPart(number, rows, trained, sealed, training, public)

@@ -21,13 +21,10 @@ from everhold.cli.holdouts import show_transcript
 from everhold.cli.output import Format, show_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from everhold.ledger import HoldoutRecord, LedgerStore, VerificationReport
+    from everhold.ledger import HoldoutRecord
     from everhold.sealing.keys import StewardKey
 
 _INTEGRITY = 7
-_NEEDED = {"folder", "public_key", "fingerprint", "training_fingerprint"}
 
 group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
 
@@ -153,97 +150,35 @@ def recover(storage: StorageHereArgument, name: NameArgument = None, form: Forma
 def verified(storage: str, name: str, certificate_file: Path | None) -> dict[str, Any]:
     """Report of a verification."""
     from everhold.ledger import LedgerStore
-    from everhold.ledger import verify as verify_ledger
-    from everhold.ledger.head_file import HeadFile
-    from everhold.sealing.storage import is_folder_name, rows_folder
+    from everhold.sealing.inspection import inspect
+    from everhold.sealing.storage import rows_folder
 
     url = address_of(storage)
     with LedgerStore.open(url, create=False) as store:
         record = store.record(name)
-        if not set(record.configuration) >= _NEEDED:
-            report = verify_ledger(store, name, seal_key=None)
-            return _result(report, ["hashes", "sums"], ["the holdout's configuration lacks what everhold wrote there"])
-        if not is_folder_name(str(record.configuration["folder"])):
-            report = verify_ledger(store, name, seal_key=None)
-            return _result(report, ["hashes", "sums"], ["the holdout's folder is not one that everhold made"])
-        folder = rows_folder(url) / str(record.configuration["folder"])
+        folder = rows_folder(url) / str(record.configuration.get("folder"))
         key, key_findings = _key(folder, record)
-        seal_key = None if key is None else key.seal_key
         expected, certificate_findings = _expected(certificate_file, record)
-        head_file = None if seal_key is None else HeadFile.of(folder, holdout=record.id, seal_key=seal_key)
-        report = verify_ledger(store, name, seal_key=seal_key, expected_head=expected, head_file=head_file)
-        rows_checked, table_findings = _table_findings(store, record, key)
-    kinds = {
-        "hashes": True, "sums": True, "seals": report.keyed, "newest head": report.keyed, "rows": rows_checked,
-        "certificate": certificate_file,
-    }  # fmt: skip
-    checked = [kind for kind, was_checked in kinds.items() if was_checked]
-    found = [*key_findings, *certificate_findings, *table_findings, *_row_findings(folder, record)]
-    return _result(report, checked, found)
-
-
-def _result(report: VerificationReport, checked: list[str], more: list[str]) -> dict[str, Any]:
-    findings = [_in_words(finding.sequence, finding.what) for finding in report.findings] + more
+        found = inspect(store, record, folder, key, expected_head=expected)
+    findings = [*key_findings, *certificate_findings, *found.findings]
     return {
-        "name": report.name, "ok": not findings, "entries": report.entries, "checked": checked, "findings": findings,
+        "name": record.name, "ok": not findings, "entries": found.entries,
+        "checked": [*found.checked, *(["certificate"] if certificate_file else [])], "findings": findings,
     }  # fmt: skip
-
-
-def _in_words(sequence: int | None, what: str) -> str:
-    return what if sequence is None else f"entry {sequence}: {what}"
 
 
 def _key(folder: Path, record: HoldoutRecord) -> tuple[StewardKey | None, list[str]]:
     """The steward's key, if it is there, and what is wrong with it."""
     from everhold.errors import AuthError
     from everhold.sealing.keys import KEY_FILE, StewardKey
+    from everhold.sealing.storage import is_folder_name
 
-    if not (folder / KEY_FILE).exists():
+    if not is_folder_name(folder.name) or not (folder / KEY_FILE).exists():
         return None, []
     try:
-        return StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"]), []
+        return StewardKey.load(folder / KEY_FILE, public_key=str(record.configuration.get("public_key"))), []
     except AuthError as fault:
         return None, [fault.message]
-
-
-def _table_findings(store: LedgerStore, record: HoldoutRecord, key: StewardKey | None) -> tuple[bool, list[str]]:
-    """True if rows that stay in an engine could be looked at, and what is wrong with them; settings are checked first.
-
-    Their fingerprint is keyed, and says nothing without the key.
-    """
-    if record.configuration.get("engine") is None or key is None:
-        return key is not None or record.configuration.get("engine") is None, []
-    from everhold.errors import IntegrityError, Unavailable
-    from everhold.sealing.configuration import state_from
-    from everhold.sealing.opening import engine_of
-
-    try:
-        state_from(store.head(record.id).state, record.configuration)
-        engine = engine_of(record.configuration, key)
-    except IntegrityError as fault:
-        return True, [fault.message]
-    except (Unavailable, ValueError) as fault:
-        return False, [f"the sealed rows were not looked at: {fault}"]
-    if engine is not None:
-        engine.close()
-    return True, []
-
-
-def _row_findings(folder: Path, record: HoldoutRecord) -> Iterator[str]:
-    from everhold.errors import IntegrityError
-    from everhold.sealing.fingerprints import check_fingerprint
-    from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
-
-    files = []
-    if record.configuration.get("engine") is None:
-        files.append((HOLDOUT_FILE, "holdout", record.configuration["fingerprint"]))
-    if record.configuration["training_fingerprint"] is not None:
-        files.append((TRAINING_FILE, "training", record.configuration["training_fingerprint"]))
-    for file, what, fingerprint in files:
-        try:
-            check_fingerprint(folder / file, fingerprint, what=what)
-        except IntegrityError as fault:
-            yield fault.message
 
 
 def _expected(file: Path | None, record: HoldoutRecord) -> tuple[tuple[int, str] | None, list[str]]:
@@ -257,6 +192,6 @@ def _expected(file: Path | None, record: HoldoutRecord) -> tuple[tuple[int, str]
     report = verify_certificate(file)
     if report.certificate is None or report.findings:  # whose words it has does not matter to a witness of the head
         return None, [f"the certificate: {what}" for what in report.findings]
-    if report.certificate.public_key != record.configuration["public_key"]:
+    if report.certificate.public_key != record.configuration.get("public_key"):
         return None, ["the certificate belongs to another holdout: it was signed with another key"]
     return report.certificate.ledger_head, []

@@ -66,7 +66,7 @@ def migrate(storage: _Storage = None, form: FormatOption = Format.TABLE) -> None
 
 
 def doctor(storage: _Storage = None, form: FormatOption = Format.TABLE) -> None:
-    """Check all that a storage needs: database, permissions, keys, rows, ledgers, disk space.
+    """Check all that a storage needs: database, permissions, keys, rows, ledgers, disk space, crash leftovers.
 
     Example:
       everhold doctor flights.db
@@ -103,14 +103,17 @@ def backup(
     as the rows and the steward's key, which are in it: keep it where they may be.
     The ledger in it is an SQLite file, so that it can be restored into a storage of
     either kind. Rows that stay in an engine are not in it ('without_rows' names
-    their holdouts): back the engine's tables up as well.
+    their holdouts): back the engine's tables up as well. Everything else is checked
+    first. A backup that is killed leaves a folder .everhold-... beside the archive,
+    and no archive.
 
     Exit codes:
       0  written
       1  the file cannot be written, or is there already
       2  no storage is given, or it cannot be used
       4  no such storage
-      7  the holdout's settings were altered
+      7  a ledger or a sealed file was altered or is missing; nothing was written
+      8  a steward's key is missing or wrong; nothing was written
     """
     from everhold.sealing.backup import backup as write
 
@@ -168,11 +171,21 @@ def restore(
 
 def _checks(url: str) -> Iterator[dict[str, Any]]:
     """All checks of a storage, in the order in which one would do them by hand."""
+    from everhold.errors import HoldoutNotFound
     from everhold.ledger import LedgerStore
     from everhold.ledger.address import connected, rows_beside
     from everhold.ledger.database import CURRENT_REVISION, database_errors
 
-    database = connected(url, create=False, patience=30.0)
+    rows = rows_beside(url)
+    try:
+        database = connected(url, create=False, patience=30.0)
+    except HoldoutNotFound as fault:
+        left = list(_leftovers(rows, None)) if rows.is_dir() else []
+        if not left:
+            raise
+        yield _check("database", False, fault.message)
+        yield from left
+        return
     try:
         revision = database.revision()
         yield _check("database", True, f"{database.shown} answers")
@@ -186,20 +199,46 @@ def _checks(url: str) -> Iterator[dict[str, Any]]:
         f"{revision or 'no tables'}, of {CURRENT_REVISION}; {'as it should be' if current else 'run everhold migrate'}"
     )
     yield _check("revision", current, said)
-    rows, sealed = rows_beside(url), _sealed(url) if current else []
+    sealed = _sealed(url) if current else []
     there = rows.is_dir()
     found = (
         str(rows) if there else f"{rows} is not there{'' if sealed or not current else ', as nothing is sealed yet'}"
     )
     yield _check("folder of the rows", there or not sealed, found)
-    if not current or not there:
+    if not there:
+        return
+    if not current:
+        yield from _leftovers(rows, None)
         return
     room = shutil.disk_usage(rows).free
     enough = room >= _LEAST_SPACE
     yield _check("room on the disk", enough, f"{room / 2**30:.1f} GiB free; {'enough' if enough else 'make room'}")
     with LedgerStore.open(url, create=False) as store:
+        yield from _leftovers(rows, store)
         for name in store.names():
             yield from _checks_of(store, url, name, rows)
+
+
+def _leftovers(rows: Path, store: LedgerStore | None) -> Iterator[dict[str, Any]]:
+    """One check for each folder that no holdout of the ledger has; they hold copies of sealed rows, and keys."""
+    from everhold.sealing.storage import ROOM, leftovers
+
+    def known() -> set[str]:
+        records = [] if store is None else map(store.record, store.names())
+        return {str(record.configuration.get("folder")) for record in records}
+
+    left = leftovers(rows, known)
+    for path in left:
+        if path.name.startswith(ROOM):
+            found = f"{path} was left by a killed restore or backup. Remove it."
+        else:
+            found = (
+                f"{path} belongs to no holdout of this ledger: a creation was killed, or the ledger was set back. "
+                "Remove it, unless a backup of the ledger knows it."
+            )
+        yield _check("crash leftovers", False, found)
+    if store is not None and not left:
+        yield _check("crash leftovers", True, "no folder that the ledger does not know")
 
 
 def _sealed(url: str) -> list[str]:

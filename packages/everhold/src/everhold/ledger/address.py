@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
-from everhold.errors import HoldoutNotFound
 from everhold.extensions import Registry, extra_for
 from everhold.ledger.sqlite import SQLite
 
@@ -87,10 +86,7 @@ def connected(url: str, *, create: bool, patience: float) -> LedgerDatabase:
     address = _parsed(url)
     if address.drivername not in _OWN:
         return _DATABASES[address.get_backend_name()](address, patience=patience)
-    path = _file_of(address)
-    if not create and not path.exists():
-        raise HoldoutNotFound(f"there is no ledger at {path}; check the address, or create a holdout there first")
-    return SQLite(path, patience=patience)
+    return SQLite(_file_of(address), patience=patience, create=create)
 
 
 def rows_beside(url: str) -> Path:

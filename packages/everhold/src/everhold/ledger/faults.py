@@ -13,13 +13,13 @@ from everhold.errors import AuthError, EverholdError, IntegrityError, Unavailabl
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BUSY", "database_errors", "is_busy"]
+__all__ = ["BUSY", "DAMAGED", "database_errors", "is_busy"]
 
 BUSY = "the ledger is busy: another process kept it locked; nothing was charged; try again"
 
 _UNWRITABLE = "the ledger cannot be opened for writing; check the permissions of {}"
 _FAILING = "the ledger cannot be written: the disk is full or fails; nothing was charged"
-_DAMAGED = (
+DAMAGED = (
     "the ledger's {} is damaged, altered or not a ledger; expected tables as everhold wrote them; restore a backup"
 )
 _LOST = (
@@ -83,7 +83,7 @@ def _of_sqlite(error: object, *, committing: bool) -> EverholdError:
     if code in _NO_SPACE:
         return EverholdError(_FAILING)
     if code is None or code in _CORRUPT or code == sqlite3.SQLITE_ERROR:
-        return IntegrityError(_DAMAGED.format("file"))
+        return IntegrityError(DAMAGED.format("file"))
     return EverholdError(f"the ledger's database failed (SQLite code {code}); nothing was charged; try again")
 
 
@@ -128,7 +128,7 @@ def _of_postgres(state: str | None, *, committing: bool) -> EverholdError:
     if state in _READ_ONLY:
         return EverholdError(_UNWRITABLE.format("the database's user; a standby takes no answers"))
     if state.startswith(_ALTERED):
-        return IntegrityError(_DAMAGED.format("database"))
+        return IntegrityError(DAMAGED.format("database"))
     if state.startswith(_FULL):
         return EverholdError(_FAILING)
     return EverholdError(f"the ledger's database failed (SQLSTATE {state}); nothing was charged; try again")

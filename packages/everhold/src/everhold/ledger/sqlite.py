@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
+import stat
 import time
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from everhold.errors import EverholdError, Unavailable
-from everhold.ledger.database import LedgerDatabase
-from everhold.ledger.faults import is_busy
+from everhold.errors import EverholdError, HoldoutNotFound, HoldoutRejected, IntegrityError, Unavailable
+from everhold.ledger.database import VERSION_TABLE, LedgerDatabase
+from everhold.ledger.faults import DAMAGED, database_errors, is_busy
 from everhold.private_files import create_private, make_private
 
 if TYPE_CHECKING:
@@ -20,6 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["SQLite"]
 
 _SECONDS_BETWEEN_TRIES = 0.02
+_MAGIC, _HEADER, _MARK_AT = b"SQLite format 3\0", 100, 68  # of SQLite's file format
+_MARK = int.from_bytes(b"evhd", "big")
+"""SQLite's application id of a ledger: it is in the file before anything else."""
+
+_ours: set[tuple[Path, int, int]] = set()
+"""Files that this process knows to be ledgers: path, device and number."""
+
 _FILE = "file"
 
 
@@ -27,12 +36,20 @@ class SQLite(LedgerDatabase):
     """A SQLite file.
 
     Args:
-        path: The file; it is created readable by its owner alone, or made so if it is there.
+        path: The file; it is created readable by its owner alone, or made so if it is a ledger.
         patience: Seconds to wait for another writer.
+        create: Whether a missing or an empty file becomes a ledger.
+
+    Raises:
+        HoldoutNotFound: If the file is missing, empty or another program's and `create` is false.
+        HoldoutRejected: If it is another program's database and `create` is true. It was not changed.
+        IntegrityError: If it is no database. It was not changed.
+        EverholdError: If it cannot be opened.
     """
 
-    def __init__(self, path: Path, *, patience: float) -> None:
+    def __init__(self, path: Path, *, patience: float, create: bool = True) -> None:
         self.path = path
+        _check_ours(path, create=create)
         super().__init__(patience=patience)
 
     @property
@@ -55,7 +72,6 @@ class SQLite(LedgerDatabase):
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
     def _connect(self) -> sa.Engine:
-        _create_private(self.path)
         engine = sa.create_engine(
             sa.URL.create("sqlite", database=str(self.path)),
             connect_args={"timeout": self.patience, "isolation_level": None},
@@ -69,7 +85,7 @@ class SQLite(LedgerDatabase):
             record.info[_FILE] = _identity(path)
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = FULL")
-            _use_write_ahead_log(connection, patience)
+            _prepare_file(connection, patience)
 
         @sa.event.listens_for(engine, "checkout")
         def check_file(_: sqlite3.Connection, record: sa.pool.ConnectionPoolEntry, _proxy: object) -> None:
@@ -95,24 +111,63 @@ def _identity(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _create_private(path: Path) -> None:
+def _check_ours(path: Path, *, create: bool) -> None:
+    """Check that a file is a ledger or may become one, and close it to others only then.
+
+    Raises:
+        See `SQLite`.
+    """
     try:
-        os.close(create_private(path))
-    except FileExistsError:
-        for suffix in ("", "-wal", "-shm"):  # SQLite makes these with the permissions that the file has then
-            make_private(path.with_name(path.name + suffix))
+        if create:
+            with contextlib.suppress(FileExistsError):
+                os.close(create_private(path))
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise EverholdError(f"{path} is no file, so it cannot hold a ledger. Choose another path for the storage.")
+        if (path, found.st_dev, found.st_ino) not in _ours:  # reading it would end the locks of our connections
+            with path.open("rb") as file:
+                header = file.read(_HEADER)
+            if header or not create:
+                _check_header(path, header, create=create)
+            _ours.add((path, found.st_dev, found.st_ino))
+    except FileNotFoundError as error:
+        if create:
+            raise _no_file(error) from None
+        raise HoldoutNotFound(f"There is no ledger at {path}. Check the address, or create a holdout there.") from None
     except OSError as error:
-        raise EverholdError(
-            f"the ledger cannot be created: {error.strerror}; create the folder first and check that it is writable"
-        ) from None
+        raise _no_file(error) from None
+    for suffix in ("", "-wal", "-shm"):  # SQLite makes these with the permissions that the file has then
+        make_private(path.with_name(path.name + suffix))
 
 
-def _use_write_ahead_log(connection: sqlite3.Connection, patience: float) -> None:
-    """Switch a new file to write-ahead logging; SQLite's own busy time-out does not cover this switch."""
+def _check_header(path: Path, header: bytes, *, create: bool) -> None:
+    """Check that a file begins as a ledger, or has its tables."""
+    if header and not header.startswith(_MAGIC):
+        raise IntegrityError(DAMAGED.format("file"))
+    if header[_MARK_AT : _MARK_AT + 4] == _MARK.to_bytes(4, "big"):
+        return
+    with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as connection, database_errors():
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE name = ?", [VERSION_TABLE]).fetchall()
+    if not tables:
+        if create:
+            raise HoldoutRejected(f"{path} is a database of another program. Choose another path for the storage.")
+        raise HoldoutNotFound(f"{path} is no ledger of everhold. Check the address, or create a holdout elsewhere.")
+
+
+def _no_file(error: OSError) -> EverholdError:
+    return EverholdError(
+        f"The ledger cannot be opened ({error.strerror}). Check that its folder exists, and the permissions."
+    )
+
+
+def _prepare_file(connection: sqlite3.Connection, patience: float) -> None:
+    """Mark a new file as a ledger and switch it to write-ahead logging, which SQLite's busy time-out does not cover."""
     deadline = time.monotonic() + patience
     while True:
         try:
             if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
+                    connection.execute(f"PRAGMA application_id = {_MARK}")
                 connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
             if not is_busy(error) or time.monotonic() > deadline:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.display import Display, html_sentences, html_table
 from everhold.errors import EverholdError, IntegrityError
 from everhold.ledger.allotments import Accounts
+from everhold.ledger.arrivals import ARRIVAL
 from everhold.ledger.chain import HASHED, HashedEntry, canonical_object, entry_hash, entry_seal, holdout_hash, seal_of
 from everhold.ledger.checkpoints import Checkpoint
 from everhold.ledger.entry_counts import EntryCounts
@@ -65,12 +66,14 @@ class VerificationReport(Display):
         findings: Everything that is wrong, in the order of the ledger.
         keyed: Whether the seals were checked too. Without the key, an altered state is not seen, nor a chain whose
             hashes were all computed anew from some entry to the head.
+        arrivals: Descriptions of the entries by which rows arrived, in order.
     """
 
     name: str
     entries: int
     findings: tuple[LedgerFinding, ...]
     keyed: bool
+    arrivals: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -136,7 +139,8 @@ def verify(
     findings += [LedgerFinding(None, what) for what in walk.unmet]
     if not findings:
         _keep_checkpoint(store, walk)
-    return VerificationReport(str(snapshot.holdout["name"]), walk.entries, tuple(findings), keyed=seal_key is not None)
+    name, keyed = str(snapshot.holdout["name"]), seal_key is not None
+    return VerificationReport(name, walk.entries, tuple(findings), keyed=keyed, arrivals=tuple(walk.arrivals))
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +271,7 @@ class _Walk:
     counts: EntryCounts = field(default_factory=EntryCounts)
     marked_at: set[int] = field(default_factory=set)
     marks: dict[int, Checkpoint] = field(default_factory=dict)
+    arrivals: list[Mapping[str, Any]] = field(default_factory=list)
 
     @classmethod
     def of(cls, snapshot: Snapshot, seal_key: bytes | None) -> Self:
@@ -332,6 +337,8 @@ class _Walk:
         broken = self.accounts.replay(description, answer, row["charged"])
         if broken is not None:
             yield LedgerFinding(number, broken)
+        elif answer.get("source") == ARRIVAL:
+            self.arrivals.append(description)
         self.sequence, self.previous, self.state_seal = row["sequence"], row["entry_hash"], row["state_seal"]
         self.charged += row["charged"]
         self.queries.add(row["query"])

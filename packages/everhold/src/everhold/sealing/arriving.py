@@ -28,7 +28,7 @@ from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.known_rows import KnownRows
 from everhold.sealing.reading import MOST_ROWS, check_size, column_kinds, read_rows, reading_errors_hidden
 from everhold.sealing.resealing import check_may_match
-from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
+from everhold.sealing.sealed_files import rows_file, training_file
 from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
 
 __all__ = [
-    "ArrivedFiles", "EarlierFiles", "arriving", "check_arriving_labels", "known_rows", "other_columns", "rows_file",
-    "seal_arrival", "training_file",
+    "ArrivedFiles", "EarlierFiles", "arriving", "check_arriving_labels", "known_rows", "other_columns",
+    "seal_arrival",
 ]  # fmt: skip
 
 _LOCK_FILE = "append.lock"
@@ -102,16 +102,6 @@ class EarlierFiles:
     def training(self) -> list[Path]:
         """Files of training rows, in order."""
         return [training_file(self.folder, number) for number in self.with_training]
-
-
-def rows_file(folder: Path, number: int) -> Path:
-    """The file with the sealed rows of an arrival; of number 0 those of the holdout's creation."""
-    return folder / (f"arrival-{number:06}.parquet" if number else HOLDOUT_FILE)
-
-
-def training_file(folder: Path, number: int) -> Path:
-    """The file with the training rows of an arrival."""
-    return folder / (f"arrived-training-{number:06}.parquet" if number else TRAINING_FILE)
 
 
 _PATHS = {"holdout": rows_file, "training": training_file}

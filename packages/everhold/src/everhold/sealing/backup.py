@@ -15,21 +15,21 @@ import re
 import shutil
 import tarfile
 import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import EverholdError, HoldoutRejected, IntegrityError
-from everhold.ledger import LedgerStore, verify
+from everhold.ledger import LedgerStore
 from everhold.ledger.copying import copy_tables, count_rows, own_tables
-from everhold.ledger.head_file import HEAD_FILE, HeadFile
-from everhold.private_files import create_private, private_folder
+from everhold.ledger.head_file import HEAD_FILE
+from everhold.private_files import create_private, in_use, move_durably
 from everhold.progress import progress
 from everhold.sealing.configuration import check_settings
-from everhold.sealing.fingerprints import check_fingerprint
+from everhold.sealing.inspection import inspect
 from everhold.sealing.keys import KEY_FILE, StewardKey
-from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE, is_folder_name, rows_folder, storage_url
+from everhold.sealing.storage import ROOM, is_folder_name, make_rows_folder, rows_folder, storage_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +40,7 @@ __all__ = ["backup", "restore"]
 
 _LEDGER = "ledger.db"
 _ROWS = "rows"
+_ARCHIVE = "archive.tar"
 _UNSETTLED = ".new"  # ends the name of a file that is being written
 _FILES = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _OPEN_TO_OWNER = 0o600
@@ -50,7 +51,8 @@ _ACCESS = frozenset({"tokens", "sessions", "login_links", "published"})
 def backup(storage: str | Path, archive: Path) -> dict[str, Any]:
     """Write everything that a storage holds into one new file that only its owner can read.
 
-    The heads are read before the ledger, so that they are never ahead of it, and the sealed rows after it.
+    The heads are read before the ledger, so that they are never ahead of it, and the sealed rows after it. Everything
+    is checked first, and the archive gets its name when it is whole: a backup that was killed leaves none.
 
     Args:
         storage: URL or path of the storage; it may be in use meanwhile.
@@ -62,23 +64,20 @@ def backup(storage: str | Path, archive: Path) -> dict[str, Any]:
 
     Raises:
         HoldoutNotFound: If there is no such storage.
+        IntegrityError: If a ledger or a sealed file is not what was written; nothing is left at ``archive``.
+        AuthError: If a key is missing or wrong.
         FileExistsError: If the archive is there already.
         OSError: If it cannot be written.
     """
     url, rows = storage_url(storage), rows_folder(storage)
-    with ExitStack() as stack:
-        store = stack.enter_context(LedgerStore.open(url, create=False))
-        descriptor = create_private(archive)
-        try:
-            with os.fdopen(descriptor, "wb") as file, _room(archive.absolute().parent) as room:
-                heads, records = _copied(store, rows, room / _LEDGER)
-                with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
-                    files = _pack(tar, room / _LEDGER, rows, records, heads)
-                file.flush()
-                os.fsync(file.fileno())
-        except BaseException:
-            archive.unlink()
-            raise
+    with LedgerStore.open(url, create=False) as store, _room(archive.absolute().parent) as room:
+        heads, records = _copied(store, rows, room / _LEDGER)
+        with os.fdopen(create_private(room / _ARCHIVE), "wb") as file:
+            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+                files = _pack(tar, room / _LEDGER, rows, records, heads)
+            file.flush()
+            os.fsync(file.fileno())
+        move_durably(room / _ARCHIVE, archive)
     names = [record.name for record in records]
     written = {"archive": str(archive), "holdouts": names, "files": files, "bytes": archive.stat().st_size}
     return {**written, **_without_rows(records)}
@@ -100,8 +99,10 @@ def _copied(store: LedgerStore, rows: Path, file: Path) -> tuple[dict[str, bytes
         with LedgerStore.open(f"sqlite:///{file}") as copy, progress("copying the ledger"):
             copy_tables(store.database, copy.database, own_tables(copy.database))
             records = [copy.record(name) for name in copy.names()]
-        if {record.id for record in records} == heads.keys():
-            return heads, records
+            if {record.id for record in records} == heads.keys():
+                for record in records:
+                    _check(copy, record, rows, head_file=False)  # which others move on meanwhile
+                return heads, records
         file.unlink()  # a holdout was created meanwhile, whose head is not known from before
 
 
@@ -153,19 +154,14 @@ def restore(archive: Path, storage: str | Path, *, keep_access: bool = False) ->
         OSError: If it cannot be read or written.
     """
     url, rows = storage_url(storage), rows_folder(storage)
-    if not rows.parent.is_dir():
-        raise HoldoutRejected(
-            f"the folder {str(rows.parent)!r} does not exist; expected an existing one; create it first; nothing was "
-            "restored"
-        )
-    private_folder(rows)
+    make_rows_folder(rows)
     with _room(rows) as room:
         _unpack(archive, room)
         with LedgerStore.open(f"sqlite:///{room / _LEDGER}", create=False) as copy:
             records = [copy.record(name) for name in copy.names()]
             with progress("checking", len(records)) as line:
                 for done, record in enumerate(records, 1):
-                    _check(copy, record, room / _ROWS)
+                    _check(copy, record, room / _ROWS, head_file=True)
                     line(done)
             left_out = frozenset[str]() if keep_access else _ACCESS
             counts = {name: count_rows(copy.database, name) for name in ("tokens",) if name in left_out}
@@ -222,22 +218,14 @@ def _is_ours(member: tarfile.TarInfo) -> bool:
     return root == _ROWS and is_folder_name(folder) and _FILES.fullmatch(file) is not None
 
 
-def _check(copy: LedgerStore, record: HoldoutRecord, rows: Path) -> None:
-    """Check that one holdout of an archive is what was sealed and written."""
+def _check(copy: LedgerStore, record: HoldoutRecord, rows: Path, *, head_file: bool) -> None:
+    """Check that one holdout is what was sealed and written."""
     check_settings(record.configuration)
     folder = rows / record.configuration["folder"]
     key = StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"])
-    if record.configuration.get("engine") is None:
-        check_fingerprint(folder / HOLDOUT_FILE, record.configuration["fingerprint"], what="holdout")
-    if record.configuration["training_fingerprint"] is not None:
-        check_fingerprint(folder / TRAINING_FILE, record.configuration["training_fingerprint"], what="training")
-    head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
-    report = verify(copy, record.name, seal_key=key.seal_key, head_file=head_file)
-    if not report.ok:
-        raise IntegrityError(
-            f"the ledger of {record.name!r} in the archive is not what was written: {report.findings[0].what}; "
-            "expected an archive as everhold wrote it; nothing was restored; restore another one"
-        )
+    found = inspect(copy, record, folder, key, head_file=head_file, tables=False)
+    if found.findings:
+        raise IntegrityError(f"holdout {record.name!r} is not what was sealed and written: {found.findings[0]}")
 
 
 def _move(records: list[HoldoutRecord], source: Path, rows: Path, moved: list[Path]) -> None:
@@ -255,14 +243,15 @@ def _move(records: list[HoldoutRecord], source: Path, rows: Path, moved: list[Pa
 def _room(parent: Path) -> Iterator[Path]:
     """A private folder that is gone afterwards."""
     try:
-        room = Path(tempfile.mkdtemp(prefix=".everhold-", dir=parent))
+        room = Path(tempfile.mkdtemp(prefix=ROOM, dir=parent))
     except OSError as fault:
         raise EverholdError(
             f"there is no room beside {parent.name!r}: {fault.strerror}; expected a writable folder; check its "
             "permissions; nothing was changed"
         ) from None
     try:
-        yield room
+        with in_use(room):
+            yield room
     finally:
         shutil.rmtree(room, ignore_errors=True)
 

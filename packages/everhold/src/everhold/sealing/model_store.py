@@ -8,12 +8,14 @@ as secret as the rows.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import EverholdError
+from everhold.ledger.chain import canonical
 from everhold.sealing.sealed_arrays import packed, read_arrays, write_durably
 
 if TYPE_CHECKING:
@@ -21,7 +23,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Champion", "ModelStore"]
+__all__ = ["Champion", "ModelStore", "arrival_name"]
+
+
+def arrival_name(fingerprint: str) -> str:
+    """Name of an arrival in names of files: after a loss other rows may arrive under its number."""
+    return hashlib.sha256(canonical({"rows": fingerprint}).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

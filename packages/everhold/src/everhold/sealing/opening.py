@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from everhold.sealing.configuration import schema_from
-from everhold.sealing.engines.embedded import Embedded
 from everhold.sealing.row_store import table_of
-from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
+from everhold.sealing.sealed_files import sealed_files
 from everhold.sealing.table import StoredRows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from everhold.sealing.keys import StewardKey
     from everhold.sealing.row_store import SealableTable
 
-__all__ = ["engine_of", "sealed_rows", "training_rows"]
+__all__ = ["arrival_rows", "engine_of", "latest_until", "sealed_rows", "training_rows"]
 
 
 def engine_of(
@@ -66,7 +66,7 @@ def sealed_rows(
     schema = schema_from(configuration)
     if engine is not None:
         return cast("StoredRows", engine.sealed_rows(schema, order_key=key.order_key))  # any RowStore serves
-    file = Embedded(folder / HOLDOUT_FILE, fingerprint=configuration["fingerprint"])
+    file = sealed_files(folder, configuration)["holdout"].opened()
     return StoredRows(file, schema, rows=schema.rows, sealed=True, order_key=key.order_key)
 
 
@@ -80,8 +80,36 @@ def training_rows(folder: Path, configuration: dict[str, Any], engine: SealableT
     schema = schema_from(configuration)
     if not schema.training_rows:
         return None
-    file = Embedded(folder / TRAINING_FILE, fingerprint=configuration["training_fingerprint"], what="training")
+    file = sealed_files(folder, configuration)["training"].opened()
     whole = None
     if (facts := configuration.get("training_table")) is not None and engine is not None:
         whole = engine.training_rows(facts, schema)
     return StoredRows(file, schema, rows=schema.training_rows, sealed=False, whole=whole)
+
+
+def latest_until(configuration: Mapping[str, Any], arrivals: Sequence[Mapping[str, Any]]) -> str:
+    """Time up to which rows are sealed, as the steward or the table says it; empty if nothing is said."""
+    times = [str(each["until"]) for each in arrivals if each.get("until")]
+    return max(times, default=str(configuration.get("engine", {}).get("until") or ""))
+
+
+def arrival_rows(
+    configuration: dict[str, Any], key: StewardKey, engine: SealableTable, *, before: Sequence[Mapping[str, Any]],
+    arrival: Mapping[str, Any],
+) -> StoredRows:  # fmt: skip
+    """The rows of one arrival that stay in an engine.
+
+    Args:
+        configuration: Of the holdout.
+        key: The steward's.
+        engine: The table.
+        before: Descriptions of the arrivals before this one.
+        arrival: Description of this one.
+
+    Raises:
+        IntegrityError: If they are not those that were sealed.
+        Unavailable: If the engine cannot be reached.
+    """
+    window = (latest_until(configuration, before), arrival["until"])
+    schema = replace(schema_from(configuration), rows=int(arrival["rows"]))
+    return cast("StoredRows", engine.arrival_rows(window, arrival["fingerprint"], schema, key))

@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING
 from everhold.arguments import brief
 from everhold.errors import HoldoutRejected, Unavailable
 from everhold.ledger.address import rows_beside
-from everhold.private_files import private_folder
+from everhold.private_files import in_use, is_in_use, private_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
 __all__ = [
     "DEFAULT_STORAGE",
     "HOLDOUT_FILE",
+    "ROOM",
     "TRAINING_FILE",
     "check_name",
     "check_name_is_free",
     "is_folder_name",
+    "leftovers",
+    "make_rows_folder",
     "new_folder",
     "rows_folder",
     "storage_url",
@@ -32,6 +35,7 @@ __all__ = [
 
 DEFAULT_STORAGE = "sqlite:///everhold.db"
 HOLDOUT_FILE, TRAINING_FILE = "holdout.parquet", "training.parquet"  # in a holdout's folder
+ROOM = ".everhold-"  # begins the name of a folder in which a backup or a restore works
 _NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
 _FOLDERS = re.compile(rf"{_NAMES.pattern}-[0-9a-f]{{8}}")
 
@@ -80,6 +84,40 @@ def check_name_is_free(name: str, names: Sequence[str]) -> None:
         )
 
 
+def make_rows_folder(rows: Path) -> None:
+    """Make the folder of the private folders of a storage's holdouts, or close the one that is there.
+
+    Raises:
+        HoldoutRejected: If the folder around it is missing, or other files are in it and others can open it.
+        OSError: If it cannot be made.
+    """
+    if not rows.parent.is_dir():
+        raise HoldoutRejected(f"The folder {str(rows.parent)!r} of the storage does not exist. Create it first.")
+    try:
+        private_folder(rows, ours=_is_ours)
+    except FileExistsError:
+        raise HoldoutRejected(
+            f"The folder {str(rows)!r}, where the sealed rows would go, has files of others. Choose another path for "
+            "the storage."
+        ) from None
+
+
+def leftovers(rows: Path, folders: Callable[[], Collection[str]]) -> list[Path]:
+    """Folders that a killed creation, backup or restore left beside those of the holdouts.
+
+    Args:
+        rows: The folder of the private folders.
+        folders: Names of the folders that the ledger names; called last, as a creation may end meanwhile.
+    """
+    there = [path for path in sorted(rows.iterdir()) if _is_ours(path.name) and path.is_dir() and not is_in_use(path)]
+    known = folders()
+    return [path for path in there if path.name not in known]
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(ROOM) or is_folder_name(name)
+
+
 @contextlib.contextmanager
 def new_folder(rows: Path, name: str) -> Iterator[Path]:
     """A private folder for the rows of one holdout; gone again if that fails, and surely nothing was recorded.
@@ -91,22 +129,17 @@ def new_folder(rows: Path, name: str) -> Iterator[Path]:
     Raises:
         HoldoutRejected: If it cannot be made.
     """
-    if not rows.parent.is_dir():
-        raise HoldoutRejected(
-            f"the folder {str(rows.parent)!r} of the storage does not exist; expected an existing one; "
-            "create it first; nothing was created"
-        )
     folder = rows / f"{name}-{secrets.token_hex(4)}"
     try:
-        private_folder(folder.parent)  # mkdir(parents=True) would make this one as the umask says
+        make_rows_folder(rows)  # mkdir(parents=True) would make this one as the umask says
         private_folder(folder)
     except OSError as fault:
         raise HoldoutRejected(
-            f"the folder for the rows, {rows.name!r}, cannot be made: {fault.strerror}; expected a writable folder; "
-            "check its permissions; nothing was created"
+            f"The folder for the rows, {rows.name!r}, cannot be made ({fault.strerror}). Check its permissions."
         ) from None
     try:
-        yield folder
+        with in_use(folder):
+            yield folder
     except BaseException as fault:
         if isinstance(fault, Unavailable) and fault.data.get("may_be_recorded"):
             raise

@@ -40,9 +40,9 @@ def test_the_files_are_private(store, record, path):
 
 
 def test_a_missing_folder_or_file_is_said_plainly(tmp_path):
-    with pytest.raises(EverholdError, match="create the folder first"):
+    with pytest.raises(EverholdError, match="Check that its folder exists"):
         LedgerStore.open(f"sqlite:///{tmp_path}/no/study.db")
-    with pytest.raises(EverholdError, match="check the permissions"):
+    with pytest.raises(EverholdError, match="is no file"):
         LedgerStore.open(f"sqlite:///{tmp_path}")
     with pytest.raises(HoldoutNotFound, match="no ledger"):
         LedgerStore.open(f"sqlite:///{tmp_path}/typo.db", create=False)
@@ -100,14 +100,8 @@ def test_a_newer_ledger_and_one_of_a_development_version_are_not_touched(url, st
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("content", [b"", None])
-def test_an_empty_file_or_another_programs_database_can_take_a_ledger(path, url, content):
-    if content is None:
-        with sqlite3.connect(path) as raw:
-            raw.execute("CREATE TABLE trials (id INTEGER)")
-        raw.close()
-    else:
-        path.write_bytes(content)
+def test_an_empty_file_can_become_a_ledger(path, url):
+    path.touch()
     with LedgerStore.open(url) as store:
         new_study(store)
 
@@ -117,17 +111,6 @@ def test_a_file_that_is_no_database_is_left_alone(path, url):
     with pytest.raises(IntegrityError, match="not a ledger"):
         LedgerStore.open(url)
     assert path.read_bytes() == b"a,b\n1,2\n" * 1_000
-
-
-def test_a_name_clash_with_another_program_changes_nothing(path, url):
-    with sqlite3.connect(path) as raw:
-        raw.execute("CREATE TABLE entries (id INTEGER)")
-    raw.close()
-    with pytest.raises(IntegrityError, match="not a ledger"):
-        LedgerStore.open(url)
-    with sqlite3.connect(path) as raw:
-        assert raw.execute("SELECT name FROM sqlite_master").fetchall() == [("entries",)]
-    raw.close()
 
 
 def test_a_locked_ledger_says_that_it_is_busy(url, record, path):
