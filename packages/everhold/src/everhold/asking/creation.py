@@ -19,6 +19,7 @@ from everhold.mechanisms.described import TEXT_BITS
 from everhold.planning.choice import bound_mechanism, check_worth, chosen_mechanism, warn_of_weak_promise
 from everhold.planning.request import PlanRequest
 from everhold.progress import progress
+from everhold.queries.query import MemberLevels
 from everhold.sealing.configuration import ALIKE, bound_state, drawn_from_rows, schema_from
 from everhold.sealing.create import seal
 from everhold.sealing.matched_classes import warn_of_matched_classes
@@ -160,6 +161,7 @@ class Creation:
             self.families = bound_families(
                 self.declared, schema=schema_from(made.configuration), mechanism=made.mechanism,
                 training=training_rows(folder, made.configuration, None),
+                levels=MemberLevels.recorded(made.configuration),
             )  # fmt: skip
         if not self.mostly_declared:
             warn_of_weak_promise(made.mechanism, self.alike)

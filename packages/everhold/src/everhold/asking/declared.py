@@ -27,7 +27,7 @@ from everhold.ledger.store import all_entries
 from everhold.mechanisms import MECHANISMS
 from everhold.mechanisms.declared import widest_declared
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.queries.query import MOST_SHOWN, digest
+from everhold.queries.query import MOST_SHOWN, MemberLevels, digest
 from everhold.queries.query_compiler import QueryCompiler
 from everhold.sealing.configuration import bound_state
 
@@ -88,14 +88,14 @@ def checked_share(share: object, *, declared: bool) -> float:
 
 
 def bound_families(
-    families: Families, *, schema: Schema, mechanism: Mechanism, training: StoredRows | None
+    families: Families, *, schema: Schema, mechanism: Mechanism, training: StoredRows | None, levels: MemberLevels
 ) -> list[Any]:
     """Names and families of a holdout that is about to be created.
 
     Raises:
         QueryRejected: If one of them cannot be declared there. Nothing was created.
     """
-    compiler = QueryCompiler(schema, mechanism, training)
+    compiler = QueryCompiler(schema, mechanism, training, families=levels)
     if isinstance(families, Family):
         families = [families]
     if not isinstance(families, (Mapping, Sequence)) or isinstance(families, (str, bytes)) or not families:

@@ -23,7 +23,7 @@ from everhold.mechanisms import GuessAndCheck, State
 from everhold.queries.query import AskedBefore, ExecutionResult, MemberLevels, Pricing, never_declared
 from everhold.queries.query_compiler import QueryCompiler
 from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
-from everhold.sealing.configuration import FAMILIES_GROW, LARGEST_GROUP, bound_state, state_from
+from everhold.sealing.configuration import bound_state, state_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -166,11 +166,11 @@ class QueryExecutor:
     def compiler(self) -> QueryCompiler:
         """Makes queries plan; looks at public facts and training rows only."""
         configuration = self.record.configuration
-        families = MemberLevels(
+        families = replace(
+            MemberLevels.recorded(configuration),
             level_of=never_declared if self.level_of is None else partial(self.level_of, self),
-            asked_of_tree=partial(_asked_of_tree, self.ledger), first_rows=configuration.get(FAMILIES_GROW, 0),
-            largest_group=configuration.get(LARGEST_GROUP, 0),
-        )  # fmt: skip
+            asked_of_tree=partial(_asked_of_tree, self.ledger),
+        )
         before = AskedBefore(
             lambda query: self.ledger.find(query) is not None, self.ledger.remembers,
             lambda: [

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from everhold.arguments import as_float, brief, items_of
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
 from everhold.queries.mean import MeanQuery, in_one_line
 from everhold.queries.means import OneMean, RowwiseQuery
-from everhold.queries.query import MOST_SHOWN, Query, digest
+from everhold.queries.query import MOST_SHOWN, MemberLevels, Query, digest
 
 if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
+Checked = TypeVar("Checked")
+
 _MOST = 100_000
+_SHOWN = 5  # entries that are refused, in one message
+_TRIED = 10.0  # ln(1 / level) at which a member is tried
+_NO_MEMBER = "it is no mean over rows and no ratio of two"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,14 +39,9 @@ class ListedFamily(Family):
         """Each query by its fingerprint; a query that is there twice is refused, however it is spelled."""
         members: dict[str, tuple[str, float]] = {}
         trained: dict[str, str] = {}
-        for query, weight in zip(self.queries, self.checked_weights(), strict=True):
-            plan = compiler.silently().compile(query, None, None)
-            if not isinstance(plan, OneMean):
-                raise QueryRejected(
-                    f"{brief(query)} is made of several queries; expected queries that are one mean or ratio each, "
-                    "such as 'delay > 15' or accuracy(model)"
-                )
-            bound = plan.prepared[0].bound
+        weights = self.checked_weights()
+        found = self._each(lambda query: answered_as_declared(query, compiler))
+        for bound, weight in zip(found, weights, strict=True):
             if bound.query in members:
                 raise _listed_twice(bound.shown)
             members[bound.query] = bound.shown[:MOST_SHOWN], -math.log(weight)
@@ -49,9 +49,34 @@ class ListedFamily(Family):
                 trained[bound.query] = values
         return BoundList(members, trained)
 
+    def _each(self, check: Callable[[Query[Any]], Checked]) -> list[Checked]:
+        """What is found of each query.
+
+        Raises:
+            QueryRejected: If some are refused. It names each of them, with the reason.
+        """
+        found, refused = [], []
+        for entry, query in enumerate(self.queries, 1):
+            asked = MeanQuery(query) if isinstance(query, str) else query
+            try:
+                found.append(check(asked))
+            except QueryRejected as fault:
+                why = fault.message.removesuffix(f"; {fault.unchanged}")
+                refused.append({"entry": entry, "query": _name(asked), "why": why.removesuffix(".")})
+        if refused:
+            shown = " ".join(f"Entry {each['entry']}, {each['query']}: {each['why']}." for each in refused[:_SHOWN])
+            more = f" {len(refused) - _SHOWN:,} more are refused." if len(refused) > _SHOWN else ""
+            raise QueryRejected(
+                f"{len(refused):,} of {len(self.queries):,} listed queries cannot be declared. {shown}{more} Leave "
+                "them out, and ask them as queries that are not declared.",
+                entries=refused,
+            )
+        return found
+
     def planned_nats(self, *, training: bool) -> float | None:
         """See `Family.planned_nats`. Two spellings of one query are found when the columns are known."""
         weights, found = self.checked_weights(), set[Any]()
+        self._each(_check_kind)
         for query in self.queries:
             asked = MeanQuery(query) if isinstance(query, str) else query
             known = isinstance(asked, MeanQuery) and isinstance(asked.text, str)
@@ -79,6 +104,77 @@ class ListedFamily(Family):
                 "which sum to at most 1"
             )
         return [weight / max(sum(given), 1.0) for weight in given]
+
+
+def answered_as_declared(query: Query[Any], compiler: QueryCompiler) -> BoundQuery:
+    """The query as a member of a list: declared, the holdout answers it by one interval, for nothing and for ever.
+
+    It is compiled as if it was declared. So what is decided here is what happens when it is asked.
+
+    Args:
+        query: As the user wrote it.
+        compiler: Of the holdout in which it is declared.
+
+    Raises:
+        QueryRejected: If it is not answered so. The reason says what to declare in its place, if there is something.
+    """
+    _check_kind(query)
+    member = _compiled(query, compiler, lambda bound: True)
+    if member is None:
+        raise QueryRejected(
+            "Without training rows it is no single query. Create the holdout with training=."
+            if compiler.training is None
+            else f"Of these rows {_NO_MEMBER}."
+        )
+    if compiler.families.first_rows and member.by_position:
+        raise QueryRejected(
+            "Its predictions are about the rows that are sealed now, and more will arrive. List a model."
+        )
+    if _is_code(member) and _compiled(query, compiler, lambda bound: bound.query == member.query) is None:
+        raise QueryRejected(
+            "Its code cannot be told from other code, so it is a new query each time that it is asked. List its "
+            "predictions, or a model of an installed package that holds plain values."
+        )
+    return member
+
+
+def _check_kind(query: object) -> None:
+    """Refuse a query whose kind is never answered as declared."""
+    if not isinstance(query, Query):
+        raise QueryRejected("It is no query. List texts or queries, such as 'delay > 15' or accuracy(model).")
+    if not query.declarable:
+        instead = "" if (other := query.to_declare) is None else f" List {other}."
+        raise QueryRejected(f"{_NO_MEMBER[:1].upper()}{_NO_MEMBER[1:]}.{instead}")
+
+
+def _compiled(query: Query[Any], compiler: QueryCompiler, is_member: Callable[[BoundQuery], bool]) -> BoundQuery | None:
+    """The one mean or ratio that the query is where these are members; None if it is not answered as declared."""
+
+    def level(bound: BoundQuery) -> float | None:
+        return _TRIED if is_member(bound) else None
+
+    grows = compiler.families
+    levels = MemberLevels(level, level, first_rows=grows.first_rows, largest_group=grows.largest_group)
+    plan = replace(compiler, families=levels, silent=True).compile(query, None, None)  # silent: no guess is needed
+    return plan.prepared[0].bound if isinstance(plan, OneMean) and plan.prepared[0].is_member else None
+
+
+def _is_code(bound: BoundQuery) -> bool:
+    if bound.pair is not None:
+        return _is_code(bound.pair.first) or _is_code(bound.pair.second)
+    return bound.row_value is None and not bound.by_position
+
+
+def _name(query: object) -> str:
+    """A query in a message, as short as its maker's name and arguments allow."""
+    if isinstance(query, MeanQuery):
+        return in_one_line(query.text)[:MOST_SHOWN] if isinstance(query.text, str) else brief(query.text)
+    try:
+        spec = query.spec()  # type: ignore[attr-defined]
+    except (AttributeError, QueryRejected):
+        return type(query).__name__
+    named = spec.details.get("name", spec.kind)
+    return f"{named} of {type(spec.of).__name__}" if isinstance(named, str) else str(spec.kind)
 
 
 def _listed_twice(query: object) -> QueryRejected:
@@ -154,6 +250,7 @@ def listed(
 
     Args:
         queries: Texts or queries that are one mean or ratio each, such as ``"delay > 15"`` or ``eh.accuracy(model)``.
+            Others are refused when the family is declared, because they would not be answered as declared.
         weights: Of each, positive, with a sum of at most 1; the larger the narrower. By default all are alike.
 
     Examples:

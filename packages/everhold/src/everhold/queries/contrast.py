@@ -63,6 +63,13 @@ class ContrastQuery(Query["Answer"]):
         given = {"arm": self.arm, "treated": self.treated, "control": self.control, "given": self.given}
         return QuerySpec(f"risk_{self.how}", self.event, given)
 
+    @property
+    def to_declare(self) -> str:
+        """Both arms."""
+        what, of = getattr(self.event, "text", "..."), self.treated
+        arm = f"{self.arm} = {quoted(of) if isinstance(of, str) else of}"
+        return f'the mean of each arm, such as mean("{what}", given="{arm}")'
+
     def parts(self, schema: Schema) -> tuple[ShareQuery, ShareQuery]:
         """The conditional means of both arms; if both were asked, with own guesses, this one is free.
 

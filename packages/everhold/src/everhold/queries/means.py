@@ -11,7 +11,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -55,6 +55,7 @@ class RowwiseQuery(Query[Answer]):
     """The mean of row values, as an analyst writes it."""
 
     __slots__ = ()
+    declarable: ClassVar[bool] = True
 
     @abstractmethod
     def bind(self, schema: Schema) -> BoundQuery:

@@ -12,10 +12,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from everhold.errors import QueryRejected
 from everhold.ledger.chain import canonical
+from everhold.sealing.configuration import FAMILIES_GROW, LARGEST_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,11 +129,28 @@ class MemberLevels:
     first_rows: int = 0
     largest_group: int = 0
 
+    @classmethod
+    def recorded(cls, configuration: Mapping[str, Any]) -> MemberLevels:
+        """What the settings of a holdout say; it knows no family."""
+        first_rows, largest = configuration.get(FAMILIES_GROW, 0), configuration.get(LARGEST_GROUP, 0)
+        return cls(first_rows=first_rows, largest_group=largest)
+
 
 class Query(ABC, Generic[Result]):
-    """A query as an analyst writes it."""
+    """A query as an analyst writes it.
+
+    Attributes:
+        declarable: Whether a list of declared queries may hold it: a mean over rows, or a ratio of two such means.
+        to_declare: What to declare in its place, if there is something of that kind.
+    """
 
     __slots__ = ()
+    declarable: ClassVar[bool] = False
+
+    @property
+    def to_declare(self) -> str | None:
+        """See the attributes."""
+        return None
 
     def spec(self) -> QuerySpec:
         """The maker that makes it anew, with its arguments.

@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
 
 _WIDEST = 1e150  # range of labels, so that squares of losses are finite
+_AS_MEANS = {
+    "neg_brier_score": "brier(model)", "neg_log_loss": "risk(model, 'log', high=7)",
+    "neg_mean_absolute_error": "risk(model, 'absolute', high=...)",
+    "neg_mean_squared_error": "risk(model, 'squared', high=...)",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +61,11 @@ class ScoreQuery(Query["Answer"]):
         numbers = {name: self.given.get(name) for name in self.kind.settings}
         details = {"name": self.kind.name, "training": self.rows.training, "where": self.where, **numbers}
         return QuerySpec("metric", self.rows.predictions, details)
+
+    @property
+    def to_declare(self) -> str | None:
+        """The same score as a mean over rows, for those that are one."""
+        return _AS_MEANS.get(self.kind.name)
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from everhold.errors import QueryRejected
 from everhold.queries.combined import CombinedQuery
@@ -72,6 +72,7 @@ class ShareQuery(DerivedQuery):
         shown: The query as people read it; None for that of its parts.
     """
 
+    declarable: ClassVar[bool] = True
     part: RowwiseQuery
     whole: RowwiseQuery
     nested: bool = False

@@ -1,0 +1,125 @@
+"""A listed query is answered as declared, or refused when it is declared: the table of the guide, row by row."""
+
+import re
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import everhold as eh
+from everhold.families.protocol import Protocol
+from everhold.queries import _OWN
+
+GUIDE = Path(__file__).parents[5] / "docs" / "guides" / "declare.md"
+TABLE = GUIDE.read_text().partition("### What a list may hold")[2].partition("\n\nA model whose")[0]
+ROWS = [tuple(cell.strip() for cell in line.split("|")[1:4]) for line in TABLE.splitlines() if line.startswith("| `")]
+COUNT = 800
+
+
+def flights(seed, count=COUNT):
+    rng = np.random.default_rng(seed)
+    delay = rng.normal(5.0, 30.0, count)
+    late = (delay + rng.normal(0.0, 30.0, count) > 0).astype(int)
+    return {"delay": delay, "carrier": rng.choice(np.array(["AA", "UA"]), count), "late": late}
+
+
+class Model(LogisticRegression):
+    """A model of the delay alone."""
+
+    feature_names_in_, n_features_in_ = np.array(["delay"]), 1
+    classes_, coef_ = np.array([0, 1]), np.array([[0.05]])
+
+    def __init__(self, far=0.0):
+        super().__init__()
+        self.far, self.intercept_ = far, np.array([far])
+
+
+class Locked(Model):
+    def __init__(self, far=0.0):
+        super().__init__(far)
+        self.lock = threading.Lock()
+
+
+def query(text):
+    return eval(text.strip("`"), {"eh": eh, "model": Model(), "other": Model(0.5)})
+
+
+def create(folder, listed, *, training=True, **more):
+    wanted = {"training": flights(1)} if training else {}
+    return eh.Holdout.create(
+        f"sqlite:///{folder}/s.db", "s", holdout=flights(0), label="late", queries=20, declared={"end points": listed},
+        **wanted, **more,
+    )  # fmt: skip
+
+
+def ask(folder, asked, **more):
+    """Whether it is declared, and then what an answer costs."""
+    try:
+        with create(folder, eh.listed([asked]), **more) as holdout:
+            before, answer = holdout.remaining, holdout.ask(asked)
+            quote = holdout.quote(asked)
+            told = (answer.source, answer.charged, holdout.remaining == before, quote.answered_before)
+            assert told == ("declared", 0, True, True), told
+            holdout.unseal()
+            assert holdout.ask(asked).source == "declared"
+            return None
+    except eh.QueryRejected as refused:
+        return refused
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("text", "may", "instead"), ROWS, ids=[row[0] for row in ROWS])
+def test_each_row_of_the_table_is_true(tmp_path, text, may, instead, training):
+    refused = ask(tmp_path, query(text), training=training)
+    if may == "yes" or (training and may == "with training rows"):
+        assert refused is None
+    else:
+        assert refused is not None
+        assert [each["entry"] for each in refused.data["entries"]] == [1]
+        if may == "no" and instead:
+            assert f"List {instead.strip('`')}" in str(refused)
+
+
+def test_the_table_has_a_row_for_every_kind_of_query():
+    assert {kind.name for kind in _OWN} <= set(re.findall(r"eh\.(\w+)", " ".join(row[0] for row in ROWS)))
+
+
+def test_all_entries_that_are_refused_are_named_at_once_and_nothing_is_created(tmp_path):
+    mixed = [
+        "late = 1",
+        eh.auc(Model()),
+        eh.mean("delay", low=0, high=9),
+        eh.recall(Model()),
+        "nowhere > 3",
+        eh.auc(Model(1)),
+    ]
+    with pytest.raises(
+        eh.QueryRejected, match=r"^3 of 6 listed queries cannot be declared. Entry 2, auc of Model: "
+    ) as raised:
+        create(tmp_path, eh.listed(mixed))
+    assert [each["entry"] for each in raised.value.data["entries"]] == [2, 5, 6]
+    assert not list(tmp_path.iterdir())
+    with create(tmp_path, eh.listed(["late = 1"])) as holdout:
+        left = holdout.remaining
+        for declare in (holdout.declare, lambda name, family: holdout.declare_all({name: family})):
+            with pytest.raises(eh.QueryRejected, match="Entry 2, auc of Model"):
+                declare("more", eh.listed(mixed))
+        assert holdout.remaining == left
+
+
+def test_code_that_is_a_new_query_each_time_is_refused(tmp_path):
+    assert "a new query each time" in str(ask(tmp_path, eh.accuracy(Locked())))
+
+
+def test_predictions_of_todays_rows_are_refused_where_more_will_arrive(tmp_path):
+    growing = {"planning": eh.Planning(grows=True), "rows": eh.Rows(features="public")}
+    said = eh.accuracy(np.ones(COUNT), training=np.ones(COUNT))
+    assert "more will arrive. List a model" in str(ask(tmp_path, said, **growing))
+    assert ask(tmp_path, said, rows=eh.Rows(features="public")) is None
+
+
+def test_a_list_that_cannot_be_declared_cannot_be_planned():
+    with pytest.raises(eh.QueryRejected, match="Entry 1, auc of Model"):
+        eh.plan(rows=2_000, protocol=Protocol({"ends": eh.listed([eh.auc(Model())])}, 0.5))
