@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 INSTALL := $(shell command -v uv >/dev/null 2>&1 && echo 'uv pip install --quiet --python $(BIN)/python' || echo '$(BIN)/python -m pip install --quiet --disable-pip-version-check')
 PROJECTS := $(wildcard packages/*/pyproject.toml)
 
-.PHONY: help setup demo services check test test-all studies durations lowest hunt lint format catalog docs walks bench peers coverage-study experiments sources clean
+.PHONY: help setup demo services check test fast-tests test-all studies durations lowest hunt lint format catalog docs walks bench peers coverage-study experiments sources clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -27,7 +27,10 @@ services: ## install PostgreSQL, Chromium and Java from Debian packages, if they
 check: .venv/installed-dev ## the fast tests of one distribution: make check PKG=everhold-server
 	$(PYTEST) packages/$(PKG) -m "not slow and not services and not study"
 
-test: .venv/installed-dev lint ## lint, types, layers and all fast tests; needs no services
+test: .venv/installed-dev ## lint, types, layers and all fast tests, beside each other; needs no services
+	@$(MAKE) --no-print-directory --jobs 2 lint fast-tests
+
+fast-tests: .venv/installed-dev # of make test
 	$(PYTEST) -m "not slow and not services and not study"
 
 test-all: services .venv/installed-dev .venv-walks/installed ## what make test leaves out: slow tests, and those that need services
