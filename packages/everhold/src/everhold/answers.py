@@ -40,6 +40,12 @@ SILENT = "silent"
 UNSEALED = ("sealed", "sealed_low", "sealed_high")
 """Fields of an answer after unsealing: the value in the sealed rows, and both ends of the interval."""
 
+_EXACT = "The value is what the sealed rows say, exactly."
+_NEARLY = (
+    "The value is near what the sealed rows say, and need not be equal to it: it is the likeliest value after what was "
+    "told of them, which is rounded."
+)
+
 _STABLE = frozenset({"value", "low", "high", "source", "charged", "remaining", "query"})
 
 
@@ -103,6 +109,8 @@ class Answer(Display):
         sealed_low: Lower end of the interval around it for the population's value, which is narrower; None likewise.
         sealed_high: Upper end; None likewise.
         narrower: In words, what would make the interval narrower.
+        exact: Whether the value is that of the sealed rows, to the last digit. Else it is near it, if it comes from the
+            sealed rows at all; unsealing tells it.
     """
 
     value: float | None
@@ -124,6 +132,7 @@ class Answer(Display):
     sealed_low: float | None = None
     sealed_high: float | None = None
     narrower: str = ""
+    exact: bool = False
 
     @property
     def refused(self) -> bool:
@@ -186,12 +195,13 @@ class Answer(Display):
             "guess": "Your guess agreed with the sealed rows, so it was confirmed and cost nothing.",
             "standing": "The answer is the best score so far, which this submission does not beat by enough to show; "
             "the interval is about the submission itself and bounds it from one side. It cost nothing.",
-            "holdout": "The answer comes from the sealed rows themselves and was paid for from the budget.",
-            "declared": "The answer is what the sealed rows themselves say: exactly if it is a share of all rows, and "
-            "otherwise a little rounded. The query is a member of a declared family, so it costs nothing, and no other "
-            "query makes its interval wider.",
-            "chosen": "The answer is about what the sealed rows say, because everything of its batch was to be told. "
-            "No surprise was charged. Later queries have wider intervals, because they pay for what was told.",
+            "holdout": "The answer was paid for from the budget. The value is near what the sealed rows say, and need "
+            "not be equal to it: it is the likeliest value after what was told of them, which is rounded or has noise.",
+            "declared": f"{_EXACT if self.exact else _NEARLY} The query is a member of a declared family, so it costs "
+            "nothing, and no other query makes its interval wider.",
+            "chosen": "The value is near what the sealed rows say, and need not be equal to it: everything of its "
+            "batch was to be told, rounded. No surprise was charged. Later queries have wider intervals, because they "
+            "pay for what was told.",
         }
         means = {
             "training": "It is the training estimate, for scores of models corrected by what earlier surprises told "
@@ -245,7 +255,9 @@ class Answer(Display):
         )
         return self._holds(self.sealed_low, self.sealed_high) + " ".join(filter(None, (
             estimand_in_words(self.about),
-            f"The study is unsealed: {rounded(self.sealed)} is what the sealed rows themselves say.", asked,
+            f"The study is unsealed: {rounded(self.sealed)} is what the sealed rows themselves say."
+            if math.isfinite(self.sealed)
+            else "The study is unsealed: what the sealed rows themselves say is beyond the end of the scale.", asked,
             "No new query is answered any more, so nothing has to be held back.", self.rows_worth,
         )))  # fmt: skip
 

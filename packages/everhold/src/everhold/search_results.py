@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.answers import SILENT
 from everhold.arguments import brief
 
 if TYPE_CHECKING:
@@ -35,6 +37,12 @@ class SearchLine:
     answer: Answer | None = None
     answer_seconds: float = 0.0
     fault: str = ""
+    query: Any = None
+
+    @property
+    def awaits_unsealing(self) -> bool:
+        """True if it was asked silently, and its numbers are not known yet."""
+        return self.answer is not None and self.answer.source == SILENT and self.answer.sealed is None
 
     @property
     def source(self) -> str:
@@ -45,9 +53,8 @@ class SearchLine:
 
     def score(self, *, greater: bool) -> float:
         """Value of the answer, greater is better; minus infinity without an answer."""
-        if self.answer is None or self.answer.value is None:
-            return -np.inf
-        return self.answer.value if greater else -self.answer.value
+        value = number_of(self.answer, "value")
+        return -np.inf if math.isnan(value) else value if greater else -value
 
 
 def line_of(params: Mapping[str, Any], tried: CrossValidated) -> SearchLine:
@@ -91,8 +98,10 @@ def _may_be_best(one_end: NDArray[np.float64], other_end: NDArray[np.float64]) -
 
 
 def number_of(answer: Answer | None, name: str) -> float:
-    """A number of an answer; nan where there is none."""
+    """A number of an answer, for a silent one that of the sealed rows; nan where there is none."""
     number = getattr(answer, name, None)
+    if number is None:
+        number = getattr(answer, {"value": "sealed", "low": "sealed_low", "high": "sealed_high"}[name], None)
     return float("nan") if number is None else float(number)
 
 

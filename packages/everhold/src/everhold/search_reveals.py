@@ -41,7 +41,7 @@ def check_reveal(reveal: object) -> None:
 
 def ask_about(
     holdout: Holdout, judge: Judge, tried: Sequence[CrossValidated], *, own: bool, reveal: str
-) -> tuple[Told, Any, float]:
+) -> tuple[Told, Any, list[Any], float]:
     """Ask about fitted models at once.
 
     Args:
@@ -53,7 +53,7 @@ def ask_about(
 
     Returns:
         One answer for each model, None where nothing was told of it; the choice of the best one, where that is all that
-        is told; and the seconds that it took.
+        is told; the queries; and the seconds that it took.
     """
     start = time.perf_counter()
     queries = [judge.query(each.model, each.outputs if own else None) for each in tried]
@@ -62,9 +62,9 @@ def ask_about(
         if reveal == "best":
             best: Literal["highest", "lowest"] = "highest" if judge.greater_is_better else "lowest"
             choice = holdout.ask(choose(queries, best=best))
-            return [None] * len(queries), choice, time.perf_counter() - start
+            return [None] * len(queries), choice, queries, time.perf_counter() - start
         answers = _answers(holdout, queries, guesses, reveal)
-    return answers, None, time.perf_counter() - start
+    return answers, None, queries, time.perf_counter() - start
 
 
 def _answers(holdout: Holdout, queries: Sequence[Any], guesses: Sequence[float | None], reveal: str) -> Told:

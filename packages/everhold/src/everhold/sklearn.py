@@ -99,8 +99,8 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         scoring: The same by scikit-learn's name of the argument; where it is given, it replaces ``metric``.
         n_iter: Number of configurations.
         cv: Number of folds, or a splitter; five folds by default. A number keeps groups together.
-        refit: Whether there is a ``best_estimator_``: the configuration with the best answer, the first one of equal
-            ones. Which others may be better says ``may_be_best``. Or a function from ``cv_results_`` to the index of
+        refit: Whether there is a ``best_estimator_``: the configuration with the best answer, of equal ones
+            that with the best cross-validation. Which others may be better says ``may_be_best``. Or a function from ``cv_results_`` to the index of
             the best one; then all fitted models are kept in memory until it decides.
         n_jobs: Configurations that are fitted at once; one process asks, in order.
         pre_dispatch: Configurations that are sent to workers ahead.
@@ -111,7 +111,8 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         reveal: How much is told of undeclared configurations. ``"checked"``: of each whether its guess holds, and what
             the sealed rows say of surprises. ``"all"``: what the sealed rows say of each; nothing is charged, but later
             queries pay for it. ``"best"``: the best configuration with its value and its regret, and nothing of the
-            others. ``"nothing"``: silent queries, answered when the study is unsealed.
+            others. ``"nothing"``: silent queries, answered when the study is unsealed; then the attributes have
+            the sealed numbers, and the best configuration stays the one that cross-validation chose.
 
     Attributes:
         cv_results_: Columns of scikit-learn, of which scores are those of cross-validation, greater is better; and what
@@ -229,14 +230,16 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         judge.greater_is_better  # noqa: B018  # refuses what is no metric before models are fitted
         tried = [each for _, each in zip(with_bar(candidates, shown=bool(self.verbose)), found, strict=True)]
         fitted = [each for each in tried if not isinstance(each, SearchLine)]
-        told, choice, seconds = (
-            ask_about(self.holdout, judge, fitted, own=own, reveal=self.reveal) if fitted else ([], None, 0.0)
+        told, choice, queries, seconds = (
+            ask_about(self.holdout, judge, fitted, own=own, reveal=self.reveal) if fitted else ([], None, [], 0.0)
         )
-        answers, lines, models = iter(told), list[SearchLine](), list[Any]()
+        answers, asked, lines, models = iter(told), iter(queries), list[SearchLine](), list[Any]()
         for params, each in zip(candidates, tried, strict=True):
             line = replace(each, params=params) if isinstance(each, SearchLine) else line_of(params, each)
             if not isinstance(each, SearchLine):
                 line = replace(line, answer=next(answers, None), answer_seconds=seconds / len(fitted))
+                query = next(asked)
+                line = replace(line, query=query) if line.awaits_unsealing else line
                 if line.answer is not None and line.answer.refused:
                     break
             lines.append(line)
@@ -282,10 +285,10 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         """The table, and the best configuration."""
         self.budget_ended_ = len(lines) < planned
         self._check(lines, planned=planned)
-        self.cv_results_ = results_table(lines, greater=judge.greater_is_better)
-        self.answers_ = [line.answer for line in lines]
+        self._lines, self._choice, self.judge_ = lines, choice, judge
+        self._results = results_table(lines, greater=judge.greater_is_better)
         self.n_splits_ = len(lines[0].scores)
-        self._choose(models, judge, choice, [place for place, line in enumerate(lines) if not line.fault])
+        self._choose(models, choice, [place for place, line in enumerate(lines) if not line.fault])
 
     def _check(self, lines: Sequence[SearchLine], *, planned: int) -> None:
         """Say what went wrong."""
@@ -308,22 +311,58 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             )
         )
 
-    def _choose(self, models: Any, judge: Judge, choice: Any, fitted: Sequence[int]) -> None:
-        self.judge_, results = judge, self.cv_results_
-        ranks = "rank_test_score" if np.all(np.isnan(results["answer"])) else "rank_answer"
-        self.best_index_ = int(np.argmin(results[ranks]))
+    def _choose(self, models: Any, choice: Any, fitted: Sequence[int]) -> None:
+        results = self._results
+        untold = np.all(np.isnan(results["answer"]))
+        ranks = np.zeros(len(self._lines)) if untold else results["rank_answer"]
+        self.best_index_ = int(np.lexsort((results["rank_test_score"], ranks))[0])
         if choice is not None and choice.index is not None:
             self.best_index_ = fitted[choice.index]
         if callable(self.refit):
             self.best_index_ = checked_index(self.refit(results), len(results["params"]))
         self.best_params_ = results["params"][self.best_index_]
-        self.best_answer_ = self.answers_[self.best_index_] if choice is None else choice
-        sign = 1.0 if judge.greater_is_better else -1.0
-        self.best_score_ = sign * number_of(self.best_answer_, "value")
         if self.refit:
             self.best_estimator_ = models[self.best_index_]
             if hasattr(self.best_estimator_, "feature_names_in_"):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
+
+    def _told(self) -> Sequence[SearchLine]:
+        """All configurations; silent answers have their sealed numbers once the study is unsealed."""
+        check_is_fitted(self, "best_index_")
+        waiting = [line for line in self._lines if line.awaits_unsealing]
+        if not waiting:
+            return self._lines
+        try:
+            if self.holdout.ask(waiting[0].query, silent=True).sealed is None:
+                return self._lines
+            answers = {id(line): self.holdout.ask(line.query, silent=True) for line in waiting}
+        except Exception:  # a holdout that is closed tells no more
+            return self._lines
+        self._lines = [replace(line, answer=answers.get(id(line), line.answer)) for line in self._lines]
+        self._results = results_table(self._lines, greater=self.judge_.greater_is_better)
+        return self._lines
+
+    @property
+    def answers_(self) -> list[Any]:
+        """The answers, one for each configuration; None where it could not be fitted."""
+        return [line.answer for line in self._told()]
+
+    @property
+    def cv_results_(self) -> dict[str, Any]:
+        """Columns of scikit-learn, and what the holdout said."""
+        self._told()
+        return self._results
+
+    @property
+    def best_answer_(self) -> Any:
+        """The answer about the best configuration, or the choice of it."""
+        return self._told()[self.best_index_].answer if self._choice is None else self._choice
+
+    @property
+    def best_score_(self) -> float:
+        """Value of the best answer, greater is better: a loss has changed its sign."""
+        value = number_of(self.best_answer_, "value")
+        return value if self.judge_.greater_is_better else -value
 
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
         """The metric of open rows, greater is better: a loss has changed its sign. Nothing is asked."""

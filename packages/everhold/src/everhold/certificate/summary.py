@@ -53,9 +53,10 @@ _FROM = {
     "training": "The estimate from the training rows, which the sealed rows confirm to within these bounds.",
     "guess": "The guess of whoever asked, which the sealed rows confirm to within these bounds.",
     "standing": "The number is that of another answer, and not its own.",
-    "holdout": "Taken from the sealed rows.",
-    "chosen": "The best of many, taken from the sealed rows.",
-    "declared": "Taken from the sealed rows; what is asked was declared beforehand.",
+    "holdout": "Taken from the sealed rows, rounded.",
+    "chosen": "Taken from the sealed rows, rounded, as one of many that were asked together.",
+    "declared": "Taken from the sealed rows, rounded where it is no share of them; what is asked was declared "
+    "beforehand.",
 }
 _FROM_NOISE = "Taken from the sealed rows, with noise."
 _UNSEALED = "What the sealed rows themselves say, told when the study was unsealed."

@@ -11,7 +11,7 @@ import numpy as np
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.base import Replies, Source, State, alike
 from everhold.mechanisms.described import all_narrower
-from everhold.mechanisms.labels import Offsets
+from everhold.mechanisms.labels import Offsets, likeliest_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,6 +112,9 @@ class BatchStep:
     def _guess(self, place: int) -> float:
         return float(self.queries.guesses[place]) / self.mechanism.steps
 
+    def _guess_or_none(self, place: int) -> float | None:
+        return None if self.queries.guesses[place] < 0 else self._guess(place)
+
     def _summary(self, place: int) -> Any:
         return self.queries.summary(place, self.procedures[place], float(self.sealed[place, 0]))
 
@@ -143,8 +146,12 @@ class BatchStep:
             places = [of_means[index] for index in where.tolist()]
             ends = np.array([cells.released(int(self.totals[place])) for place in places])
             low, high = procedure.span(ends[:, 0], ends[:, 1], self.nats[places])  # type: ignore[attr-defined]
-            values = ends.sum(axis=1) / 2.0
-            told |= zip(places, zip(values, low - rounding, high + rounding, strict=True), strict=True)
+            ends_told = np.transpose([low - rounding, high + rounding]).tolist()
+            for place, cell, ends_of_it in zip(places, ends.tolist(), ends_told, strict=True):
+                value = self.mechanism.intervals.value_in_cell(
+                    procedure, cell, ends_of_it, guess=self._guess_or_none(place), nats=float(self.nats[place])
+                )
+                told[place] = value, *ends_of_it
         return told
 
     def _answer_surprise(
@@ -161,7 +168,10 @@ class BatchStep:
             cost, (value, low, high) = mechanism.cells.cost, of_cell
         else:
             offsets = Offsets.of(procedure, self._guess(place), nats)
-            value, (low, high), cost = offsets.released(*self.sealed[place, 1:].tolist())
+            at, (low, high), cost = offsets.released(*self.sealed[place, 1:].tolist())
+            value = likeliest_sealed(
+                procedure, at, (low, high), guess=self._guess_or_none(place), nats=nats, rounding=mechanism.rounding
+            )
         replies.put(where, np.array([value]), (np.array([low]), np.array([high])), source)
         replies.charged[position] = 1
         return cost

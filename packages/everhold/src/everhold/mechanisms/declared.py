@@ -14,7 +14,7 @@ import scipy
 
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.base import Replies, Source, State, alike
-from everhold.mechanisms.labels import Offsets, in_millionths, widest_released
+from everhold.mechanisms.labels import Offsets, in_millionths, likeliest_sealed, widest_released
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,8 +47,8 @@ def answer_declared(
             counts = totals[places] // evaluations.unit
             first = counts * evaluations.unit
             last = totals[places]
-            if not procedure.of_counts:  # no whole numbers of rows
-                last = np.minimum(first + evaluations.unit - 1, steps)
+            if not procedure.of_counts:  # no whole numbers of rows, unless every row value is 0 or 1
+                last = np.where(evaluations.whole[places], first, np.minimum(first + evaluations.unit - 1, steps))
             low, high = procedure.span(first / steps, last / steps, nats[places])
             values, ends = (first + last) / 2.0 / steps, (low - rounding, high + rounding)
             low, high = procedure.span(totals[places] / steps, totals[places] / steps, nats[places])
@@ -64,7 +64,13 @@ def answer_declared(
                 offsets = Offsets.of(procedure, float(ats[place]), float(nats[place]))
                 low[index], high[index] = least, most
                 told.append(offsets.released(least - rounding, most + rounding))
-            values = np.array([value for value, _, _ in told])
+            values = np.array([
+                likeliest_sealed(
+                    procedure, at, ends, guess=float(ats[place]) if guesses[place] >= 0 else None,
+                    nats=float(nats[place]), rounding=rounding,
+                )
+                for place, (at, ends, _) in zip(places.tolist(), told, strict=True)
+            ])  # fmt: skip
             ends = (np.array([end for _, (end, _), _ in told]), np.array([end for _, (_, end), _ in told]))
             labels += sum(cost for _, _, cost in told)
         sealed = np.stack([totals[places] / steps, low - rounding, high + rounding], axis=1)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
@@ -37,6 +38,8 @@ class Evaluations:
         margins: Shape (queries,): what the lower limit of a challenge has to reach, in units of a mean; nan for
             queries that are answered with an interval. None where no query is a challenge.
         silent: Whether nothing is told before the study is unsealed.
+        yes_no: Shape (queries,): whether every row value is 0 or 1 by type, so that totals are whole numbers of rows;
+            None where that is not known of any.
         described: Level and procedure that a query has by its description; None for each without, or for all.
     """
 
@@ -50,6 +53,12 @@ class Evaluations:
     margins: NDArray[np.float64] | None = None
     silent: bool = False
     described: Sequence[Description | None] | None = None
+    yes_no: NDArray[np.bool_] | None = None
+
+    @property
+    def whole(self) -> NDArray[np.bool_]:
+        """Whether each total is known to be a whole number of rows, shape (queries,)."""
+        return np.zeros(len(self), dtype=bool) if self.yes_no is None else self.yes_no
 
     def __len__(self) -> int:
         return len(self.totals)
@@ -73,4 +82,5 @@ class Evaluations:
             seen=None if self.seen is None else [self.seen[row] for row in rows],
             margins=None if self.margins is None else self.margins[rows],
             described=None if self.described is None else [self.described[row] for row in rows],
+            yes_no=None if self.yes_no is None else self.yes_no[rows],
         )

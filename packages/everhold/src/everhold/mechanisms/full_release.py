@@ -15,7 +15,7 @@ from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.base import Replies, Source, State
 from everhold.mechanisms.declared import label_nats
 from everhold.mechanisms.described import all_narrower
-from everhold.mechanisms.labels import Offsets, in_millionths
+from everhold.mechanisms.labels import Offsets, in_millionths, likeliest_sealed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,15 +63,18 @@ def _answer(
     total, guess = int(queries.totals[place].sum()), int(queries.guesses[place])
     mean, rounding = total / mechanism.steps, mechanism.rounding
     at, where = (guess / mechanism.steps if guess >= 0 else 0.5), slice(place, place + 1)
+    guessed = at if guess >= 0 else None
     low, high = procedure.interval(queries.summary(place, procedure, mean), nats)
     sealed = np.clip([mean, low - rounding, high + rounding], 0.0, 1.0)
     if isinstance(procedure, OfMeans):
         first, last = mechanism.cells.released(total)
         ends = procedure.span(first, last, nats)
-        value, low, high = (first + last) / 2.0, float(ends[0]) - rounding, float(ends[1]) + rounding
+        low, high = float(ends[0]) - rounding, float(ends[1]) + rounding
+        value = mechanism.intervals.value_in_cell(procedure, (first, last), (low, high), guess=guessed, nats=nats)
         cost = in_millionths(cell_nats(mechanism, total, at=at, guessed=guess >= 0))
     else:
-        value, (low, high), cost = Offsets.of(procedure, at, nats).released(*sealed[1:].tolist())
+        place_told, (low, high), cost = Offsets.of(procedure, at, nats).released(*sealed[1:].tolist())
+        value = likeliest_sealed(procedure, place_told, (low, high), guess=guessed, nats=nats, rounding=rounding)
     replies.put(where, np.array([value]), (np.array([low]), np.array([high])), Source.CHOSEN)
     replies.sealed[place] = sealed
     return cost

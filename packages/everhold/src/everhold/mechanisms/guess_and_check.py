@@ -111,8 +111,8 @@ class GuessAndCheck(ChecksGuesses):
         explanation=(
             "Each query comes with a guess: the estimate from the training rows, or the analyst's own. If the "
             "guess is as close to the sealed rows as honest guesses are, it is confirmed and is the answer. "
-            "Otherwise the answer is what the sealed rows say, rounded to a coarse grid, and one surprise is "
-            "charged. No noise is added."
+            "Otherwise the answer is near what the sealed rows say, which is told as a place on a coarse grid, and "
+            "one surprise is charged. No noise is added."
         ),
         ends=(
             "Queries are refused as soon as the answer to the hardest yes-or-no "

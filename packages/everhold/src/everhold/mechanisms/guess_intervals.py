@@ -18,7 +18,7 @@ from everhold.guarantees.intervals.betting import GroupBetting
 from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.described import USUAL_TEXT_BITS, Description, narrower
-from everhold.mechanisms.labels import Offsets, widest_released
+from everhold.mechanisms.labels import Offsets, likeliest_in, widest_released
 from everhold.mechanisms.records import REFUSED, Quote
 
 if TYPE_CHECKING:
@@ -109,6 +109,21 @@ class ReleasedIntervals:
         """The interval of a surprise whose sealed sum is in the cell of this one."""
         low, high = procedure.span(*self.mechanism.cells.released(total), nats)
         return float(low) - self.mechanism.rounding, float(high) + self.mechanism.rounding
+
+    def value_in_cell(
+        self, procedure: OfMeans, cell: tuple[float, float], told: tuple[float, float], *, guess: float | None,
+        nats: float,
+    ) -> float:  # fmt: skip
+        """The value that is told of a sealed mean in a cell, no farther from either end than is quoted and promised."""
+        reach = float(self.mechanism.margin.concentration(nats)) + self.mechanism.rounding + self.half_cell
+        error = procedure.standard_error(0.5 if guess is None else guess)
+        value = likeliest_in(*cell, guess=guess, error=error)
+        return min(max(value, min(told[1] - reach, sum(cell) / 2.0)), max(told[0] + reach, sum(cell) / 2.0))
+
+    @property
+    def half_cell(self) -> float:
+        """Half of the widest cell."""
+        return 0.25 * math.pi / self.mechanism.grid
 
     def of_guess(self, procedure: Procedure, guess: float, nats: float) -> tuple[float, float]:
         """The interval that a confirmed guess is told with; public."""
@@ -230,7 +245,11 @@ class GuessQuotes:
             return hardest
         expected = self.expected(state, guess, procedure, described)
         procedure, nats = self._next(state, guess, procedure, described)
-        released = float(self.mechanism.margin.concentration(nats)) + self.mechanism.rounding + self._half_cell
+        released = (
+            float(self.mechanism.margin.concentration(nats))
+            + self.mechanism.rounding
+            + self.mechanism.intervals.half_cell
+        )
         if not isinstance(procedure, OfMeans):
             scale = procedure.frame[1] - procedure.frame[0]
             released = widest_released(procedure.widest_if_honest(nats) + self.mechanism.rounding, scale)
@@ -244,11 +263,7 @@ class GuessQuotes:
             return REFUSED
         concentration = float(room.concentration(nats)[0]) + self.mechanism.rounding
         confirmed = concentration + float(room.allowed(concentration - self.mechanism.rounding))
-        return Quote(confirmed, concentration + self._half_cell, 0, 1, refused=False)
-
-    @property
-    def _half_cell(self) -> float:
-        return 0.25 * math.pi / self.mechanism.grid
+        return Quote(confirmed, concentration + self.mechanism.intervals.half_cell, 0, 1, refused=False)
 
     def outlook(self, state: State) -> dict[str, float]:
         """Of the next answer, the one after `_AHEAD` more surprises, and a usual text."""

@@ -121,7 +121,7 @@ class Offsets:
             high: Its upper end.
 
         Returns:
-            A value, an interval around it that contains the sealed one, and the cost in millionths of a nat.
+            A place, an interval around it that contains the sealed one, and the cost in millionths of a nat.
         """
         least, size = self.frame[0], self.frame[1] - self.frame[0]
         low, high = (min(max((end - least) / size, 0.0), 1.0) for end in (low, high))
@@ -159,6 +159,73 @@ class Offsets:
     def usual(self) -> float:
         """Half-width of the interval that is told if the sealed one is as wide as expected, however far off it is."""
         return self._half_width(0) * (self.frame[1] - self.frame[0])
+
+
+_TURNS = 3  # of the search for the value whose interval has its middle at a place
+_FAR = 1e4  # scales from the guess, where it says nothing more about the place within a cell
+
+
+def likeliest_in(low: float, high: float, *, guess: float | None, error: float) -> float:
+    """The value that is told of a number of which a label says only that it is in a cell.
+
+    The guess is public, and how far honest guesses are off is, too. A cell that the guess misses by much is told by its
+    middle. Two queries with one label are told values in the order of their guesses. It is the mean of a Cauchy law
+    around the guess within the cell, which has heavy tails, because a surprise is no honest guess.
+
+    Args:
+        low: Least number of the cell.
+        high: The largest one.
+        guess: In the same units; None where there is none.
+        error: Standard error of an honest guess.
+
+    Examples:
+        >>> likeliest_in(0.25, 0.75, guess=None, error=0.1), likeliest_in(0.25, 0.75, guess=0.25, error=0.1) < 0.5
+        (0.5, True)
+    """
+    middle = (low + high) / 2.0
+    if guess is None or not 0.0 < error < math.inf or not high > low or abs(middle - guess) > _FAR * error:
+        return middle
+    first, last = (low - guess) / error, (high - guess) / error
+    mass = math.atan2(last - first, 1.0 + first * last)  # the difference of two arctangents
+    moment = math.log1p((last - first) * (last + first) / (1.0 + first * first)) / 2.0
+    found = guess + error * moment / mass if mass > 0.0 else middle
+    return min(max(found, low), high)
+
+
+def likeliest_sealed(
+    procedure: Procedure, place: float, interval: tuple[float, float], *, guess: float | None, nats: float,
+    rounding: float,
+) -> float:  # fmt: skip
+    """The value that is told with the label of a sealed interval: a function of the label and of public facts.
+
+    The label says where the middle of the sealed interval is. The sealed value is another number, where values are
+    skewed: public rows show which value has its interval around that middle (`Procedure.expected`).
+
+    Args:
+        procedure: How the interval is made.
+        place: That was told with the label.
+        interval: Both ends that were told.
+        guess: In units of a mean; None where there is none.
+        nats: ln(1 / level).
+        rounding: What the grid may hide, by which the sealed interval is wider on either side.
+    """
+    (low, high), (least, most) = interval, procedure.frame
+    size = most - least if most > least else 1.0
+    farthest = widest_released(procedure.widest_if_honest(nats) + rounding, size)  # an end is that far at most (quotes)
+    if not low < high or 2.0 * farthest <= high - low:
+        return place
+    if most > least:
+        low, high = max(low, least), min(high, most)
+    least, most = max(low, interval[1] - farthest), min(high, interval[0] + farthest)
+    at, near = place, min(max(place, least), most)
+    for _ in range(_TURNS):
+        ends = procedure.expected(near, nats)
+        near = min(max(near + at - (ends[0] + ends[1]) / 2.0, least), most)
+    within = _STEP * (high - low) / 4.0  # half of the distance of two places
+    return likeliest_in(
+        max(near - within, least), min(near + within, most), guess=guess,
+        error=procedure.standard_error(near if guess is None else guess),
+    )  # fmt: skip
 
 
 def widest_released(half: float, size: float = 1.0) -> float:

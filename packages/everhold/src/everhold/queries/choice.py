@@ -212,7 +212,12 @@ class ChoicePlan(OneEntry[Choice]):
         ends = max(least_told, 0.0), min(top_told, 1.0)
         label += cost
         low_told, high_told = _outwards(*ends, turned=self._turned)
-        told = {"chosen": chosen, "value": (low_told + high_told) / 2.0, "low": low_told, "high": high_told}
+        # public rows show how far the middle of such an interval is from the value that it is about
+        guess = float(self.compared.estimates[chosen[0]])
+        aside = 0.0 if math.isnan(guess) else (guess if not self._turned else 1.0 - guess) - around.place
+        middle = (low_told + high_told) / 2.0 + (-aside if self._turned else aside)
+        value = min(max(middle, low_told), high_told)
+        told = {"chosen": chosen, "value": value, "low": low_told, "high": high_told}
         told["regret"], cost = self._regret(chosen, pairs, levels, ends)
         sealed = (float(bound.means[chosen[0]]), *_outwards(float(lowers[0]), top, turned=self._turned))
         return told, label + cost, sealed

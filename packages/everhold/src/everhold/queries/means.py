@@ -17,6 +17,7 @@ import numpy as np
 
 from everhold.answers import Answer, QuotedPrice
 from everhold.estimand import about_of, marked
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.declarations import DECLARED
 from everhold.mechanisms import GuessAndCheck, Source
@@ -226,6 +227,7 @@ class Means(QueryPlan[Result]):
             seen=seen if len(procedures) == len(means) else None,
             silent=self.silent,
             described=described if any(described) else None,
+            yes_no=np.array([mean.bound.yes_no and mean.bound.pair is None for mean in means]),
         )
         return evaluations, means
 
@@ -300,13 +302,14 @@ class Means(QueryPlan[Result]):
             needed = f" {made}" if self.mechanism.traits.one_law else ""
             made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows) + needed
             narrower = what_narrows(procedure, self.mechanism, kept["source"])
+        exact = kept["source"] == DECLARED and isinstance(procedure, OfMeans) and bound.yes_no and bound.pair is None
         if (rows := kept.get("rows")) is not None:
             made = f"{made} It is about rows {rows[0]:,} to {rows[1]:,}, in the order of arrival.".strip()
         return Answer(
             value, low, high, kept["source"], entry.charged, result.remaining, bound.query,
             entry.repeated, statement, self.mechanism.confidence, self.mechanism.traits.adaptive,
             made, result.analyst, about, bound.shown,
-            sealed, sealed_low, sealed_high, narrower,
+            sealed, sealed_low, sealed_high, narrower, exact,
         )  # fmt: skip
 
     def refusal(self, query: str, result: ExecutionResult, *, about: str | None, shown: str = "") -> Answer:
