@@ -99,9 +99,9 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         scoring: The same by scikit-learn's name of the argument; where it is given, it replaces ``metric``.
         n_iter: Number of configurations.
         cv: Number of folds, or a splitter; five folds by default. A number keeps groups together.
-        refit: Whether there is a ``best_estimator_``: the configuration with the best answer, of equal ones
-            that with the best cross-validation. Which others may be better says ``may_be_best``. Or a function from ``cv_results_`` to the index of
-            the best one; then all fitted models are kept in memory until it decides.
+        refit: Whether there is a ``best_estimator_``: the configuration with the best answer, of equal ones that with
+            the best cross-validation. Which others may be better says ``may_be_best``. Or a function from
+            ``cv_results_`` to the index of the best one; then all fitted models are kept in memory until it decides.
         n_jobs: Configurations that are fitted at once; one process asks, in order.
         pre_dispatch: Configurations that are sent to workers ahead.
         random_state: Of the draw. Give the estimator one, too: a model that is fitted anew otherwise is a new query.

@@ -143,9 +143,10 @@ class BatchStep:
         cells, rounding = self.mechanism.cells, self.mechanism.rounding
         of_means = [place for place in surprises if isinstance(self.procedures[place], OfMeans)]
         for procedure, where in alike([self.procedures[place] for place in of_means]):
+            assert isinstance(procedure, OfMeans)
             places = [of_means[index] for index in where.tolist()]
             ends = np.array([cells.released(int(self.totals[place])) for place in places])
-            low, high = procedure.span(ends[:, 0], ends[:, 1], self.nats[places])  # type: ignore[attr-defined]
+            low, high = procedure.span(ends[:, 0], ends[:, 1], self.nats[places])
             ends_told = np.transpose([low - rounding, high + rounding]).tolist()
             for place, cell, ends_of_it in zip(places, ends.tolist(), ends_told, strict=True):
                 value = self.mechanism.intervals.value_in_cell(

@@ -116,9 +116,9 @@ class ReleasedIntervals:
     ) -> float:  # fmt: skip
         """The value that is told of a sealed mean in a cell, no farther from either end than is quoted and promised."""
         reach = float(self.mechanism.margin.concentration(nats)) + self.mechanism.rounding + self.half_cell
-        error = procedure.standard_error(0.5 if guess is None else guess)
-        value = likeliest_in(*cell, guess=guess, error=error)
-        return min(max(value, min(told[1] - reach, sum(cell) / 2.0)), max(told[0] + reach, sum(cell) / 2.0))
+        middle = sum(cell) / 2.0
+        value = likeliest_in(*cell, guess=guess, error=procedure.standard_error(middle))
+        return min(max(value, min(told[1] - reach, middle)), max(told[0] + reach, middle))
 
     @property
     def half_cell(self) -> float:

@@ -162,15 +162,14 @@ class Offsets:
 
 
 _TURNS = 3  # of the search for the value whose interval has its middle at a place
-_FAR = 1e4  # scales from the guess, where it says nothing more about the place within a cell
+_FINE = 1e-4  # of a scale, below which an exponential law is as good as uniform
 
 
 def likeliest_in(low: float, high: float, *, guess: float | None, error: float) -> float:
     """The value that is told of a number of which a label says only that it is in a cell.
 
-    The guess is public, and how far honest guesses are off is, too. A cell that the guess misses by much is told by its
-    middle. Two queries with one label are told values in the order of their guesses. It is the mean of a Cauchy law
-    around the guess within the cell, which has heavy tails, because a surprise is no honest guess.
+    The guess is public, and how far honest guesses are off is, too. Two queries with one label are never told values
+    against the order of their guesses. It is the mean of Laplace's law around the guess within the cell.
 
     Args:
         low: Least number of the cell.
@@ -182,14 +181,19 @@ def likeliest_in(low: float, high: float, *, guess: float | None, error: float) 
         >>> likeliest_in(0.25, 0.75, guess=None, error=0.1), likeliest_in(0.25, 0.75, guess=0.25, error=0.1) < 0.5
         (0.5, True)
     """
-    middle = (low + high) / 2.0
-    if guess is None or not 0.0 < error < math.inf or not high > low or abs(middle - guess) > _FAR * error:
-        return middle
-    first, last = (low - guess) / error, (high - guess) / error
-    mass = math.atan2(last - first, 1.0 + first * last)  # the difference of two arctangents
-    moment = math.log1p((last - first) * (last + first) / (1.0 + first * first)) / 2.0
-    found = guess + error * moment / mass if mass > 0.0 else middle
-    return min(max(found, low), high)
+    if guess is None or not 0.0 < error < math.inf or not high > low:
+        return (low + high) / 2.0
+
+    def beyond(reach: float) -> tuple[float, float]:
+        """Mass and first moment of the law on one side, up to a distance."""
+        if reach < _FINE * error:
+            return reach, reach * reach * (0.5 - reach / (3.0 * error))
+        mass = -error * math.expm1(-reach / error)
+        return mass, error * (mass - reach * math.exp(-reach / error))
+
+    at = min(max(guess, low), high)  # beyond the cell the law within it is the same for all guesses
+    (above, up), (below, down) = beyond(high - at), beyond(at - low)
+    return min(max(at + (up - down) / (above + below), low), high)
 
 
 def likeliest_sealed(
@@ -224,7 +228,7 @@ def likeliest_sealed(
     within = _STEP * (high - low) / 4.0  # half of the distance of two places
     return likeliest_in(
         max(near - within, least), min(near + within, most), guess=guess,
-        error=procedure.standard_error(near if guess is None else guess),
+        error=procedure.standard_error(near),
     )  # fmt: skip
 
 
