@@ -46,7 +46,7 @@ def test_a_declared_share_is_called_exact_only_where_it_is(tmp_path, dependence,
 def test_models_with_one_label_are_told_in_the_order_of_their_guesses():
     mechanism = GuessAndCheck.tuned(rows=8_000, queries=100, training_rows=8_000)
     cell, guesses = mechanism.cells.released(round(0.75 * mechanism.steps)), [0.745, 0.748, 0.75, 0.752, 0.755]
-    procedure, nats = mechanism.yes_no_procedure, 12.0
+    procedure, nats = mechanism.yes_no_procedure, float(mechanism.next_nats(State())[0])
     told = tuple(float(end) for end in procedure.span(*cell, nats))
     values = [mechanism.intervals.value_in_cell(procedure, cell, told, guess=at, nats=nats) for at in guesses]
     assert all(first < second for first, second in pairwise(values))
