@@ -24,6 +24,7 @@ installed, the same may be written in YAML.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,6 +52,9 @@ _KEYS = {
 }
 """Kinds of families, with the keys that each may have beside its own."""
 
+_LARGEST, _DEEPEST, _LONGEST_NUMBER = 2**20, 20, 40
+_WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _DIFFERENCE, _OF_RULES = "difference", ("accuracy", "error")
 
 
@@ -75,37 +79,94 @@ def protocol(path: Path | str) -> Protocol:
     Raises:
         QueryRejected: If there is no such file, or it says what no protocol says. Nothing is changed.
     """
+    path = Path(path)
     try:
-        content = Path(path).read_bytes()
-        said = _from_yaml(content) if Path(path).suffix in (".yaml", ".yml") else from_toml(content.decode())
-    except OSError as fault:
-        raise QueryRejected(
-            f"the protocol cannot be read: {fault.strerror}; expected a TOML file; nothing was changed"
-        ) from None
+        if not path.is_file():
+            raise QueryRejected(f"The protocol cannot be read: {brief(str(path))} is no file. Pass the path of a file.")
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+    except (OSError, ValueError) as fault:
+        why = getattr(fault, "strerror", None) or "the path cannot be used"
+        raise QueryRejected(f"The protocol cannot be read: {why}. Pass the path of a file that can be read.") from None
+    if len(content) > _LARGEST:
+        raise QueryRejected(f"The protocol is larger than {_LARGEST // 2**20} MiB. Declare the families in Python.")
+    try:
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise QueryRejected("the protocol is no TOML file: it is no text in UTF-8; nothing was changed") from None
-    return protocol_from(said)
+        raise QueryRejected("The protocol is no text in UTF-8. Save it as UTF-8.") from None
+    return protocol_from(from_yaml(text) if path.suffix.lower() in (".yaml", ".yml") else from_toml(text))
 
 
 def from_toml(text: str) -> dict[str, Any]:
     """Plain data of a protocol in TOML."""
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as fault:
+    except (ValueError, RecursionError) as fault:  # a TOMLDecodeError is a ValueError, and so is a number too long
         raise QueryRejected(f"the protocol is no TOML: {brief(str(fault))}; nothing was changed") from None
 
 
-def _from_yaml(content: bytes) -> Any:
+def from_yaml(text: str) -> Any:
+    """Plain data of a protocol in YAML, read strictly.
+
+    Words are texts (``NO`` and ``on``, too) but for true, false and null. Numbers are decimal. A key that is written
+    twice is refused, and so are anchors, tags, a second document, and numbers that begin with 0, whose meaning differs
+    between readers of YAML.
+    """
     try:
         import yaml  # type: ignore[import-untyped]  # without the package that has its types
     except ModuleNotFoundError:
         raise QueryRejected(
             "a protocol in YAML needs PyYAML; install it, or write the protocol in TOML; nothing was changed"
         ) from None
+    root: list[Any] = []
+    inside: list[tuple[Any, list[str]]] = [(root, [])]  # what is open, and of a mapping the key that waits for a value
     try:
-        return yaml.safe_load(content)
-    except yaml.YAMLError:
-        raise QueryRejected("the protocol is no YAML file; nothing was changed") from None
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            at = f"line {event.start_mark.line + 1}"
+            if isinstance(event, yaml.DocumentStartEvent) and root:
+                raise QueryRejected(f"The protocol has a second document ({at}). Write one file for each.")
+            if getattr(event, "anchor", None) is not None or getattr(event, "tag", None) is not None:
+                raise QueryRejected(f"The protocol has an anchor, an alias or a tag ({at}). Write the values out.")
+            holder, key = inside[-1]
+            if isinstance(event, yaml.CollectionEndEvent):
+                inside.pop()
+            elif isinstance(event, yaml.NodeEvent):
+                scalar = isinstance(event, yaml.ScalarEvent)
+                made: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
+                if isinstance(holder, dict) and not key:
+                    if not scalar:
+                        raise QueryRejected(f"The protocol has a list or table as a key ({at}). Write a text.")
+                    if event.value in holder:
+                        raise QueryRejected(f"The protocol has {brief(event.value)} twice ({at}). Write it once.")
+                    key.append(event.value)
+                    continue
+                if scalar:
+                    made = event.value if event.style else _plain_scalar(event.value, at)
+                if isinstance(holder, dict):
+                    holder[key.pop()] = made
+                else:
+                    holder.append(made)
+                if not scalar:
+                    inside.append((made, []))
+                if len(inside) > _DEEPEST:
+                    raise QueryRejected(f"The protocol is nested more than {_DEEPEST} deep ({at}). Flatten it.")
+    except yaml.YAMLError as fault:
+        mark = getattr(fault, "problem_mark", None)
+        at = "" if mark is None else f" at line {mark.line + 1}"
+        raise QueryRejected(f"The protocol is no YAML{at}. Check its indentation and quotes.") from None
+    return root[0] if root else None
+
+
+def _plain_scalar(text: str, at: str) -> Any:
+    """The value of a scalar without quotes, as YAML 1.2 has it."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _NUMBER.fullmatch(text) is None:
+        return text
+    digits = text.lstrip("+-")
+    if len(text) > _LONGEST_NUMBER or (digits.startswith("0") and digits[1:2].isdigit()):
+        raise QueryRejected(f"The protocol has {brief(text)} ({at}). Put it in quotes if it is a text.")
+    return int(text) if digits.isdigit() else float(text)
 
 
 def protocol_from(said: object) -> Protocol:
@@ -150,6 +211,7 @@ def _count(said: Mapping[str, Any], name: str) -> int | None:
 
 def family_from(table: object, *, what: str) -> Family:
     """A family from plain data, such as ``{"texts": 40}``."""
+    _check_depth(table, what)
     kinds = [kind for kind in _KEYS if isinstance(table, Mapping) and kind in table]
     if not isinstance(table, Mapping) or len(kinds) != 1:
         raise QueryRejected(f"{what} is {brief(table)}; expected one of {', '.join(_KEYS)} in it; nothing was changed")
@@ -166,6 +228,18 @@ def family_from(table: object, *, what: str) -> Family:
     ranged = {end: table[end] for end in ("low", "high") if end in table}
     of = _mean(what, {"mean": table.get("of"), **ranged})
     return subgroups(table["subgroups"], of=of, together=table.get("together", 2), values=table.get("values"))
+
+
+def _check_depth(said: object, what: str) -> None:
+    """Refuse what is nested too deep for the functions that read it."""
+    found = [said]
+    for _ in range(_DEEPEST):
+        found = [
+            part for each in found if isinstance(each, (Mapping, list))
+            for part in (each.values() if isinstance(each, Mapping) else each)
+        ]  # fmt: skip
+    if found:
+        raise QueryRejected(f"{what.capitalize()} is nested more than {_DEEPEST} deep. Flatten it.")
 
 
 def _mean(what: str, said: object) -> MeanQuery:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from everhold.display import at_most
 from everhold.mechanisms import MECHANISMS, GuessAndCheck
+from everhold.planning.request import WITHOUT_GUESSES
 from everhold.planning.steps import USUAL_DISAGREEMENT
 from everhold.planning.widths import step_in_words, surprises_until, width_at
 
@@ -30,6 +31,8 @@ def _sentences(plan: Plan) -> Iterator[str]:
     yield _headline(plan, best)
     tuned = best.tuned
     if isinstance(tuned, GuessAndCheck):
+        if plan.training_rows == 0:
+            yield WITHOUT_GUESSES
         yield from _of_guesses(plan, tuned)
     elif plan.training_rows == 0:
         line = plan.line("guess_and_check")

@@ -10,7 +10,7 @@ from everhold.arguments import brief, names_keywords
 from everhold.dependence import DependenceModel, Independent
 from everhold.display import Display
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
-from everhold.mechanisms import MECHANISMS, GuessAndCheck, answering
+from everhold.mechanisms import GuessAndCheck, answering
 from everhold.planning.advice import explanation
 from everhold.planning.bounds import BOUNDS
 from everhold.planning.inverse import by_mechanism, queries_allowed_by, reaches, rows_needed_by
@@ -23,6 +23,7 @@ from everhold.planning.request import (
     PlanTerms,
     check_radius,
     check_value,
+    taken_by_default,
 )
 from everhold.planning.steps import Steps, steps_of
 from everhold.planning.widths import Widths, sealed_units, vacuous_in_words, widths_of
@@ -75,18 +76,14 @@ class Plan(Display):
 
         Without a number of rows it is the one that needs the fewest rows for it. Never one that needs rows of one law,
         such as sample splitting, or that bounds answers from one side only; nor without training rows one that checks
-        guesses.
+        guesses, if another is installed.
         """
         return min(self._candidates(), key=self._cost)
 
     def _candidates(self) -> list[PlanLine]:
         """Lines that may be taken by default."""
-        kinds = {line.mechanism: MECHANISMS[line.mechanism] for line in self.lines}
-        guesses = self.training_rows != 0
-        return [
-            line for line in self.lines
-            if kinds[line.mechanism].recommendable() and (guesses or not kinds[line.mechanism].traits.needs_guess)
-        ]  # fmt: skip
+        names = taken_by_default(self.training_rows) or taken_by_default(None)
+        return [line for line in self.lines if line.mechanism in names]
 
     def _cost(self, line: PlanLine) -> float:
         cost = line.rows_expected if self.rows is None else line.expected

@@ -8,7 +8,7 @@ from typing import Any, Self, TypedDict, Unpack
 
 from everhold.arguments import as_float, as_whole, brief
 from everhold.dependence import DependenceModel, Groups, Independent
-from everhold.errors import DependenceError
+from everhold.errors import DependenceError, HoldoutRejected
 from everhold.mechanisms import MECHANISMS, Mechanism
 from everhold.mechanisms.base import MOST_ROWS
 from everhold.mechanisms.checks_guesses import planned_surprises
@@ -226,6 +226,23 @@ def tuned_for(name: str, request: PlanRequest) -> Mechanism | str:
         return str(reason)
 
 
+WITHOUT_GUESSES = (
+    "There are no training rows, and every installed mechanism needs a guess for each query. Pass training= "
+    "(--training), choose mechanism='guess_and_check' (--mechanism guess_and_check) and bring a guess with each query, "
+    "declare the queries with declared= (--protocol), or install mechanisms that need no guesses: "
+    "pip install 'everhold[privacy]'."
+)
+"""What to do without training rows where no mechanism that needs no guesses is installed."""
+
+
+def taken_by_default(training_rows: int | None) -> list[str]:
+    """Names of the mechanisms that may be taken by default; None for as many training rows as are sealed."""
+    return [
+        name for name, kind in MECHANISMS.items()
+        if kind.recommendable() and (training_rows != 0 or not kind.traits.needs_guess)
+    ]  # fmt: skip
+
+
 def best_mechanism(request: PlanRequest) -> Mechanism:
     """The adaptive mechanism whose answers a well-behaved analyst can expect to be the narrowest.
 
@@ -236,15 +253,18 @@ def best_mechanism(request: PlanRequest) -> Mechanism:
     Raises:
         ValueError: If the request is not valid for a mechanism.
         DependenceError: If no mechanism can serve rows that depend on each other in this way.
+        HoldoutRejected: If there are no training rows, and no mechanism is installed that needs no guesses.
     """
     tuned: list[Mechanism] = []
     refused: list[DependenceError] = []
-    for name, kind in MECHANISMS.items():
-        if kind.recommendable() and (request.training_rows != 0 or not kind.traits.needs_guess):
-            try:
-                tuned.append(tuned_mechanism(name, request))
-            except DependenceError as reason:
-                refused.append(reason)
+    names = taken_by_default(request.training_rows)
+    if not names:
+        raise HoldoutRejected(WITHOUT_GUESSES)
+    for name in names:
+        try:
+            tuned.append(tuned_mechanism(name, request))
+        except DependenceError as reason:
+            refused.append(reason)
     if not tuned:
         raise refused[0]
     return min(tuned, key=lambda each: (each.expected_radius(USUAL_VALUE, request.alike), each.promise().radius))

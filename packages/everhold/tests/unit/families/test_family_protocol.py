@@ -1,5 +1,7 @@
 """A protocol says which families are declared, and every other thing in it is refused."""
 
+import os
+
 import pytest
 
 import everhold as eh
@@ -72,6 +74,58 @@ def test_everything_else_is_refused(tmp_path, text, why):
         eh.protocol(written(tmp_path, text))
 
 
+TEXTS = "families:\n  a:\n    texts: 40\n"
+DEEP = "{difference = [" * 30 + "'x > 1'" + ", 'x > 2']}" * 30
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("a.yaml", TEXTS + "  a:\n    members: 3\n", r"has 'a' twice \(line 4\)"),
+        ("a.yaml", TEXTS + "families:\n  b:\n    texts: 40\n", "has 'families' twice"),
+        ("a.yaml", "families:\n  1: {texts: 40}\n  '1': {texts: 50}\n", "has '1' twice"),
+        ("a.yaml", "families: " + "[" * 3_000, "nested more than 20 deep"),
+        ("a.YML", "- " * 3_000 + "a", "nested more than 20 deep"),
+        ("a.yaml", "families: &f {a: {texts: 40}}", "an anchor, an alias or a tag"),
+        ("a.yaml", "families: !!python/object/apply:os.getcwd []", "an anchor, an alias or a tag"),
+        ("a.yaml", TEXTS + "---\n" + TEXTS, "a second document"),
+        ("a.yaml", "families: {a: {texts: 040}}", "has '040'"),
+        ("a.yaml", "families: {a: {texts: " + "9" * 5_000 + "}}", "Put it in quotes"),
+        ("a.yaml", "? [a]\n: b", "a list or table as a key"),
+        ("a.yaml", "families:\n\ta: 1", "no YAML at line 2"),
+        ("a.yaml", "\0", "no YAML"),
+        ("a.yaml", "", "expected families by name"),
+        ("a.yaml", "#" * (2**20 + 1), "larger than 1 MiB"),
+        ("a.toml", "queries = " + "9" * 5_000, "no TOML"),
+        ("a.toml", "x = " + "[" * 3_000, "no TOML"),
+        ("a.toml", f"[families.a]\nlisted = [{DEEP}]", "nested more than 20 deep"),
+    ],
+)
+def test_a_hostile_file_is_refused_with_the_reason(tmp_path, name, text, why):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(eh.QueryRejected, match=why):
+        eh.protocol(tmp_path / name)
+
+
+def test_words_and_numbers_of_a_yaml_protocol_are_what_they_look_like(tmp_path):
+    (tmp_path / "a.yaml").write_text(
+        "share: .25\nfamilies:\n  on: {subgroups: [c], of: x, low: -1.5, high: 1e3, "
+        "values: {c: [NO, 'null', 2024-01-01]}}\n"
+    )
+    found = eh.protocol(tmp_path / "a.yaml")
+    ((name, family),) = found.families.items()
+    assert (name, found.share, family.of.low, family.of.high) == ("on", 0.25, -1.5, 1000.0)
+    assert family.values == {"c": ["NO", "null", "2024-01-01"]}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_a_folder_and_a_missing_file_are_no_protocols(tmp_path):
+    os.mkfifo(tmp_path / "pipe.toml")
+    for path in (tmp_path / "pipe.toml", tmp_path, tmp_path / "a\0b.toml"):
+        with pytest.raises(eh.QueryRejected, match="cannot be read"):
+            eh.protocol(path)
+
+
 def test_a_missing_file_is_said_so(tmp_path):
     with pytest.raises(eh.QueryRejected, match="cannot be read"):
         eh.protocol(tmp_path / "nowhere.toml")
@@ -127,5 +181,5 @@ def test_the_same_protocol_in_yaml(tmp_path):
     same = written(tmp_path, "share = 0.4\n[families.texts]\ntexts = 40")
     assert eh.protocol(tmp_path / "study.yaml") == eh.protocol(same)
     (tmp_path / "study.yaml").write_text("share: [")
-    with pytest.raises(eh.QueryRejected, match="no YAML file"):
+    with pytest.raises(eh.QueryRejected, match="no YAML at line 1"):
         eh.protocol(tmp_path / "study.yaml")
