@@ -18,7 +18,7 @@ from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.budget import checked_name
 from everhold.asking.gate import model_store_of
-from everhold.errors import QueryRejected
+from everhold.errors import NotFound, QueryRejected
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.store import all_entries
 from everhold_competitions.competition import Competition
@@ -220,7 +220,7 @@ class HoldoutCompetition(HoldoutAccessor):
     def _session(self) -> CompetitionSession:
         executor, competition = self._executor, self._competition
         if competition is None:
-            raise QueryRejected(
+            raise NotFound(
                 "this holdout takes no submissions; expected one that was created with competition=eh.Competition(...)"
                 "; nothing was received or charged"
             )

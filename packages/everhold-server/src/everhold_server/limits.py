@@ -207,7 +207,9 @@ class RateLimitMiddleware:
             await self.app(scope, receive, send)
             return
         principal = scope["state"].get("principal")
-        buckets, name = (self._strangers, client_of(scope)) if principal is None else (self._known, principal.token)
+        buckets, name = (
+            (self._strangers, client_of(scope)) if principal is None else (self._known, principal.limited_as)
+        )
         if not buckets.size:
             await self.app(scope, receive, send)
             return
@@ -241,19 +243,19 @@ class ConcurrencyLimitMiddleware:
         if principal is None:
             await self.app(scope, receive, send)
             return
-        line = self._lines.setdefault(principal.token, _WaitingLine())
+        line = self._lines.setdefault(principal.limited_as, _WaitingLine())
         if line.length >= _MOST_AT_ONCE + _MOST_WAITING:
             await too_many(1.0)(scope, receive, send)
             return
         line.length += 1
         try:
             async with line.turns:
-                sender.set(principal.token)  # each request is a task of its own
+                sender.set(principal.limited_as)  # each request is a task of its own
                 await self.app(scope, receive, send)
         finally:
             line.length -= 1
             if not line.length:
-                del self._lines[principal.token]
+                del self._lines[principal.limited_as]
 
 
 class _WaitingLine:

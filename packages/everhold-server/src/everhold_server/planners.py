@@ -145,7 +145,7 @@ class Planners:
         line = json.dumps(dict(study), sort_keys=True)
         said = self._known(line)
         if said is None:
-            with self._place(current_principal(request).token):
+            with self._place(current_principal(request).limited_as):
                 said = await self._made(request, line)
             self._keep(line, said)
         if "refused" in said:

@@ -44,6 +44,7 @@ class Principal:
         holdouts: The holdouts that they may see; None for all.
         token: The public part of the token that they came with, or that their session was opened with.
         session: Identifier of the browser session; None for a program.
+        account: The public part of the token whose limits this one shares; empty for its own.
     """
 
     role: Role
@@ -51,6 +52,12 @@ class Principal:
     holdouts: frozenset[str] | None = None
     token: str = ""
     session: str | None = None
+    account: str = ""
+
+    @property
+    def limited_as(self) -> str:
+        """The token to which limits of load belong: one that a limited steward made brings none of its own."""
+        return self.account or self.token
 
     def at_least(self, role: Role) -> bool:
         """True if they may do what this role may."""

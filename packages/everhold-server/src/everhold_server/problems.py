@@ -10,6 +10,7 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Mount
 
 from everhold.display import printable
 from everhold.errors import EverholdError
@@ -108,11 +109,24 @@ def _malformed(_: Request, fault: Exception) -> JSONResponse:
     return problem(422, "MalformedRequest", f"{detail}; nothing was charged", places=where)
 
 
-def _of_http(_: Request, fault: Exception) -> JSONResponse:
+def _of_http(request: Request, fault: Exception) -> JSONResponse:
     assert isinstance(fault, HTTPException)
     response = problem(fault.status_code, *_OF_HTTP.get(fault.status_code, ("HTTPError", str(fault.detail))))
     response.headers.update(fault.headers or {})
+    if fault.status_code == 405:
+        response.headers["Allow"] = ", ".join(_methods(request))
     return response
+
+
+def _methods(request: Request) -> list[str]:
+    """All methods of an address; the framework names those of its first route alone."""
+    scope = {"type": "http", "path": request.url.path, "root_path": "", "headers": []}
+    return [
+        method
+        for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+        for routes in [[route for route in request.app.router.routes if not isinstance(route, Mount)]]
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
+    ] or ["GET", "HEAD"]  # files, which are mounted
 
 
 def _unexpected(_: Request, __: Exception) -> JSONResponse:

@@ -29,6 +29,7 @@ tokens = sa.Table(
     sa.Column("holdouts", sa.Text),  # a JSON list; null for all
     sa.Column("made", sa.Text, nullable=False),
     sa.Column("made_by", sa.Text, nullable=False),
+    sa.Column("account", sa.Text, nullable=False),  # the token whose limits it shares
     sa.Column("expires", sa.Text),
     sa.Column("revoked", sa.Text),
     sa.Column("used", sa.Text),

@@ -47,6 +47,8 @@ class Token(Display):
         id: The public part.
         name: Who comes with it; an analyst asks, and spends, under this name.
         holdouts: To which it is limited, sorted; None for all.
+        account: The token whose limits it shares: its own, or of those that a steward of some holdouts made, the first
+            one of the chain.
         made: When, as all moments UTC in ISO 8601.
         expires: When it ends; None for never.
         revoked: When it was taken back; None if it was not.
@@ -59,6 +61,7 @@ class Token(Display):
     holdouts: tuple[str, ...] | None
     made: str
     made_by: str
+    account: str
     expires: str | None = None
     revoked: str | None = None
     used: str | None = None
@@ -70,10 +73,10 @@ class Token(Display):
     def principal(self, session: str | None = None) -> Principal:
         """Principal of the token."""
         scope = None if self.holdouts is None else frozenset(self.holdouts)
-        return Principal(self.role, self.name, scope, self.id, session)
+        return Principal(self.role, self.name, scope, self.id, session, self.account)
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes by name."""
+        """All attributes by name, but the account."""
         return {
             "id": self.id, "role": self.role.value, "name": self.name,
             "holdouts": None if self.holdouts is None else list(self.holdouts), "made": self.made,
@@ -103,8 +106,9 @@ class TokenStore:
         self.records = records
 
     def make(
-        self, role: Role, name: str, *, holdouts: Iterable[str] | None = None, days: float | None = None, by: str
-    ) -> NewToken:
+        self, role: Role, name: str, *, holdouts: Iterable[str] | None = None, days: float | None = None, by: str,
+        account: str | None = None,
+    ) -> NewToken:  # fmt: skip
         """Make a token; its secret is told here and never again.
 
         Args:
@@ -113,15 +117,22 @@ class TokenStore:
             holdouts: To which it is limited; they need not exist yet. All by default.
             days: How long it lasts; for ever by default.
             by: Name of its maker.
+            account: The token whose limits it shares; its own by default.
 
         Raises:
             QueryRejected: If name, holdouts or days cannot be used; nothing was made.
         """
         moment, secret = self.records.clock(), secrets.token_urlsafe(32)
+        identifier = secrets.token_hex(8)
         token = Token(
-            secrets.token_hex(8), role, _checked(name), _scope(holdouts), stamp(moment), by, _end(moment, days)
+            identifier, role, _checked(name), _scope(holdouts), stamp(moment), by, account or identifier,
+            _end(moment, days),
         )  # fmt: skip
-        row = {**token.to_dict(), "holdouts": None if token.holdouts is None else json.dumps(token.holdouts)}
+        row = {
+            **token.to_dict(),
+            "account": token.account,
+            "holdouts": None if token.holdouts is None else json.dumps(token.holdouts),
+        }
         with self.records.writing() as connection:
             connection.execute(sa.insert(tokens), {**row, "secret_hash": hashed(secret)})
         return NewToken(token, f"eh_{token.id}_{secret}")

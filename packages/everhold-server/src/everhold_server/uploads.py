@@ -55,7 +55,9 @@ _AS_A_FILE = "; send predictions as a file in a form, or fewer queries"
 _MOST_PARTS = 64
 _MOST_OF_A_HEADER = 2**12
 _AS_IT_IS = "expected it as it is, without the header Content-Encoding"
-_PART_NAMES = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+PART_NAMES = re.compile(r"^[A-Za-z0-9_.-]{1,64}$")
+"""Names of the parts of a form."""
+
 _JSON = re.compile(r"application/(json|[\w.-]+\+json)", re.IGNORECASE)
 _LEFT_BEHIND = 24 * 3600  # seconds after which no request can still be using its folder
 
@@ -288,7 +290,7 @@ class _Parts:
     def _headers_finished(self) -> None:
         _, options = parse_options_header(self._disposition)
         name = options.get(b"name", b"").decode("latin-1")
-        if not _PART_NAMES.fullmatch(name) or name in self._texts or name in self._files:
+        if not PART_NAMES.fullmatch(name) or name in self._texts or name in self._files:
             raise _unusable("a part of the form has no plain name of its own")
         if b"filename" in options:
             path = self._folder / str(len(self._files))

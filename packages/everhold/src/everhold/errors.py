@@ -120,6 +120,12 @@ class CaseRejected(QueryRejected):
     """
 
 
+class NotFound(QueryRejected):
+    """The holdout has no such gate, no arrivals or no competition. Nothing was charged."""
+
+    http_status = 404
+
+
 class BudgetExhausted(EverholdError):
     """The budget is spent and the caller asked for an exception rather than a refused answer."""
 

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
-from pydantic import Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from everhold.errors import QueryRejected
 from everhold_server.api.contract import (
+    NAME,
     GateName,
     HoldoutName,
+    MalformedRequest,
     Plain,
     Strict,
     body_of,
+    gate_at,
     refusals,
     result,
     said,
@@ -45,16 +48,33 @@ _VERDICT = {
 _CASES = {"cases": ["t7", "t2"], "verdict": None, "warnings": []}
 _REFUSED = refusals(400, 404, 409, 413, 415)
 
-Results = Annotated[Plain, Field(description=_RESULTS, examples=[_EXAMPLE])]
-NewResults = Annotated[Plain, Field(default=None, description=f"New runs in place of the stored ones. {_RESULTS}")]
-Challenger = Annotated[str, Field(description="Name of the challenger, such as a commit.", max_length=100)]
+_RUN = {"anyOf": [{"type": "object"}, {"type": ["number", "string", "boolean", "null"]}]}
+_RUNS = {"anyOf": [{"type": "array", "minItems": 1, "items": _RUN}, _RUN]}
+_PAIR = {
+    "type": "array", "prefixItems": [{"type": ["string", "integer"]}, _RUNS], "minItems": 2, "maxItems": 2,
+}  # fmt: skip
+_FORMS: list[dict[str, Any]] = [
+    {"type": "object", "minProperties": 1, "additionalProperties": _RUNS},
+    {"type": "array", "minItems": 1, "items": _PAIR},
+]
+Results = Annotated[Plain, WithJsonSchema({"anyOf": _FORMS}), Field(description=_RESULTS, examples=[_EXAMPLE])]
+NewResults = Annotated[
+    Plain, WithJsonSchema({"anyOf": [*_FORMS, {"type": "null"}]}),
+    Field(default=None, description=f"New runs in place of the stored ones. {_RESULTS}"),
+]  # fmt: skip
+Challenger = Annotated[
+    str, Field(description="Name of the challenger, such as a commit.", min_length=1, max_length=100, pattern=NAME)
+]
+Ends = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 
 class OpenedCaseGate(Strict):
     """A gate about cases that is opened with the results of its first champion."""
 
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["better"]}, {"required": ["any_of"]}]})
+
     champion: Results
-    name: str = Field("gate", description="The gate's name.", max_length=100)
+    name: str = Field("gate", description="The gate's name.", min_length=1, max_length=100, pattern=NAME)
     better: str | None = Field(None, description="The metric that has to get better.")
     any_of: list[str] | None = Field(None, description="In place of it: metrics of which any one has to.")
     not_worse: dict[str, float] = Field(default_factory=dict, description="Guards: the slack of each metric.")
@@ -62,19 +82,25 @@ class OpenedCaseGate(Strict):
     at_least: dict[str, float] = Field(default_factory=dict, description="The same, from below.")
     margin: float = Field(0.0, description="A challenger has to be better by more than this.")
     units: Literal["cases", "runs"] = Field("cases", description="New cases, or new runs of these cases.")
-    ranges: dict[str, list[float]] = Field(default_factory=dict, description="Range of each metric; 0 to 1 if none.")
+    ranges: dict[str, Ends] = Field(default_factory=dict, description="Range of each metric; 0 to 1 if none.")
     lower: list[str] | None = Field(None, description="Metrics of which less is better.")
     challenges: int | None = Field(None, description="Most challenges; by default as many as the budget pays.")
     baseline: NewResults
 
 
-class SentResults(Strict):
-    """Results of a challenger."""
+class ReportedResults(Strict):
+    """Results of an open challenge."""
 
-    challenger: Annotated[str | None, Field(default=None, description="Name of the challenger.", max_length=100)]
+    challenger: Challenger
     results: Results
     champion: NewResults
     baseline: NewResults
+
+
+class SentResults(ReportedResults):
+    """Results of a challenger."""
+
+    challenger: Challenger | None = None  # type: ignore[assignment]
 
 
 class NamedChallenge(Strict):
@@ -101,6 +127,8 @@ def open_gate(
 ) -> JSONResponse:
     """Open a gate with the results of its first champion; the same again changes nothing."""
     requested = received.document(OpenedCaseGate)
+    if requested.better is None and requested.any_of is None:
+        raise MalformedRequest("No metric is named. Send better, or any_of.")
     with warned_of() as warned:
         gate = holdouts.asked_by(name, principal).gate(
             name=requested.name, better=requested.better, any_of=requested.any_of, not_worse=requested.not_worse,
@@ -165,7 +193,9 @@ def open_challenge(
 )  # fmt: skip
 def next_cases(
     name: HoldoutName, gate: GateName, principal: Analyst, holdouts: Holdouts,
-    challenger: Annotated[str, Query(description="Name of the challenger.", max_length=100)],
+    challenger: Annotated[
+        str, Query(description="Name of the challenger.", min_length=1, max_length=100, pattern=NAME)
+    ],
 ) -> JSONResponse:  # fmt: skip
     """Say which cases of an open challenge to run next. Free."""
     with warned_of() as warned:
@@ -174,16 +204,14 @@ def next_cases(
 
 
 @router.post(
-    "/gates/{gate}/reports", summary="Report results of an open challenge", openapi_extra=body_of(SentResults),
+    "/gates/{gate}/reports", summary="Report results of an open challenge", openapi_extra=body_of(ReportedResults),
     responses={200: said("Go on, promoted or kept.", {"result": "progress", "reported": 40, "cases": 300}), **_REFUSED},
 )  # fmt: skip
 def report(
     name: HoldoutName, gate: GateName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
 ) -> JSONResponse:
     """Report the results of exactly the cases that were handed out last."""
-    requested = received.document(SentResults)
-    if requested.challenger is None:
-        raise QueryRejected("a report names its challenger; expected challenger")
+    requested = received.document(ReportedResults)
     with warned_of() as warned:
         reply = _opened(holdouts, name, principal, gate, requested.challenger).report(
             results_from(requested.results), champion=_new(requested.champion), baseline=_new(requested.baseline)
@@ -241,7 +269,7 @@ def complete(
 
 
 def _gate(holdouts: Holdouts, name: str, principal: Principal, gate: str) -> CaseGate:
-    found: Any = holdouts.asked_by(name, principal).gate(name=gate)
+    found = gate_at(holdouts.asked_by(name, principal), gate)
     if not hasattr(found, "open"):
         raise QueryRejected(f"gate {gate!r} is not about cases; expected a candidate at its address /challenges")
     return found  # type: ignore[no-any-return]

@@ -91,14 +91,15 @@ def chosen(answers: list[str]) -> dict[str, str | int]:
 @router.post(
     "/verify", summary="Check a certificate",
     openapi_extra={"requestBody": {"required": True, "content": {
-        "application/json": {"schema": {"type": "object"}}, "text/html": {"schema": {"type": "string"}},
+        "application/json": {"schema": {}}, "text/html": {"schema": {}},
     }}},
     responses={200: said("What was found.", _REPORT), **refusals(400, 413, 415)},
 )  # fmt: skip
 def verify(
     principal: Viewer, received: BroughtFile,
     public_key: Annotated[
-        str | None, Query(description="The steward's public key in hex, from a source that you trust.", max_length=100)
+        str | None, Query(description="The steward's public key in hex, from a source that you trust.",
+                         pattern=r"^\s*[0-9a-fA-F]{64}\s*$")
     ] = None,
 ) -> JSONResponse:  # fmt: skip
     """Check a certificate, JSON or HTML, as `everhold certificate verify` does.

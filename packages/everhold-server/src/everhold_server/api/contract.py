@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Path
 from fastapi.responses import JSONResponse
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
+from everhold.arguments import brief
 from everhold.display import Display
-from everhold.errors import EverholdError, QueryRejected, warnings_collected
+from everhold.errors import EverholdError, NotFound, QueryRejected, warnings_collected
 from everhold_server.principals import Role
 from everhold_server.problems import PROBLEM
-from everhold_server.uploads import MOST_VALUES, MULTIPART
+from everhold_server.uploads import MOST_VALUES, MULTIPART, PART_NAMES
 from everhold_server.wire.answers import told
 from everhold_server.wire.reading import QUERY, referring
 
@@ -35,9 +36,12 @@ HoldoutName = Annotated[
         examples=["flights"],
     ),
 ]  # fmt: skip
+NAME = r"^[^\s\x00-\x20\x7f-\xa0]+( [^\s\x00-\x20\x7f-\xa0]+)*$"
+"""Names of people and gates, nearly: printable words with single blanks between them."""
+
 GateName = Annotated[str, Path(description="The gate's name.", min_length=1, max_length=100, examples=["gate"])]
 AnalystName = Annotated[
-    str, Path(description="The analyst's name.", min_length=1, max_length=100, examples=["reports"])
+    str, Path(description="The analyst's name.", min_length=1, max_length=100, pattern=NAME, examples=["reports"])
 ]
 
 
@@ -52,6 +56,17 @@ class Strict(BaseModel):
     """Allowed content of a request."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole_numbers(cls, given: Any) -> Any:
+        """A whole number may be written as 300.0, as JSON knows one kind of number."""
+        if not isinstance(given, dict):
+            return given
+        return {
+            name: int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+            for name, value in given.items()
+        }
 
 
 class Problem(BaseModel):
@@ -99,8 +114,19 @@ _QUERY = (
     'id to prediction, a list in the order of the rows, a rule, or {"file": "NAME"} and a file in the part NAME.'
 )
 Asking = Annotated[Plain, Field(description=_QUERY, examples=["delay > 15"]), WithJsonSchema(QUERY)]
+_SCALAR = {"type": ["number", "string", "boolean", "null"]}
 Predictions = Annotated[
     Plain,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "minLength": 1},
+                {"type": "object", "minProperties": 1, "additionalProperties": _SCALAR},
+                {"type": "array", "minItems": 1, "items": _SCALAR},
+                {"type": "null"},
+            ]
+        }
+    ),
     Field(
         description='An object from row id to prediction, a list in the order of the rows, or {"file": "NAME"} and a '
         "file of that name; for a gate also a rule over the features.",
@@ -120,6 +146,20 @@ def arguments_checked() -> Iterator[None]:
         detail = str(fault) if isinstance(fault, ValueError) else "an argument is of a type that is not expected"
         free = "" if "nothing was" in detail else "; nothing was charged or changed"
         raise MalformedRequest(f"{detail}{free}") from None
+
+
+def gate_at(holdout: Any, name: str) -> Any:
+    """The gate that an address names.
+
+    Raises:
+        NotFound: If there is none; no gate has a name that cannot be used.
+    """
+    try:
+        return holdout.gate(name=name)
+    except EverholdError:
+        raise
+    except ValueError:
+        raise NotFound(f"there is no gate named {brief(name)}; expected one of GET /gates") from None
 
 
 @contextlib.contextmanager
@@ -215,8 +255,11 @@ def body_of(
     named = {name: {**binary, "description": words} for name, words in (files or {}).items()}
     form = {
         "type": "object", "properties": {part: schema, **named, **(fields or {})},
-        "additionalProperties": binary if files is None else False, "required": list(needed),
+        "additionalProperties": binary if files is None else False,
+        "required": list(needed) or ([part] if schema.get("required") else []),
     }  # fmt: skip
+    if files is None:
+        form["propertyNames"] = {"pattern": PART_NAMES.pattern}
     content = {MULTIPART: {"schema": form}}
     if not needed:  # otherwise no document alone will do
         content = {"application/json": {"schema": schema}, **content}

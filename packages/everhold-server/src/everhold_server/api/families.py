@@ -30,6 +30,10 @@ FAMILIES: dict[str, Any] = {
         "carriers": {"subgroups": ["carrier", "origin"], "of": "delay > 15"},
         "texts": {"texts": 40},
     }],
+    "min_length": 1,
+    "json_schema_extra": {"additionalProperties": {"type": "object", "anyOf": [
+        {"required": ["listed"]}, {"required": ["subgroups", "of"]}, {"required": ["texts"]}, {"required": ["members"]},
+    ]}},
 }  # fmt: skip
 """Documentation of a field with families."""
 

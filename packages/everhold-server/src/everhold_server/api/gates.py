@@ -16,12 +16,14 @@ from everhold.queries.risk import risk
 from everhold.queries.score_means import why_no_gain
 from everhold.queries.scores import metric_of
 from everhold_server.api.contract import (
+    NAME,
     GateName,
     HoldoutName,
     Predictions,
     Strict,
     body_of,
     check_predictions_allowed,
+    gate_at,
     refusals,
     result,
     said,
@@ -50,7 +52,7 @@ class OpenedGate(Strict):
     """A gate that is opened with its first champion."""
 
     champion: Annotated[Predictions, Field(default=None)]
-    name: str = Field("gate", description="The gate's name.", max_length=100)
+    name: str = Field("gate", description="The gate's name.", min_length=1, max_length=100, pattern=NAME)
     metric: str | dict[str, str | float] = Field(
         "accuracy",
         description="What is compared: a name, a score with the range of its labels, or a loss with its range.",
@@ -100,7 +102,7 @@ def list_gates(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSON
 )  # fmt: skip
 def history(name: HoldoutName, gate: GateName, principal: Viewer, holdouts: Holdouts) -> JSONResponse:
     """All champions of a gate, over whom each is proved to be better and by how much, and what was spent. Free."""
-    return result(holdouts.whole(name, principal).gate(name=gate).history())
+    return result(gate_at(holdouts.whole(name, principal), gate).history())
 
 
 @router.post(
@@ -144,7 +146,7 @@ def challenge(
     requested, holdout = received.document(Challenged), holdouts.asked_by(name, principal)
     with warned_of() as warned:
         model, training = _models(requested.candidate, requested.training, holdout.schema, principal, received)
-        verdict = holdout.gate(name=gate).challenge(model, training=training)
+        verdict = gate_at(holdout, gate).challenge(model, training=training)
     noted(request, "challenge", gate=gate, outcome=verdict.to_dict()["verdict"], query=verdict.query)
     return result(verdict, warned)
 
@@ -163,7 +165,7 @@ def complete(
     requested, holdout = received.document(CompletedChampion), holdouts.asked_by(name, principal)
     with warned_of() as warned:
         champion, training = _models(requested.champion, requested.training, holdout.schema, principal, received)
-        found: Any = holdout.gate(name=gate)
+        found = gate_at(holdout, gate)
         if hasattr(found, "cases_left"):
             raise QueryRejected(
                 f"gate {gate!r} is about cases; expected results at its address /missing; nothing was changed"

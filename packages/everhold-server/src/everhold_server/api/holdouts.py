@@ -55,7 +55,9 @@ _DESCRIBED = {
 class PromiseSettings(Strict):
     """Settings of a holdout's rows and of its promise."""
 
-    name: str = Field(description="Of the holdout.", max_length=64, examples=["flights"])
+    name: str = Field(
+        description="Of the holdout.", max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$", examples=["flights"]
+    )
     label: str | None = Field(None, description="Column of the truth.", max_length=1_000, examples=["late"])
     classes: Annotated[
         list[Annotated[str, Field(max_length=1_000)] | float] | Literal["open"] | None,
@@ -220,11 +222,10 @@ def one_more_sealing(request: Request, principal: Steward) -> None:
         TooMany: If the token has sealed, or tried to, too often within an hour.
     """
     sealings: RateLimiter = request.app.state.sealings
-    if wait := sealings.take(principal.token):
+    if wait := sealings.take(principal.limited_as):
         raise TooMany(
-            f"too many sealings and appends with one token, of which {sealings.size} are allowed in an hour; wait "
-            f"{math.ceil(wait)} seconds, or run 'everhold create' or 'everhold append' on the machine of the service; "
-            "nothing was created or changed",
+            f"A token and those that it made may seal and append {sealings.size} times an hour. Wait "
+            f"{math.ceil(wait)} seconds, or run 'everhold create' or 'everhold append' on the machine of the service.",
             wait=wait,
         )
 

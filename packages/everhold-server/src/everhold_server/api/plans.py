@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from everhold.errors import EverholdWarning
 from everhold.families.protocol import SHARE, protocol_from
@@ -25,17 +25,23 @@ _MOST = 2**40
 class PlanSettings(Strict):
     """A study that is planned, as `everhold plan` takes it."""
 
-    queries: int = Field(description="Number of adaptive queries.", le=_MOST, examples=[1_000])
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["rows"]}, {"required": ["radius"]}]})
+
+    queries: int = Field(description="Number of adaptive queries.", ge=1, le=_MOST, examples=[1_000])
     rows: int | None = Field(
-        None, description="Number of sealed rows; may be left out with a radius.", le=_MOST, examples=[50_000]
+        None, description="Number of sealed rows; may be left out with a radius.", ge=1, le=_MOST, examples=[50_000]
     )
-    surprises: int | None = Field(None, description="Answers that may come from the holdout.", le=_MOST)
-    confidence: float = Field(0.95, description="Probability that all answers are within the radius.")
+    surprises: int | None = Field(None, description="Answers that may come from the holdout.", ge=0, le=_MOST)
+    confidence: float = Field(0.95, description="Probability that all answers are within the radius.", gt=0, lt=1)
     slack: float = Field(0.0, description="No budget is spent on guesses closer than this share of the radius.")
-    radius: float | None = Field(None, description="A requested half-width: rows and queries for it are told, too.")
-    training_rows: int | None = Field(None, description="Rows that guesses are made from.", le=_MOST)
-    at: float = Field(0.9, description="True value of a yes-or-no query at which mechanisms are compared.")
-    disagreement: float | None = Field(None, description="Share of the rows on which two models of a gate differ.")
+    radius: float | None = Field(
+        None, gt=0, description="A requested half-width: rows and queries for it are told, too."
+    )
+    training_rows: int | None = Field(None, description="Rows that guesses are made from.", ge=0, le=_MOST)
+    at: float = Field(0.9, description="True value of a yes-or-no query at which mechanisms are compared.", ge=0, le=1)
+    disagreement: float | None = Field(
+        None, description="Share of the rows on which two models of a gate differ.", ge=0, le=1
+    )
     dependence: Annotated[
         dict[str, Plain] | None,
         Field(description="How rows depend on each other.", examples=[{"kind": "groups", "column": None, "sizes": 5}]),
@@ -48,10 +54,10 @@ class StudySettings(Strict):
     families: Annotated[dict[str, dict[str, Plain]], Field(**FAMILIES)]
     rows: int = Field(description="Number of sealed rows.", ge=1, le=_MOST, examples=[20_000])
     share: float = Field(SHARE, description="Part of the probability of failure that declared families have.")
-    queries: int | None = Field(None, description="Planned queries that are not declared.", le=_MOST)
-    surprises: int | None = Field(None, description="Planned surprises among them.", le=_MOST)
-    training_rows: int | None = Field(None, description="Rows that guesses are made from; 0 for none.", le=_MOST)
-    confidence: float = Field(0.95, description="Probability that all intervals hold at once.")
+    queries: int | None = Field(None, description="Planned queries that are not declared.", ge=0, le=_MOST)
+    surprises: int | None = Field(None, description="Planned surprises among them.", ge=0, le=_MOST)
+    training_rows: int | None = Field(None, description="Rows that guesses are made from; 0 for none.", ge=0, le=_MOST)
+    confidence: float = Field(0.95, description="Probability that all intervals hold at once.", gt=0, lt=1)
 
 
 @router.post(

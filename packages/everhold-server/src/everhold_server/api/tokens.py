@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from everhold.arguments import brief
 from everhold.errors import EverholdError, QueryRejected
-from everhold_server.api.contract import json_of, refusals, said
+from everhold_server.api.contract import NAME, json_of, refusals, said
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts, OpenHoldouts
 from everhold_server.principals import Forbidden, Role, Steward, Viewer
@@ -50,7 +50,10 @@ class TokenRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field(description="Who comes with it; an analyst asks, and spends, under this name.", max_length=100)
+    name: str = Field(
+        description="Who comes with it; an analyst asks, and spends, under this name.", min_length=1, max_length=100,
+        pattern=NAME,
+    )  # fmt: skip
     role: Role = Role.ANALYST
     holdouts: list[str] | None = Field(None, description="To which it is limited; all of yours by default.")
     days: float | None = Field(None, gt=0, le=LONGEST, description="How long it lasts; for ever by default.")
@@ -111,7 +114,8 @@ def make(
 ) -> dict[str, Any]:  # fmt: skip
     """Make a token. Its secret is told in this response and never again.
 
-    Allotments are acts of the ledger, and made first: if one of them cannot be made, there is no token.
+    A token that a steward of some holdouts makes shares that steward's limits of sealings and requests. Allotments are
+    acts of the ledger, and made first: if one of them cannot be made, there is no token.
     """
     scope = settings.holdouts
     if scope is None and principal.holdouts is not None:
@@ -121,7 +125,10 @@ def make(
             "the token would reach holdouts that yours does not; expected some of yours; name fewer; nothing was made"
         )
     _allot(settings, scope, principal, holdouts)
-    made = token_store.make(settings.role, settings.name, holdouts=scope, days=settings.days, by=principal.name)
+    account = None if principal.holdouts is None else principal.limited_as
+    made = token_store.make(
+        settings.role, settings.name, holdouts=scope, days=settings.days, by=principal.name, account=account
+    )
     noted(request, "make a token", of=made.token.id, role=made.token.role.value)
     told = {**made.token.to_dict(), "state": "valid"}
     return {**told, "secret": made.secret, "note": _TOLD_ONCE}

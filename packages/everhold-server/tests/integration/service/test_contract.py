@@ -119,3 +119,45 @@ def test_warnings_are_collected_in_one_thread_alone():
         with ThreadPoolExecutor() as others, pytest.warns(DependenceWarning, match="elsewhere"):
             others.submit(warn_caller, DependenceWarning("elsewhere")).result()
     assert ([str(each) for each in inner], outer) == (["few"], [])
+
+
+def test_an_address_names_all_its_methods(http_client):
+    documented = {}
+    for path, method, _ in operations(http_client.app):
+        documented.setdefault(path, set()).add(method.upper())
+    for path, methods in documented.items():
+        place = path.format(name="study", gate="gate", analyst="ada", identifier="x", sequence=1)
+        said = http_client(STEWARD).patch(place)
+        assert (said.status_code, {*said.headers["allow"].split(", ")}) == (405, methods), path
+
+
+@pytest.mark.parametrize("gate", ["nothing", "%00", "a%00b", "%20x", "x" * 100, "%EF%BC%A1", "%F3%82%B2%A9"])
+def test_a_gate_that_is_not_there_is_not_found(http_client, folder, gate):
+    before = head(folder)
+    bodies = {
+        "challenges": {"candidate": "delay > 1"}, "champion": {"champion": "delay > 1"},
+        "results": {"results": {"a": 1}},
+        "open": {"challenger": "a"}, "reports": {"challenger": "a", "results": {"a": 1}},
+        "withdrawals": {"challenger": "a"}, "missing": {"results": {"a": 1}},
+    }  # fmt: skip
+    for path, method, _ in operations(http_client.app):
+        if "{gate}" in path:
+            place, last = path.format(name="study", gate=gate), path.rpartition("/")[2]
+            more = {"json": bodies[last]} if method == "post" else {"params": {"challenger": "a"}}
+            said = http_client(STEWARD).request(method, place, **more)
+            assert (said.status_code, said.json()["title"]) == (404, "not found"), (method, path)
+    assert head(folder) == before
+
+
+def test_what_a_holdout_does_not_have_is_not_found(http_client):
+    for method, place, body in [
+        ("get", "leaderboard", None), ("get", "submissions", None), ("post", "submissions/final", {"number": 1}),
+        ("post", "drift", {}),
+    ]:  # fmt: skip
+        said = http_client(STEWARD).request(method, f"{STUDY}/{place}", json=body)
+        assert said.status_code == 404, place
+
+
+@pytest.mark.parametrize(("place", "body"), [("plan", {"rows": 2_000.0, "queries": 10.0})])
+def test_a_whole_number_may_be_written_with_a_point(http_client, place, body):
+    assert http_client(STEWARD).post(f"{API}/{place}", json=body).status_code == 200

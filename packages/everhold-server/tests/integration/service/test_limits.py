@@ -2,7 +2,7 @@
 
 import anyio
 import pytest
-from app_samples import ADDRESS, http_client, make, seal, token
+from app_samples import ADDRESS, bearing, http_client, log_in, make, seal, token
 from fastapi import Request
 
 from everhold_server.limits import BodyLimitMiddleware, ConcurrencyLimitMiddleware, RateLimiter, client_of
@@ -242,3 +242,38 @@ def test_one_token_has_so_many_requests_at_once_and_others_do_not_wait_for_it():
     assert max(each["ada"] for each in most) == 8
     assert next(each for each in most if each["bob"])["ada"] == 8  # bob is let in while ada's wait
     assert statuses == [429] * 12
+
+
+def test_a_token_that_a_limited_steward_makes_brings_no_limits_of_its_own(tmp_path):
+    app = make(seal(tmp_path, "flights"), sealings_an_hour=2)
+
+    def minted(text, role="steward", **wanted):
+        with http_client(app, text) as client:
+            wanted = {"name": "grace", "role": role, "holdouts": ["flights"], **wanted}
+            return client.post("/api/v1/tokens", json=wanted).json()["secret"]
+
+    def sealing(text):
+        with http_client(app, text) as client:
+            return client.post("/api/v1/holdouts", files={"settings": (None, b"{}")}).status_code
+
+    limited = token(app, holdouts=["flights"])
+    first = minted(limited)
+    second = minted(first)
+    assert [sealing(text) for text in (limited, first, second, limited, minted(second))] == [422, 422, 429, 429, 429]
+    with http_client(app) as browser:
+        csrf = log_in(browser, second)
+        said = browser.post("/seal", files={"csrf": (None, csrf)}, headers={"accept": "text/html"})
+        assert said.status_code == 429
+    whole = token(app)
+    assert [sealing(minted(whole)) for _ in range(3)] == [422, 422, 422]
+
+
+def test_requests_of_a_chain_of_tokens_are_counted_together(tmp_path):
+    app = make(seal(tmp_path, "flights"), requests_a_minute=4)
+    limited, told = token(app, holdouts=["flights"]), []
+    with http_client(app, limited) as client:
+        made = client.post("/api/v1/tokens", json={"name": "ada"}).json()["secret"]
+        for text in (made, limited, made, limited):
+            told.append(client.get("/api/v1/me", headers=bearing(text)).status_code)
+        told.append(client.get("/api/v1/me", headers=bearing(token(app))).status_code)
+    assert told == [200, 200, 200, 429, 200]

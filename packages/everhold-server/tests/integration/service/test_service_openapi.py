@@ -20,7 +20,7 @@ NAMED = {"name": "flights", "gate": "nightly", "analyst": "ada"}
 checks.load_all_checks()
 PROMISED = checks.CHECKS.get_by_names([
     "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance",
-    "response_headers_conformance",
+    "response_headers_conformance", "unsupported_method",
 ])  # fmt: skip
 
 

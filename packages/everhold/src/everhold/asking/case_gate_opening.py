@@ -13,7 +13,7 @@ from everhold.arguments import as_float, brief
 from everhold.asking.case_gate import CaseGate, groups_of
 from everhold.asking.champion_results import result_files, result_store_of
 from everhold.asking.gate import checked_limit, checked_name, record_gate
-from everhold.errors import QueryRejected
+from everhold.errors import NotFound, QueryRejected
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import GateAccount, Gates
 from everhold.queries.case_challenge import challenger_digest, claims_in_words
@@ -111,7 +111,7 @@ def open_case_gate(
     known = Accounts.from_state(executor.ledger.head().state).of(Gates).by_name.get(rules.name)
     if rules.better is None and rules.any_of is None:
         if known is None:
-            raise QueryRejected(f"there is no gate named {brief(rules.name)}; expected better=...; nothing was changed")
+            raise NotFound(f"there is no gate named {brief(rules.name)}; expected better=...; nothing was changed")
         return CaseGate(executor, store, rules.name)
     if executor.schema.row_id is None:
         raise QueryRejected(

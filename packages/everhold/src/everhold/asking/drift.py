@@ -16,7 +16,7 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.asking.over_time import ask_windows
 from everhold.display import Display, html_sentences, html_table
-from everhold.errors import EverholdWarning, QueryRejected, warn_caller
+from everhold.errors import EverholdWarning, NotFound, QueryRejected, warn_caller
 from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def diagnose_drift(
     """
     growth = executor.growth
     if growth is None:
-        raise QueryRejected("no rows arrived yet; expected an arrival to compare; nothing was charged")
+        raise NotFound("no rows arrived yet; expected an arrival to compare; nothing was charged")
     at = _arrival(growth, arrival)
     before = growth.window(growth.account.retired, at - 1, executor.analyst)
     since = growth.window(at, at, executor.analyst)

@@ -26,7 +26,7 @@ from everhold.asking.gate_facts import described_gate, history_of, promotions_of
 from everhold.asking.grown import SeesArrivals, current
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Facts
-from everhold.errors import QueryRejected
+from everhold.errors import NotFound, QueryRejected
 from everhold.estimand import about_of
 from everhold.ledger import EntryDraft
 from everhold.ledger.allotments import Accounts
@@ -266,7 +266,7 @@ def open_gate(
     name, limit = checked_name(rules.name), checked_limit(rules.challenges)
     known = Accounts.from_state(executor.ledger.head().state).of(Gates).by_name.get(name)
     if known is None and champion is None:
-        raise QueryRejected(
+        raise NotFound(
             f"there is no gate named {brief(name)}; expected champion=... for a new one: the model that challengers "
             "have to beat; nothing was changed"
         )

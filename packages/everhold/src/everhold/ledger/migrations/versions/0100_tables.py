@@ -146,6 +146,7 @@ def upgrade() -> None:
         sa.Column("holdouts", sa.Text),
         sa.Column("made", sa.Text, nullable=False),
         sa.Column("made_by", sa.Text, nullable=False),
+        sa.Column("account", sa.Text, nullable=False),
         sa.Column("expires", sa.Text),
         sa.Column("revoked", sa.Text),
         sa.Column("used", sa.Text),
