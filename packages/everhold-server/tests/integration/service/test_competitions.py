@@ -116,7 +116,7 @@ def test_what_cannot_be_received_costs_nothing(http_client, tmp_path, what):
 def test_a_holdout_that_takes_queries_takes_no_submissions(tmp_path):
     seal(tmp_path)
     with serving(tmp_path) as http_client:
-        assert http_client(EVE).get(STUDY + "/leaderboard").status_code == 422
+        assert http_client(EVE).get(STUDY + "/leaderboard").status_code == 404
         asked = form({"predictions": [1] * samples.ROWS})
         assert http_client(ADA).post(STUDY + "/submissions", **asked).status_code in (415, 422)
 
