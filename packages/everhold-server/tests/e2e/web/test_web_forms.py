@@ -13,7 +13,7 @@ from everhold.sealing.settings import Planning
 from everhold_server.principals import Role
 
 BROWSER = {"accept": "text/html", "origin": ADDRESS, "sec-fetch-site": "same-origin"}
-LAST = ("/unseal", "/logout")  # they end what other forms need
+LAST = ("/families", "/unseal", "/logout")  # they end what other forms need
 VALUES = {
     "/seal": {"name": "another", "holdout": "rows.csv", "label": "late"},
     "/families": {"family": "words", "members": "12"},
@@ -21,7 +21,7 @@ VALUES = {
     "/suite/ask": {"of": "position > 5", "guess": "0.8"},
     "/compare": {"first_rule": "dep_delay > 15", "second_rule": "dep_delay > 30"},
     "/over-time": {"of": "dep_delay > 5"},
-    "/arrivals": {"rows": "rows.csv"},
+    "/arrivals": {"rows": "more.csv"},
     "/submit": {"team": "newcomers", "predictions": "model.csv", "guess": "0.8"},
     "/allot": {"analyst": "zoe"},
     "/unseal": {"confirm": "HOLDOUT"},
@@ -93,6 +93,7 @@ def app(tmp_path_factory):
     with Holdout.open(storage, "flights") as flights:
         (folder / "certificate.json").write_text(flights.certificate().to_json())
     written(folder / "rows.csv", rows(7))
+    written(folder / "more.csv", rows(8))
     written(folder / "model.csv", model(0.8, 3))
     written(folder / "results.csv", {"case": [f"c{n}" for n in range(40)], "ok": [n % 2 for n in range(40)]})
     return make(storage), folder
