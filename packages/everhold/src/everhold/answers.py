@@ -111,6 +111,7 @@ class Answer(Display):
         narrower: In words, what would make the interval narrower.
         exact: Whether the value is that of the sealed rows, to the last digit. Else it is near it, if it comes from the
             sealed rows at all; unsealing tells it.
+        rows: First and last of the sealed rows that it is about, in the order of arrival; None where no rows arrived.
     """
 
     value: float | None
@@ -133,6 +134,7 @@ class Answer(Display):
     sealed_high: float | None = None
     narrower: str = ""
     exact: bool = False
+    rows: tuple[int, int] | None = None
 
     @property
     def refused(self) -> bool:
@@ -140,13 +142,14 @@ class Answer(Display):
         return self.source == "refused"
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"value", "low", "high", "source", "charged", "remaining", "query"}``; and ``"about"`` if it has one.
+        """``{"value", "low", "high", "source", "charged", "remaining", "query"}``; ``"about"`` and ``"rows"`` if any.
 
         Once the study is unsealed, there are ``"sealed"``, ``"sealed_low"`` and ``"sealed_high"``, too.
         """
         stable = {name: _finite(value) for name, value in Display.to_dict(self).items() if name in _STABLE}
         told = {} if self.sealed is None else {name: _finite(getattr(self, name)) for name in UNSEALED}
-        return {**stable, **told} if self.about is None else {**stable, **told, "about": self.about}
+        about = {} if self.about is None else {"about": self.about}
+        return {**stable, **told, **about, **({} if self.rows is None else {"rows": list(self.rows)})}
 
     def _headline(self) -> str:
         return f"{self.shown}: {self}" if self.shown else str(self)
@@ -164,8 +167,11 @@ class Answer(Display):
             return f"refused: what is left{whose} may not cover it ({left} left)"
         return (
             f"{rounded(self.value)} in [{at_least(self.low)}, {at_most(self.high)}], from {self.source}, "
-            f"charged {self.charged}, {left} left{f'; {unsealed}' if unsealed else ''}"
+            f"charged {self.charged}, {left} left{f'; {unsealed}' if unsealed else ''}{self._which_rows('; ')}"
         )
+
+    def _which_rows(self, before: str) -> str:
+        return "" if self.rows is None else f"{before}about rows {self.rows[0]:,} to {self.rows[1]:,}"
 
     def _unsealed(self) -> str:
         """The unsealed value and interval in words; empty before unsealing."""
@@ -224,7 +230,7 @@ class Answer(Display):
         )
         return self._holds(self.low, self.high) + " ".join(filter(None, (
             estimand_in_words(self.about), sources[self.source], means.get(self.source, ""), validity, self.rows_worth,
-            narrower,
+            self._order_of_rows(), narrower,
         )))  # fmt: skip
 
     @property
@@ -259,7 +265,11 @@ class Answer(Display):
             if math.isfinite(self.sealed)
             else "The study is unsealed: what the sealed rows themselves say is beyond the end of the scale.", asked,
             "No new query is answered any more, so nothing has to be held back.", self.rows_worth,
+            self._order_of_rows(),
         )))  # fmt: skip
+
+    def _order_of_rows(self) -> str:
+        return "" if self.rows is None else f"It is{self._which_rows(' ')}, in the order of arrival."
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,7 +427,7 @@ class Unsealed(Display):
 
     Attributes:
         rows: One dict for each answer of which they were kept: sequence, query, asked, sealed, sealed_low,
-            sealed_high; and analyst and about as in a `Transcript`. In the units of the transcript.
+            sealed_high; and analyst, about and rows as in a `Transcript`. In the units of the transcript.
         not_kept: Answers of the ledger without such numbers: of an earlier version of everhold.
         lost: Answers that the ledger lost: their numbers are lost with them.
         unsealed_at: UTC, ISO 8601.

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.answers import SILENT, Answer
 from everhold.arguments import as_whole, brief, is_text
-from everhold.asking.query_list import is_span
 from everhold.certificate.form import in_document
 from everhold.errors import QueryRejected
 from everhold.estimand import ABOUT
 from everhold.ledger import Committed
 from everhold.queries.derived import Derived
 from everhold.queries.means import OneMean
-from everhold.queries.query import ExecutionResult, Query
+from everhold.queries.query import ExecutionResult, Query, rows_of
 from everhold.queries.units import MeanUnits
 from everhold.values.measures import measure_of
 
@@ -208,8 +207,8 @@ def _measure(ready: OneMean | Derived) -> str:
     described, part = ready.bound.description, ready.prepared[0].bound
     if described["kind"] == "conditional mean":
         return "share" if part.yes_no and "ends" not in described else "mean"
-    if described["kind"] == "difference" and part.yes_no:  # of two rates
-        return "points"
+    if described["kind"] in ("difference", "risk difference"):
+        return "points" if part.yes_no else "difference"  # of two rates, or of two means
     return _MEASURES_OF_PARTS.get(str(described["kind"]), "value")
 
 
@@ -244,7 +243,7 @@ class _Shown:
                 f"the answer to {brief(self.asked)} cannot be shown: {why}; expected an answer that was told; "
                 f"{_SIGNED_NOTHING}"
             )
-        about = [entry.answer["rows"] for entry in self.entries if is_span(entry.answer.get("rows"))]
+        about = [rows for entry in self.entries if (rows := rows_of(entry.answer)) is not None]
         return {
             **{name: getattr(self, name) for name in ("measure", "asked", "query")},
             "entries": [entry.sequence for entry in self.entries],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.asking.model_names import with_names
 from everhold.certificate.form import in_document
 from everhold.ledger.store import all_entries
+from everhold.queries.query import rows_of
 from everhold.queries.units import MeanUnits
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     Names = Callable[[Sequence[Entry]], Mapping[str, str]]
 
-__all__ = ["MOST_LISTED", "is_span", "listed_queries"]
+__all__ = ["MOST_LISTED", "listed_queries"]
 
 MOST_LISTED = 2_000
 """Queries in the list of a certificate; of more there is no list, so that the file stays small."""
@@ -56,11 +57,6 @@ def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]
         "source": answer["source"],
         **{name: in_document(number) for name, number in zip(_NAMES, shown, strict=True)},
         "charged": entry.charged,
-        **({"rows": list(answer["rows"])} if is_span(answer.get("rows")) else {}),
+        **({} if (rows := rows_of(answer)) is None else {"rows": list(rows)}),
         **({} if unsealed is None else {"unsealed": dict(zip(_NAMES, map(in_document, unsealed), strict=True))}),
     }
-
-
-def is_span(rows: object) -> bool:
-    """True for first and last of the rows that an answer is about; of a holdout without arrivals there are none."""
-    return isinstance(rows, (list, tuple)) and len(rows) == 2

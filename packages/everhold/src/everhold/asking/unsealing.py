@@ -18,7 +18,7 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import ANALYST, DISCLOSED, UNSEALING, Accounts
 from everhold.ledger.store import all_entries
 from everhold.progress import progress
-from everhold.queries.query import digest
+from everhold.queries.query import digest, rows_of
 from everhold.queries.query_compiler import NOT_UNSEALABLE
 from everhold.queries.units import in_own_units
 from everhold.sealing.resealing import also_sealed_as
@@ -141,6 +141,7 @@ def _result(executor: QueryExecutor) -> Unsealed:
     queries = [entry for entry in entries if not entry.is_act]
     named = any(ANALYST in entry.description for entry in queries)
     about = {entry.sequence: about_of(executor.schema, by_position=ABOUT in entry.description) for entry in queries}
+    arrived = any(rows_of(entry.answer) for entry in queries)
     rows: list[dict[str, Any]] = [
         in_own_units({
             "sequence": entry.sequence,
@@ -149,6 +150,7 @@ def _result(executor: QueryExecutor) -> Unsealed:
             **dict(zip(UNSEALED, as_row(entry, told[entry.sequence]), strict=True)),
             **({ANALYST: entry.description.get(ANALYST)} if named else {}),
             **({ABOUT: about[entry.sequence]} if any(about.values()) else {}),
+            **({"rows": rows_of(entry.answer)} if arrived else {}),
         }, entry.description, row_step=executor.mechanism.row_step)
         for entry in queries if entry.sequence in told
     ]  # fmt: skip

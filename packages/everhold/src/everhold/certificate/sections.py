@@ -97,6 +97,21 @@ _LESS_THAN_BETA = (
     "Beta is smaller than one minus the probability of the promise: the difference pays for the chance that the "
     "dependence was learned wrongly, or that training rows tell about sealed ones."
 )
+_BETA_IS_SHARED = (
+    "Of what one minus the probability of the promise allows, beta is the part of queries that were not declared. "
+    "Families that were declared with the holdout have the rest, {share} of it, divided among their members by weights "
+    "that were fixed before any answer (statement S10)."
+)
+_DECLARED_LATER = (
+    "A family that was declared later takes the level of one query and divides it among its members (statement S10)."
+)
+_TEXTS = (
+    "A text query of at most {bits} bits has the level of its description where that is the larger one (statement S10)."
+)
+_NO_GUESS = (
+    "That is about queries that were not declared. A member of a declared family is answered from the sealed rows, "
+    "whatever they say: no guess enters, and no surprise is charged."
+)
 _OTHER_ROWS = (
     "Anything about other rows than these: with the features known, a model or an expression may be right on these "
     "rows and wrong on all others."
@@ -212,10 +227,10 @@ def add_sections(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, 
                 *_presupposed(facts["account"]["by_position"], rows),
             ],
         },
-        "mechanism": {"explanation": kind.presentation.explained(endless=is_endless(facts["mechanism"]))},
+        "mechanism": {"explanation": _explained(facts, kind)},
         "theorem": {
             "says": _theorem(facts, kind, depend=depend),
-            "source": _source(str(facts["theorem"]["statement"]), kind.presentation.page),
+            "source": _source(str(facts["theorem"]["statement"]), kind.presentation.page, by_description(facts)),
         },
         "privacy": {"explanation": _privacy(facts["privacy"], kind, depend=depend, simulation=simulation)},
         "not_promised": {
@@ -326,12 +341,40 @@ def _theorem(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, d
     if facts["rows"]["features"] == "public":
         said.append(_LAW_GIVEN_FEATURES)
     said += _said_of_shares(_LAW_GIVEN_SHARES, facts["rows"])
-    if facts["theorem"]["numbers"].get("beta", 1.0) < (1.0 - facts["promise"]["confidence"]) * (1.0 - _ROUNDING):
+    parameters = facts["mechanism"]["parameters"]
+    share, bits = float(parameters.get("share") or 0.0), int(parameters.get("text_bits") or 0)
+    if share:
+        said.append(_BETA_IS_SHARED.format(share=percent(share)))
+    if any(family["later"] for family in facts["account"].get("declared", ())):
+        said.append(_DECLARED_LATER)
+    if bits:
+        said.append(_TEXTS.format(bits=bits))
+    of_the_tree = (1.0 - facts["promise"]["confidence"]) * (1.0 - share)
+    if facts["theorem"]["numbers"].get("beta", 1.0) < of_the_tree * (1.0 - _ROUNDING):
         said.append(_LESS_THAN_BETA)
     return " ".join(said)
 
 
-def _source(statement: str, page: str) -> str:
+def by_description(facts: Mapping[str, Mapping[str, Any]]) -> bool:
+    """True if some queries have the level of their description: declared families, or short texts (S10)."""
+    parameters = facts["mechanism"]["parameters"]
+    return bool(parameters.get("share") or parameters.get("text_bits") or facts["account"].get("declared"))
+
+
+def _explained(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism]) -> str:
+    """How answers are made."""
+    said = kind.presentation.explained(endless=is_endless(facts["mechanism"]))
+    declared = facts["mechanism"]["parameters"].get("share") or facts["account"].get("declared")
+    return f"{said} {_NO_GUESS}" if declared else said
+
+
+def _source(statement: str, page: str, by_description: bool) -> str:
+    if by_description:
+        return (
+            f"Statement {statement}, and statement S10 for declared families and short texts, derived, with their "
+            f"proofs, in the documentation of everhold: Theory, pages “{page}” and “families”. "
+            "They rest on the assumptions above."
+        )
     kind = "published" if statement.startswith("P") else "derived, with its proof,"
     cited = " (Hoeffding 1963)" if statement == "P9" else ""
     return (

@@ -7,12 +7,13 @@ say more on the first page, such as who leads, add a function from the facts to 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING, Any
 
 from everhold.answers import SILENT, with_shares
+from everhold.certificate.arrivals import rows_that_arrived
 from everhold.certificate.counting import rows_and_groups
 from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
 from everhold.dependence import MODELS
@@ -44,6 +45,7 @@ _COMPARED = {
     "difference": "{name}: {v} {more}, between {l} and {h}.",
 }
 _SHARES = ("accuracy", "error")
+_EQUAL = "{name}: no difference, between {l} and {h}."
 _OPEN = "These bounds leave open which of the two is larger."
 _STANDING = (
     "{name} did not show itself better than the best before it, which scored {v}; its own value lies between {l} and "
@@ -76,6 +78,10 @@ _COVERED = (
 _POPULATION = (
     "The true value is that of the population that the {rows} were drawn from, and not of these rows alone: what is "
     "found here is to be expected of new rows of the same kind."
+)
+_LATER_ROWS = (
+    "The true value of {names} is that of the population that {rows} were drawn from, in the order of arrival. Other "
+    "rows are no part of it."
 )
 _THESE_ROWS = (
     "{which} are about labels drawn anew on these very {rows}, because whoever asks may know their features; nothing "
@@ -208,7 +214,10 @@ def _compared(fact: Mapping[str, Any], bounds: Bounds) -> str:
     ends = (sizes.high, sizes.low) if high else (sizes.low, sizes.high)
     if low and not high:
         ends = f"{sizes.low} less", f"{sizes.high} more"
-    said = _COMPARED[fact["measure"]].format(name=fact["name"], v=sizes.value, more=more, l=ends[0], h=ends[1])
+    template = _COMPARED[fact["measure"]]
+    if not sizes.value.strip("0."):
+        template, ends = _EQUAL, (ends[0], ends[1] + unit_of(fact))
+    said = template.format(name=fact["name"], v=sizes.value, more=more, l=ends[0], h=ends[1])
     return f"{said} {_OPEN}" if low and not high else said
 
 
@@ -256,8 +265,10 @@ def _about(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     column, by_labels = facts["rows"].get("stratified"), False
     if column is not None:
         by_labels = column == facts["rows"]["label"]
-    if len(by_position) < len(answers) or not answers or by_labels:
-        yield _POPULATION.format(rows=rows) if column is None else _IN_THESE_SHARES.format(about=with_shares(column))
+    if (len(by_position) < len(answers) or not answers or by_labels) and column is not None:
+        yield _IN_THESE_SHARES.format(about=with_shares(column))
+    elif len(by_position) < len(answers) or not answers:
+        yield from _population(facts, rows)
     if by_labels:
         return
     if by_position:
@@ -266,6 +277,26 @@ def _about(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield _THESE_ROWS.format(which=which, rows=rows)
     if count := facts["account"]["by_position"]:
         yield _BY_POSITION.format(queries=counted(count, "query"), were="was" if count == 1 else "were")
+
+
+def _population(facts: Mapping[str, Mapping[str, Any]], all_rows: str) -> Iterator[str]:
+    """The population of each answer; where rows arrived, answers may be about different rows."""
+    last = facts["rows"]["rows"] + rows_that_arrived(facts)
+    by_rows: dict[str, list[str]] = {}
+    for fact in facts["summary"]["answers"]:
+        if not fact["by_position"]:
+            first, end = fact.get("rows", (1, facts["rows"]["rows"] if rows_that_arrived(facts) else last))
+            of = all_rows if (first, end) == (1, last) else f"rows {first:,} to {end:,}"
+            by_rows.setdefault(of, []).append(fact["name"])
+    for of, names in by_rows.items() or [(all_rows, [])]:
+        if of == all_rows and len(by_rows) < 2:
+            yield _POPULATION.format(rows=all_rows)
+        else:
+            yield _LATER_ROWS.format(names=_listed_names(names), rows=of)
+
+
+def _listed_names(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _rests(facts: Mapping[str, Mapping[str, Any]]) -> str:

@@ -16,7 +16,7 @@ from everhold.answers import Answer, QuotedPrice
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of
 from everhold.queries.means import Means, RowwiseQuery
-from everhold.queries.query import IN_ONE_TRANSACTION, Query, digest
+from everhold.queries.query import IN_ONE_TRANSACTION, Query, digest, rows_of
 
 if TYPE_CHECKING:
     from everhold.ledger import Entry
@@ -225,6 +225,7 @@ class Derived(JointMeans[Answer]):
             source=next(source for source in _BY_WEIGHT if source in sources),
             charged=sum(entry.charged for entry in entries),
             repeated=all(entry.repeated for entry in entries),
+            rows=next((rows for entry in entries if (rows := rows_of(entry.answer)) is not None), None),
         )
 
     def _whole(self, parts: list[Estimate]) -> tuple[float | None, float | None, float | None]:

@@ -24,7 +24,7 @@ from everhold.mechanisms import GuessAndCheck, Source
 from everhold.mechanisms.base import Quote
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.procedures import how_made, rows_worth, what_narrows
-from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying, rows_of
 from everhold.queries.units import UNITS, MeanUnits
 from everhold.values.base import Joined, Kept
 
@@ -303,13 +303,11 @@ class Means(QueryPlan[Result]):
             made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows) + needed
             narrower = what_narrows(procedure, self.mechanism, kept["source"])
         exact = kept["source"] == DECLARED and isinstance(procedure, OfMeans) and bound.yes_no and bound.pair is None
-        if (rows := kept.get("rows")) is not None:
-            made = f"{made} It is about rows {rows[0]:,} to {rows[1]:,}, in the order of arrival.".strip()
         return Answer(
             value, low, high, kept["source"], entry.charged, result.remaining, bound.query,
             entry.repeated, statement, self.mechanism.confidence, self.mechanism.traits.adaptive,
             made, result.analyst, about, bound.shown,
-            sealed, sealed_low, sealed_high, narrower, exact,
+            sealed, sealed_low, sealed_high, narrower, exact, rows_of(kept),
         )  # fmt: skip
 
     def refusal(self, query: str, result: ExecutionResult, *, about: str | None, shown: str = "") -> Answer:

@@ -247,6 +247,12 @@ class ExecutionResult:
     analyst: str | None
 
 
+def rows_of(answer: Mapping[str, Any]) -> tuple[int, int] | None:
+    """First and last of the sealed rows that an answer of the ledger is about; None where no rows arrived."""
+    rows = answer.get("rows")
+    return (int(rows[0]), int(rows[1])) if isinstance(rows, (list, tuple)) and len(rows) == 2 else None
+
+
 class QueryPlan(ABC, Generic[Result]):
     """A query that is ready to be asked; it knows public facts only, until `look`."""
 
