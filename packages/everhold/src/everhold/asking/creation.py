@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from everhold.asking.query_executor import first_noise
 from everhold.diagnosis.diagnosis import diagnose_file, warn_of_a_sample, warn_of_dependence, warn_of_whole_groups
 from everhold.diagnosis.likeness import declared_likeness
-from everhold.errors import HoldoutNotFound
+from everhold.errors import HoldoutNotFound, warn_caller, warnings_collected
 from everhold.estimand import check_features
 from everhold.ledger import LedgerStore
 from everhold.ledger.head_file import HeadFile
@@ -20,7 +20,7 @@ from everhold.planning.choice import bound_mechanism, check_worth, chosen_mechan
 from everhold.planning.request import PlanRequest
 from everhold.progress import progress
 from everhold.queries.query import MemberLevels
-from everhold.sealing.configuration import ALIKE, bound_state, drawn_from_rows, schema_from
+from everhold.sealing.configuration import ALIKE, WARNED, bound_state, drawn_from_rows, schema_from
 from everhold.sealing.create import seal
 from everhold.sealing.matched_classes import warn_of_matched_classes
 from everhold.sealing.opening import training_rows
@@ -166,7 +166,12 @@ class Creation:
         if not self.mostly_declared:
             warn_of_weak_promise(made.mechanism, self.alike)
         if copied := made.configuration["training_rows"]:
-            self._evaluate_training_rows(folder, made, copied)
+            with warnings_collected() as warned:
+                self._evaluate_training_rows(folder, made, copied)
+            if warned:
+                made.configuration[WARNED] = [str(warning) for warning in warned]
+            for warning in warned:
+                warn_caller(warning)
 
     def _evaluate_training_rows(self, folder: Path, made: Sealed, copied: int) -> None:
         """Warn of what they show about the sealed rows."""

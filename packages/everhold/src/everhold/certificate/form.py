@@ -247,6 +247,7 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
     "ledger_head": {"checkpoint": _object(sequence=_count, made_at=_text)},
     "rows": {
         "also_sealed_as": _texts,
+        "warned": _texts,
         "stratified": _text,
         "engine": _engine,
         "training_table": _object(table=_text, rows=_count),

@@ -30,6 +30,7 @@ _HOW_TO_TELL_OTHERWISE = (
     "themselves cannot show it.",
     "If rows depend on each other more than was declared, the intervals are too narrow.",
 )
+_WARNED = "When the rows were sealed, everhold warned: {text}"
 _UNSEEN = {
     "sealed": (
         "nobody who asks has seen the sealed rows, features or labels, or anything computed from them, other than "
@@ -225,6 +226,7 @@ def add_sections(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, 
             "how_to_tell": [
                 *getattr(MODELS.get(str(dependence.get("kind"))), "how_to_tell", _HOW_TO_TELL_OTHERWISE),
                 *_presupposed(facts["account"]["by_position"], rows),
+                *(_WARNED.format(text=text) for text in rows.get("warned", ())),
             ],
         },
         "mechanism": {"explanation": _explained(facts, kind)},

@@ -111,6 +111,10 @@ _NOT = (
 _USELESS_RADIUS = 0.5
 _WEAK = "The planned half-width is half the range or more: that promises next to nothing."
 _CLOSED = "The study is over: it was unsealed, and no new query is answered."
+_WARNED = (
+    "When the rows were sealed, everhold warned of what the training rows show about the assumptions: {warnings} {are} "
+    "listed with them further down."
+)
 _AGAIN = "The same rows were sealed more than once: what other holdouts told about them is not counted here."
 
 
@@ -333,6 +337,8 @@ def _found_wanting(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield _WEAK
     if facts["rows"].get("also_sealed_as"):
         yield _AGAIN
+    if warned := len(facts["rows"].get("warned", ())):
+        yield _WARNED.format(warnings=counted(warned, "warning"), are="is" if warned == 1 else "are")
     if "unsealed" in facts["account"]:
         yield _CLOSED
 

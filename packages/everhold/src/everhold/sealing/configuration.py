@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from everhold.sealing.request import SealRequest
 
 __all__ = [
-    "ALIKE", "FAMILIES_GROW", "GROWS", "LARGEST_GROUP", "bound_state", "check_settings", "drawn_from_rows",
+    "ALIKE", "FAMILIES_GROW", "GROWS", "LARGEST_GROUP", "WARNED", "bound_state", "check_settings", "drawn_from_rows",
     "listed_facts", "make_configuration", "mechanism_from", "public_facts", "recorded_extensions", "schema_from",
     "state_from",
 ]  # fmt: skip
@@ -45,13 +45,16 @@ FAMILIES_GROW = "families_grow"
 LARGEST_GROUP = "largest_group"
 """Rows that no group of such a holdout may exceed, so that bets on groups hold at all sizes (S14)."""
 
+WARNED = "warned"
+"""Setting: what was warned of when the rows were sealed, in words; public, as it follows from the training rows."""
+
 _SETTINGS = {
     "folder", "rows", "training_rows", "columns", "label", "label_kind", "row_id", "fingerprint",
     "training_fingerprint", "mechanism", "dependence", "public_key", "seed", "features", "label_classes",
 }  # fmt: skip
 _SOMETIMES = {
     "sealed_before", "stratified", "engine", "training_table", "categories", "whole_groups", ALIKE, GROWS,
-    FAMILIES_GROW, LARGEST_GROUP,
+    FAMILIES_GROW, LARGEST_GROUP, WARNED,
 }  # fmt: skip
 _OF_ENGINE = ("kind", "table", "snapshot")
 _KEY = re.compile("[0-9a-f]{64}")
