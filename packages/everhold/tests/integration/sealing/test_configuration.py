@@ -126,7 +126,7 @@ def test_storage_that_is_no_file_is_refused(tmp_path, monkeypatch, storage):
 
 
 def test_storage_needs_a_folder_that_exists(tmp_path):
-    with pytest.raises(HoldoutRejected, match="does not exist. Create it first"):
+    with pytest.raises(HoldoutRejected, match="does not exist"):
         create(tmp_path / "none")
     (tmp_path / "study.rows").write_text("a file in the way")
     with pytest.raises(HoldoutRejected, match="cannot be made"):
