@@ -8,6 +8,7 @@ before they leave.
 from __future__ import annotations
 
 import hmac
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +25,7 @@ from everhold.queries.query import AskedBefore, ExecutionResult, MemberLevels, P
 from everhold.queries.query_compiler import QueryCompiler
 from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.sealing.configuration import bound_state, state_from
+from everhold.sealing.watched_code import declared_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -243,7 +245,8 @@ class Execution:
 
     def evaluate(self, places: Sequence[int]) -> tuple[Any, list[int]]:
         """Evaluations of the entries at these places, and their rows; secret."""
-        return self.plan.evaluate(self.executor.sealed, places), [*range(len(places))]
+        with declared_code() if self.plan.pricing.asks_nothing else nullcontext():
+            return self.plan.evaluate(self.executor.sealed, places), [*range(len(places))]
 
     def opened(self, data: dict[str, Any], *, new: int) -> tuple[State, Accounts]:
         """State and accounts in a state of the ledger, before so many new entries.

@@ -33,7 +33,7 @@ def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | Non
             order, turn, ahead = _next_turn(work, entries)
             if not {*turn} <= row_of.keys():
                 row_of = dict(zip(ahead, range(len(ahead)), strict=True))
-                seen = work.plan.evaluate(work.executor.sealed, ahead)
+                seen, _ = work.evaluate(ahead)
             with ledger.transaction([work.drafts[place] for place in order]) as transaction:
                 new = [order[index] for index in transaction.new]
                 evaluated = [place for place in new if turn and place in row_of]

@@ -2,7 +2,8 @@
 
 A member is a point. Which model belongs to it must follow from the point, the estimator, the seed, the versions of
 packages and the training rows, and from nothing that was told. So everhold fits the model itself, with one thread and
-with seeds that are fixed. What a fit reads besides, such as a clock, would be a way for answers to choose the model.
+with seeds that are fixed. What a fit reads besides would be a way for answers to choose the model: files, programs and
+the network are refused to it, and a clock or the environment is not seen. A model that is given away is a copy.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import platform
 import sys
 from collections import OrderedDict
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -26,6 +28,7 @@ from everhold.queries.means import RowwiseQuery
 from everhold.queries.models import Judge, open_rows, require_sklearn
 from everhold.queries.query import digest
 from everhold.queries.shares import ShareQuery
+from everhold.sealing.watched_code import calling_code, used_alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -106,8 +109,10 @@ class GridFamily(Family):
         try:
             model = clone(self.estimator).set_params(**{n: clone(v, safe=False) for n, v in point.items()})
             model.set_params(**self._pinned(model, point))
-            with threadpool_limits(1):
+            with threadpool_limits(1), used_alone("is fitted"), calling_code():
                 return model.fit(rows, labels)
+        except QueryRejected:
+            raise
         except Exception as fault:
             raise QueryRejected(
                 f"the estimator cannot be fitted at {brief(dict(point))}: {brief(str(fault))}; expected a space of "
@@ -126,7 +131,10 @@ class GridFamily(Family):
         return pinned
 
     def model(self, compiler: QueryCompiler, point: Mapping[str, Any]) -> Any:
-        """The model at a point; the latest ones are kept."""
+        """The model at a point, an object of its own at each call: what is done to it changes no answer.
+
+        The latest fits are kept, and copies of them are given away.
+        """
         place = digest({"facts": self.facts, "point": described(point)})
         rows, model = self._models.get(place, (None, None))
         if rows is None or rows is not compiler.training:
@@ -134,7 +142,11 @@ class GridFamily(Family):
             self._models[place] = compiler.training, model
             while len(self._models) > _KEPT:
                 self._models.popitem(last=False)
-        return model
+        try:
+            copied = deepcopy(model)
+        except Exception:  # a model of the analyst's may hold what cannot be copied
+            copied = model
+        return self.fit(compiler, point) if copied is model else copied
 
     def fit_digest(self, compiler: QueryCompiler, model: Any) -> str:
         """Of what a model says of the first training rows; the ledger keeps it beside the point."""
@@ -143,7 +155,8 @@ class GridFamily(Family):
     def outputs(self, compiler: QueryCompiler, model: Any) -> Any:
         """A model's predictions for the first training rows."""
         rows, _ = open_rows(compiler, self.features)
-        return Judge(self.metric, compiler.schema).outputs(model, rows[:_COMPARED])
+        with used_alone("predicts"), calling_code():
+            return Judge(self.metric, compiler.schema).outputs(model, rows[:_COMPARED])
 
 
 @dataclass(frozen=True)

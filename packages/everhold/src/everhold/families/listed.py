@@ -14,6 +14,7 @@ from everhold.families.base import BoundFamily, Family
 from everhold.queries.mean import MeanQuery, in_one_line
 from everhold.queries.means import OneMean, RowwiseQuery
 from everhold.queries.query import MOST_SHOWN, MemberLevels, Query, digest
+from everhold.sealing.watched_code import used_alone
 
 if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
@@ -40,8 +41,12 @@ class ListedFamily(Family):
         members: dict[str, tuple[str, float]] = {}
         trained: dict[str, str] = {}
         weights = self.checked_weights()
-        found = self._each(lambda query: answered_as_declared(query, compiler))
-        for bound, weight in zip(found, weights, strict=True):
+
+        def checked(query: Query[Any]) -> BoundQuery:
+            with used_alone("predicts"):
+                return answered_as_declared(query, compiler)
+
+        for bound, weight in zip(self._each(checked), weights, strict=True):
             if bound.query in members:
                 raise _listed_twice(bound.shown)
             members[bound.query] = bound.shown[:MOST_SHOWN], -math.log(weight)

@@ -20,13 +20,14 @@ import dis
 import functools
 import hashlib
 import sys
-import sysconfig
 import types
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from everhold.sealing.watched_code import is_of_a_package
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,8 +52,6 @@ _NAMES = {
     "IMPORT_FROM": "attribute", "LOAD_ATTR": "attribute", "LOAD_METHOD": "attribute",
 }  # fmt: skip
 _OF_NO_OBJECT = (type(None), types.ModuleType, type)  # what a built-in function belongs to, unless it is a method
-_STANDARD = tuple({str(Path(sysconfig.get_path(kind)).resolve()) for kind in ("stdlib", "platstdlib")})
-_PACKAGES = frozenset({"site-packages", "dist-packages"})  # of this environment, of a user, or of another on the path
 
 
 def content_digest(thing: object) -> str | None:
@@ -279,8 +278,7 @@ def is_installed(module: str | None) -> bool:
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:
         return False
-    path = Path(file).resolve()
-    return not _PACKAGES.isdisjoint(path.parts) or str(path).startswith(_STANDARD)
+    return is_of_a_package(Path(file).resolve())
 
 
 def version_of(module: str | None) -> str:

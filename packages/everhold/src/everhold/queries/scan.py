@@ -132,12 +132,16 @@ class AllAbove(_Above):
     def _found(self) -> str | None:
         if self.indices is None:
             return None
-        found = f"{len(self.indices):,} of {self.of:,} above {self.threshold:g}"
-        return f"{found}: {self._least}, the others {self._most}"
+        sides = [self._least] if self.indices else []
+        sides += [f"the others {self._most}"] if len(self.indices) < self.of else []
+        return f"{len(self.indices):,} of {self.of:,} above {self.threshold:g}: {', '.join(sides)}"
 
     def _meaning(self) -> str:
-        found = f"the {len(self.indices or ()):,} candidates that were found above {self.threshold:g}"
-        return f"{found} are {self._least}, and all others {self._most}. {_FREE}"
+        found = len(self.indices or ())
+        above = f"the {found:,} candidates that were found above {self.threshold:g} are {self._least}"
+        sides = [above] if found else []
+        sides += [f"all others are {self._most}"] if found < self.of else []
+        return f"{', and '.join(sides)}. {_FREE}"
 
 
 @dataclass(frozen=True, slots=True)

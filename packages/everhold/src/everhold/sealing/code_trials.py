@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from everhold.errors import QueryRejected
+from everhold.sealing.watched_code import calling_code
 from everhold.values.base import same_length
 from everhold.values.evaluation import shortened, to_grid
 from everhold.values.expressions import ColumnKind
@@ -204,7 +205,8 @@ def public_values(function: RowFunction, table: Table, rows: int) -> NDArray[Any
 
 def _called(function: RowFunction, table: Table, expected: str) -> object:
     try:
-        return function(dict(table))
+        with calling_code():
+            return function(dict(table))
     except QueryRejected:
         raise
     except Exception as fault:
@@ -322,7 +324,8 @@ def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[
     try:
         with _warning_filters, warnings.catch_warnings(), _unlogged(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            values = np.asarray(function(dict(table)))  # what it adds or takes away stays its own
+            with calling_code():
+                values = np.asarray(function(dict(table)))  # what it adds or takes away stays its own
             if values.shape == shape and values.dtype.kind in "biuf":
                 return values if values.dtype == np.bool_ else values.astype(np.float64, copy=False)
     except KeyboardInterrupt:

@@ -136,7 +136,7 @@ class ModelStore:
         if kept:
             written.path.replace(self._path(written.champion.digest))
             self._unsettled.discard(written.path)
-            self._remember(written.champion)
+            self._latest.clear()  # it is read from its file: arrays that an analyst handed in may change
         else:
             self.discard()
 
