@@ -236,3 +236,20 @@ def test_telling_a_choice_that_was_clear_is_cheap(holdout):
     answer = holdout.ask(eh.choose(["x > -1.5", "x > 1.5"], best="highest"))
     assert (answer.index, answer.regret) == (0, 1e-6)
     assert holdout._executor.state().labels - before < 7e6  # millionths of a nat; a surprise costs twice as much
+
+
+@pytest.mark.parametrize(
+    ("threshold", "indices", "words", "unsaid"),
+    [
+        (0.05, (0, 1), "at least", ["others", "at most"]),
+        (0.95, (), "at most", ["at least"]),
+        (0.4, (0,), "at least", []),
+    ],
+)
+def test_a_scan_says_nothing_of_a_side_without_candidates(holdout, threshold, indices, words, unsaid):
+    found = holdout.ask(eh.all_above(["x > 0", "x > 1"], threshold))
+    assert found.indices == indices
+    assert [found.low is None, found.high is None] == [not indices, len(indices) == 2]
+    for said in (str(found), found.explain()):
+        assert words in said
+        assert not [word for word in unsaid if word in said]
