@@ -32,8 +32,9 @@ _DECLARED = (
     "answers to the members were known. Each member has its share of the family's probability of failure, so all "
     "of their intervals hold together with all others, exactly as they were told, in whatever order "
     "they were asked, and after the study was unsealed, too. They take no query and no surprise. Files, programs and "
-    "the network are refused to the code of models among them. It is assumed that nothing else outside of a model decides "
-    "what it predicts: a clock, the environment, threads of its own and compiled code that reads files are not seen."
+    "the network are refused to the code of models among them. It is assumed that nothing else outside of a model "
+    "decides what it predicts: a clock, the environment, threads of its own and compiled code that reads files are not "
+    "seen."
 )
 _CLOSED = (
     "The study is over: it was unsealed, and the ledger takes no new query. The entry that closed it holds, for "
