@@ -120,7 +120,8 @@ class View:
     @property
     def declares(self) -> bool:
         """True if the principal may declare a family here."""
-        return self.steward and not self.competition and not self.status["closed"] and "worth" in self.status
+        able = "worth" in self.status and "arrivals" not in self.status
+        return self.steward and able and not self.competition and not self.status["closed"]
 
     @cached_property
     def families(self) -> list[dict[str, Any]]:
