@@ -18,8 +18,8 @@ _HOMES = {
     "everhold.dependence": "DependenceModel GaussianAR1 Groups Independent MarkovChain",
     "everhold.diagnosis.diagnosis": "Diagnosis",
     "everhold.errors": (
-        "AuthError BudgetExhausted BudgetWarning CaseRejected DependenceError DependenceWarning EverholdError "
-        "EverholdWarning HoldoutNotFound HoldoutRejected IntegrityError NonAdaptiveWarning QueryRejected "
+        "AuthError BudgetExhausted BudgetWarning CaseRejected ColumnWarning DependenceError DependenceWarning "
+        "EverholdError EverholdWarning HoldoutNotFound HoldoutRejected IntegrityError NonAdaptiveWarning QueryRejected "
         "SmallHoldoutWarning Unavailable VacuousGuaranteeWarning"
     ),
     "everhold.families.grid": "grid",

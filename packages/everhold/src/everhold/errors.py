@@ -177,6 +177,10 @@ class SmallHoldoutWarning(EverholdWarning):
     """So few rows are sealed that the promise is of little use."""
 
 
+class ColumnWarning(EverholdWarning):
+    """A column may not mean what it says: texts that are nearly all numbers, or words for missing values."""
+
+
 class VacuousGuaranteeWarning(EverholdWarning):
     """The radius is half the range or more: the promise says nothing."""
 

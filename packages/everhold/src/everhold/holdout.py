@@ -295,6 +295,15 @@ class Holdout(GrowingHoldout):
         """Public facts about the rows: their number and their columns."""
         return self._executor.schema
 
+    def columns(self) -> list[dict[str, str | None]]:
+        """Name and kind of each column as it was read, and an example from the training rows; None without one."""
+        training = self._executor.compiler.training
+        examples = {} if training is None else training.examples()
+        return [
+            {"column": name, "kind": kind.value, "example": examples.get(name)}
+            for name, kind in self.schema.columns.items()
+        ]
+
     @property
     def mechanism(self) -> Mechanism:
         """The mechanism that answers, with its parameters."""

@@ -10,7 +10,7 @@ from everhold.cli.arguments import FormatOption, HoldoutPlace, place_of
 from everhold.cli.create_options import DependenceOptions, PlanOptions, RowOptions
 from everhold.cli.failures import arguments_checked
 from everhold.cli.option_groups import with_option_groups
-from everhold.cli.output import Format, note, show_sentence
+from everhold.cli.output import Format, note, show_list, show_sentence
 from everhold.display import at_most
 from everhold.extensions import Registry
 from everhold.remote import is_address, remote_storage
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from everhold.holdout import Holdout
     from everhold.sealing.row_store import SealableTable
+
+
+_MOST_SHOWN = 50  # columns
+_LONGEST = 40  # characters of an example
 
 
 class FurtherOptions(Protocol):
@@ -85,6 +89,8 @@ def create(
     other.
     A competition: --feedback none, leader or score, with --metric, --teams and
     --submissions; then 'everhold submit', 'leaderboard' and, at the end, 'unseal'.
+    Each column is printed as it was read, with an example from the training rows.
+    Dates and numbers that can be read in two ways, such as 03/04/2025, are refused.
     With --format json or csv, 'everhold status' comes along with the promise.
 
     Exit codes:
@@ -125,9 +131,19 @@ def _create(
 
 def _show(created: Holdout, form: Format) -> None:
     promise, status = created.certificate().promise, created.status()
-    show_sentence(promise, {"promise": promise, **status}, form)
+    columns = created.columns() if hasattr(created, "columns") else []  # a service keeps the rows to itself
+    show_sentence(promise, {"promise": promise, **status, "columns": columns}, form)
+    if form is Format.TABLE and columns:
+        shown = [{**column, "example": _cut(column["example"])} for column in columns[:_MOST_SHOWN]]
+        show_list(shown, ("column", "kind", "example"), form, document=columns)
+        if len(columns) > _MOST_SHOWN:
+            note(f"{len(columns) - _MOST_SHOWN:,} more columns are in the output of --format json.")
     if status["dependence"]["kind"] == "groups" and status.get("expected") is not None:
         note(
             f"The half-width of {at_most(status['radius'])} is guaranteed. Answers around 0.9 are expected within "
             f"{at_most(status['expected'])}, as rows of one training group are alike; each has its own interval."
         )
+
+
+def _cut(example: str | None) -> str | None:
+    return example if example is None or len(example) <= _LONGEST else f"{example[:_LONGEST]}..."

@@ -50,7 +50,8 @@ class HistogramQuery(Query[Shares]):
         parsed(f"{self.text} is null", schema)  # without brackets: its own must pair among themselves
         inside = f"({self.text})"
         texts = _categories(inside, self.bins) if self._of_text else _intervals(inside, self.bins)
-        if self.missing:
+        if self.missing:  # a row without a value is in this bin, and not in the others
+            texts = {name: f"{inside} is not null and {text}" for name, text in texts.items()}
             texts["missing"] = f"{inside} is null"
         parts = {name: MeanQuery(text) for name, text in texts.items()}
         for part in parts.values():

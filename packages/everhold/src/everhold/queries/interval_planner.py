@@ -68,7 +68,12 @@ class IntervalPlanner:
     silent: bool
 
     def guessed(self, bound: Sequence[BoundQuery], given: Sequence[float | None]) -> list[Prepared]:
-        """Guesses from the training rows where none are given, and procedures."""
+        """Guesses from the training rows where none are given, and procedures.
+
+        Raises:
+            QueryRejected: If one has no value in some training rows. Nothing is charged.
+        """
+        self.evaluator.check_complete(bound)
         ratios = {
             place: self.ratio(each, given[place], None) for place, each in enumerate(bound)
             if each.pair is not None and each.pair.how == "ratio"

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.arguments import brief
 from everhold.dependence import Groups, Independent
 from everhold.diagnosis.queries import DependenceMonitor, dependence_monitor, warn_of_queries
 from everhold.errors import QueryRejected
@@ -29,9 +30,12 @@ from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.means import Chernoff, ClopperPearson, Hoeffding
 from everhold.ledger.declarations import DECLARED
+from everhold.values.base import BoundQuery
+from everhold.values.expressions import Expression, RowValue
+from everhold.values.expressions.tree import Node, Operation, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
     from everhold.queries.query import AskedBefore
     from everhold.sealing.table import StoredRows
-    from everhold.values.base import BoundQuery, Schema
+    from everhold.values.base import Schema
 
 __all__ = [
     "TrainingEvaluator", "check_confirms_statistics", "check_independent", "how_made", "needs_of", "procedure_for",
@@ -236,6 +240,38 @@ def what_narrows(procedure: Procedure, mechanism: Mechanism, source: str) -> str
     return f"{listed[0].upper()}{listed[1:]} make it narrower{end}."
 
 
+def _without_value(bound: BoundQuery, incomplete: Collection[str], within: Node | None = None) -> Iterator[BoundQuery]:
+    """Conditions that are true where the row value of an expression is missing although the row counts.
+
+    Args:
+        bound: The query.
+        incomplete: Columns that have missing values.
+        within: Condition that a row meets which counts; None for all rows.
+    """
+    if bound.pair is not None:
+        first, second = bound.pair.first, bound.pair.second
+        if bound.pair.how == "difference":
+            yield from _without_value(first, incomplete, within)
+            yield from _without_value(second, incomplete, within)
+        elif second.row_value is not None and second.yes_no:
+            yield from _without_value(first, incomplete, second.row_value.expression.root)
+        return
+    if bound.row_value is None:
+        return
+    expression = bound.row_value.expression
+    if not any(
+        node.operation in _MAY_BE_NULL or (node.operation is Operation.COLUMN and node.value in incomplete)
+        for node in expression.nodes
+    ):
+        return
+    missing = Node.of(Operation.IS_NULL, expression.root)
+    test = Expression(missing if within is None else Node.of(Operation.AND, missing, within))
+    yield BoundQuery({}, "", row_value=RowValue(test), yes_no=True)
+
+
+_MAY_BE_NULL = frozenset({Operation.NULL, Operation.DIVIDE, Operation.LOGARITHM})
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingEvaluator:
     """Values of queries on the training rows, and what follows from them.
@@ -277,6 +313,33 @@ class TrainingEvaluator:
                 if not self.before.answered(asked[row].query)
             ])  # fmt: skip
         return dict(zip(places, totals, strict=True))
+
+    def check_complete(self, bound: Sequence[BoundQuery]) -> None:
+        """Refuse queries that have no value in some training rows: these would count as the lower end, or as false.
+
+        A row that is not known to meet the condition of a share is none of its rows, and needs no value.
+
+        Raises:
+            QueryRejected: If there are such rows. Nothing is charged.
+        """
+        if self.training is None:
+            return
+        incomplete = self.training.incomplete
+        tests = [(query.shown, test) for query in bound for test in _without_value(query, incomplete)]
+        for shown, test in tests:
+            store = self.training.counting(test)
+            if missing := int(store.totals([test], unit=1)[0, 0]):
+                name = next((name for name in test.columns or () if name in incomplete), None)
+                raise QueryRejected(
+                    f"{brief(shown)} has no value in {missing:,} of {store.rows:,} training rows. "
+                    + (
+                        f"Ask about rows that have one, as with given={brief(f'{quoted(name)} is not null')}, or say "
+                        f"what counts for the others, as with 'case when {quoted(name)} is null then ... end'"
+                        if name is not None
+                        else "Say what counts there, as with 'case when ... else ... end'"
+                    ),
+                    missing=missing,
+                )
 
     def test_spread(self, bound: BoundQuery, left: NDArray[np.float64]) -> None:
         """Warn where residuals of the training rows, shape (rows,), are worth less than is promised; once a query."""

@@ -104,11 +104,18 @@ class ShareQuery(DerivedQuery):
         return asked
 
     def as_one(self, compiler: QueryCompiler) -> BoundQuery | None:
-        """The one query that the mechanism takes; None where it takes two means."""
+        """The one query that the mechanism takes; None where it takes two means.
+
+        Raises:
+            QueryRejected: If it cannot be asked, or has no value in some training rows. Nothing is charged.
+        """
         if not (takes_ratios(compiler.mechanism) and compiler.schema.training_rows):
             return None
         bound = self.combined(compiler.parsed(self.part), compiler.parsed(self.whole))
-        return bound if bound.trained else None
+        if not bound.trained:
+            return None
+        compiler.planner.evaluator.check_complete([bound])
+        return bound
 
     def combined(self, part: BoundQuery, whole: BoundQuery) -> BoundQuery:
         """The one query, of parts that are bound to the same rows.

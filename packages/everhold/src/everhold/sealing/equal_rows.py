@@ -23,7 +23,7 @@ from everhold.errors import DependenceWarning, HoldoutRejected, warn_caller
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import duckdb
 
@@ -44,6 +44,7 @@ _BY_CHANCE = 1e-5
 _TIMES = re.compile(r"DATE|TIMESTAMP")
 _PLACES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*|DATE|TIMESTAMP.*)$")
 _FIRST_LOOK = 1_000  # rows
+_AT_ONCE = 50  # columns; the engine's time for a statement grows faster than they do
 _FEW = 0.01  # share of the sealed rows below which doubled rows are not worth a warning
 _DEVIATIONS = 4.0
 
@@ -225,20 +226,30 @@ def _numbering(connection: duckdb.DuckDBPyConnection, columns: list[str]) -> tup
 
 def _true_of(connection: duckdb.DuckDBPyConnection, names: set[str], condition: str, rows: str) -> set[str]:
     """Columns for which a condition holds in every row in which it can be told."""
-    listed = sorted(names)
-    conditions = ", ".join(f"{condition.format(quoted(name))} AS c{place}" for place, name in enumerate(listed))
-    everywhere = [f"bool_and(c{place})" for place in range(len(listed))]
-    return _where_true(connection, listed, everywhere, f"(SELECT {conditions} FROM {rows})")
+    found = set()
+    for some in _batches(names):
+        conditions = ", ".join(f"{condition.format(quoted(name))} AS c{place}" for place, name in enumerate(some))
+        everywhere = [f"bool_and(c{place})" for place in range(len(some))]
+        found |= _where_true(connection, some, everywhere, f"(SELECT {conditions} FROM {rows})")
+    return found
 
 
 def _all_different(connection: duckdb.DuckDBPyConnection, names: set[str], rows: str) -> set[str]:
     """Columns with as many values as rows."""
+    found = set()
+    for some in _batches(names):
+        conditions = [f"count(DISTINCT {quoted(name)}) = count(*)" for name in some]
+        found |= _where_true(connection, some, conditions, rows)
+    return found
+
+
+def _batches(names: set[str]) -> Iterator[list[str]]:
     listed = sorted(names)
-    return _where_true(connection, listed, [f"count(DISTINCT {quoted(name)}) = count(*)" for name in listed], rows)
+    return (listed[start : start + _AT_ONCE] for start in range(0, len(listed), _AT_ONCE))
 
 
-def _where_true(connection: duckdb.DuckDBPyConnection, names: list[str], conditions: list[str], rows: str) -> set[str]:
-    if not names:
-        return set()
+def _where_true(
+    connection: duckdb.DuckDBPyConnection, names: Sequence[str], conditions: list[str], rows: str
+) -> set[str]:
     found = connection.execute(f"SELECT {', '.join(conditions)} FROM {rows}").fetchall()[0]
     return {name for name, holds in zip(names, found, strict=True) if holds}

@@ -19,6 +19,7 @@ from everhold.sealing.checks import (
     check_same_columns,
     label_facts,
 )
+from everhold.sealing.doubtful_columns import warn_of_texts
 from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.equal_rows import check_equal_rows
 from everhold.sealing.fingerprints import fingerprint
@@ -116,6 +117,7 @@ def seal_rows(folder: Path, request: SealRequest) -> SealedFiles:
         if training is not None:
             with reading_errors_hidden("training"):
                 categories = training_categories(connection, training)
+                warn_of_texts(connection, columns, row_id=row_id)
                 if not request.rows.equal_rows:
                     check_equal_rows(connection, columns, row_id=row_id)
     return SealedFiles(

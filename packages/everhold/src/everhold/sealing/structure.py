@@ -87,7 +87,8 @@ class FileStructure:
 
         Truth values are left out, and so are columns of different types, which do not compare.
         """
-        return frozenset(column for column in self._sealed.columns if is_apart(self._tables, column))
+        tables = self._tables
+        return frozenset(name for name in tables.a_few_at_a_time([*self._sealed.columns]) if is_apart(tables, name))
 
     def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
         """Columns of whole groups that were put on one side each, the one with the fewest training groups first.

@@ -15,6 +15,7 @@ import numpy as np
 
 from everhold.dependence.blocks import block_of_rows, sizes_of_blocks
 from everhold.progress import progress
+from everhold.sealing.checks import is_missing
 from everhold.sealing.columns import ColumnStore
 from everhold.sealing.duckdb_files import POSITION
 from everhold.sealing.embedded_rows import EmbeddedRows
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["StoredRows"]
 
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|UINTEGER$|FLOAT$|DOUBLE$|DECIMAL\(")
+_FIRST_ROWS = 1_000  # among which examples are found
 _AT_ONCE = 64  # expressions that are evaluated together
 _BEYOND_NUMPY = ("HUGEINT", "UHUGEINT")
 
@@ -73,6 +75,41 @@ class StoredRows(EvaluatedRows):
         self._embedded.close()
         if self.whole is not None:
             self.whole.close()
+
+    @cached_property
+    def incomplete(self) -> frozenset[str]:
+        """Columns of public rows with missing values.
+
+        Raises:
+            ValueError: If the rows are sealed.
+        """
+        if self._sealed:
+            raise ValueError("the rows are sealed; expected the training rows")
+        columns = self._schema.columns
+        names, found = list(columns), list[bool]()
+        with self.reading(), engine_errors_hidden:
+            for start in range(0, len(names), _AT_ONCE):
+                tests = ", ".join(f"bool_or({is_missing(name, columns)})" for name in names[start : start + _AT_ONCE])
+                found += self.engine.rows(f"SELECT {tests} FROM {self.engine.source}")[0]
+        return frozenset(name for name, missing in zip(names, found, strict=True) if missing)
+
+    def examples(self) -> dict[str, str]:
+        """A value of each column from the first public rows; none of columns that have no value there.
+
+        Raises:
+            ValueError: If the rows are sealed.
+        """
+        if self._sealed:
+            raise ValueError("the rows are sealed; expected the training rows")
+        names, found = list(self._schema.columns), list[str | None]()
+        with self.reading(), engine_errors_hidden:
+            for start in range(0, len(names), _AT_ONCE):
+                values = ", ".join(
+                    f"min_by({quoted(name)}, {POSITION})::VARCHAR" for name in names[start : start + _AT_ONCE]
+                )
+                first = f"(SELECT * FROM {self.engine.source} WHERE {POSITION} < {_FIRST_ROWS})"
+                found += self.engine.rows(f"SELECT {values} FROM {first}")[0]
+        return {name: value for name, value in zip(names, found, strict=True) if value is not None}
 
     @cached_property
     def _embedded(self) -> EmbeddedRows:

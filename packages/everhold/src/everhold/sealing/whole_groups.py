@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everhold.dependence.base import ISO_TIME
@@ -12,7 +12,7 @@ from everhold.sealing.reading import reading_errors_hidden
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import duckdb
 
@@ -25,6 +25,8 @@ TIMES = re.compile(r"DATE|TIMESTAMP")
 BY_TYPE = ("time", "other")
 """Kinds whose columns compare only where they are of one type."""
 
+_FEW_COLUMNS = 64
+_MANY_ROWS = 2**20
 _BY_CHANCE = -14.0  # logarithm of the chance with which rows that were put on a side one by one leave groups whole
 
 
@@ -35,10 +37,12 @@ class SealedTables:
     Attributes:
         connection: It has the views ``holdout`` and ``training``.
         sealed: What was written there.
+        types: The engine's type of each column, by table, as far as they are known already.
     """
 
     connection: duckdb.DuckDBPyConnection
     sealed: SealedFiles
+    types: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def columns(self) -> Mapping[str, ColumnKind]:
@@ -71,7 +75,32 @@ class SealedTables:
 
     def type_of(self, what: str, column: str) -> str:
         """The engine's type of a column."""
-        return str(self.fetch(f"SELECT typeof({quoted(column)}) FROM {what} LIMIT 1")[0][0])
+        if what not in self.types:
+            with reading_errors_hidden("holdout"):
+                view = self.connection.view(what)
+                self.types[what] = {name: str(kind) for name, kind in zip(view.columns, view.types, strict=True)}
+        return self.types[what][column]
+
+    def a_few_at_a_time(self, columns: Sequence[str]) -> Iterator[str]:
+        """Columns one after the other, with only a few in the tables while each is looked at.
+
+        A statement on a wide file costs as much as its columns, whatever it reads. Long tables cost more than that.
+        """
+        if not columns or len(self.columns) <= _FEW_COLUMNS or max(self.rows, self.training_rows) > _MANY_ROWS:
+            yield from columns
+            return
+        for what in self.sets:
+            self.type_of(what, columns[0])  # of the whole tables
+        self.fetch("CREATE SCHEMA narrow")
+        for start in range(0, len(columns), _FEW_COLUMNS):
+            some = columns[start : start + _FEW_COLUMNS]
+            for what in self.sets:
+                listed = ", ".join(map(quoted, some))
+                self.fetch(f"CREATE OR REPLACE TABLE narrow.{what} AS SELECT {listed} FROM main.{what}")
+            self.fetch("SET search_path = 'narrow,main'")
+            yield from some
+            self.fetch("SET search_path = 'main'")
+        self.fetch("DROP SCHEMA narrow CASCADE")
 
 
 def is_apart(tables: SealedTables, column: str) -> bool:
@@ -98,9 +127,9 @@ def whole_groups(tables: SealedTables, apart: Collection[str], declared: Sequenc
         apart: Columns none of whose values stand on both sides; see `is_apart`.
         declared: Columns that the dependence names; groups inside those of the first are declared, too.
     """
-    known = set(declared)
-    found = {name: groups for name in sorted(set(apart) - known) if (groups := _unlikely_groups(tables, name))}
-    clocks = [name for name in apart if _is_clock(tables, name)] if found else []
+    known = sorted({*apart} - {*declared})
+    found = {name: groups for name in tables.a_few_at_a_time(known) if (groups := _unlikely_groups(tables, name))}
+    clocks = [name for name in tables.a_few_at_a_time(sorted(apart)) if _is_clock(tables, name)] if found else []
     inside = [name for name in found if declared and _is_inside(tables, name, declared[0])]
     calendar = [name for name in found if any(_follows(tables, name, clock) for clock in clocks)]
     return tuple(sorted(found.keys() - set(inside) - set(calendar), key=lambda name: (found[name], name)))

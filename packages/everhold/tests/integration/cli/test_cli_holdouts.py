@@ -18,15 +18,20 @@ def read_csv(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_create_prints_the_promise_in_one_sentence(study, everhold):
-    printed = everhold(*CREATE, "--surprises", "2").stdout
+def test_create_prints_the_promise_and_each_column_with_an_example_from_the_training_rows(study, everhold):
+    promise, _, _, *lines = everhold(*CREATE, "--surprises", "2").stdout.splitlines()
     with Holdout.open("new.db", "late") as holdout:
-        assert printed == holdout.certificate().promise + "\n"
+        assert promise == holdout.certificate().promise
+        columns = holdout.columns()
+    assert [line.split() for line in lines] == [list(column.values()) for column in columns]
+    assert all(column["example"] is not None for column in columns)
 
 
 def test_create_as_json_has_promise_and_status(study, everhold):
     created = json.loads(everhold(*CREATE, "--format", "json").stdout)
     assert created.pop("promise")
+    with Holdout.open("new.db", "late") as holdout:
+        assert created.pop("columns") == holdout.columns()
     assert created == json.loads(everhold("status", "new.db", "late", "--format", "json").stdout)
 
 

@@ -1,0 +1,76 @@
+"""Columns of texts that may not mean what they say: numbers with a few other texts, and words for missing values.
+
+The training rows alone are looked at, so a warning tells nothing of the sealed ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everhold.arguments import brief
+from everhold.errors import ColumnWarning, warn_caller
+from everhold.values.expressions.tree import ColumnKind, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import duckdb
+
+__all__ = ["warn_of_texts"]
+
+_MOSTLY = 0.99  # share of numbers among the texts of a column from which on it seems to be one of numbers
+_AT_ONCE = 25
+_MISSING = ("na", "n/a", "#n/a", "<na>", "nan", "null")  # 'none' and '-' may be categories
+_NUMBER = r"[-+]?(\d+|\d{1,3}([.,]\d{3})+)?([.,]\d*)?([eE][-+]?\d+)?"
+
+
+def warn_of_texts(
+    connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], *, row_id: str | None
+) -> None:
+    """Warn of texts that are numbers nearly everywhere, or words for missing values.
+
+    Args:
+        connection: With the view ``training``.
+        columns: Kind of each column, by name.
+        row_id: Column that names rows, of which nobody is warned.
+
+    Warns:
+        ColumnWarning: If there are such columns.
+    """
+    names = [name for name, kind in columns.items() if kind is ColumnKind.STRING and name != row_id]
+    words = ", ".join(map(repr, _MISSING))
+    for start in range(0, len(names), _AT_ONCE):
+        some = names[start : start + _AT_ONCE]
+        counted = []
+        for name in some:
+            text = f"trim({quoted(name)}::VARCHAR)"
+            missing = f"lower({text}) IN ({words})"
+            known = f"({text} <> '' AND NOT {missing})"
+            number = f"(regexp_full_match({_bare(text)}, '{_NUMBER}') AND regexp_matches({text}, '\\d'))"
+            counted += [
+                f"count(*) FILTER ({known})", f"count(*) FILTER ({missing})",
+                f"count(*) FILTER ({known} AND {number})",
+                f"count(*) FILTER ({known} AND regexp_full_match({text}, '0\\d+'))",
+                f"min({text}) FILTER ({known} AND NOT {number})",
+            ]  # fmt: skip
+        found = connection.execute(f"SELECT {', '.join(counted)}, count(*) FROM training").fetchall()[0]
+        rows = found[-1]
+        for place, name in enumerate(some):
+            texts, absent, numbers, codes, other = found[5 * place : 5 * place + 5]
+            if texts and numbers >= _MOSTLY * texts and not codes:
+                share = "all" if numbers == texts else f"{1_000 * numbers // texts / 10:g}%"
+                warn_caller(ColumnWarning(
+                    f"The column {name!r} holds text, and {share} of its training values are numbers"
+                    f"{'' if other is None else f', but not {brief(other)}'}. Write numbers without other signs, and "
+                    "leave out what is missing, if it is meant as a number."
+                ))  # fmt: skip
+            elif absent:
+                warn_caller(ColumnWarning(
+                    f"The column {name!r} holds text, and {absent:,} of {rows:,} training rows hold a word such as "
+                    "'NA', which is a text like others. Leave the value out, if it is meant as missing."
+                ))  # fmt: skip
+
+
+def _bare(text: str) -> str:
+    """A text without blanks and the signs of currencies and percentages."""
+    return f"regexp_replace({text}, '[\\s\\pZ$€£¥%]', '', 'g')"
