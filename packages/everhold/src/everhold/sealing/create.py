@@ -105,4 +105,6 @@ def seal(
 def _file_sealing(folder: Path, request: SealRequest) -> Iterator[SealedRows]:
     sealed = seal_rows(folder, request)
     with FileStructure(folder, sealed) as structure:
+        if not sealed.training_rows:
+            structure.warn_of_missing()
         yield SealedRows(sealed, structure, lambda key: Content.of(folder / HOLDOUT_FILE, sealed.columns, key=key))

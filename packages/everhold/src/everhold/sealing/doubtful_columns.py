@@ -1,6 +1,6 @@
 """Columns of texts that may not mean what they say: numbers with a few other texts, and words for missing values.
 
-The training rows alone are looked at, so a warning tells nothing of the sealed ones.
+The training rows alone are looked at. Without any, the steward is told which sealed columns have missing values.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from everhold.arguments import brief
 from everhold.errors import ColumnWarning, warn_caller
+from everhold.sealing.checks import is_missing
 from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-__all__ = ["warn_of_texts"]
+__all__ = ["warn_of_missing", "warn_of_texts"]
 
 _MOSTLY = 0.99  # share of numbers among the texts of a column from which on it seems to be one of numbers
 _AT_ONCE = 25
@@ -69,6 +70,31 @@ def warn_of_texts(
                     f"The column {name!r} holds text, and {absent:,} of {rows:,} training rows hold a word such as "
                     "'NA', which is a text like others. Leave the value out, if it is meant as missing."
                 ))  # fmt: skip
+
+
+def warn_of_missing(connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind]) -> None:
+    """Warn of columns with missing values where no training rows say how many, so that queries cannot be refused.
+
+    Args:
+        connection: With the view ``holdout``.
+        columns: Kind of each column, by name.
+
+    Warns:
+        ColumnWarning: If there are such columns.
+    """
+    names, found = list(columns), list[str]()
+    for start in range(0, len(names), _AT_ONCE):
+        some = names[start : start + _AT_ONCE]
+        tests = ", ".join(f"bool_or({is_missing(name, columns)})" for name in some)
+        missing = connection.execute(f"SELECT {tests} FROM holdout").fetchall()[0]
+        found += [name for name, lacks in zip(some, missing, strict=True) if lacks]
+    if found:
+        named = ", ".join(map(repr, found[:5])) + (" and others" if len(found) > 5 else "")
+        warn_caller(ColumnWarning(
+            f"Sealed rows lack values of {named}, and count there as the lower end of the range, or as false. Ask "
+            f"about rows that have a value, as with given={brief(f'{quoted(found[0])} is not null')}, or seal with "
+            "training rows, which show how many lack one."
+        ))  # fmt: skip
 
 
 def _bare(text: str) -> str:

@@ -10,7 +10,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from everhold.arguments import brief
-from everhold.errors import HoldoutRejected, Unavailable
+from everhold.errors import EverholdError, HoldoutRejected, Unavailable
 from everhold.ledger.address import rows_beside
 from everhold.private_files import in_use, is_in_use, private_folder
 
@@ -146,4 +146,9 @@ def new_folder(rows: Path, name: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # other holdouts live there
             folder.parent.rmdir()
+        if isinstance(fault, OSError) and not isinstance(fault, EverholdError):
+            raise HoldoutRejected(
+                f"the rows cannot be sealed in {rows.name!r}: {fault.strerror or type(fault).__name__}; expected room "
+                "on the disk; free some, and create the holdout anew; nothing was created"
+            ) from None
         raise

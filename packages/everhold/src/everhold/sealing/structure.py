@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from everhold.dependence.base import ISO_TIME, ONE_STEP, SeriesFacts
 from everhold.errors import DependenceError
 from everhold.sealing.checks import count_respelled, is_missing
+from everhold.sealing.doubtful_columns import warn_of_missing
 from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.reading import reading_errors_hidden
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
@@ -64,6 +65,11 @@ class FileStructure:
     def training_rows(self) -> int:
         """Number of training rows."""
         return self._sealed.guess_rows
+
+    def warn_of_missing(self) -> None:
+        """Warn of sealed columns with missing values; see `everhold.sealing.doubtful_columns.warn_of_missing`."""
+        with reading_errors_hidden("holdout"):
+            warn_of_missing(self._connection, self._sealed.columns)
 
     def group_sizes(self, column: str) -> dict[int, int]:
         """Size of a group to the number of sealed groups of that size."""
