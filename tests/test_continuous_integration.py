@@ -37,7 +37,6 @@ def run(command, folder, variables):
 def test_the_guide_leads_from_a_fresh_repository_to_verdicts(tmp_path):
     repository, variables = tmp_path / "repository", environment(tmp_path)
     repository.mkdir()
-    (tmp_path / "everhold").mkdir()
     codes = {}
     for step in STEP.finditer(GUIDE):
         if step["file"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import QueryRejected
+from everhold.queries.case_files import CaseRun, outcomes
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample
@@ -13,39 +14,60 @@ _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Values of Inspect's graders: correct, partially correct, incorrect, no answer."""
 
 
+_OUTAGES = ("time", "working", "operator", "custom")  # limits that say nothing about the answer
+
+
 def case_results_of(log: EvalLog) -> dict[str, list[Any]]:
     """Results by case and epoch: a metric for each scorer, and ``tokens`` and ``seconds``.
 
-    An epoch is a run of its case. A sample that ended with an error has no numbers, so the gate names it and charges
-    nothing.
+    An epoch is a run of its case. A limit of tokens, messages, turns, context or cost is part of the task, so a score at
+    such a limit counts.
 
     Args:
         log: With its samples, as `inspect_ai.log.read_eval_log` reads it.
 
     Raises:
-        QueryRejected: If the log has no samples.
+        QueryRejected: If the log has no samples, or did not run to its end.
+        CaseRejected: If a sample is no outcome: it ended with an error or at a limit of time, was retried, invalidated,
+            read from a cache, or is there twice.
     """
     samples = log.samples or []
     if not samples:
         raise QueryRejected("The log has no samples. Read it whole, by read_eval_log(file).")
+    if log.status != "success":
+        raise QueryRejected(f"The evaluation ended as {log.status!r}. Run it to its end.")
     names = sorted({name for sample in samples for name in sample.scores or {}})
-    return {
-        "case": [str(sample.id) for sample in samples],
-        "run": [sample.epoch for sample in samples],
-        **{name: [_value(sample, name) for sample in samples] for name in names},
-        "tokens": [_tokens(sample) for sample in samples],
-        "seconds": [None if sample.error else sample.total_time for sample in samples],
-    }
+    return outcomes(
+        CaseRun(
+            str(sample.id), f"epoch {sample.epoch}",
+            {**{name: _value(sample, name) for name in names}, "tokens": _tokens(sample), "seconds": sample.total_time},
+            sample.epoch, *_fault_of(sample),
+        )
+        for sample in samples
+    )  # fmt: skip
+
+
+def _fault_of(sample: EvalSample) -> tuple[str | None, str]:
+    """Why a sample is no outcome, as a key of `everhold.queries.case_files.REFUSED`, and what the log says."""
+    if sample.error is not None:
+        return "crashed", sample.error.message[:80]
+    if sample.limit is not None and sample.limit.type in _OUTAGES:
+        return "crashed", f"it ended at the limit {sample.limit.type!r}"
+    if sample.error_retries:
+        return "retried", "after an error"
+    if getattr(sample, "invalidation", None) is not None:
+        return "broken", "it was invalidated"
+    if any(getattr(event, "cache", None) == "read" for event in sample.events or []):
+        return "copied", ""
+    return None, ""
 
 
 def _value(sample: EvalSample, name: str) -> Any:
     score = (sample.scores or {}).get(name)
-    if sample.error is not None or score is None:
+    if score is None:
         return None
     return _GRADES.get(score.value, score.value) if isinstance(score.value, str) else score.value
 
 
-def _tokens(sample: EvalSample) -> int | None:
-    if sample.error is not None:
-        return None
+def _tokens(sample: EvalSample) -> int:
     return sum(usage.total_tokens for usage in (sample.model_usage or {}).values())

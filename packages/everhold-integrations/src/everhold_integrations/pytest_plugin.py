@@ -4,24 +4,30 @@ Without one of the options the plugin does nothing. With ``--everhold-gate NAME`
 its exit code: 0 promoted, 1 kept, 2 an error, 3 the budget is spent. A sealed test that fails is a result and no error.
 Numbers of `record_property` are metrics beside ``passed`` and ``duration`` (seconds).
 
+Only a test that passes, or fails by an assertion or by ``pytest.fail``, has an outcome. Any other exception is a crash:
+the session ends with an error that names the test, and the same version can be reported anew. So it is for tests that
+were skipped, expected to fail, or ran again.
+
 The results become those of the champion, which makers of challengers must not know. So the session shows no outcome of
-a sealed test: each looks passed, without its output, unless ``--everhold-show`` is given.
+a sealed test: each looks sealed, without its output, unless ``--everhold-show`` is given.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator
 
+    from everhold.queries.case_files import CaseRun
     from everhold.queries.verdict import Verdict
 
-_MARKER, _CASE, _RUN = "sealed", "everhold_case", "everhold_run"
+_MARKER, _RUN = "sealed", "everhold_run"
 _PROMOTED, _KEPT, _FAULT, _SPENT = 0, 1, 2, 3
 
 
@@ -61,6 +67,17 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"{requested[0]} and {requested[1]} exclude each other. Seal once, challenge afterwards."
         )
+    shown = {
+        "--pdb": config.getoption("usepdb", False), "--trace": config.getoption("trace", False),
+        "-s": config.getoption("capture", "fd") in ("no", "tee-sys"),
+        "log_cli": config.pluginmanager.hasplugin("logging")
+        and (config.getini("log_cli") or config.getoption("log_cli_level", None)),
+    }  # fmt: skip
+    if requested and not config.getoption("--everhold-show") and any(shown.values()):
+        option = next(name for name, value in shown.items() if value)
+        raise pytest.UsageError(
+            f"{option} shows what becomes of sealed tests. Leave it out, or pass --everhold-show if that is no secret."
+        )
     if requested:
         config.pluginmanager.register(SealedCases(config), "everhold-cases")
 
@@ -70,9 +87,21 @@ class SealedCases:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._rows: dict[tuple[str, int], dict[str, Any]] = {}
+        self._runs: dict[tuple[str, str, int], CaseRun] = {}
         self._others_failed = False
         self._said = ""
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Check that the storage can be used, before any test runs."""
+        if hasattr(session.config, "workerinput"):
+            return
+        from everhold.errors import EverholdError
+
+        try:
+            self._check_storage()
+        except (EverholdError, OSError, ValueError) as fault:
+            self._said = f"error: {fault}"
+            pytest.exit(f"everhold: {fault}", returncode=_FAULT)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Repeat sealed tests."""
@@ -81,58 +110,78 @@ class SealedCases:
             metafunc.fixturenames.append(_RUN)
             metafunc.parametrize(_RUN, range(runs), ids=[f"{_RUN}{run}" for run in range(runs)])
 
-    def pytest_collection_modifyitems(self, items: Sequence[pytest.Item]) -> None:
-        """Note the case and the run of each sealed test with the test, from where they reach its report."""
-        for item in items:
-            marker = item.get_closest_marker(_MARKER)
-            if marker is not None:
-                run = getattr(item, "callspec", None)
-                number = 0 if run is None else int(run.params.get(_RUN, 0))
-                case = marker.kwargs.get("case") or _case_of(self._node(item), number)
-                item.user_properties += [(_CASE, case), (_RUN, number)]
+    def _place(self, item: pytest.Item, marker: pytest.Mark) -> tuple[str, int]:
+        """Case and run of a sealed test.
 
-    def _node(self, item: pytest.Item) -> str:
-        """Id of a test from the folder where pytest was called; its own begins at a folder that options may change."""
+        Its id begins at the folder where pytest was called; pytest's own begins at a folder that options may change.
+        """
+        call = getattr(item, "callspec", None)
+        run = 0 if call is None else int(call.params.get(_RUN, 0))
         _, colons, inside = item.nodeid.partition("::")
-        path = os.path.relpath(item.path, self._config.invocation_params.dir)
-        return f"{Path(path).as_posix()}{colons}{inside}"
+        path = Path(os.path.relpath(item.path, self._config.invocation_params.dir)).as_posix()
+        return str(marker.kwargs.get("case") or _case_of(f"{path}{colons}{inside}", run)), run
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, None]:
-        """Note the outcome of a sealed test in its report, and take it away from what is shown."""
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+        """Note what became of a sealed test, and take it away from what is shown.
+
+        What is noted travels with the report from workers, and not to JUnit.
+        """
         result = yield
-        if item.get_closest_marker(_MARKER) is None:
+        marker = item.get_closest_marker(_MARKER)
+        if marker is None:
             return
         report: pytest.TestReport = result.get_result()
-        vars(report)["sealed_outcome"] = report.outcome  # it travels from workers, not to JUnit
-        if report.failed and not self._option("show"):
-            report.outcome, report.longrepr, report.sections = "passed", None, []
+        case, run = self._place(item, marker)
+        metrics = {**dict(report.user_properties), "passed": int(report.passed), "duration": report.duration}
+        vars(report)["sealed"] = [case, run, metrics, *_fault_of(report, call)]
+        if not self._option("show"):
+            call.excinfo = None if report.failed else call.excinfo  # which a debugger would enter
+            report.outcome, report.longrepr = ("passed", None) if report.failed else (report.outcome, report.longrepr)
+            report.sections, report.user_properties, report.duration = [], [], 0.0
 
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """Show a sealed test as sealed, whatever became of it."""
+        if not hasattr(report, "sealed") or self._option("show") or not report.passed:
+            return None
+        return ("sealed", ".", "SEALED") if report.when == "call" else ("", "", "")
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take the result of one phase of a test."""
-        known = dict(report.user_properties)
-        if _CASE not in known:
+        """Take what became of one phase of a test, before others write the report down."""
+        from everhold.queries.case_files import CaseRun
+
+        if hasattr(self._config, "workerinput"):
+            return
+        if not hasattr(report, "sealed"):
             self._others_failed |= report.failed
             return
-        place = (str(known[_CASE]), int(known[_RUN]))  # type: ignore[call-overload]  # it was put there above
-        outcome: str = vars(report)["sealed_outcome"]
-        if report.when == "call" and outcome != "skipped":
-            numbers = {name: value for name, value in known.items() if name not in (_CASE, _RUN)}
-            self._rows[place] = {**numbers, "passed": int(outcome == "passed"), "duration": report.duration}
-        elif outcome == "failed":  # before or after the test itself: it crashed
-            self._rows[place] = {"passed": None}
+        case, run, metrics, fault, why = report.sealed
+        vars(report)["sealed"] = True
+        place = (report.nodeid, case, run)
+        known = self._runs.get(place)
+        if fault is None and report.outcome == "rerun":  # type: ignore[comparison-overlap]  # of another plugin
+            fault, why = "retried", ""
+        if known is not None and report.when == "call" and known.where == "call":
+            fault, why = "retried", "it ran more than once in this session"
+        if fault is not None:
+            self._runs[place] = known if known and known.fault else CaseRun(case, report.nodeid, {}, run, fault, why)
+        elif report.when == "call":
+            self._runs[place] = known if known and known.fault else CaseRun(case, "call", metrics, run)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Seal, or challenge; the verdict is the exit code."""
-        if hasattr(session.config, "workerinput") or session.exitstatus not in (
-            pytest.ExitCode.OK,
-            pytest.ExitCode.TESTS_FAILED,
-        ):
+        if hasattr(session.config, "workerinput"):
+            return
+        if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            self._said = self._said or "error: The session did not run to its end, so its results were not used."
             return
         from everhold.errors import BudgetExhausted, EverholdError
 
         try:
+            if session.shouldfail or session.shouldstop:
+                raise ValueError("The session stopped early, so its results were not used. Run all sealed tests.")
             act = self._seal if self._option("seal") else self._add if self._option("add") else self._challenge
             session.exitstatus = act()
         except BudgetExhausted as fault:
@@ -145,18 +194,38 @@ class SealedCases:
         terminalreporter.section("everhold")
         terminalreporter.write_line(self._said)
 
+    def _check_storage(self) -> None:
+        """Check the storage, and that its holdout is there, or is not where one will be sealed."""
+        from everhold.errors import HoldoutNotFound
+        from everhold.holdout import Holdout
+
+        storage, name = self._storage(), self._option("holdout")
+        path = Path(storage.removeprefix("sqlite:///"))
+        if "://" not in str(path) and not path.parent.is_dir():
+            raise ValueError(f"The folder {str(path.parent)!r} is not there. Make it, outside of the repository.")
+        sealing = self._option("seal") is not None
+        if sealing and not path.exists() and "://" not in str(path):
+            return
+        try:
+            Holdout.open(storage, name).close()
+        except HoldoutNotFound:
+            if not sealing:
+                raise
+            return
+        if sealing:
+            raise ValueError(f"A holdout named {name!r} is sealed already. Challenge its gate, or seal another name.")
+
     def _seal(self) -> int:
+        from everhold.queries.case_results import counted
         from everhold.suites import seal_cases
 
-        gate = self._option("seal")
+        gate, results = self._option("seal"), self._table()
         with seal_cases(
-            self._storage(), self._option("holdout"), results=self._table(), gate=gate, better=self._option("better"),
+            self._storage(), self._option("holdout"), results=results, gate=gate, better=self._option("better"),
             units=self._option("units"), challenges=self._option("challenges"),
         ) as holdout:  # fmt: skip
             status = holdout.gate(name=gate).status()
-        self._said = (
-            f"sealed: {status['cases']} cases, {status['runs']} runs, gate {gate!r} about {status['population']}"
-        )
+        self._said = f"sealed: {counted(results)}\ngate {gate!r} is about {status['population']}"
         return _PROMOTED
 
     def _add(self) -> int:
@@ -170,26 +239,28 @@ class SealedCases:
 
     def _challenge(self) -> int:
         from everhold.holdout import Holdout
+        from everhold.queries.case_results import counted
         from everhold.queries.case_summary import markdown_of
 
         if self._others_failed:
             raise ValueError("A test that is not sealed failed, so the gate was not challenged. Nothing was charged.")
         with Holdout.open(self._storage(), self._option("holdout")) as holdout:
             gate: Any = holdout.gate(name=self._option("gate"))
-            verdict: Verdict = gate.challenge(self._table(), challenger=self._option("challenger"))
+            results = self._table()
+            verdict: Verdict = gate.challenge(results, challenger=self._option("challenger"))
             status = gate.status()
-        self._said = str(verdict)
+        self._said = f"read {counted(results)}\n{verdict}"
         if summary := self._option("summary"):
             with Path(summary).open("a", encoding="utf-8") as file:
                 file.write(markdown_of(verdict, status))
         return _PROMOTED if verdict.promoted else _SPENT if verdict.refused else _KEPT
 
     def _table(self) -> dict[str, list[Any]]:
-        if not self._rows:
+        from everhold.queries.case_files import outcomes
+
+        if not self._runs:
             raise ValueError(f"No test has the marker {_MARKER!r}. Mark the cases of the suite.")
-        names = list(dict.fromkeys(name for row in self._rows.values() for name in row))
-        table: dict[str, list[Any]] = {name: [row.get(name) for row in self._rows.values()] for name in names}
-        return {"case": [case for case, _ in self._rows], "run": [run for _, run in self._rows], **table}
+        return outcomes(replace(run, where=node) for (node, _, _), run in self._runs.items())
 
     def _option(self, name: str) -> Any:
         return self._config.getoption(f"--everhold-{name}")
@@ -199,6 +270,19 @@ class SealedCases:
         if not storage:
             raise ValueError("No storage is named. Pass --everhold-storage or set EVERHOLD_STORAGE.")
         return str(storage)
+
+
+def _fault_of(report: pytest.TestReport, call: pytest.CallInfo[None]) -> tuple[str | None, str]:
+    """Why a phase of a test has no outcome, as a key of `everhold.queries.case_files.REFUSED`, and what happened."""
+    if hasattr(report, "wasxfail") or (report.failed and call.excinfo is None):
+        return "skipped", "it is expected to fail"
+    if report.skipped:
+        return "skipped", ""
+    if report.passed or call.excinfo is None:
+        return None, ""
+    if report.when == "call" and isinstance(call.excinfo.value, (AssertionError, pytest.fail.Exception)):
+        return None, ""
+    return "crashed", f"{call.excinfo.typename} in its {report.when}"
 
 
 def _case_of(node: str, run: int) -> str:

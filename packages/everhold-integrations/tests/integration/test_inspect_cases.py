@@ -4,6 +4,7 @@ import pytest
 from inspect_ai import Task
 from inspect_ai import eval as run
 from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalError, EvalSampleLimit
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import match
 
@@ -34,3 +35,24 @@ def test_epochs_are_runs(tmp_path):
         better["match"][4] = None
         with pytest.raises(eh.CaseRejected, match="crashed"):
             gate.challenge(better)
+
+
+def test_a_sample_that_is_no_outcome_is_refused_by_name(tmp_path):
+    log = evaluated("4", tmp_path)
+    ended = EvalError(message="429", traceback="", traceback_ansi="")
+    cached = [event.model_copy(update={"cache": "read"}) for event in log.samples[4].events if event.event == "model"]
+    for change, fault in (
+        ({"error": ended}, "crashed"),
+        ({"error_retries": [ended]}, "retried"),
+        ({"limit": EvalSampleLimit(type="time", limit=1)}, "crashed"),
+        ({"events": cached}, "copied"),
+        ({"epoch": 2 if log.samples[4].epoch == 1 else 1}, "doubled"),
+    ):
+        samples = [sample.model_copy(update=change if n == 4 else {}) for n, sample in enumerate(log.samples)]
+        with pytest.raises(eh.CaseRejected) as found:
+            case_results_of(log.model_copy(update={"samples": samples}))
+        assert found.value.data["fault"] == fault
+    long = [sample.model_copy(update={"limit": EvalSampleLimit(type="token", limit=1)}) for sample in log.samples]
+    assert len(case_results_of(log.model_copy(update={"samples": long}))["case"]) == CASES * EPOCHS
+    with pytest.raises(eh.QueryRejected, match="ended as 'cancelled'"):
+        case_results_of(log.model_copy(update={"status": "cancelled"}))

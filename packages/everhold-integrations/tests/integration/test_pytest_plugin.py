@@ -1,6 +1,7 @@
 """The pytest plugin: sealed tests are cases, the verdict is the exit code, and errors charge nothing."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -55,12 +56,76 @@ def test_seal_then_challenge(session, tmp_path):
 
 
 def test_no_outcome_of_a_sealed_test_is_shown(session, tmp_path):
-    assert session("--everhold-seal=main", "--junitxml=j.xml", right=10) == 0
-    shown = session.output + (tmp_path / "j.xml").read_text()
+    (tmp_path / "test_suite.py").write_text(SUITE.replace("    assert n <", "    print('output')\n    assert n <"))
+    assert session("--everhold-seal=main", "--junitxml=j.xml", "-rA", "-vv", "--durations=0", right=10) == 0
+    assert "40 sealed" in session.output
+    written = (tmp_path / "j.xml").read_text()
+    shown = session.output + written
     assert "fail" not in shown.replace('failures="0"', "").lower()
-    assert "assert" not in shown
+    for trace in ("assert", "output", "cost"):
+        assert trace not in shown
+    assert set(re.findall(r'name="test_case[^>]*time="([^"]*)"', written)) == {"0.000"}
+    (tmp_path / "suite.db").unlink()
+    for option in ("--pdb", "-s", "--log-cli-level=INFO"):
+        assert session("--everhold-seal=main", option) == 4
+        assert "shows what becomes of sealed tests" in session.output
+    assert session("--everhold-seal=main") == 0
     assert session("--everhold-gate=main", "--everhold-show", right=11) == 1
     assert "FAILED test_suite.py::test_case[11]" in session.output
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("raise ConnectionError", "crashed, ConnectionError in its call"),
+        ("pytest.skip()", "did not run"),
+        ("pytest.xfail()", "did not run, it is expected to fail"),
+        ("raise OSError  # once", "crashed"),
+    ],
+)
+def test_a_test_without_an_outcome_is_an_error_and_the_same_version_can_be_reported_anew(session, tmp_path, body, said):
+    session("--everhold-seal=main", right=10)
+    challenge = ("--everhold-gate=main", "--everhold-challenger=commit")
+    times = "" if "once" in body else "if n % 2: "
+    (tmp_path / "test_suite.py").write_text(SUITE.replace("    assert n <", f"    {times}{body}\n    assert n <"))
+    assert session(*challenge, right=40) == 2
+    assert said in session.output
+    assert asked(tmp_path) == 0
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    assert session(*challenge, right=40) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("@pytest.mark.sealed", "@pytest.mark.sealed(case='one')"), "is there twice"),
+        (("@pytest.mark.sealed", "@pytest.mark.xfail(raises=ValueError)\n@pytest.mark.sealed"), "expected to fail"),
+        (("@pytest.mark.sealed", "@pytest.fixture(autouse=True)\ndef up(): assert 0\n@pytest.mark.sealed"), "its setup"),
+        (("def test_other", "@pytest.fixture(autouse=True)\ndef up(): yield; assert 0\ndef test_other"), "its teardown"),
+    ],
+)  # fmt: skip
+def test_a_suite_whose_tests_have_no_outcome_is_not_sealed(session, tmp_path, change, said):
+    (tmp_path / "test_suite.py").write_text(SUITE.replace(*change))
+    assert session("--everhold-seal=main", right=50) == 2
+    assert said in session.output
+    assert not (tmp_path / "suite.db").exists()
+
+
+def test_a_fault_of_the_storage_is_told_before_tests_run(session, tmp_path):
+    for storage, option, said in (("no/s.db", "seal", "'no' is not there"), ("s.db", "gate", "no ledger")):
+        assert session(f"--everhold-storage={storage}", f"--everhold-{option}=main") == 2
+        assert said in session.output
+        assert "40 sealed" not in session.output
+    session("--everhold-seal=main")
+    assert session("--everhold-seal=main") == 2
+    assert "sealed already" in session.output
+
+
+def test_a_version_named_again_has_its_stored_verdict(session):
+    session("--everhold-seal=main")
+    session("--everhold-gate=main", "--everhold-challenger=commit", right=10)
+    assert session("--everhold-gate=main", "--everhold-challenger=commit", right=40) == 1
+    assert "stored verdict of commit; these results were not read: kept" in session.output
 
 
 def test_runs_are_repeated(session, tmp_path):

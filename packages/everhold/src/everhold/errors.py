@@ -6,7 +6,7 @@
     ├── HoldoutRejected      (also ValueError)   the rows or settings cannot be sealed; nothing was created
     ├── HoldoutNotFound      (also LookupError)  no holdout of that name in that storage
     ├── QueryRejected        (also ValueError)   the query cannot be asked; nothing was charged
-    │   └── CaseRejected                         the result of a case is missing, doubled, crashed or no number
+    │   └── CaseRejected                         a case has no result, or its row in a file is no outcome of a run
     ├── BudgetExhausted                          only where a caller asked for an exception instead of a refused answer
     ├── IntegrityError                           rows, ledger or certificate are not what was sealed or signed
     ├── AuthError                                the steward's key is missing or is the wrong one
@@ -116,7 +116,8 @@ class QueryRejected(EverholdError, ValueError):
 class CaseRejected(QueryRejected):
     """The results of a case cannot be used: `case` in the data names it, `fault` says why. Nothing was charged.
 
-    Faults are ``"missing"``, ``"unknown"``, ``"doubled"``, ``"crashed"``, ``"not a number"`` and ``"runs"``.
+    Faults are ``"missing"``, ``"unknown"``, ``"doubled"``, ``"crashed"``, ``"skipped"``, ``"retried"``, ``"copied"``,
+    ``"broken"``, ``"not a number"``, ``"beyond the range"`` and ``"runs"``.
     """
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from everhold.arguments import brief
-from everhold.errors import QueryRejected
+from everhold.errors import CaseRejected, QueryRejected
 from everhold.queries.case_results import runs_by_case
 
 _PAIR = 2
@@ -31,7 +31,12 @@ def results_from(written: Any) -> dict[Any, list[Any]]:
     for case, runs in pairs:
         if not isinstance(case, (str, int)):
             raise QueryRejected(f"a case is named {brief(case)}; expected a text or a number")
-        found.setdefault(case, []).extend(runs if isinstance(runs, list) else [runs])
+        if case in found:
+            raise CaseRejected(
+                f"The case {brief(case)} is there twice. Give its runs as one list, and other cases other names.",
+                case=case, fault="doubled",
+            )  # fmt: skip
+        found[case] = runs if isinstance(runs, list) else [runs]
     return found
 
 

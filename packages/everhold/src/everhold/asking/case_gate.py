@@ -309,7 +309,9 @@ class CaseGate(SeesArrivals):
         told = ExecutionResult([], remaining, executor.promise.statement, executor.analyst)
         shown = f"gate {gate.name!r}: {name}, the champion"
         decision = Decision.of_champion(gate, query=gate.champion, shown=shown)
-        return case_verdict(decision, self._units.suite, told, confidence=executor.mechanism.confidence)
+        return case_verdict(
+            decision, self._units.suite, told, confidence=executor.mechanism.confidence, challenger=name
+        )
 
     def _now(self, data: dict[str, Any] | None = None) -> GateAccount:
         state = self._executor.ledger.head().state if data is None else data

@@ -13,10 +13,11 @@ from everhold.arguments import as_float, brief
 from everhold.asking.case_gate import CaseGate, groups_of
 from everhold.asking.champion_results import result_files, result_store_of
 from everhold.asking.gate import checked_limit, checked_name, record_gate
-from everhold.errors import NotFound, QueryRejected
+from everhold.errors import NotFound, QueryRejected, VacuousGuaranteeWarning, warn_caller
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import GateAccount, Gates
-from everhold.queries.case_challenge import challenger_digest, claims_in_words
+from everhold.queries.case_challenge import challenger_digest, claims_in_words, next_nats
+from everhold.queries.case_evidence import UnitPlan
 from everhold.queries.case_metrics import limits_for, metrics_for
 from everhold.queries.case_results import NEW_CASES, NEW_RUNS, CaseSuite, runs_in
 from everhold.queries.challenge import check_gates
@@ -151,7 +152,7 @@ def _open(
         raise QueryRejected("an analyst cannot open a new gate; expected the steward; nothing was changed")
     first = suite.values(champion)
     fixed = first if baseline is None else suite.values(baseline)
-    groups_of(executor, suite.population)
+    units = UnitPlan(suite, groups_of(executor, suite.population))
     identity = challenger_digest(name, "the first champion")
     margin = 0.0 if suite.first is None else suite.margin / suite.first.width
     claims = suite.describe()
@@ -161,7 +162,13 @@ def _open(
         store.keep(result_files(executor, baseline_file(name))[0], fixed)
 
     shown = f"{claims_in_words(claims)} of the first champion"
+    nats = next_nats(executor.mechanism, executor.state_from(executor.ledger.head().state))  # type: ignore[arg-type]
     record_gate(executor, GateAccount(name, claims, margin, limit, identity, identity), shown, keep)
+    for guard, least in units.least_slacks(nats).items():
+        warn_caller(VacuousGuaranteeWarning(
+            f"The guard {guard!r} allows {suite.not_worse[guard]:g}, which {units.all_at_once} units cannot prove even "
+            f"of a version that is equal. Allow more than {least:.2g}, choose a smaller range, or add cases or runs."
+        ))  # fmt: skip
 
 
 def _check_same(known: GateAccount, suite: CaseSuite) -> None:

@@ -43,7 +43,10 @@ class ClaimOptions:
     ] = None
     at_least: Annotated[list[str] | None, typer.Option(help="The same, from below.")] = None
     ranges: Annotated[
-        list[str] | None, typer.Option("--range", help="Range of a metric, as METRIC=LOW:HIGH; by default 0:1.")
+        list[str] | None,
+        typer.Option(
+            "--range", help="Range of a metric, as METRIC=LOW:HIGH; by default 0:1. A value beyond it is an error."
+        ),
     ] = None
     units: Annotated[str, typer.Option(help="'runs': these cases, new runs; 'cases': cases like these.")] = "runs"
     margin: Annotated[float, typer.Option(help="A challenger has to be better by more than this.")] = 0.0
@@ -94,7 +97,8 @@ class VersionOptions:
     """The challenger with its files, and the file for the verdict."""
 
     challenger: Annotated[
-        str | None, typer.Option(help="Its name, such as a commit: named again, it has the same verdict, for nothing.")
+        str | None,
+        typer.Option(help="Its name, such as a commit: named again, it has its stored verdict, and costs nothing."),
     ] = None
     champion_results: Annotated[
         Path | None, typer.Option(help="New results of the champion, where makers may know the stored ones.")
@@ -140,20 +144,26 @@ def suite(
       5  the results or claims cannot be used
     """
     from everhold.queries.case_files import read_case_file
+    from everhold.queries.case_results import counted
     from everhold.suites import add_cases, seal_cases
 
+    if adding.baseline_results is not None and not adding.add:
+        raise Misuse("--baseline-results belongs to --add; pass both, or none")
+    storage = place.address()
+    with arguments_checked():
+        results = read_case_file(file)
     if adding.add:
-        with arguments_checked(), opened_here(place.address(), place.holdout) as found:
+        with arguments_checked(), opened_here(storage, place.holdout) as found:
             fixed = adding.baseline_results and read_case_file(adding.baseline_results)
-            add_cases(found, read_case_file(file), gate=gate, baseline=fixed)
+            add_cases(found, results, gate=gate, baseline=fixed)
+            note(f"read {counted(results)}")
             show_record(found.gate(name=gate).status(), form)
         return
-    if adding.baseline_results is not None:
-        raise Misuse("--baseline-results belongs to --add; pass both, or none")
     terms = claims.terms()
     with arguments_checked():
-        made = seal_cases(place.address(), place.holdout, results=read_case_file(file), gate=gate, **terms)
+        made = seal_cases(storage, place.holdout, results=results, gate=gate, **terms)
         with made:
+            note(f"sealed {counted(results)}")
             show_record(made.gate(name=gate).status(), form)
 
 
@@ -179,18 +189,21 @@ def challenge(
     Exit codes:
       0  promoted: it is the champion from now on
       1  kept
-      2  an error: a case is missing, doubled or crashed, or the file or storage
-         cannot be used; nothing was charged
+      2  an error: a case has no outcome, as it is missing, did not run, crashed,
+         was retried or copied, or the file or storage cannot be used; nothing was
+         charged, and the same challenger can be reported anew
       3  refused: what is left of the budget does not pay for it
     """
     from everhold.queries.case_files import read_case_file
+    from everhold.queries.case_results import counted
     from everhold.queries.case_summary import markdown_of
 
     try:
         with arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
             asked: CaseGate = found.gate(name=gate)  # type: ignore[assignment]  # it is about cases, or refuses the file
+            results = read_case_file(file)
             verdict = asked.challenge(
-                read_case_file(file), challenger=challenger.challenger,
+                results, challenger=challenger.challenger,
                 champion=challenger.champion_results and read_case_file(challenger.champion_results),
                 baseline=challenger.baseline_results and read_case_file(challenger.baseline_results),
             )  # fmt: skip
@@ -199,6 +212,7 @@ def challenge(
         _leave(fault, _SPENT)
     except (EverholdError, OSError, Misuse) as fault:
         _leave(fault, _FAULT)
+    note(f"read {counted(results)}")
     show_sentence(str(verdict), verdict.to_dict(), form)
     if challenger.summary is not None:
         with challenger.summary.open("a", encoding="utf-8") as report:

@@ -139,7 +139,9 @@ class CaseChallenge(GateChallenge):
     def present(self, result: ExecutionResult) -> Verdict:
         """The verdict in the metric's units."""
         decision = Decision.of_challenge(self.gate, result, query=self.query, shown=self.shown)
-        return case_verdict(decision, self.suite, result, confidence=self.mechanism.confidence)
+        return case_verdict(
+            decision, self.suite, result, confidence=self.mechanism.confidence, challenger=self.challenger
+        )
 
 
 def challenger_digest(gate: str, challenger: str) -> str:
@@ -148,13 +150,13 @@ def challenger_digest(gate: str, challenger: str) -> str:
 
 
 def case_verdict(
-    decision: Decision, suite: CaseSuite, result: ExecutionResult, *, confidence: float
+    decision: Decision, suite: CaseSuite, result: ExecutionResult, *, confidence: float, challenger: str
 ) -> Verdict:  # fmt: skip
     """The verdict that tells a decision on the claims of a suite."""
     metric = decision.gate.metric
     return decision.verdict(
         result, confidence=confidence, margin=suite.margin, high=most_gain(metric), metric=claims_in_words(metric),
-        about=RUNS_OF_THESE if suite.population == NEW_RUNS else None,
+        about=RUNS_OF_THESE if suite.population == NEW_RUNS else None, challenger=challenger,
     )  # fmt: skip
 
 

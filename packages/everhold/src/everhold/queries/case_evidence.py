@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.guarantees.intervals.claims import ClaimUnits, first_proof, least_gain, most_nats
+from everhold.guarantees.intervals.claims import MOST_STAKE, ClaimUnits, first_proof, least_gain, most_nats
 from everhold.guarantees.intervals.ratio_claims import RatioUnits
 from everhold.queries.case_results import NEW_RUNS
 
@@ -92,6 +92,16 @@ class UnitPlan:
         """True if any results at all could prove the claims at this level."""
         floors = [0.0 if claim.ratio else claim.floor for claim in self.suite.claims]
         return all(most_nats(self.all_at_once, floor) >= nats for floor in floors)
+
+    def least_slacks(self, nats: float) -> dict[str, float]:
+        """Guards that even an equal version cannot prove at this level, and the slack that it could.
+
+        With no gain and no spread, n ln(1 + stake slack / (1 - slack)) is the most that n units prove.
+        """
+        most = math.expm1(nats / self.all_at_once) / MOST_STAKE
+        least = {name: self.suite.metric(name).width * most / (1.0 + most)
+                 for name in self.suite.not_worse if name not in self.suite.ratios}  # fmt: skip
+        return {name: slack for name, slack in least.items() if slack > self.suite.not_worse[name]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +214,7 @@ class Evidence:
         if claim.ratio:
             ratio = suite.ratios[claim.metric]
             columns = [suite.metric(name) for name in (ratio.top, ratio.bottom)]
-            return [
-                np.clip(of[:, :, self._place(c)], c.low, c.high) for c in columns for of in (self.challenger, other)
-            ]
+            return [of[:, :, self._place(column)] for column in columns for of in (self.challenger, other)]
         metric = suite.metric(claim.metric)
         own = metric.scaled(self.challenger[:, :, self._place(metric)])
         return [own if claim.fixed else (1.0 + own - metric.scaled(other[:, :, self._place(metric)])) / 2.0]

@@ -32,8 +32,8 @@ class CaseMetric:
     """A number for each run of a case.
 
     Attributes:
-        low: Smaller numbers count as this.
-        high: Larger numbers count as this.
+        low: The smallest number that a result can have; a smaller one is refused.
+        high: The largest.
         lower: True if less is better.
         yes_no: True if every number is 0 or 1.
         parts: For a weighted sum of columns: column, weight, low and high of each.
@@ -59,16 +59,20 @@ class CaseMetric:
         return self.high - self.low
 
     @property
+    def ranges(self) -> tuple[tuple[str, float, float], ...]:
+        """Columns that it reads, each with the range of its numbers."""
+        return tuple((name, low, high) for name, _, low, high in self.parts) or ((self.name, self.low, self.high),)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Columns that it reads."""
-        return tuple(part[0] for part in self.parts) or (self.name,)
+        return tuple(name for name, _, _ in self.ranges)
 
     def value(self, numbers: Sequence[float]) -> float:
-        """Its number from those of its columns; each counts within its own range."""
+        """Its number from those of its columns, which lie within their ranges."""
         if not self.parts:
             return numbers[0]
-        parts = zip(self.parts, numbers, strict=True)
-        return sum(weight * min(max(number, low), high) for (_, weight, low, high), number in parts)
+        return sum(part[1] * number for part, number in zip(self.parts, numbers, strict=True))
 
     def described(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -82,8 +86,8 @@ class CaseMetric:
         return cls(**{**described, "parts": tuple(tuple(part) for part in described.get("parts", ()))})
 
     def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Numbers in [0, 1], more is better."""
-        inside = (np.clip(values, self.low, self.high) - self.low) / self.width
+        """Numbers within the range in [0, 1], more is better."""
+        inside = (values - self.low) / self.width
         return 1.0 - inside if self.lower else inside
 
 

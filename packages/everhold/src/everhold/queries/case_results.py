@@ -1,12 +1,14 @@
 """Results of a suite of cases: metrics by case and run, checked against the cases of a gate.
 
-Results are a table with a column of case ids, or a mapping from case ids to results. Rows with the same id are runs of
-one case, in order. Whatever is missing, unknown, doubled, crashed or no number is an error that names the case.
+Results are a table with a column of case ids, or a mapping from case ids to results. A case has several runs where a
+table numbers them in a column ``run``, or where a mapping has a list. What is missing, unknown, doubled, crashed, or no
+number within its range is an error that names the case.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -108,14 +110,15 @@ class CaseSuite:
         )  # fmt: skip
 
     def values(self, results: Any, cases: Sequence[Any] | None = None) -> NDArray[np.float64]:
-        """Results as numbers, shape (cases, runs, metrics); numbers beyond a metric's range count as its ends.
+        """Results as numbers within the ranges of the metrics, shape (cases, runs, metrics).
 
         Args:
             results: A table or a mapping; see the module.
             cases: Only these ids, in this order; all of the suite by default.
 
         Raises:
-            CaseRejected: If a case is missing, unknown, has other runs or no usable number. Nothing was charged.
+            CaseRejected: If a case is missing, unknown, has other runs, no usable number, or one beyond a range.
+                Nothing was charged.
         """
         wanted = list(self.ids if cases is None else cases)
         by_case = _by_case(results, list(dict.fromkeys(name for metric in self.metrics for name in metric.columns)))
@@ -133,6 +136,27 @@ class CaseSuite:
 def ids_in(results: Any) -> list[Any]:
     """Case ids of results, in order of appearance."""
     return list(_by_case(results, None))
+
+
+def counted(results: Any) -> str:
+    """Cases and runs in words; says where the runs of each case are all alike, as copies are.
+
+    Examples:
+        >>> counted({"a": [1, 0], "b": [0, 0]}), counted({"a": 1})
+        ('2 cases x 2 runs', '1 case x 1 run')
+        >>> print(counted({"a": [1, 1], "b": [0, 0]}))
+        2 cases x 2 runs. All runs of each case are alike: if they are copies of one response, use one run.
+    """
+    by_case = _by_case(results, None)
+    runs = sorted({len(each) for each in by_case.values()})
+    many = "" if len(by_case) == 1 else "s"
+    words = (
+        f"{len(by_case)} case{many} x {' to '.join(map(str, runs[:: max(len(runs) - 1, 1)]))} run{'s' * (runs != [1])}"
+    )
+    alike = runs[0] > 1 and all(run == each[0] for each in by_case.values() for run in each)
+    return words + (
+        ". All runs of each case are alike: if they are copies of one response, use one run." if alike else ""
+    )
 
 
 def runs_in(results: Any) -> int:
@@ -169,7 +193,11 @@ def _columns(results: Any) -> dict[str, Sequence[Any]] | None:
     """The columns of a table; None if it is none."""
     if isinstance(results, Mapping):
         lists = results and all(isinstance(each, (list, tuple, np.ndarray)) for each in results.values())
-        return {str(name): list(each) for name, each in results.items()} if lists and CASE in results else None
+        if not (lists and CASE in results):
+            return None
+        return {
+            str(name): each.tolist() if isinstance(each, np.ndarray) else list(each) for name, each in results.items()
+        }
     if not hasattr(results, "__dataframe__") and not hasattr(results, "columns"):
         return None
     import narwhals.stable.v1 as nw
@@ -187,11 +215,19 @@ def _of_table(columns: Mapping[str, Sequence[Any]]) -> dict[Any, list[Any]]:
     seen: set[tuple[Any, Any]] = set()
     names = [name for name in columns if name not in (CASE, RUN)]
     for place, case in enumerate(columns[CASE]):
+        if case is None or case == "" or case != case:  # nan
+            raise QueryRejected(f"Row {place + 1} of the results has no id in the column {CASE!r}. Name each case.")
         if RUN in columns:
             run = columns[RUN][place]
             if (case, run) in seen:
                 raise _rejected(case, "doubled", f"has run {brief(run)} twice; expected each run once")
             seen.add((case, run))
+        elif case in found:
+            raise _rejected(
+                case,
+                "doubled",
+                f"is there twice; number its runs in a column {RUN!r}, if these are not different cases",
+            )
         found.setdefault(case, []).append({name: columns[name][place] for name in names})
     if not found:
         raise QueryRejected("the results are empty; expected a row for each run of each case")
@@ -213,8 +249,26 @@ def _others(cases: Sequence[Any]) -> str:
     return "".join(f", {each}" for each in more) + (f" and {left} more" if left else "")
 
 
+_WRITTEN = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+
 def _number(run: Any, metric: CaseMetric, case: Any) -> float:
-    return metric.value([_column_number(run, name, metric, case) for name in metric.columns])
+    numbers = [_column_number(run, name, metric, case) for name in metric.columns]
+    for number, (name, low, high) in zip(numbers, metric.ranges, strict=True):
+        _check_inside(number, name, low, high, case)
+    value, rounding = metric.value(numbers), 1e-9 * metric.width if metric.parts else 0.0
+    _check_inside(value, metric.name, metric.low, metric.high, case, rounding=rounding)
+    return min(max(value, metric.low), metric.high)  # what rounding added
+
+
+def _check_inside(number: float, name: str, low: float, high: float, case: Any, *, rounding: float = 0.0) -> None:
+    if not low - rounding <= number <= high + rounding:
+        raise _rejected(
+            case, "beyond the range",
+            f"has the {name} {number:g}, beyond the range {low:g} to {high:g}; open the gate with "
+            f"ranges={{{name!r}: (low, high)}} that hold all results",
+        )  # fmt: skip
 
 
 def _column_number(run: Any, name: str, metric: CaseMetric, case: Any) -> float:
@@ -225,8 +279,11 @@ def _column_number(run: Any, name: str, metric: CaseMetric, case: Any) -> float:
         )
         raise _rejected(case, "crashed", f"has no {name}: {why}; expected a number, run it again")
     try:
-        number = float(value)
-    except (TypeError, ValueError):
+        if isinstance(value, str):
+            number = float(value) if _WRITTEN.fullmatch(value) else _TRUTH.get(value.strip().lower(), math.nan)
+        else:
+            number = float(value)
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if math.isnan(number):
         raise _rejected(case, "not a number", f"has the {name} {brief(value)}; expected a number")

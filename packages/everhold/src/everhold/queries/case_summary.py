@@ -32,7 +32,12 @@ def markdown_of(verdict: Verdict, status: Mapping[str, Any]) -> str:
         ("left", ", ".join(f"{number} {_LEFT.get(name, name)}" for name, number in verdict.remaining.items())),
     ]
     lines = "".join(f"| {name} | {value} |\n" for name, value in rows)
-    return f"### Gate {_escaped(verdict.gate)}: {word}\n\n| | |\n| --- | --- |\n{lines}\n{_MEANING[word]}\n"
+    stored = (
+        f"\nThis is the stored verdict of {_escaped(str(verdict.challenger))}; these results were not read.\n"
+        if verdict.repeated and verdict.challenger is not None
+        else ""
+    )
+    return f"### Gate {_escaped(verdict.gate)}: {word}\n\n| | |\n| --- | --- |\n{lines}\n{_MEANING[word]}\n{stored}"
 
 
 _LEFT = {"queries": "planned challenges", "surprises": "planned promotions"}

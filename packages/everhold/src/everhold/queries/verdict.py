@@ -39,6 +39,7 @@ class Verdict(QueryResult):
         metric: What is compared, in words.
         refused: Whether it was refused because what is left may not cover it, or the gate's limit is reached.
         analyst: On whose behalf it was asked; None for the steward.
+        challenger: Name of the challenger of a gate about cases; None elsewhere.
     """
 
     promoted: bool
@@ -53,6 +54,7 @@ class Verdict(QueryResult):
     metric: str
     refused: bool
     analyst: str | None = None
+    challenger: str | None = None
 
     def __bool__(self) -> bool:
         return self.promoted
@@ -62,18 +64,23 @@ class Verdict(QueryResult):
         word = "refused" if self.refused else PROMOTED if self.promoted else "kept"
         named = ("low", "high", "champion", "promotions", "challenges", "charged", "remaining", "query", "repeated")
         about = {} if self.about is None else {"about": self.about}
-        asking = {} if self.analyst is None else {"analyst": self.analyst}
+        some = {name: value for name in ("analyst", "challenger") if (value := getattr(self, name)) is not None}
         return {"verdict": word, "promoted": self.promoted, **{name: getattr(self, name) for name in named}, **about,
-                **asking}  # fmt: skip
+                **some}  # fmt: skip
 
     def __str__(self) -> str:
         left = left_in_words(self.remaining)
         if self.refused:
             return f"refused: what is left does not pay for it ({left} left)"
+        stored = (
+            f"stored verdict of {self.challenger}; these results were not read: "
+            if self.repeated and self.challenger is not None
+            else ""
+        )
         if not self.promoted:
-            return f"kept: nothing is proved, charged {self.charged}, {left} left"
+            return f"{stored}kept: nothing is proved, charged {self.charged}, {left} left"
         return (
-            f"promoted: {self.metric} is better by more than {at_least(self.margin)} (proved), charged "
+            f"{stored}promoted: {self.metric} is better by more than {at_least(self.margin)} (proved), charged "
             f"{self.charged}, {left} left"
         )
 
@@ -141,9 +148,9 @@ class Decision:
 
     def verdict(
         self, result: ExecutionResult, *, confidence: float, margin: float, high: float | None, metric: str,
-        about: str | None,
+        about: str | None, challenger: str | None = None,
     ) -> Verdict:  # fmt: skip
-        """The verdict in the metric's units; `margin`, `high`, `metric` and `about` as for `Verdict`."""
+        """The verdict in the metric's units; the arguments are attributes of `Verdict`."""
         gate, promoted = self.gate, self.promoted
         own = {} if gate.limit is None else {"challenges": gate.left}
         return Verdict(
@@ -152,4 +159,5 @@ class Decision:
             remaining={**result.remaining, **own}, statement=result.statement, confidence=confidence, gate=gate.name,
             margin=margin, metric=metric, charged=self.charged, query=self.query, repeated=self.repeated,
             refused=self.refused, analyst=result.analyst, about=about, shown=self.shown,
+            challenger=challenger,
         )  # fmt: skip

@@ -64,7 +64,7 @@ def test_a_kept_verdict_does_not_tell_which_claim_failed(holdout):
     dear = gate.challenge(results(0.99, cost=0.6), challenger="a").to_dict()
     poor = gate.challenge(results(0.3, seed=5), challenger="a2").to_dict()
     differing = {name for name in dear if dear[name] != poor[name]}
-    assert differing == {"query", "challenges", "remaining"}
+    assert differing == {"query", "challenges", "remaining", "challenger"}
     assert "t1" not in repr(gate) + repr(gate.suite) + str(gate.status())
 
 
@@ -237,6 +237,10 @@ def _changed(change):
         (_changed(lambda r: r.update(t5=[{"accuracy": math.nan, "cost": 0.1}])), "t5", "not a number"),
         (_changed(lambda r: r.update(t5=[{"accuracy": "yes", "cost": 0.1}])), "t5", "not a number"),
         (_changed(lambda r: r.update(t5=[{"accuracy": 0.5, "cost": 0.1}])), "t5", "not a number"),
+        (_changed(lambda r: r.update(t5=[{"accuracy": 1, "cost": 1.5}])), "t5", "beyond the range"),
+        (_changed(lambda r: r.update(t5=[{"accuracy": 1, "cost": -0.1}])), "t5", "beyond the range"),
+        (_changed(lambda r: r.update(t5=[{"accuracy": 1, "cost": math.inf}])), "t5", "beyond the range"),
+        (_changed(lambda r: r.update(t5=[{"accuracy": "1_0", "cost": 0.1}])), "t5", "not a number"),
         (_changed(lambda r: r.update(t9=None)), "t9", "crashed"),
         (_changed(lambda r: r.update(t9=[{"accuracy": 1}])), "t9", "crashed"),
     ],
@@ -255,6 +259,21 @@ def test_a_run_twice_in_a_table_is_doubled(holdout):
     table = {"case": [f"t{n}" for n in range(CASES)] + ["t4"], "run": [0] * (CASES + 1), "accuracy": [1] * (CASES + 1)}
     with pytest.raises(eh.CaseRejected, match="'t4' has run 0 twice"):
         gate.challenge(table)
+
+
+def test_runs_of_a_case_in_a_table_have_numbers(holdout):
+    with pytest.raises(eh.CaseRejected, match="number its runs in a column 'run'"):
+        holdout.gate(better="accuracy", champion={"case": ["t1", "t1"], "accuracy": [1, 1]})
+    with pytest.raises(eh.QueryRejected, match="Row 2 of the results has no id"):
+        holdout.gate(better="accuracy", champion={"case": ["t1", None], "accuracy": [1, 1]})
+
+
+@pytest.mark.parametrize("wanted", [{"ranges": {"refund - cost": (-0.5, 0.5)}}, {}])
+def test_a_difference_is_not_cut_at_its_range(holdout, wanted):
+    gate = holdout.gate(better="refund - cost", champion=priced(0.5, share=0.5), name="net", **wanted)
+    far = priced(0.0, share=1.0 if wanted else 1.5)
+    with pytest.raises(eh.CaseRejected, match="beyond the range"):
+        gate.challenge(far)
 
 
 def test_another_gate_of_that_name_is_refused(holdout):

@@ -21,7 +21,8 @@ def coins(rng, *, best_first):
 
 
 def table(runs):
-    return {"case": np.repeat(np.arange(CASES), RUNS).tolist(), "passed": runs.ravel().tolist()}
+    numbers = {"run": list(range(RUNS)) * CASES}
+    return {"case": np.repeat(np.arange(CASES), RUNS).tolist(), **numbers, "passed": runs.ravel().tolist()}
 
 
 @pytest.mark.parametrize(("shuffled", "least", "most"), [(True, 0.0, LEVEL), (False, 0.8, 1.0)])

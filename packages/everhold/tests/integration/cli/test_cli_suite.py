@@ -6,8 +6,6 @@ import pytest
 from typer.testing import CliRunner
 
 from everhold.cli.application import app
-from everhold.errors import CaseRejected, QueryRejected
-from everhold.queries.case_files import read_case_file
 
 
 def junit(path, passed, *, more=""):
@@ -36,6 +34,7 @@ def test_the_exit_code_is_the_verdict(storage, tmp_path):
     kept = call("challenge", junit(tmp_path / "a.xml", 12), "--storage", storage, "--summary", summary)
     good = call("challenge", junit(tmp_path / "b.xml", 40), "--storage", storage, "--format", "json")
     assert (kept.exit_code, good.exit_code) == (1, 0)
+    assert "read 40 cases x 1 run" in kept.stderr
     assert json.loads(good.stdout)["verdict"] == "promoted"
     assert "### Gate main: kept" in summary.read_text()
     assert "[0]" not in summary.read_text()
@@ -49,7 +48,7 @@ def test_the_exit_code_is_the_verdict(storage, tmp_path):
         ("<testsuite><testcase", "well-formed XML"),
         ("<a>" * 100 + "</a>" * 100, "well-formed XML"),
         ("<testsuite/>", "no results"),
-        ("<testsuite><testcase name='x'><skipped/></testcase></testsuite>", "was skipped"),
+        ("<testsuite><testcase name='x'><skipped/></testcase></testsuite>", "did not run"),
     ],
 )
 def test_an_error_has_the_code_2_and_charges_nothing(storage, tmp_path, content, fault):
@@ -81,35 +80,40 @@ def test_a_spent_budget_has_the_code_3(tmp_path):
     assert call("challenge", junit(tmp_path / "a.xml", 40), "--storage", storage).exit_code == 3
 
 
-def test_a_case_whose_setup_failed_has_crashed(tmp_path):
-    path = junit(tmp_path / "a.xml", 40, more="<testcase name='x'><error/></testcase>")
-    assert read_case_file(path)["passed"][-1] is None
+def test_a_crashed_run_is_reported_anew_and_a_verdict_is_stored_once(storage, tmp_path):
+    named = ("--storage", storage, "--challenger", "commit")
+    good = junit(tmp_path / "good.xml", 40)
+    outage = tmp_path / "outage.xml"
+    outage.write_text(
+        (tmp_path / "first.xml").read_text().replace("<failure/>", '<failure message="ConnectionError: x"/>')
+    )
+    crashed = call("challenge", outage, *named)
+    assert crashed.exit_code == 2
+    assert "its failure is 'ConnectionError' and no assertion" in crashed.stderr
+    assert call("challenge", good, *named).exit_code == 0
+    summary = tmp_path / "summary.md"
+    again = call("challenge", tmp_path / "first.xml", *named, "--summary", summary)
+    assert again.exit_code == 0
+    assert "stored verdict of commit; these results were not read: promoted" in again.stdout
+    assert "stored verdict of commit" in summary.read_text()
 
 
-def row(case, *, success=True, **more):
-    return {"testCase": {"description": case}, "vars": {}, "success": success, "score": 1, "latencyMs": 500, **more}
+def test_a_value_beyond_its_range_is_refused_at_sealing_and_at_a_challenge(tmp_path):
+    place = ("--storage", f"{tmp_path}/suite.db")
+    first, slow = junit(tmp_path / "a.xml", 10), tmp_path / "b.xml"
+    slow.write_text((tmp_path / "a.xml").read_text().replace('time="0.1"', 'time="60"', 1))
+    terms = ("--not-worse", "duration=2", "--range", "duration=0:5")
+    refused = call("suite", slow, *terms, *place)
+    assert refused.exit_code == 5
+    assert "duration 60, beyond the range 0 to 5" in refused.stderr
+    assert call("suite", first, *terms, *place).exit_code == 0
+    assert call("challenge", slow, *place).exit_code == 2
 
 
-def test_promptfoo_repeats_are_runs_and_errors_are_crashes(tmp_path):
-    path = tmp_path / "out.json"
-    rows = [row("a", testIdx=0), row("a", testIdx=1, success=False, failureReason=1), row("b", failureReason=2)]
-    path.write_text(json.dumps({"results": {"version": 3, "results": rows}}))
-    table = read_case_file(path)
-    assert table["case"] == ["a", "a", "b"]
-    assert table["passed"] == [1, 0, None]
-    assert table["latency"] == [0.5, 0.5, None]
-    path.write_text(json.dumps({"results": {"results": [row("a", provider="x"), row("a", provider="y")]}}))
-    with pytest.raises(QueryRejected, match="2 providers"):
-        read_case_file(path)
-
-
-def test_csv_has_a_column_of_cases(tmp_path):
-    path = tmp_path / "out.csv"
-    path.write_text("case,run,accuracy\na,0,1\na,1,\n")
-    assert read_case_file(path) == {"case": ["a", "a"], "run": ["0", "1"], "accuracy": ["1", None]}
-    path.write_text("name,accuracy\na,1\n")
-    with pytest.raises(QueryRejected, match="no column 'case'"):
-        read_case_file(path)
-    with pytest.raises(QueryRejected, match="JUnit"):
-        read_case_file(tmp_path / "out.txt")
-    assert issubclass(CaseRejected, QueryRejected)
+def test_a_guard_that_an_equal_version_cannot_meet_is_named_when_it_is_sealed(tmp_path):
+    first = junit(tmp_path / "a.xml", 10)
+    for name, slack, warned in (("a", 0.1, True), ("b", 2, False)):
+        told = call("suite", first, "--not-worse", f"duration={slack}", "--range", "duration=0:5", "--storage",
+                    f"{tmp_path}/{name}.db")  # fmt: skip
+        assert told.exit_code == 0
+        assert ("units cannot prove even of a version that is equal" in told.stderr) == warned
