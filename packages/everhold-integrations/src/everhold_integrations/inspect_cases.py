@@ -20,8 +20,8 @@ _OUTAGES = ("time", "working", "operator", "custom")  # limits that say nothing 
 def case_results_of(log: EvalLog) -> dict[str, list[Any]]:
     """Results by case and epoch: a metric for each scorer, and ``tokens`` and ``seconds``.
 
-    An epoch is a run of its case. A limit of tokens, messages, turns, context or cost is part of the task, so a score at
-    such a limit counts.
+    An epoch is a run of its case. A limit of tokens, messages, turns, context or cost is part of the task, so a score
+    at such a limit counts.
 
     Args:
         log: With its samples, as `inspect_ai.log.read_eval_log` reads it.

@@ -100,8 +100,8 @@ def test_a_test_without_an_outcome_is_an_error_and_the_same_version_can_be_repor
     [
         (("@pytest.mark.sealed", "@pytest.mark.sealed(case='one')"), "is there twice"),
         (("@pytest.mark.sealed", "@pytest.mark.xfail(raises=ValueError)\n@pytest.mark.sealed"), "expected to fail"),
-        (("@pytest.mark.sealed", "@pytest.fixture(autouse=True)\ndef up(): assert 0\n@pytest.mark.sealed"), "its setup"),
-        (("def test_other", "@pytest.fixture(autouse=True)\ndef up(): yield; assert 0\ndef test_other"), "its teardown"),
+        (("@pytest.mark.sealed", "@pytest.fixture(autouse=True)\ndef up(): assert 0\n@pytest.mark.sealed"), "setup"),
+        (("def test_other", "@pytest.fixture(autouse=True)\ndef up(): yield; assert 0\ndef test_other"), "teardown"),
     ],
 )  # fmt: skip
 def test_a_suite_whose_tests_have_no_outcome_is_not_sealed(session, tmp_path, change, said):

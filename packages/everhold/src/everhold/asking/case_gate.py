@@ -100,7 +100,7 @@ class CaseGate(SeesArrivals):
 
         Args:
             results: A table with the column ``case`` and a column for each metric, or a mapping from case ids to
-                numbers or mappings of metrics; several rows of a case, or a list, are its runs.
+                numbers or mappings of metrics. Rows of a case that a column ``run`` numbers, or a list, are its runs.
             challenger: Its name, such as a commit. The same name against the same champion has the same verdict and is
                 free, whatever the results. Without one, it is a new challenger each time.
             champion: New results of the champion, run after the challenger was finished. They take the place of the

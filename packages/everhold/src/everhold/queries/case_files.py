@@ -39,7 +39,7 @@ REFUSED = {
     "retried": ("was retried", "Run each test once, without retries."),
     "copied": ("is a copy from a cache", "Run it again without a cache (promptfoo eval --no-cache)."),
     "doubled": (
-        "is there twice", "Give different tests different names. Number runs of one test in a column 'run' of a CSV file."
+        "is there twice", "Give different tests different names. Number the runs of one test in a column 'run'."
     ),
     "broken": ("cannot be read", "Write the file again."),
 }  # fmt: skip
