@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.certificate.arrivals import about_rows
 from everhold.certificate.counting import rows_and_groups
-from everhold.certificate.form import SIGNATURE, SUMMARY, TIMESTAMP
+from everhold.certificate.form import SUMMARY, TIMESTAMP
 from everhold.certificate.interval_chart import interval_chart
 from everhold.display import escaped
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 TITLE = "In plain words"
-_HEX_SHOWN = 16
 
 
 def summary_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -74,10 +73,10 @@ def _listed(title: str, texts: Sequence[str]) -> str:
 
 def _made(document: Mapping[str, Any]) -> str:
     """Signer, time and rows."""
-    rows, issue, key = document["rows"], document["issue"], document[SIGNATURE]["public_key"]
+    rows, issue = document["rows"], document["issue"]
     made = (
         f"{_sealed(document)} at {_minutes(rows['sealed_at'])}. Signed at "
-        f"{_minutes(issue['issued_at'])} (UTC, the steward's own clock) with the key {key[:_HEX_SHOWN]}…, by "
+        f"{_minutes(issue['issued_at'])} (UTC, the steward's own clock) with the steward's key, by "
         f"{issue['software']} {issue['version']}."
     )
     if TIMESTAMP not in document:

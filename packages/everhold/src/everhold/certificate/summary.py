@@ -66,8 +66,8 @@ _BEFORE = "Before that it was answered with {v}, between {l} and {h}, which hold
 
 _NOTHING = "Nothing is promised: the half-width is infinite."
 _PROMISE = (
-    "All bounds that this holdout tells contain the true values, those shown here and all others at once, with "
-    "probability {confidence}"
+    "With probability {confidence}, every interval of this holdout contains its true value, those shown here and all "
+    "others at once"
 )
 _ADAPTIVE = "{promise}, although each query could be chosen with all earlier answers in hand."
 _FIXED = "{promise}, if all queries were fixed before the first answer was seen; otherwise nothing is promised."
@@ -327,7 +327,8 @@ def _found_by_gates(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         promoted, challenges = len(gate["promotions"]), counted(gate["challenges"], "challenge")
         by = f" by more than {margin_of(gate)}" if gate["margin"] else ""
         proved = f"{promoted:,} proved the challenger to be better than the champion of the moment{by}"
-        yield f"Gate {gate['gate']}, by {gate['metric']}: of {challenges}, {proved}; the others prove nothing."
+        name = "The gate" if gate["gate"] == "gate" else f"The gate {gate['gate']!r}"
+        yield f"{name}, by {gate['metric']}: of {challenges}, {proved}; the others prove nothing."
 
 
 def _found_wanting(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

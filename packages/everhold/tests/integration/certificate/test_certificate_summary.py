@@ -73,7 +73,7 @@ def test_a_confirmed_claim_is_called_one(tmp_path):
     )["sources"]
     assert training == "The estimate from the training rows, which the sealed rows confirm to within these bounds."
     assert guess == "The guess of whoever asked, which the sealed rows confirm to within these bounds."
-    assert taken == "Taken from the sealed rows."
+    assert taken == "Taken from the sealed rows, rounded."
     noisy = GaussianMechanism(rows=20_000, queries=10, scale=0.01)
     assert summary_of(tmp_path, shown(source="holdout"), mechanism=noisy)["sources"] == [
         "Taken from the sealed rows, with noise."
@@ -137,7 +137,11 @@ LIES = {
     "a narrower bound": (("answers", 0, "low"), 0.863, "words of the section 'summary'"),
     "a finer sentence": (("sentences", 0), "model B is always right.", "words of the section 'summary'"),
     "fewer queries": (("asked",), "3 queries were asked in all.", "words of the section 'summary'"),
-    "a claim as a measurement": (("sources", 0), "Taken from the sealed rows.", "words of the section 'summary'"),
+    "a claim as a measurement": (
+        ("sources", 0),
+        "Taken from the sealed rows, rounded.",
+        "words of the section 'summary'",
+    ),
     "nothing that it does not mean": (("does_not_mean",), [], "words of the section 'summary'"),
     "bounds the wrong way round": (("answers", 0, "low"), 0.9, "the wrong way round"),
     "more than all": (("answers", 0, "high"), 1.5, "larger than there can be"),
@@ -204,7 +208,7 @@ def test_the_picture_has_a_bar_for_each_answer_on_scales_that_can_be_compared(tm
 def test_without_answers_there_is_no_picture(tmp_path):
     page = make_sample(tmp_path)[0].to_html()
     assert "<svg" not in page
-    assert '<p class="lead">All bounds that this holdout tells' in page
+    assert '<p class="lead">With probability 95 %, every interval of this holdout' in page
 
 
 @pytest.mark.parametrize("numbers", [(0.5, 0.5, 0.5), (0.0, 0.0, 0.0), (1e-12, 0.0, 1e-9), (1e300, -1e300, 1e300)])
