@@ -18,7 +18,7 @@ import numpy as np
 
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Needs, Procedure
 from everhold.guarantees.intervals.capital import Units, best_stake
-from everhold.guarantees.intervals.hedge import MOST_PAID, hedged_capital, hedged_end
+from everhold.guarantees.intervals.hedge import FRACTIONS, MOST_PAID, hedged_capital, hedged_end
 from everhold.guarantees.intervals.prediction import LEAST_NATS, Prediction
 
 if TYPE_CHECKING:
@@ -158,8 +158,12 @@ class Betting(Bets):
         return Prediction.of(units, scale=self.rows / max(total, 1), excess=_excess(self.training))
 
     def widest(self, nats: float) -> float:
-        """See `Procedure.widest`: ``sqrt((L + ln 32) / n)`` (theory, several stakes)."""
-        return min(math.sqrt((side_of(nats) + MOST_PAID) / self.rows), 0.5)
+        """See `Procedure.widest`: ``sqrt((L + ln 32) / n)``, at least the least stake (theory, several stakes)."""
+        return _widest(nats, self.rows)
+
+
+def _widest(nats: float, coins: float) -> float:
+    return min(max(math.sqrt((side_of(nats) + MOST_PAID) / coins), float(np.min(FRACTIONS))), 0.5)
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,7 @@ class OfGroups(Bets):
         """
         if self.largest_group is None or not self.of_all_rows:
             return super().widest(nats)
-        return min(math.sqrt((side_of(nats) + MOST_PAID) * self.largest_group / self.rows), 0.5)
+        return _widest(nats, self.rows / self.largest_group)
 
     def _predicted(self, training: GroupSums | Pairs, units: Callable[[Any, float], Units]) -> Prediction:
         """Sealed groups are taken to spread as training groups do, in proportion to rows."""
