@@ -674,3 +674,21 @@ def test_a_protocol_is_planned(see):
     assert "0.0118" in page
     assert see("/plan/protocol?protocol=families%20%3D%203").status_code == 422
     assert see("/plan/protocol?protocol=%5B%5B").status_code == 422
+
+
+def test_deadline_and_rules_stand_where_teams_hand_in_and_on_every_board(tmp_path):
+    storage = f"sqlite:///{tmp_path}/s.db"
+    Holdout.create(
+        storage, "cup", holdout={"id": IDS, "x": np.arange(ROWS) * 0.5, "y": TRUTH}, label="y",
+        rows=Rows(row_id="id", features="public"), planning=Planning(allow_vacuous=True),
+        competition=Competition(
+            teams=2, submissions=2, deadline="2036-12-01T12:00:00+00:00", rules="1. One.\r\n2. Two."
+        ),
+    ).close()  # fmt: skip
+    app = make(storage)
+    app.state.published.put("cup", public=True, by="grace")
+    with http_client(app, token(app)) as client:
+        for path in ("/holdouts/cup/submit", "/holdouts/cup/leaderboard", "/public/cup"):
+            text = client.get(path, headers=HTML).text
+            assert "2036-12-01T12:00:00+00:00" in text, path
+            assert "1. One.\n2. Two." in text, path
