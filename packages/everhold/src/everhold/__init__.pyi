@@ -18,6 +18,7 @@ from everhold.errors import AuthError as AuthError
 from everhold.errors import BudgetExhausted as BudgetExhausted
 from everhold.errors import BudgetWarning as BudgetWarning
 from everhold.errors import CaseRejected as CaseRejected
+from everhold.errors import ColumnWarning as ColumnWarning
 from everhold.errors import DependenceError as DependenceError
 from everhold.errors import DependenceWarning as DependenceWarning
 from everhold.errors import EverholdError as EverholdError

@@ -90,7 +90,7 @@ def create(
     A competition: --feedback none, leader or score, with --metric, --teams and
     --submissions; then 'everhold submit', 'leaderboard' and, at the end, 'unseal'.
     Each column is printed as it was read, with an example from the training rows.
-    Dates and numbers that can be read in two ways, such as 03/04/2025, are refused.
+    Dates and numbers with two readings, such as 03/04/2025, are refused.
     With --format json or csv, 'everhold status' comes along with the promise.
 
     Exit codes:
