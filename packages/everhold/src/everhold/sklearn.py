@@ -23,7 +23,7 @@ from everhold.charts.searches import search_chart
 from everhold.errors import BudgetExhausted, EverholdWarning, QueryRejected, warn_caller
 from everhold.families.grid import GridFamily
 from everhold.families.points import described
-from everhold.queries.models import CrossValidated, Judge, cross_validate, require_sklearn, splits_of
+from everhold.queries.models import CrossValidated, Judge, classifies, cross_validate, require_sklearn, splits_of
 from everhold.sealed_scorer import SealedScorer
 from everhold.search_results import Refitted, SearchLine, checked_index, line_of, number_of, results_table, with_bar
 from everhold.search_reveals import are_training_rows, ask_about, check_reveal, groups_of_training
@@ -31,7 +31,7 @@ from everhold.search_reveals import are_training_rows, ask_about, check_reveal, 
 require_sklearn("everhold.sklearn")
 
 import sklearn  # noqa: E402  # after a missing package was told in words
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier  # noqa: E402
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone  # noqa: E402
 from sklearn.exceptions import FitFailedWarning  # noqa: E402
 from sklearn.model_selection import ParameterSampler  # noqa: E402
 from sklearn.utils import indexable  # noqa: E402
@@ -208,7 +208,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             self._check_declared(self.param_distributions, own=own)
             self._ask_declared(self.param_distributions)
             return self
-        splits = splits_of(self.cv, rows, labels, groups=groups, classifier=is_classifier(self.estimator))
+        splits = splits_of(self.cv, rows, labels, groups=groups, classifier=classifies(self.estimator))
         candidates = list(ParameterSampler(self.param_distributions, self.n_iter, random_state=self.random_state))
         validated = partial(cross_validate, judge=judge, features=rows, labels=labels, splits=splits, fit=fit_params)
         tasks = (

@@ -41,7 +41,7 @@ def game_of_models(rng, name, *, keyed=True):
         scores = [np.rint(each / step) * step if step else each for each in scores]
         dealt = order if keyed else np.argsort(scores[0], kind="stable")
         blocks = [block_averages(each, positive, dealt) for each in scores]
-        areas = [area_of(np.column_stack([each, positive])) for each in scores]
+        areas = [area_of(each, positive) for each in scores]
         true = (1.0 + true_area(both[0], step) - true_area(both[1], step)) / 2.0
         guess = min(max(true + (0.0, -0.25)[number % 2], 0.0), 1.0)
         seen = SeenScores((1.0 + areas[0] - areas[1]) / 2.0, (1.0 + blocks[0] - blocks[1]) / 2.0, 0.0)
@@ -63,7 +63,7 @@ def game_of_arrays(rng, name):
         apart = (scipy.stats.rankdata(scores[0]) - scipy.stats.rankdata(scores[1])) / ROWS
         reach = float(np.abs(apart).max())
         true = (1.0 + float(chances @ apart / chances.sum()) / (1.0 - chances.mean())) / 2.0
-        areas = [area_of(np.column_stack([each, positive])) for each in scores]
+        areas = [area_of(each, positive) for each in scores]
         guess = min(max(true + (0.0, -0.25)[number % 2], 0.0), 1.0)
         seen = SeenScores(
             (1.0 + areas[0] - areas[1]) / 2.0, (1.0 + apart[positive] / reach) / 2.0, float(positive.mean())

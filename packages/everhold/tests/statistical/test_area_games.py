@@ -47,7 +47,7 @@ def game(rng, share, step, *, keyed=True):
         scores = features @ direction
         scores = np.rint(scores / step) * step if step else scores
         dealt = order if keyed else np.argsort(scores, kind="stable")
-        true, area = true_area(direction, step), area_of(np.column_stack([scores, positive]))
+        true, area = true_area(direction, step), area_of(scores, positive)
         seen = SeenScores(area, block_averages(scores, positive, dealt), 0.0)
         guess = min(max(true + (0.0, -0.25)[number % 2], 0.0), 1.0)  # each second one is to be a surprise
         asked = Evaluations(

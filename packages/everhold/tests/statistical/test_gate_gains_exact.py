@@ -91,7 +91,7 @@ TOLD_OF_THREE = np.array([[0.0, 1.0, 1.0, 2.0], [1.0, 1.0, 0.0, 2.0]])
 @cache
 def limit_of_class(counts, nats):
     """The limit of one class, which many worlds share."""
-    return RatioGain("f1", 4, faults=False).interval(cells_of_pairs(np.reshape(counts, (5, 5))), nats)
+    return RatioGain("f1", 4).interval(cells_of_pairs(np.reshape(counts, (5, 5))), nats)
 
 
 @pytest.fixture

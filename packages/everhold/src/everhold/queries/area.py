@@ -15,15 +15,16 @@ from everhold.guarantees.intervals.ranking import (
     RankBetting,
     SeenScores,
     block_averages,
-    class_ranks,
+    public_ranks,
     rank_from_area,
 )
 from everhold.queries.conditions import among, condition, rows_that_meet, share_that_meets
 from everhold.queries.procedures import check_confirms_statistics, check_independent
 from everhold.queries.query import QueryPlan, QuerySpec, paying
-from everhold.queries.ranking_scores import BoundPairs, RankingQuery, auc_of, faults_last
+from everhold.queries.ranking_scores import BoundPairs, RankingQuery, auc_of
 from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery
+from everhold.values.failing_rows import worst_ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,7 +102,7 @@ class AreaQuery(RankingQuery):
 
     def of_pairs(self, found: NDArray[Any], share: Fraction = _ALL) -> Fraction:
         """The AUC of all pairs; 1/2 where a class is empty."""
-        return Fraction(area_of(faults_last(found)))
+        return Fraction(area_of(worst_ranks(found[:, 0], found[:, 1]), found[:, 1] == 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +142,16 @@ class RankingReader:
             found: Scores and labels, shape (rows, 2).
             order: In which rows are dealt; shape (rows,).
         """
-        pairs = faults_last(found)
-        scores, positive = pairs[:, 0], pairs[:, 1] == 1
+        scores, positive = found[:, 0], found[:, 1] == 1
+        ranked = worst_ranks(scores, positive)
+        area = area_of(ranked, positive)
         if self.share is None:
-            units = block_averages(scores, positive, order)
-            return SeenScores(area_of(pairs), units, len(units) / max(len(pairs), 1))
+            units = block_averages(ranked, positive, order)
+            return SeenScores(area, units, len(units) / max(len(found), 1))
         if self.share > _HALF:
             scores, positive = -scores, ~positive
-        return SeenScores(area_of(pairs), class_ranks(scores, positive), float(np.mean(positive)))
+        ranks = public_ranks(scores)[positive]
+        return SeenScores(area, ranks, float(np.mean(positive)), (float(np.mean(np.isnan(scores))),))
 
     def procedure(
         self, trained: SeenScores | None, rows: float, share: float, *, guess: float | None
@@ -161,12 +164,12 @@ class RankingReader:
         return RankBetting(rarer * rows, trained, int(rows), rarer, guess=at)
 
 
-def area_of(pairs: NDArray[np.float64]) -> float:
-    """The AUC of all pairs of scores and labels, shape (rows, 2); 1/2 where a class is empty."""
-    positives = int(np.count_nonzero(pairs[:, 1] == 1))
-    if positives in (0, len(pairs)):
+def area_of(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+    """The AUC of all pairs of rows, shape (rows,) each; 1/2 where a class is empty."""
+    positives = int(np.count_nonzero(positive))
+    if positives in (0, len(scores)):
         return _HALF
-    return auc_of(pairs[:, 0], pairs[:, 1], positives=positives, negatives=len(pairs) - positives)
+    return auc_of(scores, positive, positives=positives, negatives=len(scores) - positives)
 
 
 def has_pairs(pairs: NDArray[np.float64]) -> bool:
@@ -199,6 +202,16 @@ def check_area(mechanism: Mechanism, *, name: str = "AUC without class counts") 
     instead = "auc(scores, positives=..., negatives=...)"
     check_confirms_statistics(mechanism, name, instead=instead)
     check_independent(mechanism, name, instead=f"{instead}, which takes groups")
+
+
+def area_is_promised(compiler: QueryCompiler, *, by_position: bool) -> bool:
+    """True if the AUC of all pairs is promised for these rows and this mechanism."""
+    try:
+        check_area(compiler.mechanism)
+        check_split("AUC", compiler.schema, by_rank=by_position or compiler.schema.features_public)
+    except QueryRejected:
+        return False
+    return True
 
 
 def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:

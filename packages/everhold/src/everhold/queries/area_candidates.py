@@ -88,6 +88,5 @@ class AreaCandidate(Candidate):
 
 
 def _with_labels(scores: NDArray[Any], rows: StoredRows, label: str | None) -> NDArray[np.float64]:
-    """Scores and labels, shape (rows, 2); both are nan where a model fails."""
-    labels = np.asarray(rows.table((label or "",))[label or ""], dtype=np.float64)
-    return np.column_stack([scores, np.where(np.isnan(scores), np.nan, labels)])
+    """Scores, nan where a model fails, and labels; shape (rows, 2)."""
+    return np.column_stack([scores, np.asarray(rows.table((label or "",))[label or ""], dtype=np.float64)])

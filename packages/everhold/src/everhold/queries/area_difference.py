@@ -10,13 +10,13 @@ import numpy as np
 
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.ranking import SeenScores, block_averages
+from everhold.guarantees.intervals.ranking import SeenScores, block_averages, public_ranks
 from everhold.guarantees.intervals.ranking_difference import BlockDifference, RankDifference
 from everhold.queries.area import area_of, check_area, check_split, has_pairs, share_of_label
 from everhold.queries.query import Query, QueryPlan, QuerySpec, paying
-from everhold.queries.ranking_scores import faults_last
 from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery
+from everhold.values.failing_rows import worst_ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,10 +105,7 @@ def largest_step(first: NDArray[np.float64], second: NDArray[np.float64]) -> flo
 
 def _rank_differences(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
     """By how much of all rows the first scores put each row higher, shape (rows,)."""
-    from scipy.stats import rankdata  # slow to load
-
-    ranks = [rankdata(scores) for scores in (first, second)]
-    return np.asarray((ranks[0] - ranks[1]) / len(first))
+    return public_ranks(first) - public_ranks(second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,20 +128,21 @@ class ScorePairReader:
             second: The same for the other scores.
             order: In which rows are dealt; shape (rows,).
         """
-        pairs = [faults_last(found) for found in (first, second)]
-        positive = (pairs[0][:, 1] == 1) & (pairs[1][:, 1] == 1)  # a row on which either model fails is negative
-        scores = [found[:, 0] for found in pairs]
-        areas = [area_of(np.column_stack([each, positive])) for each in scores]
+        positive, scores = first[:, 1] == 1, [found[:, 0] for found in (first, second)]
+        ranked = [worst_ranks(each, positive) for each in scores]
+        areas = [area_of(each, positive) for each in ranked]
         area = (1.0 + areas[0] - areas[1]) / 2.0
         if self.share is None:
-            blocks = [block_averages(each, positive, order) for each in scores]
+            blocks = [block_averages(each, positive, order) for each in ranked]
             units = (1.0 + blocks[0] - blocks[1]) / 2.0
             return SeenScores(area, units, len(units) / max(len(positive), 1))
-        apart = _rank_differences(scores[0], scores[1])
         if self.share > _HALF:
-            apart, positive = -apart, ~positive
+            scores, positive = [-each for each in scores], ~positive
+        apart = _rank_differences(scores[0], scores[1])
         units = (1.0 + np.clip(apart[positive] / self.reach, -1.0, 1.0)) / 2.0
-        return SeenScores(area, units, float(np.mean(positive)))
+        return SeenScores(
+            area, units, float(np.mean(positive)), tuple(float(np.mean(np.isnan(each))) for each in scores)
+        )
 
     def trained(self, first: NDArray[np.float64] | None, second: NDArray[np.float64] | None) -> SeenScores | None:
         """The numbers of the training rows, of scores and labels as for `at`; None where they are unknown."""

@@ -16,6 +16,7 @@ from everhold.queries.outcomes import OutcomeQuery
 from everhold.queries.query import Query
 from everhold.queries.risk import risk
 from everhold.queries.score_means import GAINS_OF_SCORES, MEANS, why_no_gain
+from everhold.queries.scorers import as_metric
 
 if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
@@ -81,6 +82,7 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
     """
     if metric is None and known is not None:
         metric = _maker_of(known)
+    metric = as_metric(metric)
     make = named_metric(metric) if isinstance(metric, str) else metric
     if make is None or isinstance(make, Query) or not callable(make):
         raise no_metric(metric)

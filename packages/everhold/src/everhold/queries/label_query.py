@@ -37,6 +37,8 @@ class EstimatedValues:
         predict: From a table to one prediction per row, of the right kind.
         judge: From predictions and their table to one value per row.
         check: Refuses predictions that cannot be meant; for public rows, where refusing tells nothing.
+        fails: True for predictions that are no answer, shape (rows,).
+        failing: From a table of rows on which the model fails to their values.
         everywhere: Whether predictions are of the right kind for whatever row, as classes are; numbers may be infinite
             for made-up rows.
     """
@@ -44,11 +46,18 @@ class EstimatedValues:
     predict: Callable[[Table], NDArray[Any]]
     judge: Callable[[NDArray[Any], Table], NDArray[Any]]
     check: Callable[[NDArray[Any]], None]
+    fails: Callable[[NDArray[Any]], NDArray[np.bool_]]
+    failing: Callable[[Table], NDArray[Any]]
     everywhere: bool = True
 
     def __call__(self, table: Table) -> NDArray[Any]:
         """The row values of a table."""
-        return self.judge(self.predict(table), table)
+        predictions = self.predict(table)
+        values = self.judge(predictions, table)
+        if (fails := self.fails(predictions)).any():
+            values = np.array(values, dtype=np.float64)
+            values[fails] = self.failing({name: column[fails] for name, column in table.items()})
+        return values
 
 
 class LabelQuery(RowwiseQuery):
@@ -88,6 +97,14 @@ class LabelQuery(RowwiseQuery):
     @abstractmethod
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         """The row values of checked predictions."""
+
+    @abstractmethod
+    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """The values of rows with these labels on which a model fails (`everhold.values.failing_rows`)."""
+
+    def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
+        """True for checked predictions that are no answer, such as a class that the label does not have."""
+        return np.zeros(len(predictions), dtype=bool)
 
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
         """Refuse checked predictions that cannot be meant, judged by public facts."""
@@ -205,6 +222,8 @@ class LabelQuery(RowwiseQuery):
             predict,
             lambda predictions, table: self._against(predictions, label)(table),
             lambda predictions: self._check(predictions, schema, what=what),
+            lambda predictions: self._fails(predictions, schema),
+            lambda table: self._of_failing(table[label]),
             everywhere=self._bounded,
         )
         identity = content_digest(estimator) or secrets.token_hex(32)  # what cannot be told is a new query

@@ -11,7 +11,7 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.queries.label_query import LabelQuery, subject_of
 from everhold.queries.mean import in_one_line
-from everhold.queries.predictions import check_classes, check_known
+from everhold.queries.predictions import are_no_class, check_classes, check_known
 from everhold.queries.query import QuerySpec
 from everhold.queries.rules import between, distance_of, rule_is_right, squared_distance
 from everhold.values.base import BoundQuery, RowFunction, Schema
@@ -127,6 +127,14 @@ class PredictionQuery(LabelQuery):
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
         if self.metric is Metric.ACCURACY:
             check_classes(predictions, schema, what=what)
+
+    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
+        return np.full(len(labels), float(self.metric is Metric.BRIER))
+
+    def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
+        if self.metric is Metric.BRIER:
+            return LabelQuery._fails(self, predictions, schema)
+        return are_no_class(predictions, schema)
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         if self.metric is Metric.BRIER:

@@ -20,9 +20,11 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.errors import DependenceWarning, QueryRejected
 from everhold.queries.label_query import LabelQuery, matrix_of
+from everhold.queries.mean import StatisticalQuery
 from everhold.queries.ranking_scores import RankingQuery
 from everhold.queries.score_query import ScoreQuery
 from everhold.queries.scored_rows import ScoredRows
+from everhold.queries.scorers import as_metric
 from everhold.queries.scores import score_names, scored
 from everhold.queries.shares import ShareQuery
 
@@ -60,8 +62,19 @@ class Judge:
         Raises:
             QueryRejected: If the metric makes no query about predictions. Nothing is charged.
         """
-        make = scored(self.metric) if isinstance(self.metric, str) else self.metric
-        made = make(model) if callable(make) else None
+        metric = as_metric(self.metric)
+        make = scored(metric) if isinstance(metric, str) else metric
+        try:
+            made = make(model) if callable(make) else None
+        except QueryRejected:
+            raise
+        except Exception as fault:
+            raise QueryRejected(
+                f"the metric fails on a model with {type(fault).__name__}: {fault}. Pass a name, or a function from a "
+                "model to a query about its predictions"
+            ) from fault
+        if isinstance(made, StatisticalQuery) and training is None:
+            return made
         if not isinstance(made, ModelQuery):
             raise QueryRejected(
                 f"the metric is {brief(self.metric)}; expected one of {', '.join(score_names())}, or a function from a "
@@ -84,6 +97,7 @@ class Judge:
             labels: Shape (rows,).
         """
         asked, table = self.query(outputs), {self.schema.label or "": np.asarray(labels)}
+        _label_query(asked)
         if isinstance(asked, ScoreQuery):
             return asked.score(outputs, labels, self.schema)
         schema = replace(self.schema, rows=len(outputs), training_rows=0)
@@ -182,7 +196,8 @@ def cross_validate(
     for inside, outside in splits:
         arguments = {name: taken(given, inside) if _by_row(given, rows) else given for name, given in more.items()}
         start = time.perf_counter()
-        model = clone(estimator).fit(taken(features, inside), taken(labels, inside), **arguments)
+        model = clone(estimator, safe=False)  # a copy of what does not come from scikit-learn
+        model.fit(taken(features, inside), taken(labels, inside), **arguments)
         fitted = time.perf_counter()
         outputs = judge.outputs(model, taken(features, outside))
         score = judge.score(outputs, np.asarray(taken(labels, outside)))
@@ -232,6 +247,11 @@ def _parts(asked: ShareQuery) -> tuple[LabelQuery, LabelQuery]:
 
 
 def _label_query(asked: ModelQuery) -> LabelQuery:
+    if isinstance(asked, StatisticalQuery):
+        raise QueryRejected(
+            "the metric is the mean of a function of whole rows, which holds no predictions against labels. Fit the "
+            "model yourself and pass that mean to ask()"
+        )
     if isinstance(asked, ShareQuery):
         return _parts(asked)[0]
     if isinstance(asked, ScoreQuery):
@@ -285,15 +305,25 @@ def cross_validated(
         features: See `open_rows`.
     """
     require_sklearn("evaluating an estimator")
-    from sklearn.base import is_classifier
-
     judge = Judge(metric, compiler.schema)
-    judge.query(estimator)
     rows, labels = open_rows(compiler, features)
+    if isinstance(judge.query(estimator), StatisticalQuery):
+        estimator.fit(rows, labels)
+        return judge.query(estimator), None
     groups = groups_of(compiler)
-    splits = splits_of(cv, rows, labels, groups=groups, classifier=is_classifier(estimator))
+    splits = splits_of(cv, rows, labels, groups=groups, classifier=classifies(estimator))
     found = cross_validate(estimator, judge, rows, labels, splits)
     return judge.query(found.model, found.outputs), None if found.outputs is not None else found.score
+
+
+def classifies(estimator: Any) -> bool:
+    """True of a classifier; one that does not come from scikit-learn has classes or probabilities."""
+    from sklearn.base import is_classifier
+
+    try:
+        return bool(is_classifier(estimator))
+    except AttributeError:  # it has no tags
+        return hasattr(estimator, "classes_") or hasattr(estimator, "predict_proba")
 
 
 def groups_of(compiler: QueryCompiler) -> NDArray[Any] | None:

@@ -268,11 +268,7 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
     expected, hint = known_classes(schema)
     if predictions.dtype.kind == "b" and schema.label_kind != "binary":
         raise QueryRejected(f"{what} are truth values and the classes are not 0 and 1; {expected} for each row; {hint}")
-    if classes is not None:
-        strange = _not_among(predictions, classes)
-    else:
-        strange = predictions[predictions != np.floor(predictions)].tolist() if floats else []
-    if strange:
+    if strange := predictions[are_no_class(predictions, schema)].tolist():
         unknown = [each for each, _ in Counter(strange).most_common(_MOST_CLASSES)]
         more = ", ..." if len(set(strange)) > len(unknown) else ""
         raise QueryRejected(
@@ -281,6 +277,16 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
             unknown=[_plain(each) for each in unknown],
             known=[_plain(each) for each in (classes or ())[:_MOST_LISTED]],
         )
+
+
+def are_no_class(predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
+    """True for predictions that name no class of the label; shape (rows,)."""
+    if schema.label_classes is not None:
+        classes = np.array(schema.label_classes, dtype=str if predictions.dtype.kind == "U" else np.float64)
+        return np.asarray(~np.isin(predictions, classes), dtype=np.bool_)
+    if predictions.dtype.kind != "f":
+        return np.zeros(len(predictions), dtype=bool)
+    return np.asarray(~np.isfinite(predictions) | (predictions != np.floor(predictions)), dtype=np.bool_)
 
 
 def check_known(schema: Schema) -> None:
@@ -328,14 +334,6 @@ def check_lengths(texts: Iterable[str]) -> None:
         raise QueryRejected(
             f"a prediction has {longest:,} characters; expected at most {MOST_CHARACTERS:,}; shorten it"
         )
-
-
-def _not_among(predictions: NDArray[Any], classes: tuple[str | float, ...]) -> list[Any]:
-    if predictions.dtype.kind != "U":
-        strange: list[Any] = predictions[~np.isin(predictions, np.array(classes, dtype=np.float64))].tolist()
-        return strange
-    unknown = set(predictions.tolist()) - set(classes)
-    return [text for text in predictions.tolist() if text in unknown] if unknown else []
 
 
 def _shown(value: object) -> str:

@@ -20,10 +20,13 @@ from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery,
 from everhold.queries.trials import observed
 from everhold.sealing.code_trials import sealed_values
 from everhold.values.base import BoundQuery, Schema
+from everhold.values.failing_rows import other_class, worst_ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.answers import Answer
+    from everhold.queries.query import QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.queries.shares import ShareQuery
     from everhold.sealing.table import StoredRows
@@ -98,11 +101,6 @@ def f1_sensitivity(*, least: float) -> float:
     return math.nextafter(2.0 / least, math.inf)
 
 
-def faults_last(found: NDArray[Any]) -> NDArray[np.float64]:
-    """Scores and labels, where a row on which an estimator fails is a negative row with the least score."""
-    return np.nan_to_num(found.astype(np.float64), nan=-np.inf)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pairs(LabelQuery):
     """Prediction and label of every row: not a mean, but what AUC and F1 are made of.
@@ -150,6 +148,10 @@ class _Pairs(LabelQuery):
         if hasattr(model, "predict_proba"):
             return probabilities(model, features)
         return model.decision_function(features) if hasattr(model, "decision_function") else model.predict(features)
+
+    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
+        said = other_class(labels) if self.kind == "f1" else np.full(len(labels), np.nan)
+        return np.column_stack([said, labels.astype(np.float64)])
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         return lambda table: np.column_stack([predictions.astype(np.float64), table[label].astype(np.float64)])
@@ -208,6 +210,18 @@ class RankingQuery(StatisticQuery):
         given = {**self.numbers, "tolerance": self.tolerance, "training": self.pairs.training}
         return QuerySpec(self.pairs.kind, self.pairs.predictions, given)
 
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Answer]:
+        """As any statistic; an AUC is that of all pairs where that is promised, and needs no counts there."""
+        if self.pairs.kind == "auc" and tolerance is None and self.tolerance is None:
+            from everhold.queries.area import AreaQuery, area_is_promised
+
+            if area_is_promised(compiler, by_position=self.pairs._by_position):
+                area = AreaQuery(self.pairs, {}, math.nan, _auc, None)
+                return area.compile(compiler, guess=guess)
+        return StatisticQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
+
     def bound_to(self, compiler: QueryCompiler) -> Statistic:
         """The statistic for one holdout."""
         seen = self.reader(compiler)
@@ -243,13 +257,12 @@ class RankingQuery(StatisticQuery):
         return lambda places: self.of_pairs(pairs[places], Fraction(len(places), rows))
 
     def of_pairs(self, found: NDArray[Any], share: Fraction = _ALL) -> Fraction:
-        """A row on which an estimator fails counts as a negative row with the score 0: it moves no other row."""
-        pairs = faults_last(found)
+        """The statistic of scores and labels, with numbers in proportion to a share of the rows."""
         numbers = {
             name: max(round(number * share), 1) if isinstance(number, int) else number * float(share)
             for name, number in self.numbers.items()
         }
-        return self.statistic(pairs[:, 0], pairs[:, 1], **numbers)
+        return self.statistic(worst_ranks(found[:, 0], found[:, 1]), found[:, 1], **numbers)
 
 
 def auc(
@@ -258,11 +271,11 @@ def auc(
 ) -> RankingQuery:  # fmt: skip
     """The area under the ROC curve: how often a positive row is scored above a negative one.
 
-    Without counts it is the population's AUC, one query of a holdout of independent rows that confirms guesses. Of
+    It is the population's AUC, one query of a holdout of independent rows that confirms guesses. Of
     a model all sealed pairs of one law count; of scores in an array, labels are drawn anew on these rows
     (docs/theory/auc.md). The interval is about as narrow as the rarer class allows.
 
-    With counts it is a statistic of all rows, which a privacy budget and groups of rows take, too.
+    Where that is not promised, as for a privacy budget and for groups of rows, it is a statistic of all rows with counts.
     The first ``positives`` positive and the first ``negatives`` negative rows take part; where there are fewer, the
     pairs of the missing ones count 1/2. The value is then no AUC: with half of the positives missing an AUC of 0.98 is
     told as 0.74. So answers and certificate name it the share of pairs in order.

@@ -11,14 +11,15 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.queries.label_query import LabelQuery, subject_of
 from everhold.queries.mean import MeanQuery, in_one_line
-from everhold.queries.predictions import check_classes
+from everhold.queries.predictions import are_no_class, check_classes
 from everhold.queries.procedures import takes_ratios
 from everhold.queries.query import QueryPlan, QuerySpec
-from everhold.queries.rules import label_node, rule_node
+from everhold.queries.rules import class_node, label_node
 from everhold.queries.shares import ShareQuery, WithinQuery
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
+from everhold.values.failing_rows import other_class
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,7 +68,7 @@ class BinaryLabelQuery(LabelQuery):
             )
         described = {**self._identity, "label": schema.label}
         if isinstance(self.predictions, str):
-            row_value = self.in_engine(rule_node(self.predictions, schema), label_node(schema), schema)
+            row_value = self.in_engine(class_node(self.predictions, schema), label_node(schema), schema)
             return BoundQuery(
                 description={**described, "rule": row_value.expression.canonical()},
                 shown=f"{self._title} of the rule {in_one_line(self.predictions)}",
@@ -92,6 +93,12 @@ class BinaryLabelQuery(LabelQuery):
 
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
         check_classes(predictions, schema, what=what)
+
+    def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
+        return are_no_class(predictions, schema)
+
+    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
+        return self._against(other_class(labels), "label")({"label": labels})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

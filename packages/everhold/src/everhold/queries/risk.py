@@ -51,8 +51,9 @@ class RiskQuery(LabelQuery):
     Attributes:
         loss: ``"absolute"``, ``"squared"``, ``"log"``, or a function of predictions and labels.
         predictions: One prediction per sealed row, in the order of the rows; a table with row ids; or an estimator.
-        low: Losses below count as this; nan and rows on which a function fails do, too.
-        high: Losses above count as this; None for the largest possible one, where there is one.
+        low: Losses below count as this.
+        high: Losses above count as this, nan and rows on which a model or a loss fails, too; None for the largest
+            possible one, where there is one.
         training: One prediction per training row, for the guess; by default the estimator's own.
         name: Functions of one name that do the same are one loss. Without a name every new object is a new query.
     """
@@ -180,6 +181,9 @@ class RiskQuery(LabelQuery):
             return between(prediction, 0.0, 1.0), "are not all in [0, 1]", "expected probabilities of label 1"
         return finite(prediction), "are not all finite", "expected a number for each row"
 
+    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
+        return np.ones(len(labels))
+
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         low, width = float(self.low), float(1.0 if self.high is None else self.high) - float(self.low)
 
@@ -197,7 +201,7 @@ class RiskQuery(LabelQuery):
 def _losses(loss: Loss, predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:
     """Losses whatever happens: nan on a row on which the function fails.
 
-    Training rows with a nan are refused; sealed ones count as the lower end, because a report would be a free answer.
+    Training rows with a nan are refused; sealed ones count as the upper end, because a report would be a free answer.
     """
     try:
         losses = np.asarray(loss(predictions, labels))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from everhold.guarantees.intervals.calibration import CalibrationBets, SeenBins, seen_bins
 from everhold.guarantees.intervals.operating_point import OperatingPoint, SeenRules, seen_rules
 from everhold.queries.score_kinds import ScoreKind
 from everhold.queries.score_parts import Judged, Setting, Sized
+from everhold.values.failing_rows import worst_ranks
 
 if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
@@ -36,8 +35,8 @@ class RecallAtRate(ScoreKind):
     by_rank: ClassVar[bool] = True
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenRules:
-        """Counts of each threshold; a row on which an estimator fails has the least score."""
-        return seen_rules(np.nan_to_num(rows.outputs, nan=-np.inf), rows.labels == 1.0, setting.rate)
+        """Counts of each threshold."""
+        return seen_rules(worst_ranks(rows.outputs, rows.labels), rows.labels == 1.0, setting.rate)
 
     def procedure(self, planned: SeenRules, setting: Setting, sized: Sized) -> Procedure:
         """See `ScoreKind.procedure`."""

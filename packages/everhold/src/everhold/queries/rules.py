@@ -72,6 +72,21 @@ def rule_node(text: str, schema: Schema) -> Node:
     return _as_number(_rule(text, schema))
 
 
+def class_node(text: str, schema: Schema) -> Node:
+    """The class 0 or 1 that a rule says; the class that a row does not have where it says none.
+
+    Raises:
+        QueryRejected: If it is no rule over the features. Nothing is charged.
+    """
+    rule, label = _rule(text, schema), label_node(schema)
+    if rule.kind is ColumnKind.BOOLEAN:
+        return _as_number(rule)
+    right_is_1, one, zero = Node.of(Operation.EQUAL, label, Node.literal(1.0)), Node.literal(1.0), Node.literal(0.0)
+    wrong = Node.of(Operation.CASE, right_is_1, zero, one)
+    says_0 = Node.of(Operation.CASE, Node.of(Operation.EQUAL, rule, zero), zero, wrong)
+    return Node.of(Operation.CASE, Node.of(Operation.EQUAL, rule, one), one, says_0)
+
+
 def known_or(loss: Node, worst: float) -> Node:
     """A loss, or the worst one where it is missing: null would count as no loss at all."""
     known = Node.of(Operation.NOT, Node.of(Operation.IS_NULL, loss))

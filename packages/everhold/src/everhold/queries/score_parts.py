@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+
+from everhold.values.failing_rows import largest_losses, says
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +41,7 @@ class Judged:
     """Predictions and labels of some rows: classes by their number, from 0, and -1 for none.
 
     Attributes:
-        outputs: Shape (rows,), or (rows, classes) of probabilities; nan where an estimator fails.
+        outputs: Shape (rows,), or (rows, classes) of probabilities; nan where a model fails.
         labels: Shape (rows,).
         groups: Shape (rows,): the group of each row, from 0; None where rows are independent.
         counting: Shape (rows,): True for rows of the slice that is asked about; None for all rows.
@@ -115,7 +117,7 @@ def class_parts(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
     """
     parts = []
     for number in range(setting.classes):
-        predicted, actual = rows.outputs == number, rows.labels == number
+        predicted, actual = says(rows.outputs, rows.labels, number), rows.labels == number
         whole = actual.astype(np.float64) if of == "actual" else (predicted + actual.astype(np.float64)) / 2.0
         parts.append(RowPart((predicted & actual).astype(np.float64), whole, "ratio"))
     return parts
@@ -132,7 +134,7 @@ def weighted_parts(rows: Judged, setting: Setting) -> list[RowPart]:
 
 def correlation_parts(rows: Judged, setting: Setting) -> list[RowPart]:
     """The share of label 1, and the rates of predictions 1 among labels 1 and 0."""
-    predicted, actual = rows.outputs == 1.0, rows.labels == 1.0
+    predicted, actual = says(rows.outputs, rows.labels, 1.0), rows.labels == 1.0
     return [
         RowPart(actual.astype(np.float64), None, "share"),
         *(
@@ -156,8 +158,7 @@ def loss(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
         else:
             apart = np.abs(np.clip(rows.outputs, setting.low, setting.high) - _labels(rows, setting))
             losses = apart if of == "absolute" else apart**2
-    losses = np.where(np.isnan(losses), np.inf, losses)
-    return [RowPart(np.minimum(losses, setting.clip) / setting.clip)]
+    return [RowPart(np.minimum(largest_losses(losses), setting.clip) / setting.clip)]
 
 
 def _of_what_happened(rows: Judged) -> Floats:
@@ -180,15 +181,11 @@ def explained_parts(rows: Judged, setting: Setting) -> list[RowPart]:
     return [RowPart(errors.numerators, squares, "free"), RowPart(labels), RowPart(squares)]
 
 
-def hit_part(rows: Judged, whole: Floats) -> RowPart:
-    """True positives among predictions 1 or labels 1, as a ratio.
-
-    Args:
-        rows: Predicted classes and labels 0 and 1.
-        whole: The predictions or the labels, shape (rows,).
-    """
-    hits = (rows.outputs == 1.0) & (rows.labels == 1.0)
-    return RowPart(hits.astype(np.float64), (whole == 1.0).astype(np.float64), "ratio")
+def hit_part(rows: Judged, *, among: Literal["predicted", "actual"]) -> RowPart:
+    """True positives among predictions 1 or labels 1, as a ratio."""
+    predicted, actual = says(rows.outputs, rows.labels, 1.0), rows.labels == 1.0
+    whole = predicted if among == "predicted" else actual
+    return RowPart((predicted & actual).astype(np.float64), whole.astype(np.float64), "ratio")
 
 
 def right_parts(rows: Judged, setting: Setting) -> list[RowPart]:

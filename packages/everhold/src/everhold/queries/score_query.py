@@ -320,8 +320,6 @@ class ScoreReader:
     def judged(self, outputs: NDArray[np.float64], rows: StoredRows) -> Judged:
         """Predictions and labels of these rows; an unknown class is -1."""
         labels = rows.table((self.seen.label,))[self.seen.label]
-        if self.kind.outputs == "classes":
-            outputs = np.nan_to_num(outputs, nan=-1.0)
         groups = None if self.group_column is None else rows.group_index(self.group_column)
         counting = None if self.inside is None else rows_that_meet(rows, self.inside)
         return Judged(outputs, self.coded(labels), groups, counting)

@@ -89,9 +89,15 @@ class ScoredRows(LabelQuery):
             check_classes(predictions, schema, what=what)
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
-        told = codes_of(predictions, self.classes or ()) if self.outputs_are == "classes" else predictions
-        numbers = np.asarray(told, dtype=np.float64)
+        numbers = np.asarray(predictions, dtype=np.float64) if self.outputs_are != "classes" else np.zeros(0)
+        if self.outputs_are == "classes":
+            codes = codes_of(predictions, self.classes or ())
+            numbers = np.where(codes < 0.0, np.nan, codes)
         return lambda table: numbers
+
+    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
+        width = (len(self.classes or ()),) if self.outputs_are == "probabilities" else ()
+        return np.full((len(labels), *width), np.nan)
 
 
 def codes_of(values: NDArray[Any], classes: tuple[str | float, ...]) -> NDArray[np.float64]:
@@ -184,9 +190,9 @@ class BoundRows:
         """Predictions and labels of the sealed rows; nan where an estimator fails."""
         assert self.bound.sealed is not None
         if self.bound.by_position:
-            found = sealed_values(self.bound.sealed, rows.table(self.names), rows.rows, self.width, fault=np.nan)
+            found = sealed_values(self.bound.sealed, rows.table(self.names), rows.rows, self.width)
         else:
-            found = rows.code.values(self.bound.sealed, self.names, self.width, fault=np.nan)
+            found = rows.code.values(self.bound.sealed, self.names, self.width)
         return np.asarray(found, dtype=np.float64), rows.table((self.label,))[self.label]
 
     def public(self) -> NDArray[np.float64] | None:
@@ -200,5 +206,5 @@ class BoundRows:
         if self.bound.training is None or training is None:
             return None
         table = training.table(self.names)
-        found = sealed_values(self.bound.training, table, training.rows, self.width, fault=np.nan)
+        found = sealed_values(self.bound.training, table, training.rows, self.width)
         return np.asarray(found, dtype=np.float64), training.table((self.label,))[self.label]

@@ -32,6 +32,7 @@ from everhold.queries.rates import RateQuery, ScoredShare
 from everhold.queries.risk import risk
 from everhold.queries.score_difference import ScoreDifference, compared_by
 from everhold.queries.score_query import ScoreQuery
+from everhold.queries.scorers import as_metric
 from everhold.queries.scores import scored
 from everhold.queries.shares import ShareQuery, WithinQuery
 
@@ -145,8 +146,9 @@ def of_predictions(metric: Any, predictions: Any) -> Any:
     """
     if isinstance(predictions, LabelQuery | AreaQuery | RateQuery):
         return predictions
-    make = scored(metric) if isinstance(metric, str) else metric_by(metric)
-    made = make(predictions)  # type: ignore[operator]  # a function by now
+    metric = as_metric(metric_by(metric))
+    make = scored(metric) if isinstance(metric, str) else metric
+    made = make(predictions)
     _check_comparable(made)
     return made
 

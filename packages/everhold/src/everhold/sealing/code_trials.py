@@ -267,7 +267,8 @@ def sealed_values(
     """Row values whatever happens: a row on which a function fails counts as ``fault``, so that failing tells nothing.
 
     Where the function fails on many rows at once, they are halved until the rows at fault are found: one row with a
-    missing value must not move the others.
+    missing value must not move the others. What a model is held against knows better what such a row counts as: its
+    ``failing`` gives the values of a table of failing rows (`everhold.values.failing_rows`).
 
     Args:
         function: From a table to the values of its rows.
@@ -283,7 +284,8 @@ def sealed_values(
     if values is not None:
         return values
     if rows <= 1:
-        return np.full((rows, *width), fault)
+        failing = getattr(function, "failing", None)
+        return np.full((rows, *width), fault) if failing is None else np.reshape(failing(table), (rows, *width))
     middle = rows // 2
     halves = [({name: column[part] for name, column in table.items()}, size) for part, size in
               ((slice(None, middle), middle), (slice(middle, None), rows - middle))]  # fmt: skip

@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 _POINTS = 1_025  # of gains in the recall of label 1
 _LEAST = 1e-9
 
-_FAULT, _TRUE_NEGATIVE, _, _FALSE_NEGATIVE, _TRUE_POSITIVE = range(len(OUTCOMES))
+_, _TRUE_NEGATIVE, _, _FALSE_NEGATIVE, _TRUE_POSITIVE = range(len(OUTCOMES))
 
 
 @dataclass(frozen=True)
 class BalancedGain(OutcomeGain):
     """Bets on the gain in balanced accuracy of labels 0 and 1, at each gain in the recall of label 1.
-
-    A row on which both models fail counts as label 0, and both are wrong there.
 
     Examples:
         >>> better = BalancedGain("balanced_accuracy", 20_000)
@@ -97,7 +95,7 @@ def _log_capital(
 def _apart_by_label(seen: Cells) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Numbers of rows of label 1 and of label 0 by d = -1, 0, 1, each of shape (3,)."""
     own, other = np.divmod(np.arange(len(OUTCOMES) ** 2), len(OUTCOMES))
-    label = np.isin(np.where(own == _FAULT, other, own), (_FALSE_NEGATIVE, _TRUE_POSITIVE))
+    label = np.isin(own, (_FALSE_NEGATIVE, _TRUE_POSITIVE))
     right = [np.isin(codes, (_TRUE_NEGATIVE, _TRUE_POSITIVE)).astype(np.int64) for codes in (own, other)]
     apart, counts = 1 + right[0] - right[1], counts_of_pairs(seen).ravel()
     ones, zeros = (np.bincount(apart[of], counts[of], minlength=3).astype(np.float64) for of in (label, ~label))

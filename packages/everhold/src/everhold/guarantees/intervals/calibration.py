@@ -33,7 +33,7 @@ class SeenBins:
 
     Attributes:
         score: The calibration error of these rows.
-        mass: Shape (bins, values): rows as lotteries over the ends of a cell of [-1, 1], with the same mean.
+        mass: Shape (bins + 1, values): rows as lotteries over the ends of a cell of [-1, 1], with the same mean.
     """
 
     score: float = field(repr=False)
@@ -44,7 +44,7 @@ def seen_bins(probabilities: NDArray[np.float64], labels: NDArray[np.float64], b
     """Rows in equal bins of their probability.
 
     Args:
-        probabilities: Of label 1, shape (rows,); nan counts as 0 with the distance 1.
+        probabilities: Of label 1, shape (rows,); nan has the distance 1 in a further bin, where it cancels nothing.
         labels: 0 or 1, shape (rows,).
         bins: Number of bins.
 
@@ -54,12 +54,12 @@ def seen_bins(probabilities: NDArray[np.float64], labels: NDArray[np.float64], b
     """
     faults = np.isnan(probabilities)
     told = np.where(faults, 0.0, probabilities)
-    bin_of = np.minimum((told * bins).astype(np.int64), bins - 1)
+    bin_of = np.where(faults, bins, np.minimum((told * bins).astype(np.int64), bins - 1))
     apart = np.where(faults, 1.0, labels - told)
-    score = float(np.sum(np.abs(np.bincount(bin_of, apart, bins)))) / max(len(apart), 1)
+    score = float(np.sum(np.abs(np.bincount(bin_of, apart, bins + 1)))) / max(len(apart), 1)
     place = (apart + 1.0) * _HALF
     cell = np.minimum(np.floor(place), 2 * _HALF - 1).astype(np.int64)
-    mass = np.zeros((bins, 2 * _HALF + 1))
+    mass = np.zeros((bins + 1, 2 * _HALF + 1))
     np.add.at(mass, (bin_of, cell), 1.0 - (place - cell))
     np.add.at(mass, (bin_of, cell + 1), place - cell)
     return SeenBins(min(score, 1.0), mass)

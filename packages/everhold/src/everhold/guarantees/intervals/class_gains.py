@@ -13,6 +13,7 @@ from everhold.guarantees.intervals.composites import weighted_average
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.guarantees.intervals.outcome_gain import OutcomeGain
 from everhold.guarantees.intervals.ratio_gain import RatioGain
+from everhold.values.failing_rows import says
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,12 +37,12 @@ class SeenClasses:
     def of(
         cls, labels: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64], classes: int
     ) -> SeenClasses:
-        """From numbers of classes, shape (rows,) each; -1 for none."""
+        """From numbers of classes, shape (rows,) each; a label of no class is -1, and a failing row nan."""
         known = [int(np.count_nonzero(labels == number)) for number in range(classes)]
         pairs = []
         for number in range(classes):
             actual = labels == number
-            codes = [1 + (told == number) + 2 * actual for told in (first, second)]
+            codes = [1 + says(told, labels, number) + 2 * actual for told in (first, second)]
             pairs.append(OutcomeGain.cells(codes[0], codes[1]))
         return cls(tuple(pairs), np.array([*known, len(labels) - sum(known)], dtype=np.int64))
 
@@ -96,7 +97,7 @@ class ClassGains(Procedure):
 
     @property
     def _of_class(self) -> RatioGain:
-        return RatioGain(self.score, self.rows, faults=False)
+        return RatioGain(self.score, self.rows)
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
         """See `Procedure.expected`: nothing is known beforehand."""

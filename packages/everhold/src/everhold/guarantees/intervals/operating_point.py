@@ -73,7 +73,8 @@ def seen_rules(scores: NDArray[np.float64], positive: NDArray[np.bool_], rate: f
         0.5
     """
     order = np.argsort(-scores, kind="stable")
-    last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1) if len(order) else np.zeros(0, np.intp)
+    falls = np.flatnonzero(scores[order][1:] != scores[order][:-1])
+    last = np.append(falls, len(order) - 1) if len(order) else np.zeros(0, np.intp)
     hits = np.append(0, np.cumsum(positive[order])[last]).astype(np.int64)
     alarms = np.append(0, np.cumsum(~positive[order])[last]).astype(np.int64)
     allowed = np.flatnonzero(alarms <= rate * alarms[-1])

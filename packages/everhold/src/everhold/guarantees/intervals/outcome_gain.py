@@ -1,7 +1,8 @@
 """Gains of one model over another in a score of outcomes, from the counts of pairs of outcomes.
 
-Each row has an outcome for each of two models: a fault, a true negative, a false positive, a false negative or a true
-positive. Rows are independent, so the 25 counts of pairs are all that the bets need.
+Each row has an outcome for each of two models: a true negative, a false positive, a false negative or a true positive.
+A row on which a model fails has the outcome of the other class (`everhold.values.failing_rows`), so both models meet
+the same label. Rows are independent, so the counts of pairs are all that the bets need.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 
 from everhold.guarantees.intervals.base import CELLS, Cells, Needs, Procedure
 
-OUTCOMES = ("fault", "true negative", "false positive", "false negative", "true positive")
-"""Outcomes of a row, by their codes from 0."""
+OUTCOMES = ("none", "true negative", "false positive", "false negative", "true positive")
+"""Outcomes of a row, by their codes; no row has the code 0."""
 
 _STEPS = 16  # of a bisection of the gain
 _CELL_OF_PAIR = ((2 * np.arange(len(OUTCOMES) ** 2) + 1) * CELLS) // (2 * len(OUTCOMES) ** 2)

@@ -34,11 +34,13 @@ class SeenScores:
     Attributes:
         units: Shape (units,): averages of blocks, or ranks.
         share: Rows of that class, as a share of all rows.
+        failing: Of each model whose scores are known, the share of rows on which it fails.
     """
 
     area: float = field(repr=False)
     units: NDArray[np.float64] = field(repr=False)
     share: float = field(repr=False)
+    failing: tuple[float, ...] = field(default=(0.0, 0.0), repr=False)
 
 
 def block_averages(
@@ -74,21 +76,24 @@ def block_averages(
     return np.asarray(np.bincount(dealt, won) / np.bincount(dealt))
 
 
-def class_ranks(scores: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Share of all rows with a lower score (ties and the row itself 1/2), for each row that counts.
+def public_ranks(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of all rows with a lower score (ties and the row itself 1/2), shape (rows,).
 
     Args:
-        scores: Shape (rows,), no nan.
-        counted: Shape (rows,).
+        scores: Shape (rows,). Rows on which the model fails have nan: they are below no row, and their rank is 0.
 
     Examples:
-        >>> class_ranks(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
-        array([0.875, 0.5  ])
+        >>> public_ranks(np.array([0.9, 0.4, 0.4, 0.1]))
+        array([0.875, 0.5  , 0.5  , 0.125])
+        >>> public_ranks(np.array([0.9, np.nan]))
+        array([0.25, 0.  ])
     """
     from scipy.stats import rankdata  # it takes longer to load than all else of an ask about a mean
 
-    ranks = (rankdata(scores) - 0.5) / len(scores)
-    return np.asarray(ranks[counted])
+    known = ~np.isnan(scores)
+    ranks = np.zeros(len(scores))
+    ranks[known] = (rankdata(scores[known]) - 0.5) / len(scores)
+    return ranks
 
 
 def area_from_ranks(rank: float, share: float) -> float:
@@ -194,7 +199,7 @@ class RankBetting(RankBets):
 
     def _not_excluded(self, seen: SeenScores, nats: float) -> tuple[float, float]:
         ranks = Bets.interval(self, seen, self._nats_of_ranks(nats))
-        return _areas(ranks, self._of_share(seen.share, nats))
+        return _areas(ranks, self._of_share(seen.share, nats), seen.failing[0])
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
         """See `Procedure.expected`."""
@@ -216,9 +221,13 @@ def _single(values: NDArray[np.float64], count: float = 1.0) -> Units:
     return Units(ones, np.asarray(np.clip(values, 0.0, 1.0), dtype=np.float64), count * ones, 1.0)
 
 
-def _areas(ranks: tuple[float, float], shares: tuple[float, float]) -> tuple[float, float]:
-    """The least and the greatest AUC: it grows with the rank, and at each rank it is monotone in the share."""
+def _areas(ranks: tuple[float, float], shares: tuple[float, float], failing: float = 0.0) -> tuple[float, float]:
+    """The least and the greatest AUC: it grows with the rank, and at each rank it is monotone in the share.
+
+    How many rows of the class are failing ones is not known, so above they count as all of them.
+    """
     if shares[1] >= 1.0:
         return 0.0, 1.0
     low = min(area_from_ranks(ranks[0], share) for share in shares)
-    return math.nextafter(low, 0.0), math.nextafter(max(area_from_ranks(ranks[1], share) for share in shares), 1.0)
+    high = max(area_from_ranks(ranks[1] + failing, share) for share in shares)
+    return math.nextafter(low, 0.0), math.nextafter(high, 1.0)

@@ -70,7 +70,7 @@ class RankDifference(BlockDifference, RankBets):
 
     def _not_excluded(self, seen: SeenScores, nats: float) -> tuple[float, float]:
         ends = Bets.interval(self, seen, self._nats_of_ranks(nats))
-        return difference_from_ranks(ends, self._of_share(seen.share, nats), self.reach)
+        return difference_from_ranks(ends, self._of_share(seen.share, nats), self.reach, *seen.failing)
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
         """See `Procedure.expected`."""
@@ -89,13 +89,17 @@ class RankDifference(BlockDifference, RankBets):
         return min(max((1.0 + mean) / 2.0, 0.0), 1.0)
 
 
-def difference_from_ranks(units: tuple[float, float], shares: tuple[float, float], reach: float) -> tuple[float, float]:
+def difference_from_ranks(
+    units: tuple[float, float], shares: tuple[float, float], reach: float, first: float = 0.0, second: float = 0.0
+) -> tuple[float, float]:
     """The least and the largest ``mean D / (1 - share)`` on the scale [0, 1]; monotone in the mean and in the share.
 
     Args:
         units: Ends of the mean unit.
         shares: Ends of the share of the class.
         reach: As in `RankDifference`.
+        first: The share of rows on which the first model fails.
+        second: The same of the second one.
 
     Examples:
         >>> difference_from_ranks((0.5, 1.0), (0.0, 0.5), 0.25)
@@ -103,7 +107,7 @@ def difference_from_ranks(units: tuple[float, float], shares: tuple[float, float
     """
     if shares[1] >= 1.0:
         return 0.0, 1.0
-    low, high = (reach * (2.0 * end - 1.0) for end in units)
+    low, high = reach * (2.0 * units[0] - 1.0) - second, reach * (2.0 * units[1] - 1.0) + first
     least = min(low / (1.0 - share) for share in shares)
     most = max(high / (1.0 - share) for share in shares)
     return max((1.0 + least) / 2.0, 0.0), min((1.0 + most) / 2.0, 1.0)

@@ -15,26 +15,25 @@ from everhold.guarantees.intervals.outcome_gain import OUTCOMES, OutcomeGain, co
 from everhold.guarantees.intervals.ratio_claims import RatioUnits
 
 RATIOS = {
-    "f1": ((0.0, 0.0, 0.0, 0.0, 1.0), (1.0, 0.0, 0.5, 0.5, 1.0)),
-    "precision": ((0.0, 0.0, 0.0, 0.0, 1.0), (1.0, 0.0, 1.0, 0.0, 1.0)),
-    "recall": ((0.0, 0.0, 0.0, 0.0, 1.0), (1.0, 0.0, 0.0, 1.0, 1.0)),
+    "f1": ((0.0, 0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.5, 0.5, 1.0)),
+    "precision": ((0.0, 0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 1.0, 0.0, 1.0)),
+    "recall": ((0.0, 0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.0, 1.0, 1.0)),
 }
-"""By score: numerator and denominator in [0, 1] by the code of the outcome; a fault counts as the worst."""
+"""By score: numerator and denominator in [0, 1] by the code of the outcome."""
 
-_PARTS = {**RATIOS, "f1_of_0": ((0.0, 1.0, 0.0, 0.0, 0.0), (1.0, 1.0, 0.5, 0.5, 0.0))}
+_PARTS = {**RATIOS, "f1_of_0": ((0.0, 1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.5, 0.5, 0.0))}
 _OF_MACRO = ("f1", "f1_of_0")
 _LEAST_GAIN = -1.0 + 1e-9
 
 
-def _possible(*, faults: bool) -> NDArray[np.intp]:
-    """Pairs of outcomes that a row can have: both models meet the same label, but where one of them fails."""
+def _possible() -> NDArray[np.intp]:
+    """Pairs of outcomes that a row can have: both models meet the same label."""
     own, other = np.divmod(np.arange(len(OUTCOMES) ** 2), len(OUTCOMES))
-    failed = (own == 0) | (other == 0)
     alike = (own > OUTCOMES.index("false positive")) == (other > OUTCOMES.index("false positive"))
-    return np.flatnonzero(failed | alike if faults else ~failed & alike)
+    return np.flatnonzero((own > 0) & (other > 0) & alike)
 
 
-_PAIRS = {faults: _possible(faults=faults) for faults in (True, False)}
+_PAIRS = _possible()
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,6 @@ class RatioGain(OutcomeGain):
     """Bets on the gain of a ratio, one of `RATIOS`.
 
     Numerator and denominator of the ratio follow from the outcome.
-
-    Attributes:
-        faults: Whether a model may fail on a row; it is public.
 
     Examples:
         >>> better = RatioGain("f1", 20_000)
@@ -54,8 +50,6 @@ class RatioGain(OutcomeGain):
         >>> round(2 * low - 1, 3), high
         (0.159, 1.0)
     """
-
-    faults: bool = True
 
     name: ClassVar[str] = "ratio_gain"
     title: ClassVar[str] = "betting on the gain at each ratio that the other model may have"
@@ -67,12 +61,11 @@ class RatioGain(OutcomeGain):
     def proves(self, seen: Cells, gain: float, nats: float) -> bool:
         """See `OutcomeGain.proves`."""
         top, bottom = (np.array(part) for part in _PARTS[self.score])
-        pairs = _PAIRS[self.faults]
-        own, other = np.divmod(pairs, len(OUTCOMES))
+        own, other = np.divmod(_PAIRS, len(OUTCOMES))
         units = RatioUnits(
             np.stack([top[own], top[other], bottom[own], bottom[other]]), np.ones(len(own)), (0.0, 1.0), (0.0, 1.0),
             lower=False, largest=1.0, spent=np.zeros(len(own), dtype=bool), most_floor=1.0,
-            counts=counts_of_pairs(seen).ravel()[pairs],
+            counts=counts_of_pairs(seen).ravel()[_PAIRS],
         )  # fmt: skip
         claim = GateClaim(self.score, gain, ratio=True)
         return units.first_look(claim, planned=self.rows, nats=nats, looks=[len(own)]) == 0

@@ -16,7 +16,7 @@ from everhold.guarantees.intervals.ranking import (
     _single,
     area_from_ranks,
     block_averages,
-    class_ranks,
+    public_ranks,
     rank_from_area,
 )
 
@@ -103,7 +103,7 @@ def area_of_labels(chances):
 
 @pytest.mark.parametrize("chances", CHANCES)
 def test_ranks_and_share_give_the_area(chances):
-    ranks = class_ranks(SCORES, np.ones(4, dtype=bool))
+    ranks = public_ranks(SCORES)
     rank, share = float(chances @ ranks / chances.sum()), float(chances.mean())
     assert area_from_ranks(rank, share) == pytest.approx(area_of_labels(chances))
     assert rank_from_area(area_of_labels(chances), share) == pytest.approx(rank)
@@ -112,7 +112,7 @@ def test_ranks_and_share_give_the_area(chances):
 @cache
 def rank_interval(labels, nats):
     counted = np.array(labels)
-    seen = SeenScores(0.5 if counted.all() else area_of_labels(counted * 1.0), class_ranks(SCORES, counted),
+    seen = SeenScores(0.5 if counted.all() else area_of_labels(counted * 1.0), public_ranks(SCORES)[counted],
                       float(counted.mean()))  # fmt: skip
     return RankBetting(2.0, None, 4, 0.5).interval(seen, nats)
 
