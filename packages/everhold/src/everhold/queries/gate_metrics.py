@@ -96,8 +96,12 @@ def _made(make: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def made(predictions: Any, training: Any) -> Any:
         try:
             return make(predictions) if training is None else make(predictions, training=training)
+        except QueryRejected:
+            raise
         except ValueError as reason:
             raise QueryRejected(f"{reason}") from None
+        except Exception as fault:  # the function is the analyst's own
+            raise no_metric(f"a function that fails with {type(fault).__name__}: {fault}") from fault
 
     return made
 

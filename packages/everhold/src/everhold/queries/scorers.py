@@ -25,6 +25,7 @@ def as_metric(metric: Any) -> Any:
         QueryRejected: If it is one of scikit-learn that is not promised. Nothing is charged.
     """
     function = getattr(metric, "_score_func", None)
+    given: tuple[Any, int, dict[str, Any], tuple[str, ...] | None]
     if function is not None:
         given = (function, metric._sign, dict(metric._kwargs), _responses(metric))
     elif inspect.isfunction(metric) and metric.__module__.startswith("sklearn.metrics."):

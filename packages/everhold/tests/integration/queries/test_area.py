@@ -62,11 +62,12 @@ def test_models_and_arrays_are_asked_without_counts(tmp_path):
     assert told[0].sealed_high - told[0].sealed_low < 0.12
 
 
-def test_identity_tells_blocks_from_ranks_and_from_counts(tmp_path):
+def test_there_is_one_area_of_independent_rows_with_and_without_counts(tmp_path):
     with made(tmp_path) as holdout:
         first = holdout.ask(eh.auc(model()))
         assert holdout.ask(eh.auc(model())).repeated
-        assert holdout.ask(eh.auc(model(), positives=200, negatives=2_000)).query != first.query
+        counted = holdout.ask(eh.auc(model(), positives=200, negatives=2_000))
+        assert (counted.repeated, counted.query, counted.low) == (True, first.query, first.low)
 
 
 @pytest.mark.parametrize(

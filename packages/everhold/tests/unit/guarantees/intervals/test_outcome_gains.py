@@ -125,14 +125,6 @@ def test_each_pair_of_outcomes_has_a_cell_of_its_own(unit):
     assert cells.max() == 1
 
 
-@pytest.mark.parametrize("score", GAINS)
-def test_a_fault_counts_as_the_worst(score):
-    procedure = gain_of(score, 100)
-    fine = seen([(TP, FN)] * 30 + [(TP, TP)] * 30 + [(TN, TN)] * 40, procedure)
-    faulty = seen([(TP, FN)] * 30 + [(TP, TP)] * 30 + [(0, TN)] * 40, procedure)
-    assert procedure.interval(fine, 3.0)[0] > procedure.interval(faulty, 3.0)[0]
-
-
 def test_more_rows_prove_more():
     ends = [
         RatioGain("f1", 30 * times).interval(

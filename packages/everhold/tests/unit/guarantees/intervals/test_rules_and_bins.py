@@ -41,7 +41,7 @@ def test_fewer_bins_than_signs_narrow_nothing():
     """All signs together leave at least what the best of the signs leaves: bins are merged after turning some."""
     rng = np.random.default_rng(0)
     told = rng.random(60)
-    mass = seen_bins(told, (rng.random(60) < told**2).astype(float), 3).mass
+    mass = seen_bins(told, (rng.random(60) < told**2).astype(float), 3).mass[:3]
     high = calibration_ends(mass, 2.0)[1]
     for signs in itertools.product((1, -1), repeat=3):
         merged = sum(row[::sign] for row, sign in zip(mass, signs, strict=True))
