@@ -188,6 +188,11 @@ def hit_part(rows: Judged, *, among: Literal["predicted", "actual"]) -> RowPart:
     return RowPart((predicted & actual).astype(np.float64), whole.astype(np.float64), "ratio")
 
 
+def failing_parts(rows: Judged, setting: Setting) -> list[RowPart]:
+    """The share of rows on which the model fails."""
+    return [RowPart(np.isnan(rows.outputs).astype(np.float64), None, "share")]
+
+
 def right_parts(rows: Judged, setting: Setting) -> list[RowPart]:
     """The share of rows whose class is predicted."""
     known = (rows.labels >= 0.0) & (rows.labels < setting.classes)

@@ -96,6 +96,7 @@ def of_classes(score, **settings):
 
 
 REFERENCES = {
+    "failing_rows": lambda model, rows: float(np.mean(model.fails(rows))),
     "accuracy": of_classes(metrics.accuracy_score),
     "error": of_classes(metrics.zero_one_loss),
     "precision": of_classes(metrics.precision_score),
@@ -117,7 +118,7 @@ REFERENCES = {
     "r2": lambda model, rows: 1.0 + loss("wrong")(model, rows) / float(np.var(rows["y"])),
 }
 ALONE = {"recall_at_fpr", "expected_calibration_error"}  # two models are not compared by them, and slices have none
-NO_DIFFERENCE, NO_SLICE = {*ALONE, "f1_weighted", "r2"}, {*ALONE}
+NO_DIFFERENCE, NO_GATE = {*ALONE, "f1_weighted", "r2"}, {*ALONE, "failing_rows"}
 LOWER_IS_BETTER = {"error", "brier"}
 
 
@@ -126,7 +127,7 @@ def asked_of(name, model, second):
     queries = {"first": eh.metric(name, model), "second": eh.metric(name, second)}
     if name not in NO_DIFFERENCE:
         queries["difference"] = eh.difference(eh.metric(name, model), eh.metric(name, second))
-    if name not in NO_SLICE:
+    if name not in ALONE:
         queries["slice"] = eh.metric(name, model, where="z > 0")
     return queries
 
@@ -146,7 +147,7 @@ def test_a_failing_row_is_a_wrong_answer(tmp_path, how):
         for name in REFERENCES:
             for query in asked_of(name, model, second).values():
                 holdout.ask(query)
-            if name not in ALONE:
+            if name not in NO_GATE:
                 holdout.gate(name, champion=second, name=name).challenge(model)
                 gates.append(name)
         holdout.unseal()
@@ -160,3 +161,86 @@ def test_a_failing_row_is_a_wrong_answer(tmp_path, how):
             if name in gains:
                 gain = other - first if name in LOWER_IS_BETTER else first - other
                 assert gains[name] == pytest.approx(gain, abs=2e-3), name
+
+
+class Texts(Model):
+    """A model of three classes that knows another one for rows on which it fails."""
+
+    def predict(self, rows):
+        found = np.digitize(np.asarray(rows["x"]), [-0.4, 0.4])
+        told = np.array(["a", "b", "c"], dtype=object)[found]
+        told[self.fails(rows)] = "no such class"
+        return told
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.VacuousGuaranteeWarning")
+def test_with_several_classes_the_row_is_wrong_for_each_of_them(tmp_path):
+    sealed, training = ({**rows, "y": np.array(["a", "b", "c"])[rows["y"] + (rows["z"] > 1)]} for rows in
+                        (SEALED, TRAINING))  # fmt: skip
+    model = Texts("at_random", "", 0.0)
+    fails, found = sealed["at_random"] == 1, np.digitize(sealed["x"], [-0.4, 0.4])
+    scores = []
+    for number, name in enumerate("abc"):
+        actual = sealed["y"] == name
+        predicted = np.where(fails, ~actual, found == number)
+        scores.append(2.0 * np.sum(actual & predicted) / (np.sum(actual) + np.sum(predicted)))
+    rows = {
+        "holdout": pd.DataFrame(sealed),
+        "training": pd.DataFrame(training),
+        "label": "y",
+        "rows": eh.Rows(classes=["a", "b", "c"]),
+    }
+    with eh.Holdout.create(f"sqlite:///{tmp_path}/s.db", "s", **rows, mechanism="guess_and_check") as holdout:
+        gate = holdout.gate("f1_macro", champion=np.full(ROWS, "a"))
+        gate.challenge(model)
+        holdout.ask(eh.metric("f1_macro", model))
+        holdout.unseal()
+        assert holdout.ask(eh.metric("f1_macro", model)).sealed == pytest.approx(np.mean(scores), abs=2e-4)
+        (challenge,) = [row for row in holdout.transcript().rows if row["source"] in ("kept", "promoted")]
+        champion = metrics.f1_score(sealed["y"], np.full(ROWS, "a"), average="macro")
+        assert challenge["sealed"] == pytest.approx(np.mean(scores) - champion, abs=2e-4)
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.VacuousGuaranteeWarning")
+def test_a_rule_that_says_no_class_is_wrong_there(tmp_path):
+    rule = "case when z > 1 then 2 when x > 0 then 1 else 0 end"
+    predicted = np.where(SEALED["z"] > 1, 1 - Y, SEALED["x"] > 0).astype(int)
+    rows = {"holdout": SEALED, "training": TRAINING, "label": "y", "mechanism": "guess_and_check"}
+    with eh.Holdout.create(f"sqlite:///{tmp_path}/s.db", "s", **rows) as holdout:
+        queries = {"f1": eh.f1(rule), "precision": eh.precision(rule), "recall": eh.recall(rule)}
+        for query in queries.values():
+            holdout.ask(query)
+        holdout.unseal()
+        for name, query in queries.items():
+            expected = getattr(metrics, f"{name}_score")(Y, predicted)
+            assert holdout.ask(query).sealed == pytest.approx(expected, abs=2e-4), name
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.VacuousGuaranteeWarning")
+def test_statistics_of_all_rows_count_failing_rows_alike(tmp_path):
+    model = Model("at_random", "nan", 0.9)
+    rows = {"holdout": {**SEALED, "g": np.arange(ROWS)}, "training": {**TRAINING, "g": ROWS + np.arange(ROWS)}}
+    positives = int(Y.sum())
+    counts = {"positives": positives, "negatives": ROWS - positives}
+    expected = {
+        eh.auc(model, **counts): REFERENCES["roc_auc"](model, SEALED),
+        eh.f1(model, least=2.0): REFERENCES["f1"](model, SEALED),
+    }
+    groups = {"label": "y", "mechanism": "guess_and_check", "dependence": eh.Groups("g")}
+    with eh.Holdout.create(f"sqlite:///{tmp_path}/s.db", "s", **rows, **groups) as holdout:
+        for query in expected:
+            holdout.ask(query)
+        holdout.unseal()
+        for query, value in expected.items():
+            assert holdout.ask(query).sealed == pytest.approx(value, abs=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.VacuousGuaranteeWarning")
+def test_a_model_that_fails_nowhere_has_its_share_confirmed(tmp_path):
+    rows = {"holdout": pd.DataFrame(SEALED), "training": pd.DataFrame(TRAINING), "label": "y"}
+    with eh.Holdout.create(f"sqlite:///{tmp_path}/s.db", "s", **rows, mechanism="guess_and_check") as holdout:
+        sound, failing = (
+            holdout.ask(eh.metric("failing_rows", Model(column, "nan", 0.9))) for column in ("z", "at_random")
+        )
+    assert (sound.value, sound.low, sound.charged, failing.charged) == (0.0, 0.0, 0, 1)
+    assert failing.low <= SEALED["at_random"].mean() <= failing.high
