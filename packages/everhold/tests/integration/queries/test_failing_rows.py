@@ -8,7 +8,7 @@ from sklearn import metrics
 import everhold as eh
 from everhold.queries.scores import score_names
 
-ROWS, LOG_CLIP = 150, np.log(1000.0)
+ROWS, LOG_CLIP = 200, np.log(1000.0)
 HOW = {"raises": "at_random", "nan": "of_ones", "no class": "of_zeros", "None": "on_purpose"}
 """In which way a model fails, and the column that says on which sealed rows; it fails on no training row."""
 
