@@ -8,7 +8,7 @@ from sklearn import metrics
 import everhold as eh
 from everhold.queries.scores import score_names
 
-ROWS, LOG_CLIP = 200, np.log(1000.0)
+ROWS, LOG_CLIP = 150, np.log(1000.0)
 HOW = {"raises": "at_random", "nan": "of_ones", "no class": "of_zeros", "None": "on_purpose"}
 """In which way a model fails, and the column that says on which sealed rows; it fails on no training row."""
 
@@ -137,14 +137,16 @@ def test_all_scores_are_in_the_table():
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.VacuousGuaranteeWarning")
+@pytest.mark.parametrize("part", [0, 1, 2])  # of the metrics: all of them are more surprises than so few rows survive
 @pytest.mark.parametrize("how", HOW)
-def test_a_failing_row_is_a_wrong_answer(tmp_path, how):
+def test_a_failing_row_is_a_wrong_answer(tmp_path, how, part):
     model, second = Model(HOW[how], how, 0.9), Model("second", "nan", 0.2)
-    part = {name: column[SEALED["z"] > 0] for name, column in SEALED.items()}
+    references = dict(list(REFERENCES.items())[part::3])
+    inside = {name: column[SEALED["z"] > 0] for name, column in SEALED.items()}
     rows = {"holdout": pd.DataFrame(SEALED), "training": pd.DataFrame(TRAINING), "label": "y"}
     with eh.Holdout.create(f"sqlite:///{tmp_path}/s.db", "s", **rows, mechanism="guess_and_check") as holdout:
         gates = []
-        for name in REFERENCES:
+        for name in references:
             for query in asked_of(name, model, second).values():
                 holdout.ask(query)
             if name not in NO_GATE:
@@ -153,10 +155,10 @@ def test_a_failing_row_is_a_wrong_answer(tmp_path, how):
         holdout.unseal()
         challenges = [row for row in holdout.transcript().rows if row["source"] in ("kept", "promoted")]
         gains = dict(zip(gates, [row["sealed"] for row in challenges], strict=True))
-        for name, reference in REFERENCES.items():
+        for name, reference in references.items():
             first, other = reference(model, SEALED), reference(second, SEALED)
             found = {what: holdout.ask(query).sealed for what, query in asked_of(name, model, second).items()}
-            expected = {"first": first, "second": other, "difference": first - other, "slice": reference(model, part)}
+            expected = {"first": first, "second": other, "difference": first - other, "slice": reference(model, inside)}
             assert found == {what: pytest.approx(expected[what], abs=2e-4) for what in found}, name
             if name in gains:
                 gain = other - first if name in LOWER_IS_BETTER else first - other
