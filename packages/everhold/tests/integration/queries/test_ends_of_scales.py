@@ -3,6 +3,7 @@
 A metric is on a scale from 0 to 1. Where the metric itself is unbounded, as R2, an end of the scale says nothing.
 """
 
+import functools
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from score_samples import CASES, RANGE, SEALED, TRAINED, amount, chances, classes, each_class, made, three
 
 import everhold as eh
+from everhold.queries.gate_metrics import GATE_METRICS
 
 OPPOSITE = {
     classes: lambda table: 1 - classes(table),
@@ -62,3 +64,26 @@ def test_the_gain_of_a_gate_in_r2_has_no_ends(tmp_path):
         assert row["sealed"] == row["sealed_high"] == math.inf  # it is above 2
         assert 0.0 < row["sealed_low"] <= 2.0
         assert holdout.transcript().to_rows()[0]["sealed_high"] is None
+
+
+@pytest.mark.parametrize("label", ["y", "amount"])
+def test_the_unsealed_gain_of_every_gate_reaches_as_far_as_the_gain(tmp_path, label):
+    """Both ways, as a gain and as a loss: an end of the scale at which a gain stops says nothing where it goes on."""
+    with made(tmp_path, label) as holdout:
+        gains = {}
+        for name in GATE_METRICS:
+            of, predict, score, numbers = CASES.get(name, (None, None, None, None))
+            if of != label:
+                continue
+            numbers = {**numbers, **WIDE.get(name, {}), **(RANGE if label == "amount" else {})}
+            both = predict(SEALED), OPPOSITE[predict](SEALED)
+            good, bad = (float(score(SEALED[label], each)) for each in both)
+            for way, (first, second) in (("gain", both), ("loss", both[::-1])):
+                metric = functools.partial(eh.metric, name, **numbers)
+                holdout.gate(metric, champion=second, name=f"{name} {way}").challenge(first)
+                gains[f"gate '{name} {way}'"] = (good - bad) * (1 if way == "gain" else -1)
+        rows = {row["asked"].partition(":")[0]: row for row in holdout.unseal().rows}
+        assert len(gains) > 4
+        for gate, gain in gains.items():
+            assert rows[gate]["sealed_low"] <= gain + 1e-3 * abs(gain), gate
+            assert gain - 1e-3 * abs(gain) <= rows[gate]["sealed_high"], gate
