@@ -19,8 +19,8 @@ _HOMES = {
     "everhold.diagnosis.diagnosis": "Diagnosis",
     "everhold.errors": (
         "AuthError BudgetExhausted BudgetWarning CaseRejected ColumnWarning DependenceError DependenceWarning "
-        "EverholdError EverholdWarning HoldoutNotFound HoldoutRejected IntegrityError NonAdaptiveWarning QueryRejected "
-        "SmallHoldoutWarning Unavailable VacuousGuaranteeWarning"
+        "EverholdError EverholdWarning HoldoutNotFound HoldoutRejected IntegrityError NonAdaptiveWarning NotFound "
+        "QueryRejected SmallHoldoutWarning Unavailable VacuousGuaranteeWarning"
     ),
     "everhold.families.grid": "grid",
     "everhold.families.listed": "listed",

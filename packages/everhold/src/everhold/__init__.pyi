@@ -27,6 +27,7 @@ from everhold.errors import HoldoutNotFound as HoldoutNotFound
 from everhold.errors import HoldoutRejected as HoldoutRejected
 from everhold.errors import IntegrityError as IntegrityError
 from everhold.errors import NonAdaptiveWarning as NonAdaptiveWarning
+from everhold.errors import NotFound as NotFound
 from everhold.errors import QueryRejected as QueryRejected
 from everhold.errors import SmallHoldoutWarning as SmallHoldoutWarning
 from everhold.errors import Unavailable as Unavailable

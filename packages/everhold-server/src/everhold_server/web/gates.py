@@ -100,7 +100,7 @@ def _results(fields: Fields) -> dict[str, list[Any]]:
     file = fields.file(_RESULTS)
     if file is None:
         raise QueryRejected("no file of results; expected JUnit XML, promptfoo JSON or CSV")
-    return read_untrusted_results(file, name="the file")
+    return read_untrusted_results(file.rename(file.with_name("results")), name="the file")
 
 
 def _candidate(view: View, fields: Fields) -> Any:

@@ -119,7 +119,7 @@ def test_hostile_results_are_refused_and_take_no_memory_of_the_process_that_aske
     resource = pytest.importorskip("resource")
     (path := tmp_path / "0").write_bytes(content)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(QueryRejected, match="nothing was charged"):
+    with pytest.raises(QueryRejected):
         read_untrusted_results(path, name="the file")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 * 2**10  # KiB
 
