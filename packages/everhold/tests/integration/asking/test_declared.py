@@ -324,7 +324,7 @@ def test_texts_that_are_declared_later_are_told_at_the_level_that_they_had(tmp_p
 def test_a_mechanism_that_was_handed_in_checks_no_text_by_its_description(tmp_path):
     with study(tmp_path, declared=None) as holdout:
         assert holdout.mechanism.text_bits == 0
-        assert "text_bits" not in holdout.mechanism.parameters()
+        assert holdout.mechanism.parameters()["text_bits"] == 0
         surprised(holdout, 3)
         assert holdout.ask("delay > 15").statement == "S8"
 
