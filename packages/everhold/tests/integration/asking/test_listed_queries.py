@@ -13,7 +13,7 @@ from everhold.families.protocol import Protocol
 from everhold.queries import _OWN
 
 GUIDE = Path(__file__).parents[5] / "docs" / "guides" / "declare.md"
-TABLE = GUIDE.read_text().partition("### What a list may hold")[2].partition("\n\nA model whose")[0]
+TABLE = GUIDE.read_text().partition("### What a list may hold")[2].partition("\n\nA risk difference")[0]
 ROWS = [tuple(cell.strip() for cell in line.split("|")[1:4]) for line in TABLE.splitlines() if line.startswith("| `")]
 COUNT = 800
 
