@@ -59,9 +59,9 @@ def test_threads_at_the_limit_are_told_exactly_what_is_received(tmp_path, feedba
     assert sorted(each.number for each in received) == [1, 2, 3]
     assert all("nothing was received or charged" in each for each in said if isinstance(each, str))
     known = {each.predictions for each in received}
-    queries = {holdout.competition._session().scoring.query(predictions) for predictions in known}
+    queries = {holdout.competition._session().scoring.score_digest(predictions) for predictions in known}
     leaders = set(holdout.competition._session().leaders())
-    assert leaders <= queries | {holdout.competition._session().scoring.query(teams_of(holdout)["base"].final)}
+    assert leaders <= queries | {holdout.competition._session().scoring.score_digest(teams_of(holdout)["base"].final)}
     final = teams_of(holdout)["owls"].final
     assert final in known
     if feedback == "leader" and (leading := [each for each in received if each.leads]):
@@ -96,7 +96,9 @@ def test_processes_at_the_limit_are_told_exactly_what_is_received(tmp_path, feed
     }
     assert len(kept) == 2  # the third team found no room
     assert all("nothing was received or charged" in reason for _, predictions, reason in said if not predictions)
-    queries = {holdout.competition._session().scoring.query(predictions) for _, predictions, _ in said if predictions}
+    queries = {
+        holdout.competition._session().scoring.score_digest(predictions) for _, predictions, _ in said if predictions
+    }
     assert set(holdout.competition._session().leaders()) <= queries
     assert findings(holdout) == []
     holdout.close()

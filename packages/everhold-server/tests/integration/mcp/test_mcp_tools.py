@@ -163,7 +163,7 @@ def test_predictions_for_sealed_features_are_refused_because_they_would_weaken_t
 
 WRONG = [
     ("ask", {}, "needs 'query'"),
-    ("ask", {"query": "late = 1"}, "no argument 'query'; expected some of query, guess"),
+    ("ask", {"question": "late = 1"}, "no argument 'question'; expected some of query, guess"),
     ("ask", {"query": "late = 1", "guess": "high"}, "cannot use 'guess' as given; expected guess: What you expect"),
     ("ask", {"query": 7}, "needs 'query'"),
     ("ask", {"query": ""}, "needs 'query'"),

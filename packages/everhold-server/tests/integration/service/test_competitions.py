@@ -172,7 +172,9 @@ def test_requests_at_the_limit_are_told_exactly_what_is_received(tmp_path, limit
             final = holdout._executor.ledger.head().accounts.of(Submissions).teams["ada"].final
             assert (final in leads) if leads else (final in {each["predictions"] for each in received})
             contest = holdout.competition._session()
-            assert set(contest.leaders()[1:]) <= {contest.scoring.query(each["predictions"]) for each in received}
+            assert set(contest.leaders()[1:]) <= {
+                contest.scoring.score_digest(each["predictions"]) for each in received
+            }
 
 
 RULES = "Any model.\n<b>No</b> labels."

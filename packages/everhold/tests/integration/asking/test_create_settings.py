@@ -27,11 +27,9 @@ def test_flat_settings_are_divided_and_back():
     flat = flat_settings(OBJECTS)
     assert {name: flat[name] for name in FLAT} == FLAT
     assert settings_from(flat) == OBJECTS
-    assert flat_settings({**FLAT, "label": "y"}) == {**FLAT, "label": "y", "surprises": 2}
-    assert divided({"allow_resealing": True, "slack": 0.5}) == {
-        "allow_resealing": True,
-        "planning": eh.Planning(slack=0.5),
-    }
+    assert flat_settings({**FLAT, "label": "y"}) == {**FLAT, "label": "y"}
+    assert divided({"seed": 3, "slack": 0.5}) == {"seed": 3, "planning": eh.Planning(slack=0.5)}
+    assert settings_from({"feedback": None, "surprises": 5, "teams": 50}) == {"surprises": 5}
 
 
 @pytest.mark.parametrize(

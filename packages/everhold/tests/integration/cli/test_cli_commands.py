@@ -134,42 +134,6 @@ PLAN = ("plan", "--rows", "5000", "--queries", "50")
 QUOTE = ("quote", "s.db", "flights", "--low-sensitivity", "share.py:late", "--sensitivity", "0.001")
 
 
-@pytest.mark.parametrize(
-    ("former", "present", "command"),
-    [
-        ("--surprises", "--surprises", (*PLAN, "{}", "4")),
-        ("--surprises", "--surprises", (*PLAN, "{}=4")),
-        ("--called", "--name", (*QUOTE, "{}", "late share")),
-        ("--called", "--name", (*QUOTE, "{}=late share")),
-    ],
-    ids=["surprises apart", "surprises joined", "called apart", "called joined"],
-)
-def test_a_former_option_works_with_a_warning_and_is_in_no_help(study, everhold, former, present, command):
-    (study / "share.py").write_text("def late(table): return float((table['late'] == 1).mean())\n")
-    now = everhold(*(part.format(present) for part in command))
-    before = everhold(*(part.format(former) for part in command))
-    assert before.stdout == now.stdout
-    assert f"warning: {former} is now {present}" in before.stderr
-    assert former not in now.stderr
-    assert former not in everhold(command[0], "--help").stdout
-
-
-def test_a_query_is_another_one_by_the_former_option_of_its_name(study, everhold):
-    (study / "share.py").write_text("def late(table): return float((table['late'] == 1).mean())\n")
-    hashes = [
-        json.loads(everhold(*QUOTE, *name, "--format", "json").stdout)["query"]
-        for name in [(), ("--name", "late share"), ("--called", "late share")]
-    ]
-    assert hashes[1] == hashes[2] != hashes[0]
-
-
-def test_rows_are_sealed_again_by_the_former_option(study, everhold):
-    create = ("create", "s.db", "again", "--holdout", "sealed.csv", "--queries", "9", "--mechanism", "gaussian")
-    assert "--allow-resealing" in everhold(*create, code=3).stderr
-    assert "warning: --again is now --allow-resealing" in everhold(*create, "--again").stderr
-    assert "--again" not in everhold("create", "--help").stdout
-
-
 def test_the_command_line_is_also_a_module():
     ran = subprocess.run([sys.executable, "-m", "everhold", "--version"], capture_output=True, text=True, check=True)
     assert ran.stdout.startswith("everhold ")

@@ -120,12 +120,3 @@ def test_blocks_are_planned_by_the_spread_of_the_label_between_them(everhold, tm
         if name == "with":
             everhold(*shlex.split(command)[1:])
     assert planned["with"] >= 20 > planned["without"]
-
-
-def test_the_former_name_of_the_length_of_blocks_works_with_a_warning(everhold, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("days.csv").write_text("day,x\n" + "".join(f"{day},{day % 7}\n" for day in range(400)))
-    by = ("split", "days.csv", "--holdout", "0.3", "--time", "day", "--gap", "5", "--seed", "1", "--output")
-    now, before = everhold(*by, "now", "--block", "40"), everhold(*by, "old", "--stretch", "40")
-    assert "warning: --stretch is now --block" in before.stderr
-    assert now.stdout.replace("now/", "old/") == before.stdout
