@@ -59,7 +59,7 @@ def _found(name: str) -> Any:
     if kind := KINDS.named(name):
         return kind.make
     if missing := KINDS.missing(name):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {missing}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}. {missing}")
     return added_name(name)
 
 

@@ -382,7 +382,7 @@ class Kinds(Sequence[Kind]):
     def missing(self, name: str) -> str:
         """Extra of everhold that installs a missing kind; empty if none does."""
         extra = extra_for(self.extensions.group, name)
-        return f"pip install 'everhold[{extra}]' installs it" if extra else ""
+        return f"Install it: pip install 'everhold[{extra}]'" if extra else ""
 
 
 class _Details(Mapping[str, Detail]):
