@@ -51,7 +51,7 @@ OWN = {
     "ledger": ("ledger", "The record of everything that was asked: show, spent, verify, recover."),
     "certificate": ("certificate", "The promise as a signed document: show, save, verify."),
     "migrate": ("operate", "Make the tables of a storage, or bring them to this version's revision."),
-    "doctor": ("operate", "Check all that a storage needs: database, permissions, keys, rows, ledgers, disk space, crash leftovers."),
+    "doctor": ("operate", "Check a storage: database, permissions, keys, rows, ledgers, disk space, crash leftovers."),
     "backup": ("operate", "Write ledger, sealed rows and keys into one archive, while others go on asking."),
     "restore": ("operate", "Put an archive into an empty storage, after everything in it was checked."),
 }

@@ -66,7 +66,7 @@ def migrate(storage: _Storage = None, form: FormatOption = Format.TABLE) -> None
 
 
 def doctor(storage: _Storage = None, form: FormatOption = Format.TABLE) -> None:
-    """Check all that a storage needs: database, permissions, keys, rows, ledgers, disk space, crash leftovers.
+    """Check a storage: database, permissions, keys, rows, ledgers, disk space, crash leftovers.
 
     Example:
       everhold doctor flights.db

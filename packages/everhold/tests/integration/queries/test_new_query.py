@@ -47,7 +47,7 @@ def test_kinds_and_names_of_the_core_need_no_metadata(monkeypatch):
 def test_a_name_that_no_distribution_here_has_says_which_extra_installs_it(monkeypatch):
     monkeypatch.setattr(extensions, "_catalog", lambda: {GROUP: {"louder": "privacy"}, NAMES: {"Louder": "privacy"}})
     for name in ("louder", "Louder"):
-        with pytest.raises(AttributeError, match=rf"no attribute '{name}'. Install it: pip install 'everhold\[privacy\]'"):
+        with pytest.raises(AttributeError, match=rf"no attribute '{name}'\. .* 'everhold\[privacy\]'"):
             getattr(everhold, name)
     with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
         everhold.nonsense  # noqa: B018
