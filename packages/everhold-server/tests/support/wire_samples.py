@@ -48,7 +48,7 @@ WITHOUT_NOISE = ("choose", "first_above", "all_above", "quantile", "metric", "sy
 def queries():
     """Queries by kind, made anew; some hold arrays, tables, rules, other queries or infinite numbers."""
     return {
-        "mean": ["x > 0", eh.mean("x", low=-3, high=3), eh.mean("x", low=-3, high=3, given="arm = 'A'")],
+        "mean": ["x > 0", eh.mean("x", low=-9, high=9), eh.mean("x", low=-9, high=9, given="arm = 'A'")],
         "accuracy": [eh.accuracy(LABELS), eh.accuracy(BY_ID | {"said": LABELS[::-1]}), eh.accuracy("x > 0.5")],
         "error": [eh.error(LABELS.tolist(), training=LABELS)],
         "brier": [eh.brier(SCORES.astype(np.float32)), eh.brier(BY_ID), eh.brier("0.5")],
@@ -61,12 +61,12 @@ def queries():
         "risk_difference": [
             eh.risk_difference("y = 1", arm="arm", treated="A", control="B", given="x > 0"),
             eh.risk_difference(
-                eh.mean("x", low=-2, high=2), arm="arm", treated="A", control="B", by="y", groups=(0, 1)
+                eh.mean("x", low=-9, high=9), arm="arm", treated="A", control="B", by="y", groups=(0, 1)
             ),
         ],
         "risk_ratio": [eh.risk_ratio("x > 0", arm="y", treated=1, control=0.0, by="arm")],
-        "variance": [eh.variance("x", low=-2, high=2), eh.variance("y = 1")],
-        "covariance": [eh.covariance("x", "y = 1", low=-2, high=2)],
+        "variance": [eh.variance("x", low=-9, high=9), eh.variance("y = 1")],
+        "covariance": [eh.covariance("x", "y = 1", low=-9, high=9)],
         "correlation": [eh.correlation("y = 1", "x", other_low=-2, other_high=2)],
         "histogram": [eh.histogram("x", [-np.inf, 0, 1.5], missing=False), eh.histogram("arm", ["A", "B"])],
         "choose": [eh.choose([0, 1], loss=lambda cut: f"x > {cut}", best="highest", most=2), eh.choose(["x > 0"])],

@@ -112,6 +112,8 @@ class Answer(Display):
         exact: Whether the value is that of the sealed rows, to the last digit. Else it is near it, if it comes from the
             sealed rows at all; unsealing tells it.
         rows: First and last of the sealed rows that it is about, in the order of arrival; None where no rows arrived.
+        clipped: In words, what counts as the end of a range, and which share of the training rows lies beyond; empty
+            where nothing is clipped.
     """
 
     value: float | None
@@ -135,6 +137,7 @@ class Answer(Display):
     narrower: str = ""
     exact: bool = False
     rows: tuple[int, int] | None = None
+    clipped: str = ""
 
     @property
     def refused(self) -> bool:
@@ -149,12 +152,16 @@ class Answer(Display):
         stable = {name: _finite(value) for name, value in Display.to_dict(self).items() if name in _STABLE}
         told = {} if self.sealed is None else {name: _finite(getattr(self, name)) for name in UNSEALED}
         about = {} if self.about is None else {"about": self.about}
-        return {**stable, **told, **about, **({} if self.rows is None else {"rows": list(self.rows)})}
+        clipped = {"clipped": self.clipped} if self.clipped else {}
+        return {**stable, **told, **clipped, **about, **({} if self.rows is None else {"rows": list(self.rows)})}
 
     def _headline(self) -> str:
         return f"{self.shown}: {self}" if self.shown else str(self)
 
     def __str__(self) -> str:
+        return f"{self._in_line()}; {self.clipped}" if self.clipped else self._in_line()
+
+    def _in_line(self) -> str:
         left = left_in_words(self.remaining)
         unsealed = self._unsealed()
         if self.source == SILENT:
@@ -229,9 +236,14 @@ class Answer(Display):
             or "More sealed rows, fewer planned queries or surprises, or a lower confidence make it narrower."
         )
         return self._holds(self.low, self.high) + " ".join(filter(None, (
-            estimand_in_words(self.about), sources[self.source], means.get(self.source, ""), validity, self.rows_worth,
-            self._order_of_rows(), narrower,
+            estimand_in_words(self.about), self._counts, sources[self.source], means.get(self.source, ""), validity,
+            self.rows_worth, self._order_of_rows(), narrower,
         )))  # fmt: skip
+
+    @property
+    def _counts(self) -> str:
+        """What is clipped, as a sentence."""
+        return f"It is about the clipped number: {self.clipped}." if self.clipped else ""
 
     @property
     def _whose(self) -> str:
@@ -260,7 +272,7 @@ class Answer(Display):
             "which holds as well."
         )
         return self._holds(self.sealed_low, self.sealed_high) + " ".join(filter(None, (
-            estimand_in_words(self.about),
+            estimand_in_words(self.about), self._counts,
             f"The study is unsealed: {rounded(self.sealed)} is what the sealed rows themselves say."
             if math.isfinite(self.sealed)
             else "The study is unsealed: what the sealed rows themselves say is beyond the end of the scale.", asked,

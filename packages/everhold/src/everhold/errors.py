@@ -194,6 +194,10 @@ class BudgetWarning(EverholdWarning):
     """The last surprise of an allotment is spent, or the next one is the last."""
 
 
+class ClippingWarning(EverholdWarning):
+    """So many rows lie beyond a clip that the number is another one than its name says."""
+
+
 class DependenceWarning(EverholdWarning):
     """Warning that values contradict the declared dependence of sealed rows on each other or on training rows.
 

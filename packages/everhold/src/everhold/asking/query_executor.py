@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from everhold.asking.budget import SPENT, affordable, allotment_of, left_to, warn_of_last_surprises
 from everhold.asking.described import DescribedTexts
-from everhold.errors import BudgetExhausted, EverholdError, QueryRejected, Unavailable
+from everhold.errors import (
+    BudgetExhausted,
+    ClippingWarning,
+    EverholdError,
+    QueryRejected,
+    Unavailable,
+    warn_caller,
+)  # fmt: skip
 from everhold.ledger import EntryDraft
 from everhold.ledger.allotments import ANALYST, Accounts, spending_of
 from everhold.ledger.arrivals import ARRIVALS, arrived
@@ -26,6 +33,7 @@ from everhold.queries.query_compiler import QueryCompiler
 from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.sealing.configuration import bound_state, state_from
 from everhold.sealing.watched_code import declared_code
+from everhold.values.clips import MANY_BEYOND, clips_in_words, kept_clips
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -146,6 +154,11 @@ class QueryExecutor:
         if stored is None and (charged := sum(entry.charged for entry in entries if entry is not None)):
             accounts, state = Accounts.from_state(data), self.state_from(data)
             warn_of_last_surprises(accounts, self.analyst, self.mechanism, state, charged=charged)
+        if stored is None:
+            _warn_of_clips([
+                draft for draft, entry in zip(plan.asked, entries, strict=True)
+                if entry is not None and not entry.repeated
+            ])  # fmt: skip
         result = plan.present(ExecutionResult(entries, self.remaining(data), self.promise.statement, self.analyst))
         if strict and None in entries:
             refused = getattr(result, "first_refused", result)
@@ -227,6 +240,18 @@ class QueryExecutor:
         if self.analyst is None:
             return self.mechanism.remaining(state)
         return left_to(allotment_of(Accounts.from_state(data), self.analyst), self.mechanism, state)
+
+
+def _warn_of_clips(asked: Sequence[EntryDraft]) -> None:
+    """Warn of numbers that are clipped so often that they are not what their name says."""
+    for draft in asked:
+        if many := [clip for clip in kept_clips(draft.description) if (clip.beyond or 0.0) > MANY_BEYOND]:
+            warn_caller(
+                ClippingWarning(
+                    f"{draft.description['shown']}: {clips_in_words(many)}. The answer is about the clipped number; "
+                    "give a wider range if you mean another one, which makes intervals wider."
+                )
+            )
 
 
 @dataclass(frozen=True, slots=True)

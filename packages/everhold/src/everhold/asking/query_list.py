@@ -9,6 +9,7 @@ from everhold.certificate.form import in_document
 from everhold.ledger.store import all_entries
 from everhold.queries.query import rows_of
 from everhold.queries.units import MeanUnits
+from everhold.values.clips import clips_in_words, kept_clips
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +53,7 @@ def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]
     unsealed = reading.in_units(*sealed, row_step=step) if reading is not None and sealed is not None else None
     return {
         "entry": entry.sequence,
-        "asked": entry.description["shown"],
+        "asked": asked_with_clips(entry.description),
         "measure": "value" if reading is None else reading.measure,
         "source": answer["source"],
         **{name: in_document(number) for name, number in zip(_NAMES, shown, strict=True)},
@@ -60,3 +61,9 @@ def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]
         **({} if (rows := rows_of(answer)) is None else {"rows": list(rows)}),
         **({} if unsealed is None else {"unsealed": dict(zip(_NAMES, map(in_document, unsealed), strict=True))}),
     }
+
+
+def asked_with_clips(description: Mapping[str, Any]) -> str:
+    """The query as people read it, with what is clipped."""
+    clips = clips_in_words(kept_clips(description))
+    return f"{description['shown']}; {clips}" if clips else str(description["shown"])

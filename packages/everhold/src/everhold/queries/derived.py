@@ -17,6 +17,7 @@ from everhold.errors import QueryRejected
 from everhold.estimand import about_of
 from everhold.queries.means import Means, RowwiseQuery
 from everhold.queries.query import IN_ONE_TRANSACTION, Query, digest, rows_of
+from everhold.values.clips import clips_in_words
 
 if TYPE_CHECKING:
     from everhold.ledger import Entry
@@ -226,6 +227,7 @@ class Derived(JointMeans[Answer]):
             charged=sum(entry.charged for entry in entries),
             repeated=all(entry.repeated for entry in entries),
             rows=next((rows for entry in entries if (rows := rows_of(entry.answer)) is not None), None),
+            clipped=clips_in_words([clip for part in self.prepared for clip in part.bound.clips]),
         )
 
     def _whole(self, parts: list[Estimate]) -> tuple[float | None, float | None, float | None]:

@@ -27,6 +27,7 @@ from everhold.queries.procedures import how_made, rows_worth, what_narrows
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying, rows_of
 from everhold.queries.units import UNITS, MeanUnits
 from everhold.values.base import Joined, Kept
+from everhold.values.clips import CLIPS, clips_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -165,6 +166,7 @@ class Means(QueryPlan[Result]):
                 **mean.bound.description,
                 "shown": mean.bound.shown[:MOST_SHOWN],
                 **mean.bound.facts,
+                **({CLIPS: [clip.to_list() for clip in mean.bound.clips]} if mean.bound.clips else {}),
                 **read_as,
             }
             lines.append(EntryDraft(mean.bound.query, marked(described, by_position=mean.bound.by_position)))
@@ -307,7 +309,7 @@ class Means(QueryPlan[Result]):
             value, low, high, kept["source"], entry.charged, result.remaining, bound.query,
             entry.repeated, statement, self.mechanism.confidence, self.mechanism.traits.adaptive,
             made, result.analyst, about, bound.shown,
-            sealed, sealed_low, sealed_high, narrower, exact, rows_of(kept),
+            sealed, sealed_low, sealed_high, narrower, exact, rows_of(kept), clips_in_words(bound.clips),
         )  # fmt: skip
 
     def refusal(self, query: str, result: ExecutionResult, *, about: str | None, shown: str = "") -> Answer:

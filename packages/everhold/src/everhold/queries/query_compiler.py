@@ -19,7 +19,10 @@ from everhold.queries.mean import MeanQuery
 from everhold.queries.means import Batch, Prepared, RowwiseQuery
 from everhold.queries.procedures import TrainingEvaluator
 from everhold.queries.query import AskedBefore, MemberLevels, Query, QueryPlan, never_declared
-from everhold.values.base import BoundQuery, Schema
+from everhold.values.base import BoundQuery, Schema, with_clips
+from everhold.values.clips import Clip
+from everhold.values.expressions import RowValue
+from everhold.values.expressions.tree import Expression, Node, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -237,9 +240,39 @@ class QueryCompiler:
             from everhold.queries.trials import tried
 
             bound = tried(bound, bound.sealed, self)
+        bound = self.with_clip(bound)
         if self.schema.about and not part:  # other rows make another query
             bound = replace(bound, description={**bound.description, **dict(self.schema.about)})
         return bound
+
+    def with_clip(self, bound: BoundQuery) -> BoundQuery:
+        """The query with the range beyond which its row values are clipped, where it is a mean of numbers or a loss."""
+        kind, value = bound.description.get("kind"), bound.row_value
+        what = {"mean": "values", "risk": "losses"}.get(str(kind))
+        if what is None or bound.pair is not None or bound.yes_no:
+            return bound
+        natural = (bound.at_zero, bound.at_one) == (0.0, 1.0)
+        if natural and what == "values":
+            return bound
+        beyond = None
+        if self.training is not None and isinstance(value, RowValue):
+            root, ends = value.expression.root, (Node.literal(value.low), Node.literal(value.high))
+            outside = Node.of(
+                Operation.OR, Node.of(Operation.LESS, root, ends[0]), Node.of(Operation.LESS, ends[1], root)
+            )
+            condition = replace(
+                bound, description={}, at_zero=0.0, at_one=1.0, row_value=RowValue(Expression(outside)), yes_no=True
+            )
+            beyond = float(np.mean(self.training.row_values(condition, unit=1) == 1))
+        elif self.training is not None and bound.training is not None and not bound.by_position:
+            table = self.training.table(self.columns_read(bound.reads))
+            with np.errstate(all="ignore"):
+                found = np.asarray(bound.training(table), dtype=np.float64)
+            beyond = float(np.mean(~((found >= 0.0) & (found <= 1.0))))
+        if natural and not beyond:
+            return bound
+        low = None if what == "losses" and bound.at_zero == 0.0 else bound.at_zero
+        return with_clips(bound, [Clip(what, low, bound.at_one, beyond)])
 
     def placed(self, query: AnyLabelQuery) -> AnyLabelQuery:
         """The same query with tables and columns of predictions put in the order of the rows.

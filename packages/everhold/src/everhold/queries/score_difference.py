@@ -16,7 +16,7 @@ from everhold.queries.score_kinds import OfParts
 from everhold.queries.score_parts import Judged, Sized
 from everhold.queries.score_query import ScoreQuery, ScoreReader, largest_group, open_labels
 from everhold.queries.statistic import OneNumber
-from everhold.values.base import BoundQuery
+from everhold.values.base import BoundQuery, with_clips
 
 if TYPE_CHECKING:
     from everhold.answers import Answer
@@ -84,6 +84,7 @@ class ScoreDifference(Query["Answer"]):
             unbounded=(any(kind.unbounded), any(kind.unbounded)),
         )  # fmt: skip
         bound = among(bound, first.inside, self.first.where, schema)
+        bound = with_clips(bound, [clip for reader in both for clip in reader.clips(compiler)])
         rows, trained = _open_rows(compiler, kind, both)
         told = [reader.seen.public() for reader in both]
         reach = 1.0 if told[0] is None or told[1] is None else kind.reach(told[0], told[1], first.setting)

@@ -33,10 +33,12 @@ from everhold.queries.score_parts import (
     explained_parts,
     failing_parts,
     hit_part,
+    largest_loss,
     loss,
     right_parts,
     weighted_parts,
 )
+from everhold.values.clips import Clip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,6 +84,38 @@ class ScoreKind:
     @abstractmethod
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> Any:
         """Summary of rows for the procedure; its ``score`` is on the scale [0, 1]."""
+
+    def clips(self, rows: Judged | None, labels: Floats | None, setting: Setting) -> list[Clip]:
+        """What of a row counts as the end of a range, with the share of public rows beyond.
+
+        Args:
+            rows: Training rows; None where their predictions are not known.
+            labels: Of training rows, where only they are known.
+            setting: The ranges.
+        """
+        if "clip" not in self.settings:
+            return []
+
+        def share(beyond: Callable[[Judged], Any]) -> float | None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return None if rows is None else float(np.mean(beyond(rows)))
+
+        if self.outputs == "probabilities":
+            return [Clip("losses", None, setting.clip, share(lambda rows: largest_loss(rows, "log") > setting.clip))]
+        low, high = setting.low, setting.high
+        if rows is not None:
+            labels = rows.labels
+        of_labels = None if labels is None else float(np.mean((labels < low) | (labels > high)))
+        of = "absolute" if self.name.endswith("absolute_error") else "squared"
+        found = [
+            Clip("labels", low, high, of_labels),
+            Clip("predictions", low, high, share(lambda rows: (rows.outputs < low) | (rows.outputs > high))),
+        ]
+        widest = (high - low) ** (1 if of == "absolute" else 2)
+        if setting.clip < widest * (1.0 - 1e-9):
+            apart = share(lambda rows: largest_loss(rows, of) > setting.clip)
+            found.append(Clip(f"{of} errors", None, setting.clip, apart))
+        return found
 
     def is_known(self, seen: Any) -> bool:
         """True if some row counts in the score of these rows, so that it estimates that of others."""

@@ -161,6 +161,14 @@ def loss(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
     return [RowPart(np.minimum(largest_losses(losses), setting.clip) / setting.clip)]
 
 
+def largest_loss(rows: Judged, of: str) -> Floats:
+    """The loss of each row before it is clipped; infinite where there is no prediction."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = np.abs(rows.outputs - rows.labels) if of != "log" else -np.log(_of_what_happened(rows))
+    found = apart**2 if of == "squared" else apart
+    return np.where(np.isnan(found), np.inf, found)
+
+
 def _of_what_happened(rows: Judged) -> Floats:
     """The probability of each label."""
     if rows.outputs.ndim == 1:

@@ -23,7 +23,8 @@ from everhold.queries.score_means import LOG_CLIP
 from everhold.queries.score_parts import Judged, Setting, Sized
 from everhold.queries.scored_rows import BoundRows, ScoredRows, codes_of
 from everhold.queries.statistic import OneNumber
-from everhold.values.base import BoundQuery
+from everhold.values.base import BoundQuery, with_clips
+from everhold.values.clips import Clip
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,6 +91,7 @@ class ScoreQuery(Query["Answer"]):
             unbounded=self.kind.unbounded,
         )  # fmt: skip
         bound = among(bound, reader.inside, self.where, schema)
+        bound = with_clips(bound, reader.clips(compiler))
         known, procedure = self._planned(
             compiler, reader, None if guess is None else bound.to_mean(as_float(guess)), unlike
         )
@@ -308,6 +310,12 @@ class ScoreReader:
         """Predictions and labels of the training rows; None where unknown."""
         found = self.seen.open(training)
         return None if found is None or training is None else self.judged(found[0], training)
+
+    def clips(self, compiler: QueryCompiler) -> list[Clip]:
+        """Clips of the score, with the share of training rows beyond."""
+        labels = open_labels(compiler)
+        coded = None if labels is None else self.coded(labels)
+        return self.kind.clips(self.opened(compiler.training), coded, self.setting)
 
     def sealed(self, rows: StoredRows) -> Judged:
         """Predictions and labels of the sealed rows; secret."""

@@ -11,13 +11,14 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from everhold.errors import QueryRejected
+from everhold.values.clips import CLIPS, Clip, kept_clips
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Apart", "BoundQuery", "Given", "Joined", "JoinedColumn", "Kept", "LocatedPredictions", "Pair", "RowFunction",
-    "Schema", "Table", "same_length",
+    "Schema", "Table", "same_length", "with_clips",
 ]  # fmt: skip
 
 Table = Mapping[str, "NDArray[Any]"]
@@ -196,6 +197,12 @@ class BoundQuery:
     unbounded: tuple[bool, bool] = (False, False)
 
     @property
+    def clips(self) -> list[Clip]:
+        """What of a row counts as the end of a range, in this query or its parts."""
+        pair = () if self.pair is None else (self.pair.first, self.pair.second)
+        return [*kept_clips(self.facts), *(clip for part in pair for clip in part.clips)]
+
+    @property
     def columns(self) -> tuple[str, ...] | None:
         """Columns that the query reads; None for all, or for what cannot be known."""
         if self.pair is not None:
@@ -228,6 +235,11 @@ class BoundQuery:
     def to_mean(self, value: float) -> float:
         """The inverse of `from_mean`."""
         return (value - self.at_zero) / (self.at_one - self.at_zero)
+
+
+def with_clips(bound: BoundQuery, clips: Sequence[Clip]) -> BoundQuery:
+    """The query with its clips, which the ledger keeps beside its description."""
+    return replace(bound, facts={**bound.facts, CLIPS: [clip.to_list() for clip in clips]}) if clips else bound
 
 
 def _rounded(query: BoundQuery) -> tuple[float, float]:

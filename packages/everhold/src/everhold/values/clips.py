@@ -1,0 +1,65 @@
+"""Clips: what of a row counts as the end of a range, because one row must not be able to move a mean at will."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["CLIPS", "MANY_BEYOND", "Clip", "clips_in_words", "kept_clips"]
+
+CLIPS = "clips"
+"""Field of an entry's description, beside what identifies the query: its clips."""
+
+MANY_BEYOND = 0.001
+"""Where more training rows than this share lie beyond a clip, the clipped number is another one: everhold warns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """A range beyond which numbers of rows count as its nearer end.
+
+    Attributes:
+        what: What is clipped, such as ``"losses"``.
+        low: Least number; None where nothing is clipped below.
+        high: Largest number; None likewise.
+        beyond: Share of training rows beyond; None where that is not known.
+    """
+
+    what: str
+    low: float | None
+    high: float | None
+    beyond: float | None = None
+
+    @property
+    def named(self) -> str:
+        """The clip in words.
+
+        Examples:
+            >>> Clip("losses", None, 6.5).named, Clip("values", 0.0, 60.0).named
+            ('losses above 6.5 count as 6.5', 'values below 0 count as 0, and above 60 as 60')
+        """
+        ends = [] if self.low is None else [f"below {self.low:.6g} count as {self.low:.6g}"]
+        if self.high is not None:
+            ends.append(f"above {self.high:.6g} {'count ' * (not ends)}as {self.high:.6g}")
+        return f"{self.what} {', and '.join(ends)}"
+
+    def __str__(self) -> str:
+        if self.beyond is None:
+            return f"{self.named} (how many is not known)"
+        share = f"{100.0 * self.beyond:.2g} %" if self.beyond else "none"
+        return f"{self.named} ({share} of the training rows)"
+
+    def to_list(self) -> list[Any]:
+        """The clip as the ledger keeps it."""
+        return [self.what, self.low, self.high, self.beyond]
+
+
+def kept_clips(description: Mapping[str, Any]) -> list[Clip]:
+    """The clips that the ledger keeps of an entry."""
+    return [Clip(*each) for each in description.get(CLIPS, ())]
+
+
+def clips_in_words(clips: Sequence[Clip]) -> str:
+    """Several clips in one sentence without an end; empty without any."""
+    return "; ".join(dict.fromkeys(map(str, clips)))
