@@ -67,7 +67,7 @@ def queries():
         "risk_ratio": [eh.risk_ratio("x > 0", arm="y", treated=1, control=0.0, by="arm")],
         "variance": [eh.variance("x", low=-9, high=9), eh.variance("y = 1")],
         "covariance": [eh.covariance("x", "y = 1", low=-9, high=9)],
-        "correlation": [eh.correlation("y = 1", "x", other_low=-2, other_high=2)],
+        "correlation": [eh.correlation("y = 1", "x", other_low=-9, other_high=9)],
         "histogram": [eh.histogram("x", [-np.inf, 0, 1.5], missing=False), eh.histogram("arm", ["A", "B"])],
         "choose": [eh.choose([0, 1], loss=lambda cut: f"x > {cut}", best="highest", most=2), eh.choose(["x > 0"])],
         "first_above": [eh.first_above(["x > 1", eh.mean("x > 0")], 0.3)],
