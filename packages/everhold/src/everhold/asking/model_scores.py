@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from everhold.asking.grown import current
 from everhold.asking.query_executor import ask_apart
 from everhold.asking.terms import USUAL_FIT
+from everhold.errors import QueryRejected
+from everhold.queries.means import OneMean
 from everhold.queries.models import no_false_alarms
 from everhold.queries.slices import (
     SliceAnswers,
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from everhold.asking.terms import FitTerms
 
 __all__ = ["compare", "evaluate"]
+
+_SAYS_NOTHING = 0.9  # of the scale
 
 
 class _Holdout(Protocol):
@@ -61,8 +66,33 @@ def _ask_slices(holdout: _Holdout, queries: dict[str, Any], *, guess: float | No
     executor = holdout._asked_of(None)
     compiler = executor.compiler.silently() if silent else executor.compiler
     plans = plans_of_slices(compiler, queries, guess=guess)
+    _check_widths(executor, plans)
     batch = as_one_step(compiler, [*queries.values()], plans)
     return [executor.ask(plan) for plan in plans] if batch is None else ask_apart(executor, batch)
+
+
+def _check_widths(executor: QueryExecutor, plans: Sequence[Any]) -> None:
+    """Refuse slices of which most would be told nothing.
+
+    Raises:
+        QueryRejected: Nothing is charged.
+    """
+    state = executor.state()
+    new = [
+        plan
+        for plan in plans
+        if isinstance(plan, OneMean) and not executor.compiler.before.answered(plan.prepared[0].bound.query)
+    ]
+    prices = [plan.price(plan.prepared[0], state) for plan in new]
+    ends = [price.confirmed for price in prices if price.confirmed is not None]
+    widths = [min(high, 1.0) - max(low, 0.0) for low, high in ends]
+    if widths and median(widths) >= _SAYS_NOTHING:
+        raise QueryRejected(
+            f"by= names {len(plans):,} slices, and half of them or more would be told within intervals that cover "
+            f"{100.0 * median(widths):.0f} % of the scale. Name fewer and larger slices, such as bands, or ask for the "
+            "ones that matter with where=",
+            slices=len(plans), width=median(widths),
+        )  # fmt: skip
 
 
 def compare(holdout: _Holdout, both: tuple[Any, Any], metric: Any, **given: Unpack[FitTerms]) -> Any:

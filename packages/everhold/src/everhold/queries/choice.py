@@ -78,9 +78,9 @@ class Choice(Paid):
         chosen = f"each of {'; '.join(self.candidates)}" if len(self.indices) > 1 else str(self.candidate)
         return (
             f"the value of {chosen} is from {at_least(self.low or 0.0)} to {at_most(self.high or 0.0)}, and at most "
-            f"{at_most(self.regret or 0.0)} worse than that of the best candidate. No surprise is charged; later "
-            "queries are a little wider, because they pay for what the choice tells. More sealed rows or fewer "
-            "candidates make it sharper."
+            f"{at_most(self.regret or 0.0)} worse than that of the best candidate. No surprise is charged. Later "
+            "queries are wider, because they pay for what the choice tells: `status()['outlook']` says how wide. "
+            "More sealed rows or fewer candidates make it sharper."
         )
 
 

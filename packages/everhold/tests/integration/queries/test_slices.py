@@ -199,3 +199,22 @@ def test_bad_input_is_refused_and_costs_nothing(holdout, asked, said):
     with pytest.raises(eh.QueryRejected, match=said):
         asked(holdout)
     assert (holdout.status()["queries_asked"], holdout.status()["charged"]) == before
+
+
+def test_slices_that_would_be_told_nothing_are_refused_with_their_number_and_width(tmp_path):
+    from sklearn.tree import DecisionTreeClassifier
+
+    def shops(seed):
+        return {**rows_of(seed), "store": np.random.default_rng(seed).integers(0, 100, ROWS)}
+
+    with eh.Holdout.create(
+        tmp_path / "h.db", "h", holdout=shops(1), training=shops(2), label="y", queries=200
+    ) as holdout:
+        before = holdout.remaining
+        with pytest.raises(eh.QueryRejected, match=r"names 100 slices, .* 100 % of the scale"):
+            holdout.evaluate(DecisionTreeClassifier(max_depth=2), "accuracy", features=FEATURES, by=["store"])
+        assert holdout.remaining == before
+        assert (
+            len(holdout.evaluate(DecisionTreeClassifier(max_depth=2), "accuracy", features=FEATURES, by=["region"]))
+            == 3
+        )
