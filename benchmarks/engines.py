@@ -29,8 +29,8 @@ import duckdb
 from benchmarks.timing import compare
 from everhold import mean
 from everhold.sealing.configuration import schema_from
-from everhold.sealing.engines.embedded import Embedded
-from everhold.sealing.table import StoredRows
+from everhold.sealing.rows.engines.embedded import Embedded
+from everhold.sealing.rows.table import StoredRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,11 +10,11 @@ import numpy as np
 from benchmarks.timing import compare
 from everhold import accuracy
 from everhold.sealing.configuration import schema_from
-from everhold.sealing.engines.embedded import Embedded
-from everhold.sealing.files import seal_rows
-from everhold.sealing.request import SealRequest
+from everhold.sealing.intake.files import seal_rows
+from everhold.sealing.intake.request import SealRequest
+from everhold.sealing.rows.engines.embedded import Embedded
+from everhold.sealing.rows.table import StoredRows
 from everhold.sealing.storage import HOLDOUT_FILE
-from everhold.sealing.table import StoredRows
 
 ROWS = 1_000_000
 

@@ -19,7 +19,7 @@ import optuna
 
 from benchmarks.timing import seconds
 from everhold import Holdout, accuracy
-from everhold.sealing.table import StoredRows
+from everhold.sealing.rows.table import StoredRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """The share of rows in which a number lies between two bounds."""
 
 from everhold.errors import QueryRejected
-from everhold.queries.mean import MeanQuery
+from everhold.queries.means.mean import MeanQuery
 
 __all__ = ["share_between"]
 

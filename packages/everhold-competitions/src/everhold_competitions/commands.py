@@ -12,7 +12,7 @@ from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_sentence
 
 if TYPE_CHECKING:
-    from everhold.queries.predictions import PredictionTable
+    from everhold.queries.predictions.arrays import PredictionTable
     from everhold.values.base import Schema
 
 
@@ -98,7 +98,7 @@ def _places(storage: str, name: str, predictions: Path | None) -> tuple[tuple[st
 
 
 def _read(path: Path, schema: Schema, column: str | None) -> PredictionTable:
-    from everhold.queries.prediction_files import read_predictions
+    from everhold.queries.predictions.files import read_predictions
 
     return read_predictions(path, schema, column=column)
 

@@ -15,7 +15,7 @@ from everhold.display import Display
 from everhold.errors import HoldoutRejected
 from everhold.mechanisms import GuessAndCheck, Mechanism, Silent
 from everhold.queries import COMPARED
-from everhold.queries.score_means import MEANS
+from everhold.queries.metrics.score_means import MEANS
 
 NOTHING: Final = "none"
 LEADER: Final = "leader"
@@ -158,7 +158,7 @@ class Competition(Display):
 
         Losses are clipped nowhere inside the range of the labels, unless the metric says so.
         """
-        from everhold.queries.scores import SCORES, score_names
+        from everhold.queries.metrics.scores import SCORES, score_names
 
         metric = self.metric
         given: dict[str, Any] = dict(metric) if isinstance(metric, Mapping) else {"score": metric}
@@ -288,7 +288,7 @@ def _check_rules(rules: Any) -> None:
 
 def _check_known(metric: object) -> None:
     """Refuse what has a reason of its own, before all other metrics."""
-    from everhold.queries.scores import REFUSED
+    from everhold.queries.metrics.scores import REFUSED
 
     given = dict(metric) if isinstance(metric, Mapping) else {"score": metric}
     for end in ("low", "high", "clip"):
@@ -306,7 +306,7 @@ def _check_known(metric: object) -> None:
 
 def _meant(metric: object) -> str:
     """The nearest name or key of a metric that there is none of."""
-    from everhold.queries.scores import score_names
+    from everhold.queries.metrics.scores import score_names
 
     given, known = ([metric], score_names()) if isinstance(metric, str) else (metric, _KEYS)
     for name in given if isinstance(given, (list, Mapping)) else ():

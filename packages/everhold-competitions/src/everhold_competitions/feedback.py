@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from everhold.asking.budget import on_behalf_of
-from everhold.asking.gate import Gate, GateRules, open_gate
+from everhold.asking.accounts.budget import on_behalf_of
 from everhold.errors import QueryRejected
+from everhold.gates.candidates import Candidate
+from everhold.gates.challenge import challenge_of
+from everhold.gates.gate import Gate, GateRules, open_gate
 from everhold.ledger.gates import Gates
 from everhold.ledger.store import all_entries
-from everhold.queries.challenge import challenge_of
-from everhold.queries.gate_candidates import Candidate
-from everhold.queries.means import OneMean
+from everhold.queries.means.batch import OneMean
 from everhold.queries.query import digest
 from everhold_competitions.competition import LEADER, NOTHING
 from everhold_competitions.scoring import Entered, MeanScoring

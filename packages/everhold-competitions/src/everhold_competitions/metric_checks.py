@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from everhold.errors import HoldoutRejected, QueryRejected
-from everhold.queries.gate_metrics import metric_of
-from everhold.queries.metrics import LabelQuery
-from everhold.queries.risk import risk
+from everhold.gates.metrics import metric_of
+from everhold.queries.metrics.accuracy import LabelQuery
+from everhold.queries.metrics.risk import risk
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.mechanisms import Mechanism
-    from everhold.queries.area import AreaQuery
-    from everhold.queries.rates import ScoredShare
-    from everhold.queries.score_query import ScoreQuery
+    from everhold.queries.metrics.area import AreaQuery
+    from everhold.queries.metrics.rates import ScoredShare
+    from everhold.queries.metrics.score_query import ScoreQuery
     from everhold.values.base import Schema
     from everhold_competitions.competition import Competition
 
@@ -55,9 +55,9 @@ def check_mechanism(competition: Competition, mechanism: Mechanism) -> None:
     """
     if competition.score is None:
         return
-    from everhold.queries.area import check_area
-    from everhold.queries.score_query import check_kind
-    from everhold.queries.scores import SCORES
+    from everhold.queries.metrics.area import check_area
+    from everhold.queries.metrics.score_query import check_kind
+    from everhold.queries.metrics.scores import SCORES
 
     name, _ = competition.score
     try:
@@ -82,8 +82,8 @@ def mean_facts(competition: Competition, schema: Schema) -> BoundQuery:
 
 
 def _check_score(score: tuple[str, dict[str, float]], schema: Schema) -> None:
-    from everhold.queries.area import check_split
-    from everhold.queries.rates import ScoredShare
+    from everhold.queries.metrics.area import check_split
+    from everhold.queries.metrics.rates import ScoredShare
 
     query = named(score, made_up(outputs_of(score[0]), schema, last=False), None)
     asked = query.by_name() if isinstance(query, ScoredShare) else query
@@ -103,7 +103,7 @@ def _not_created(reason: QueryRejected) -> HoldoutRejected:
 
 def named(score: tuple[str, dict[str, float]], predictions: Any, training: Any) -> NamedScore:
     """The query about a score by its name and settings."""
-    from everhold.queries.scores import metric
+    from everhold.queries.metrics.scores import metric
 
     name, settings = score
     found: NamedScore = metric(name, predictions, training=training, **settings)  # type: ignore[arg-type]
@@ -112,14 +112,14 @@ def named(score: tuple[str, dict[str, float]], predictions: Any, training: Any) 
 
 def is_area(query: object) -> bool:
     """True for an AUC without class counts."""
-    from everhold.queries.area import AreaQuery
+    from everhold.queries.metrics.area import AreaQuery
 
     return isinstance(query, AreaQuery)
 
 
 def outputs_of(name: str) -> str:
     """The form of predictions that a score takes, by its name."""
-    from everhold.queries.scores import SCORES
+    from everhold.queries.metrics.scores import SCORES
 
     return SCORES[name].outputs if name in SCORES else "scores"
 

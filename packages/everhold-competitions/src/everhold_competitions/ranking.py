@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.asking.unsealing import disclosed
+from everhold.asking.accounts.unsealing import disclosed
 from everhold.estimand import about_of
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.store import all_entries
-from everhold.queries.units import MeanUnits
+from everhold.queries.means.units import MeanUnits
 from everhold.values.base import BoundQuery
 from everhold_competitions.competition import LEADER, SCORE
 from everhold_competitions.leaderboard import Comparison, Leaderboard, RankingRow, ranked

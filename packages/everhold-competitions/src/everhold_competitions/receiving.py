@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from everhold.asking.budget import SPENT, refuse_look_alikes
+from everhold.asking.accounts.budget import SPENT, refuse_look_alikes
 from everhold.errors import QueryRejected
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import ANALYST, Accounts

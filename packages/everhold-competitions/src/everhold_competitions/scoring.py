@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.queries.difference import DifferenceQuery, difference
-from everhold.queries.gate_candidates import Candidate, procedure_for_gain
-from everhold.queries.gate_metrics import GateMetric, metric_description, metric_of
-from everhold.queries.means import Batch, OneMean, Prepared
-from everhold.queries.metrics import LabelQuery
-from everhold.queries.public_predictions import set_apart
+from everhold.gates.candidates import Candidate, procedure_for_gain
+from everhold.gates.metrics import GateMetric, metric_description, metric_of
+from everhold.queries.means.batch import Batch, OneMean, Prepared
+from everhold.queries.metrics.accuracy import LabelQuery
+from everhold.queries.metrics.difference import DifferenceQuery, difference
+from everhold.queries.predictions.public import set_apart
 from everhold.sealing.model_store import Champion
 from everhold.values.base import BoundQuery
 from everhold_competitions.metric_checks import is_area, made_up, mean_facts, named, of_gate, outputs_of
@@ -25,11 +25,11 @@ from everhold_competitions.metric_checks import is_area, made_up, mean_facts, na
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.queries.area import AreaQuery
+    from everhold.queries.metrics.area import AreaQuery
+    from everhold.queries.metrics.rates import ScoredShare
+    from everhold.queries.metrics.score_query import ScoreQuery
     from everhold.queries.query import Query, QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.queries.rates import ScoredShare
-    from everhold.queries.score_query import ScoreQuery
     from everhold_competitions.competition import Competition
 
     NamedScore = ScoreQuery | ScoredShare | AreaQuery
@@ -203,14 +203,14 @@ class NamedScoring(Scoring):
     @property
     def higher_is_better(self) -> bool:
         """See `Scoring.higher_is_better`."""
-        from everhold.queries.scores import SCORES
+        from everhold.queries.metrics.scores import SCORES
 
         name, _ = self._score
         return name not in SCORES or SCORES[name].greater
 
     def query(self, predictions: Any, training: Any) -> Query[Any]:
         """See `Scoring.query`."""
-        from everhold.queries.rates import ScoredShare
+        from everhold.queries.metrics.rates import ScoredShare
 
         asked = self._asked(predictions, training)
         return asked.by_name() if isinstance(asked, ScoredShare) else asked

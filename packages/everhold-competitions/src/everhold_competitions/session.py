@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.asking.budget import checked_name
+from everhold.asking.accounts.budget import checked_name
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.errors import EverholdError, QueryRejected
 from everhold.ledger import EntryDraft, Outcome

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import State
     from everhold.queries.query import ExecutionResult, Pricing
     from everhold.randomness import Noise
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
 
 Result = TypeVar("Result", covariant=True)
 

@@ -17,7 +17,7 @@ from everhold.display import rounded
 from everhold.ledger import verify
 from everhold.mechanisms.guess_accounting import GuessAccounting
 from everhold.mechanisms.guess_intervals import ToleranceMargin
-from everhold.sealing.table import StoredRows
+from everhold.sealing.rows.table import StoredRows
 from everhold_competitions.leaderboard import Comparison, Leaderboard, RankingRow, ranked
 from everhold_competitions.ranking import _times_beaten
 from everhold_competitions.scoring import MeanScoring
@@ -570,7 +570,7 @@ def test_places_by_separate_intervals_are_true_as_well(silent):
     scores, _ = next(contest_.scoring.finals(finals))
     contest_.executor.ask(scores)
     assert contest_ == CompetitionSession(contest_.executor, contest_.competition, contest_.files, contest_.champions)
-    from everhold.asking.unsealing import unseal
+    from everhold.asking.accounts.unsealing import unseal
 
     unseal(silent._executor)  # of which the pairs were lost
     board = silent.competition.leaderboard()

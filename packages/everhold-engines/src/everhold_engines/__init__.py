@@ -13,8 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from everhold.sealing.row_store import ENGINE_VARIABLE
-from everhold.sealing.row_store import table_at as engine_at
+from everhold.sealing.rows.row_store import ENGINE_VARIABLE
+from everhold.sealing.rows.row_store import table_at as engine_at
 
 if TYPE_CHECKING:
     from everhold_engines.clickhouse import ClickHouse

@@ -15,8 +15,8 @@ import duckdb
 import numpy as np
 
 from everhold.progress import progress
-from everhold.sealing.duckdb_files import file_pattern
-from everhold.sealing.reading import read_rows, reading_errors_hidden
+from everhold.sealing.intake.duckdb_files import file_pattern
+from everhold.sealing.intake.reading import read_rows, reading_errors_hidden
 from everhold.sealing.storage import TRAINING_FILE
 from everhold.values.expressions import ColumnKind, RowValue, parse
 from everhold.values.expressions.tree import quoted
@@ -59,7 +59,7 @@ class TableSide:
     what: str = "holdout"
 
     def missing(self, name: str) -> int:
-        """See `everhold.sealing.checks.Side`."""
+        """See `everhold.sealing.intake.checks.Side`."""
         if self.columns[name] is ColumnKind.OTHER:
             return int(self._one(f"count(*) - count({self.engine.dialect.column(name)})"))
         return self._where(f"{quoted(name)} is null")

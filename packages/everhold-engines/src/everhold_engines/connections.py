@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.errors import EverholdError, HoldoutRejected, Unavailable
-from everhold.sealing.engines.errors import errors_hidden
-from everhold.sealing.row_store import ENGINE_VARIABLE
+from everhold.sealing.rows.engines.errors import errors_hidden
+from everhold.sealing.rows.row_store import ENGINE_VARIABLE
 from everhold_engines.arrays import plain
 
 if TYPE_CHECKING:

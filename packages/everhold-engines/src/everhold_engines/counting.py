@@ -1,7 +1,7 @@
 """Counts that an engine computes over many rows: the same histograms, groups and pairs as from row values.
 
 Only counts leave the engine. How many there are at most follows from public facts: 256 cells for each query; of
-groups and pairs as many as `everhold.sealing.sums` tells apart, or the cells of a coarse grid.
+groups and pairs as many as `everhold.sealing.rows.sums` tells apart, or the cells of a coarse grid.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Pairs
-from everhold.sealing.sums import group_lotteries, pair_lotteries
+from everhold.sealing.rows.sums import group_lotteries, pair_lotteries
 from everhold_engines.sql.coarse import group_cells_sql, pair_cells_sql
 from everhold_engines.sql.compiler import cells_sql, group_kinds_sql, pair_kinds_sql
 
@@ -44,7 +44,7 @@ class EngineCounts:
     dialect: Dialect
 
     def cells(self, values: Sequence[AnyValue]) -> list[tuple[int, Cells]]:
-        """The total of each row value and its histogram, as `everhold.sealing.sums.cells_of` makes it."""
+        """The total of each row value and its histogram, as `everhold.sealing.rows.sums.cells_of` makes it."""
         found = self._whole(cells_sql(values, self.source, unit=self.unit, dialect=self.dialect))
         counts, sums = np.zeros((2, len(values), CELLS), dtype=np.int64)
         where = found["place"], found["cell"]
@@ -52,12 +52,12 @@ class EngineCounts:
         return [(int(own.sum()), Cells(count, own, self.unit)) for count, own in zip(counts, sums, strict=True)]
 
     def groups(self, values: Sequence[AnyValue], *, group_by: str, across: int) -> list[tuple[int, GroupSums]]:
-        """The total of each row value and its groups, as `everhold.sealing.sums.group_sums_of` makes them.
+        """The total of each row value and its groups, as `everhold.sealing.rows.sums.group_sums_of` makes them.
 
         Args:
             values: What to compute.
             group_by: Column whose equal values make a group.
-            across: Cells in which groups are counted, from `everhold.sealing.sums.cells_across`.
+            across: Cells in which groups are counted, from `everhold.sealing.rows.sums.cells_across`.
         """
         how: Any = {"group_by": group_by, "unit": self.unit, "dialect": self.dialect}
         if across:
@@ -77,13 +77,13 @@ class EngineCounts:
     def pairs(
         self, numerator: AnyValue, denominator: AnyValue, *, group_by: str | None, across: int
     ) -> tuple[int, int, Pairs]:
-        """The totals of numerator and denominator, and their pairs, as `everhold.sealing.sums.pairs_of` makes them.
+        """The totals of numerator and denominator, and their pairs, as `sums.pairs_of` makes them.
 
         Args:
             numerator: Of it counts what is within the denominator.
             denominator: The other row value.
             group_by: Column whose equal values make a group; None for rows.
-            across: Cells along either axis, from `everhold.sealing.sums.cells_across`.
+            across: Cells along either axis, from `everhold.sealing.rows.sums.cells_across`.
         """
         how: Any = {"group_by": group_by, "unit": self.unit, "dialect": self.dialect}
         if not across:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.progress import progress
-from everhold.queries.label_query import LabelQuery
-from everhold.queries.prediction_columns import parts_of
-from everhold.queries.predictions import ids_refused, listed
+from everhold.queries.metrics.label_query import LabelQuery
+from everhold.queries.metrics.rules import prediction_node
+from everhold.queries.predictions.arrays import ids_refused, listed
+from everhold.queries.predictions.columns import parts_of
 from everhold.queries.query import Query
-from everhold.queries.rules import prediction_node
 from everhold.values.base import LocatedPredictions
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
@@ -26,7 +26,7 @@ from everhold_engines.prediction_tables import JoinedTable
 from everhold_engines.remote_rows import RemoteRows
 
 if TYPE_CHECKING:
-    from everhold.sealing.row_store import RowStore
+    from everhold.sealing.rows.row_store import RowStore
     from everhold.values.base import JoinedColumn, Schema
 
 _USABLE = (ColumnKind.NUMBER, ColumnKind.STRING, ColumnKind.BOOLEAN)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import HoldoutRejected, IntegrityError
 from everhold.progress import progress
-from everhold.sealing.row_store import ENGINE_VARIABLE
+from everhold.sealing.rows.row_store import ENGINE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everhold.sealing.structure import FileStructure
-from everhold.sealing.whole_groups import is_apart
+from everhold.sealing.duplicates.whole_groups import is_apart
+from everhold.sealing.intake.structure import FileStructure
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from everhold.dependence.base import SeriesFacts
-    from everhold.sealing.files import SealedFiles
+    from everhold.sealing.intake.files import SealedFiles
     from everhold_engines.column_copies import ColumnCopies
 
 

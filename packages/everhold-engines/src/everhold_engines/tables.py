@@ -1,4 +1,4 @@
-"""Sealing a table that stays in an engine: what `everhold.sealing.files` checks of files is checked where the rows are.
+"""Sealing a table that stays in an engine: what `intake.files` checks of files is checked where the rows are.
 
 What is about one table alone, the engine counts. What compares it with training rows needs columns of both in one
 place: `everhold_engines.column_copies` brings those. Where rows are many, copies are looked for among some of them. For
@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import HoldoutRejected
 from everhold.progress import progress
-from everhold.sealing.checks import (
+from everhold.sealing.duplicates.equal_rows import check_equal_rows, distinguishing_column
+from everhold.sealing.duplicates.resealing import Content
+from everhold.sealing.fingerprints import fingerprint
+from everhold.sealing.intake.checks import (
     FileSide,
     check_names,
     check_not_shared,
@@ -24,13 +27,10 @@ from everhold.sealing.checks import (
     check_same_columns,
     label_facts,
 )
-from everhold.sealing.duckdb_files import spilling_into
-from everhold.sealing.equal_rows import check_equal_rows, distinguishing_column
-from everhold.sealing.files import SealedFiles, write_rows
-from everhold.sealing.fingerprints import fingerprint
-from everhold.sealing.reading import check_size, column_kinds, read_rows, reading_errors_hidden
-from everhold.sealing.resealing import Content
-from everhold.sealing.row_store import ENGINE_VARIABLE, SealedRows, is_table
+from everhold.sealing.intake.duckdb_files import spilling_into
+from everhold.sealing.intake.files import SealedFiles, write_rows
+from everhold.sealing.intake.reading import check_size, column_kinds, read_rows, reading_errors_hidden
+from everhold.sealing.rows.row_store import ENGINE_VARIABLE, SealedRows, is_table
 from everhold.sealing.storage import TRAINING_FILE
 from everhold_engines.column_copies import ColumnCopies, TableSide
 from everhold_engines.conformance import conformance
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from everhold.sealing.checks import Side
+    from everhold.sealing.intake.checks import Side
+    from everhold.sealing.intake.reading import RowSource
+    from everhold.sealing.intake.request import SealRequest
     from everhold.sealing.keys import StewardKey
-    from everhold.sealing.reading import RowSource
-    from everhold.sealing.request import SealRequest
-    from everhold.sealing.row_store import SealableTable
+    from everhold.sealing.rows.row_store import SealableTable
     from everhold.values.expressions import ColumnKind
     from everhold_engines.base import Engine
 
@@ -55,7 +55,7 @@ _SECRET = re.compile(r"://[^/@\s]*:[^/@\s]*@|(password|passwd|token|secret)\s*="
 
 @contextmanager
 def sealing(folder: Path, engine: Engine, request: SealRequest, *, key: StewardKey) -> Iterator[SealedRows]:
-    """See `everhold.sealing.row_store.SealableTable.sealing`."""
+    """See `everhold.sealing.rows.row_store.SealableTable.sealing`."""
     with copied_table(folder, engine, request, key=key) as (sealed, copies):
         yield SealedRows(
             sealed,

@@ -17,7 +17,7 @@ from everhold_engines.column_copies import share_of_values
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from everhold.sealing.row_store import SealableTable
+    from everhold.sealing.rows.row_store import SealableTable
     from everhold_engines.base import Engine
     from everhold_engines.column_copies import TableSide
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import HoldoutRejected, IntegrityError
 from everhold.progress import progress
-from everhold.sealing.arriving import ArrivedFiles, check_arriving_labels, other_columns
-from everhold.sealing.checks import check_row_ids
+from everhold.sealing.arrivals.arriving import ArrivedFiles, check_arriving_labels, other_columns
+from everhold.sealing.intake.checks import check_row_ids
 from everhold.values.expressions import ColumnKind
 from everhold_engines.column_copies import TableSide
 from everhold_engines.pinning import keyed_fingerprint

@@ -12,9 +12,9 @@ import numpy as np
 
 from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 from everhold.holdout import DEFAULT_STORAGE, Holdout, storage_url
-from everhold.queries.metrics import Metric as Judged
-from everhold.queries.metrics import PredictionQuery
-from everhold.queries.predictions import MOST_CHARACTERS, check_known
+from everhold.queries.metrics.accuracy import Metric as Judged
+from everhold.queries.metrics.accuracy import PredictionQuery
+from everhold.queries.predictions.arrays import MOST_CHARACTERS, check_known
 
 try:
     from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer

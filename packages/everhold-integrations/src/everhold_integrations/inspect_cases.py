@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import QueryRejected
-from everhold.queries.case_files import CaseRun, outcomes
+from everhold.gates.cases.files import CaseRun, outcomes
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample
@@ -48,7 +48,7 @@ def case_results_of(log: EvalLog) -> dict[str, list[Any]]:
 
 
 def _fault_of(sample: EvalSample) -> tuple[str | None, str]:
-    """Why a sample is no outcome, as a key of `everhold.queries.case_files.REFUSED`, and what the log says."""
+    """Why a sample is no outcome, as a key of `everhold.gates.cases.files.REFUSED`, and what the log says."""
     if sample.error is not None:
         return "crashed", sample.error.message[:80]
     if sample.limit is not None and sample.limit.type in _OUTAGES:

@@ -15,8 +15,8 @@ import numpy as np
 from everhold.answers import UNSEALED, Answer
 from everhold.errors import QueryRejected
 from everhold.holdout import DEFAULT_STORAGE, Holdout
-from everhold.queries.metrics import accuracy, brier, error
-from everhold.queries.predictions import probabilities
+from everhold.queries.metrics.accuracy import accuracy, brier, error
+from everhold.queries.predictions.arrays import probabilities
 
 try:
     import mlflow
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mlflow.models import EvaluationResult
     from numpy.typing import NDArray
 
-    from everhold.queries.metrics import PredictionQuery
+    from everhold.queries.metrics.accuracy import PredictionQuery
 
 _METRICS: Mapping[str, Callable[[Any], PredictionQuery]] = {"accuracy": accuracy, "error": error, "brier": brier}
 _SETTINGS = ("storage", "holdout", "metric", "name", "analyst")

@@ -18,8 +18,8 @@ from everhold.arguments import as_whole, brief
 from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.families.grid import GridFamily
-from everhold.queries.difference import DifferenceQuery, difference
-from everhold.queries.means import RowwiseQuery
+from everhold.queries.means.batch import RowwiseQuery
+from everhold.queries.metrics.difference import DifferenceQuery, difference
 from everhold.queries.query import Query
 
 try:

@@ -24,8 +24,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from everhold.queries.case_files import CaseRun
-    from everhold.queries.verdict import Verdict
+    from everhold.gates.cases.files import CaseRun
+    from everhold.gates.verdict import Verdict
 
 _MARKER, _RUN = "sealed", "everhold_run"
 _PROMOTED, _KEPT, _FAULT, _SPENT = 0, 1, 2, 3
@@ -149,7 +149,7 @@ class SealedCases:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take what became of one phase of a test, before others write the report down."""
-        from everhold.queries.case_files import CaseRun
+        from everhold.gates.cases.files import CaseRun
 
         if hasattr(self._config, "workerinput"):
             return
@@ -216,7 +216,7 @@ class SealedCases:
             raise ValueError(f"A holdout named {name!r} is sealed already. Challenge its gate, or seal another name.")
 
     def _seal(self) -> int:
-        from everhold.queries.case_results import counted
+        from everhold.gates.cases.results import counted
         from everhold.suites import seal_cases
 
         gate, results = self._option("seal"), self._table()
@@ -238,9 +238,9 @@ class SealedCases:
         return _PROMOTED
 
     def _challenge(self) -> int:
+        from everhold.gates.cases.results import counted
+        from everhold.gates.cases.summary import markdown_of
         from everhold.holdout import Holdout
-        from everhold.queries.case_results import counted
-        from everhold.queries.case_summary import markdown_of
 
         if self._others_failed:
             raise ValueError("A test that is not sealed failed, so the gate was not challenged. Nothing was charged.")
@@ -256,7 +256,7 @@ class SealedCases:
         return _PROMOTED if verdict.promoted else _SPENT if verdict.refused else _KEPT
 
     def _table(self) -> dict[str, list[Any]]:
-        from everhold.queries.case_files import outcomes
+        from everhold.gates.cases.files import outcomes
 
         if not self._runs:
             raise ValueError(f"No test has the marker {_MARKER!r}. Mark the cases of the suite.")
@@ -273,7 +273,7 @@ class SealedCases:
 
 
 def _fault_of(report: pytest.TestReport, call: pytest.CallInfo[None]) -> tuple[str | None, str]:
-    """Why a phase of a test has no outcome, as a key of `everhold.queries.case_files.REFUSED`, and what happened."""
+    """Why a phase of a test has no outcome, as a key of `everhold.gates.cases.files.REFUSED`, and what happened."""
     if hasattr(report, "wasxfail") or (report.failed and call.excinfo is None):
         return "skipped", "it is expected to fail"
     if report.skipped:

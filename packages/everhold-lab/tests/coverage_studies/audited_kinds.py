@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from everhold.dependence import Groups, Independent
-from everhold.guarantees.intervals.betting import Betting, GroupBetting
-from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.guarantees.intervals.ratios import GroupRatioBetting, RatioBetting
+from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.pairs.ratios import GroupRatioBetting, RatioBetting
+from everhold.guarantees.intervals.shares.means import ClopperPearson
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise
-from everhold.sealing.sums import cells_of, group_sums_of, pairs_of
+from everhold.sealing.rows.sums import cells_of, group_sums_of, pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from everhold.guarantees.intervals.base import CELLS, Cells
-from everhold.guarantees.intervals.betting import Betting
+from everhold.guarantees.intervals.bets.betting import Betting
 from everhold.guarantees.largest import ChoiceLevels
 from everhold.mechanisms.base import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.queries import choice
-from everhold.queries.candidates import Compared, SealedValues
-from everhold.queries.choice import ChoicePlan
-from everhold.queries.means import Prepared
-from everhold.queries.scan import ScanPlan
+from everhold.queries.means.batch import Prepared
+from everhold.queries.selection import choice
+from everhold.queries.selection.candidates import Compared, SealedValues
+from everhold.queries.selection.choice import ChoicePlan
+from everhold.queries.selection.scan import ScanPlan
 from everhold.randomness import SeededNoise
 from everhold.values.base import BoundQuery, Schema
 

@@ -33,11 +33,11 @@ from everhold.mechanisms.evaluations import Evaluations
 from everhold.planning import PlanRequest, best_mechanism, tuned_mechanism
 from everhold.queries.procedures import needs_of, procedure_for
 from everhold.randomness import SeededNoise
-from everhold.sealing.files import seal_rows
-from everhold.sealing.request import SealRequest
-from everhold.sealing.splitting import by_time
-from everhold.sealing.structure import FileStructure
-from everhold.sealing.sums import cells_of, group_sums_of
+from everhold.sealing.intake.files import seal_rows
+from everhold.sealing.intake.request import SealRequest
+from everhold.sealing.intake.splitting import by_time
+from everhold.sealing.intake.structure import FileStructure
+from everhold.sealing.rows.sums import cells_of, group_sums_of
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 from everhold_lab.audit.open_rows import columns_of

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.queries.candidates import SealedValues
-from everhold.queries.means import Prepared
-from everhold.queries.quantile import QuantilePlan, _CountedUpTo
+from everhold.queries.means.batch import Prepared
+from everhold.queries.selection.candidates import SealedValues
+from everhold.queries.selection.quantile import QuantilePlan, _CountedUpTo
 from everhold.values.base import BoundQuery, Schema
 
 _EDGES = np.linspace(0.3, 0.7, 81)

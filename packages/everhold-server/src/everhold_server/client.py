@@ -21,7 +21,7 @@ from everhold_server.wire.row_files import row_files
 if TYPE_CHECKING:
     import httpx
 
-    from everhold.sealing.reading import RowSource
+    from everhold.sealing.intake.reading import RowSource
 
 __all__ = [
     "RemoteCaseGate", "RemoteCompetition", "RemoteFamilies", "RemoteGate", "RemoteHoldout", "RemoteOpenChallenge",
@@ -81,7 +81,7 @@ def create(
     Raises:
         HoldoutRejected: If the rows cannot be sealed. Nothing was created.
     """
-    from everhold.sealing.settings import flat_settings
+    from everhold.sealing.intake.settings import flat_settings
 
     document = {key: value for key, value in flat_settings(settings).items() if value is not None}
     if hasattr(document.get("dependence"), "to_dict"):

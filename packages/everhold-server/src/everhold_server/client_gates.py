@@ -10,18 +10,18 @@ from urllib.parse import quote as escaped
 
 from everhold.arguments import brief
 from everhold.errors import BudgetExhausted, QueryRejected
-from everhold.queries.risk import risk
-from everhold.queries.scores import metric as scored
+from everhold.queries.metrics.risk import risk
+from everhold.queries.metrics.scores import metric as scored
 from everhold_server.wire.answers import result_from
 from everhold_server.wire.case_results import written_results
 from everhold_server.wire.predictions import written_predictions
 
 if TYPE_CHECKING:
-    from everhold.asking.open_challenge import Progress
     from everhold.display import Facts
-    from everhold.queries.gate_history import GateHistory
-    from everhold.queries.predictions import PredictionTable
-    from everhold.queries.verdict import Verdict
+    from everhold.gates.cases.open_challenge import Progress
+    from everhold.gates.history import GateHistory
+    from everhold.gates.verdict import Verdict
+    from everhold.queries.predictions.arrays import PredictionTable
     from everhold_server.remote_holdout import RemoteHoldout
 
 _ABOUT_CASES = "cases: "

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import ExitStack
 
-    from everhold.asking.appending import Arrived
-    from everhold.asking.drift import Drift
-    from everhold.asking.over_time import OverTime
-    from everhold.queries.predictions import PredictionTable
+    from everhold.asking.arrivals.appending import Arrived
+    from everhold.asking.arrivals.drift import Drift
+    from everhold.asking.arrivals.over_time import OverTime
+    from everhold.queries.predictions.arrays import PredictionTable
     from everhold.queries.query import Query
-    from everhold.sealing.reading import RowSource
+    from everhold.sealing.intake.reading import RowSource
     from everhold.values.base import Schema
 
 

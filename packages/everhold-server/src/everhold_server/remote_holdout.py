@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from typing import Self
 
     from everhold.answers import QuotedPrice, Transcript, Unsealed
-    from everhold.asking.allotting import Allotments
+    from everhold.asking.accounts.allotting import Allotments
     from everhold.display import Facts
     from everhold.ledger.allotments import Allotment
-    from everhold.queries.means import RowwiseQuery
-    from everhold.queries.predictions import PredictionTable
+    from everhold.queries.means.batch import RowwiseQuery
+    from everhold.queries.predictions.arrays import PredictionTable
 
 Result = TypeVar("Result")
 
@@ -133,8 +133,8 @@ class RemoteHoldout(RemoteGrowingHoldout):
         **asking: Unpack[AskTerms],
     ) -> Any:  # fmt: skip
         """See `Holdout.compare`, for predictions: arrays or tables; models are fitted where the training rows are."""
-        from everhold.queries.difference import difference
-        from everhold.queries.slices import in_slice, of_predictions
+        from everhold.queries.metrics.difference import difference
+        from everhold.queries.metrics.slices import in_slice, of_predictions
 
         asked = difference(of_predictions(metric, first), of_predictions(metric, second))
         return self.ask(in_slice(asked, where, guessed=True), guess=guess, **asking)

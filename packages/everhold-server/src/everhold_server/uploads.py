@@ -31,13 +31,13 @@ from starlette.requests import ClientDisconnect
 
 from everhold.errors import EverholdError
 from everhold.private_files import create_private, private_folder
-from everhold.queries.untrusted_files import read_untrusted
+from everhold.queries.predictions.untrusted import read_untrusted
 from everhold.sealing.storage import rows_folder
 from everhold_server.mcp.server import count_values
 from everhold_server.principals import Viewer
 
 if TYPE_CHECKING:
-    from everhold.queries.predictions import PredictionTable
+    from everhold.queries.predictions.arrays import PredictionTable
     from everhold.values.base import Schema
 
 Document = TypeVar("Document", bound=BaseModel)

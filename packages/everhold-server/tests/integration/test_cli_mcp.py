@@ -42,7 +42,8 @@ def test_a_missing_package_is_named(study, everhold, monkeypatch):
 
 def test_an_agents_file_is_read_by_a_worker_without_the_key(tmp_path, monkeypatch):
     """A file that names no reader in this process: DuckDB is not asked to open it here."""
-    from everhold.queries import prediction_files, untrusted_files
+    from everhold.queries.predictions import files as prediction_files
+    from everhold.queries.predictions import untrusted
     from everhold.values.base import Schema
     from everhold.values.expressions import ColumnKind
     from everhold_server.commands import mcp as command
@@ -52,7 +53,7 @@ def test_an_agents_file_is_read_by_a_worker_without_the_key(tmp_path, monkeypatc
     columns = {"id": ColumnKind.NUMBER, "late": ColumnKind.NUMBER}
     schema = Schema(2, 0, columns, label="late", label_kind="binary", row_id="id")
     monkeypatch.setattr(prediction_files._Reading, "connected", None)  # in this process
-    asked, read = [], untrusted_files.read_in_worker
-    monkeypatch.setattr(untrusted_files, "read_in_worker", lambda *a, **kw: asked.append(a) or read(*a, **kw))
+    asked, read = [], untrusted.read_in_worker
+    monkeypatch.setattr(untrusted, "read_in_worker", lambda *a, **kw: asked.append(a) or read(*a, **kw))
     assert command._read(path, schema).columns["late"].tolist() == [0, 1]
     assert len(asked) == 1

@@ -12,8 +12,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "everhold.answers": "Answer Transcript",
-    "everhold.asking.case_gate": "CaseGate",
-    "everhold.asking.gate": "Gate",
+    "everhold.gates.cases.gate": "CaseGate",
+    "everhold.gates.gate": "Gate",
     "everhold.certificate": "Certificate verify_certificate",
     "everhold.dependence": "DependenceModel GaussianAR1 Groups Independent MarkovChain",
     "everhold.diagnosis.diagnosis": "Diagnosis",
@@ -31,9 +31,9 @@ _HOMES = {
     "everhold.holdout": "Holdout",
     "everhold.mechanisms": "GuessAndCheck",
     "everhold.planning": "Plan least_step queries_allowed rows_needed",
-    "everhold.queries.prediction_columns": "predictions_in",
-    "everhold.queries.scores": "metric",
-    "everhold.sealing.settings": "Planning Rows",
+    "everhold.queries.predictions.columns": "predictions_in",
+    "everhold.queries.metrics.scores": "metric",
+    "everhold.sealing.intake.settings": "Planning Rows",
     "everhold.suites": "add_cases seal_cases",
 }
 """Modules of the core's public names, beside its kinds of queries; each is imported when it is first used.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from everhold.answers import Answer, QuotedPrice, Transcript, Unsealed
 from everhold.arguments import brief, names_keywords
-from everhold.asking.budget import on_behalf_of, whole_budget
-from everhold.asking.grown import GrowingHoldout, check_asked, current
+from everhold.asking.accounts.budget import on_behalf_of, whole_budget
+from everhold.asking.arrivals.grown import GrowingHoldout, check_asked, current
 from everhold.asking.query_executor import QueryExecutor, ask_apart
 from everhold.asking.terms import USUAL_FIT, USUAL_GATE, FitTerms, GateTerms
 from everhold.dependence import DependenceModel
@@ -26,7 +26,7 @@ from everhold.ledger.store import all_entries
 from everhold.mechanisms import Mechanism, Promise
 from everhold.private_files import make_private
 from everhold.progress import progress
-from everhold.queries.means import RowwiseQuery
+from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.query import Query
 from everhold.sealing.configuration import (
     ALIKE,
@@ -39,7 +39,7 @@ from everhold.sealing.configuration import (
     state_from,
 )
 from everhold.sealing.keys import KEY_FILE, StewardKey
-from everhold.sealing.opening import engine_of, sealed_rows, training_rows
+from everhold.sealing.rows.opening import engine_of, sealed_rows, training_rows
 from everhold.sealing.storage import (
     DEFAULT_STORAGE,
     TRAINING_FILE,
@@ -56,19 +56,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.asking.allotting import Allotments
-    from everhold.asking.case_gate import CaseGate
-    from everhold.asking.certificate_answers import Choice
-    from everhold.asking.gate import Gate
-    from everhold.asking.holdout_ledger import HoldoutLedger
+    from everhold.asking.accounts.allotting import Allotments
+    from everhold.asking.reports.certificate_answers import Choice
+    from everhold.asking.reports.holdout_ledger import HoldoutLedger
     from everhold.asking.terms import CaseClaims
     from everhold.certificate import Certificate, Timestamper
     from everhold.diagnosis.diagnosis import Diagnosis
     from everhold.families.base import Family
+    from everhold.gates.cases.gate import CaseGate
+    from everhold.gates.gate import Gate
     from everhold.ledger import HoldoutRecord
-    from everhold.sealing.reading import RowSource
-    from everhold.sealing.row_store import SealableTable
-    from everhold.sealing.settings import Planning, Rows
+    from everhold.sealing.intake.reading import RowSource
+    from everhold.sealing.intake.settings import Planning, Rows
+    from everhold.sealing.rows.row_store import SealableTable
 
 Result = TypeVar("Result")
 
@@ -193,9 +193,9 @@ class Holdout(GrowingHoldout):
                 of a column on one side, and that is not declared.
         """
         from everhold.asking.creation import Creation, StudyRequest
-        from everhold.sealing.request import SealRequest
-        from everhold.sealing.row_store import is_table
-        from everhold.sealing.settings import Planning, Rows
+        from everhold.sealing.intake.request import SealRequest
+        from everhold.sealing.intake.settings import Planning, Rows
+        from everhold.sealing.rows.row_store import is_table
 
         if extensions:
             from everhold.asking.create_settings import extension_settings
@@ -249,7 +249,7 @@ class Holdout(GrowingHoldout):
             check_settings(record.configuration)
             folder = rows_folder(url) / record.configuration["folder"]
             if recover:
-                from everhold.asking.recovery import recover_ledger
+                from everhold.asking.accounts.recovery import recover_ledger
 
                 recover_ledger(store, record, folder)
             return cls(store, record, folder, engine)
@@ -271,7 +271,7 @@ class Holdout(GrowingHoldout):
 
     def _repr_html_(self) -> str:
         """The holdout at a glance: its promise, what is left, and the latest answers."""
-        from everhold.asking.session_facts import glance_at
+        from everhold.asking.reports.session_facts import glance_at
 
         return glance_at(self, self.promised)
 
@@ -351,7 +351,7 @@ class Holdout(GrowingHoldout):
                 Nothing was changed.
             ValueError: If the name or a limit cannot be used. Nothing was changed.
         """
-        from everhold.asking.allotting import allot
+        from everhold.asking.accounts.allotting import allot
 
         return allot(self._executor, analyst, queries=queries, charges=charges)
 
@@ -390,7 +390,7 @@ class Holdout(GrowingHoldout):
         queries, and *kept* promises nothing. All processes that open the same gate share its champion.
 
         Args:
-            metric: What is compared: one of `everhold.queries.gate_metrics.GATE_METRICS`, such as ``"accuracy"``,
+            metric: What is compared: one of `everhold.gates.metrics.GATE_METRICS`, such as ``"accuracy"``,
                 ``"roc_auc"`` or ``"f1_macro"``; or a function from a candidate to a query, as ``lambda model:
                 eh.risk(model, "log", high=5)`` or ``lambda model: eh.metric("r2", model, low=0, high=60)``. May be left
                 out for a gate that is there already.
@@ -411,7 +411,7 @@ class Holdout(GrowingHoldout):
                 numbers, also of ratios such as ``"cost / passed"``), ``units`` (``"cases"`` for new cases, ``"runs"``
                 for new runs of these cases),
                 ``ranges`` (low and high of each column; 0 and 1 by default) and ``lower`` (metrics of which less is
-                better; by default those of `everhold.queries.case_metrics.LOWER`).
+                better; by default those of `everhold.gates.cases.metrics.LOWER`).
 
         Raises:
             QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
@@ -422,7 +422,7 @@ class Holdout(GrowingHoldout):
 
     def allotments(self) -> Allotments:
         """Allotments of analysts, their spending, and the acts by which the steward set them."""
-        from everhold.asking.allotting import allotments_of
+        from everhold.asking.accounts.allotting import allotments_of
 
         return allotments_of(self._executor)
 
@@ -594,7 +594,7 @@ class Holdout(GrowingHoldout):
         Raises:
             QueryRejected: If there are no training rows, no labels, or no such column.
         """
-        from everhold.queries.models import open_rows
+        from everhold.queries.metrics.models import open_rows
 
         return open_rows(self._executor.compiler, features)
 
@@ -642,7 +642,7 @@ class Holdout(GrowingHoldout):
     @property
     def ledger(self) -> HoldoutLedger:
         """Facts of the ledger beside answers: events, units of answers, names of models."""
-        from everhold.asking.holdout_ledger import HoldoutLedger
+        from everhold.asking.reports.holdout_ledger import HoldoutLedger
 
         return HoldoutLedger(self._executor, self._model_names)
 
@@ -664,7 +664,7 @@ class Holdout(GrowingHoldout):
         Warns:
             EverholdWarning: If other holdouts of this storage lose their promise; before anything is told.
         """
-        from everhold.asking.unsealing import unseal
+        from everhold.asking.accounts.unsealing import unseal
 
         def before() -> None:
             for accessor in self._in_charge():
@@ -679,7 +679,7 @@ class Holdout(GrowingHoldout):
         Raises:
             QueryRejected: If this one cannot be unsealed.
         """
-        from everhold.asking.unsealing import affected_holdouts
+        from everhold.asking.accounts.unsealing import affected_holdouts
 
         return affected_holdouts(self._executor)
 
@@ -712,7 +712,7 @@ class Holdout(GrowingHoldout):
     @current
     def status(self) -> Facts:
         """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
-        from everhold.asking.session_facts import status_of
+        from everhold.asking.reports.session_facts import status_of
 
         head = self._executor.ledger.head()
         if self._executor.level_of is None and Declarations.key in head.state:  # by another process
@@ -758,7 +758,7 @@ class Holdout(GrowingHoldout):
             True
             >>> holdout.close(); folder.cleanup()
         """
-        from everhold.asking.session_facts import transcript_of
+        from everhold.asking.reports.session_facts import transcript_of
 
         return transcript_of(self, all_entries(self._executor.ledger))
 
@@ -802,7 +802,7 @@ class Holdout(GrowingHoldout):
             ValueError: If a name cannot be used, or the same answer or name is there twice.
             EverholdError: If the authority cannot be reached, or the package is missing.
         """
-        from everhold.asking.certifying import certificate_of
+        from everhold.asking.reports.certifying import certificate_of
 
         return certificate_of(self, answers, queries=queries, timestamp=timestamp, engine=self._engine)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.queries.models import Judge, no_false_alarms
+from everhold.queries.metrics.models import Judge, no_false_alarms
 
 if TYPE_CHECKING:
     from collections.abc import Callable

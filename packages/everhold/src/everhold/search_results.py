@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.families.grid import GridFamily
     from everhold.holdout import Holdout
-    from everhold.queries.models import CrossValidated
+    from everhold.queries.metrics.models import CrossValidated
 
 _FAILED = "failed"  # source of a configuration that could not be fitted and was not asked about
 _UNTOLD = "not told"  # of one of which the choice of the best tells nothing

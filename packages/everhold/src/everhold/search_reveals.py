@@ -13,16 +13,16 @@ import numpy as np
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.queries.choice import choose
-from everhold.queries.means import RowwiseQuery
-from everhold.queries.models import no_false_alarms
+from everhold.queries.means.batch import RowwiseQuery
+from everhold.queries.metrics.models import no_false_alarms
+from everhold.queries.selection.choice import choose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from everhold.answers import Answer
     from everhold.holdout import Holdout
-    from everhold.queries.models import CrossValidated, Judge
+    from everhold.queries.metrics.models import CrossValidated, Judge
 
 REVEALS = ("checked", "best", "all", "nothing")
 

@@ -23,7 +23,14 @@ from everhold.charts.searches import search_chart
 from everhold.errors import BudgetExhausted, EverholdWarning, QueryRejected, warn_caller
 from everhold.families.grid import GridFamily
 from everhold.families.points import described
-from everhold.queries.models import CrossValidated, Judge, classifies, cross_validate, require_sklearn, splits_of
+from everhold.queries.metrics.models import (
+    CrossValidated,
+    Judge,
+    classifies,
+    cross_validate,
+    require_sklearn,
+    splits_of,
+)
 from everhold.sealed_scorer import SealedScorer
 from everhold.search_results import Refitted, SearchLine, checked_index, line_of, number_of, results_table, with_bar
 from everhold.search_reveals import are_training_rows, ask_about, check_reveal, groups_of_training

@@ -6,19 +6,19 @@ import warnings
 from typing import TYPE_CHECKING, Any, Unpack
 
 from everhold.arguments import brief, names_keywords
-from everhold.asking.case_gate_opening import CaseRules, with_champion
 from everhold.asking.terms import USUAL_SUITE, SuiteTerms
 from everhold.errors import QueryRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
+from everhold.gates.cases.opening import CaseRules, with_champion
+from everhold.gates.cases.results import CASE, ids_in, runs_by_case
 from everhold.holdout import DEFAULT_STORAGE, Holdout
-from everhold.queries.case_results import CASE, ids_in, runs_by_case
-from everhold.sealing.settings import Planning, Rows
+from everhold.sealing.intake.settings import Planning, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from everhold.asking.appending import Arrived
-    from everhold.asking.case_gate import CaseGate
+    from everhold.asking.arrivals.appending import Arrived
+    from everhold.gates.cases.gate import CaseGate
 
 _GROUP = "group"
 _PLANNED = ("challenges", "surprises", "confidence", "allow_resealing")

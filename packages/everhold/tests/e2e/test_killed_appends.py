@@ -31,7 +31,7 @@ def killed(folder, kills, *, longest=0.6):
         AssertionError: If a batch is lost, doubled or half there, or an answer that was told is not in the ledger.
     """
     storage, context, rng = f"sqlite:///{folder}/s.db", multiprocessing.get_context("forkserver"), random.Random(0)
-    context.set_forkserver_preload(["append_children", "everhold.holdout", "everhold.asking.appending"])
+    context.set_forkserver_preload(["append_children", "everhold.holdout", "everhold.asking.arrivals.appending"])
     planning = eh.Planning(grows=True, allow_vacuous=True)
     with warnings.catch_warnings(action="ignore"):  # of a promise that is weak for so few rows
         eh.Holdout.create(storage, "h", holdout=batch(0), queries=20_000, surprises=5, planning=planning).close()

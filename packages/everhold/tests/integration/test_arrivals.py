@@ -7,7 +7,7 @@ import pytest
 from sealed_copies import copy_of
 
 import everhold as eh
-from everhold.asking import appending
+from everhold.asking.arrivals import appending
 from everhold.errors import EverholdWarning, HoldoutRejected, IntegrityError, QueryRejected
 from everhold.ledger import LedgerStore, verify
 

@@ -9,8 +9,8 @@ from holdout_samples import ROWS, create, guess_and_check, rows
 import everhold as eh
 from everhold import mean
 from everhold.ledger.store import all_entries
-from everhold.queries.moments import variance
-from everhold.sealing.table import StoredRows
+from everhold.queries.means.moments import variance
+from everhold.sealing.rows.table import StoredRows
 from everhold_privacy.synthetic import ListedColumn, Universe
 
 pytestmark = pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
@@ -182,7 +182,9 @@ def test_a_query_that_was_not_looked_at_is_not_answered(tmp_path):
             return plain(self, queries, **named)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("everhold.queries.means._MOST_SHORT", 0)  # a short query is evaluated in the transaction
+            patch.setattr(
+                "everhold.queries.means.batch._MOST_SHORT", 0
+            )  # a short query is evaluated in the transaction
             patch.setattr(StoredRows, "totals", another_asks_first)
             answers = holdout.ask_many(["delay > 0", "delay > 1"])
         assert [answer.source for answer in answers] == ["holdout", "refused"]

@@ -10,7 +10,7 @@ import pytest
 from holdout_samples import ROWS, copied, rows
 
 from everhold import EverholdError, QueryRejected, error, low_sensitivity, mean, risk
-from everhold.sealing.code_trials import values_or_none
+from everhold.sealing.rows.code_trials import values_or_none
 from everhold_privacy.queries.choice import PrivateChoiceQuery, private_choose
 from everhold_privacy.queries.first_above import AboveQuery
 from everhold_privacy.queries.gradient import gradient

@@ -10,11 +10,11 @@ import pytest
 import scipy.stats
 from test_area_games import POPULATIONS, ROWS, SHIFT, sealed_rows, true_area
 
-from everhold.guarantees.intervals.ranking import SeenScores, block_averages
-from everhold.guarantees.intervals.ranking_difference import BlockDifference, RankDifference
+from everhold.guarantees.intervals.composites.ranking import SeenScores, block_averages
+from everhold.guarantees.intervals.composites.ranking_difference import BlockDifference, RankDifference
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.area import area_of
+from everhold.queries.metrics.area import area_of
 from everhold.randomness import SeededNoise
 
 MECHANISM = GuessAndCheck.tuned(rows=ROWS, queries=5, surprises=3, confidence=0.8, training_rows=ROWS)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.ranking import BlockBetting, SeenScores, block_averages
+from everhold.guarantees.intervals.composites.ranking import BlockBetting, SeenScores, block_averages
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.area import area_of
+from everhold.queries.metrics.area import area_of
 from everhold.randomness import SeededNoise
 
 ROWS, SHIFT = 400, np.array([1.0, 0.5, 0.0])

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from everhold.guarantees.intervals.base import GroupSums
-from everhold.guarantees.intervals.betting import GroupBetting
+from everhold.guarantees.intervals.bets.betting import GroupBetting
 from everhold.mechanisms.base import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.queries.candidates import Compared, SealedValues
-from everhold.queries.means import Prepared
-from everhold.queries.quantile import QuantilePlan, _CountedUpTo
-from everhold.queries.scan import ScanPlan
-from everhold.queries.synthesis import CountShares, SynthesisPlan
+from everhold.queries.means.batch import Prepared
+from everhold.queries.selection.candidates import Compared, SealedValues
+from everhold.queries.selection.quantile import QuantilePlan, _CountedUpTo
+from everhold.queries.selection.scan import ScanPlan
+from everhold.queries.selection.synthesis import CountShares, SynthesisPlan
 from everhold.randomness import SeededNoise
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.universe import ListedColumn, Universe

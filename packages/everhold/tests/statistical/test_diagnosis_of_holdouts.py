@@ -9,9 +9,9 @@ from diagnosis_samples import households, plain
 from everhold import Groups, Holdout, Independent
 from everhold.asking.create_settings import settings_from
 from everhold.errors import DependenceError, DependenceWarning, VacuousGuaranteeWarning
-from everhold.sealing.files import seal_rows
-from everhold.sealing.request import SealRequest
-from everhold.sealing.structure import FileStructure
+from everhold.sealing.intake.files import seal_rows
+from everhold.sealing.intake.request import SealRequest
+from everhold.sealing.intake.structure import FileStructure
 
 
 def sealed(folder, training, holdout=None, name="study", **wanted):

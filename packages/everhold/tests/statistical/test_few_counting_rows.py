@@ -10,8 +10,8 @@ import pytest
 from few_rows import Game
 from scipy.stats import binom
 
-from everhold.guarantees.intervals.gain_difference import GAINS
-from everhold.guarantees.intervals.outcome_gain import OutcomeGain
+from everhold.guarantees.intervals.pairs.gain_difference import GAINS
+from everhold.guarantees.intervals.pairs.outcome_gain import OutcomeGain
 
 DOUBT = 1e-3  # for each kind; draws are the same ones each time
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals.gain_difference import GainDifference
-from everhold.guarantees.intervals.outcome_gain import OutcomeGain
+from everhold.guarantees.intervals.pairs.gain_difference import GainDifference
+from everhold.guarantees.intervals.pairs.outcome_gain import OutcomeGain
 from everhold.mechanisms import GuessAndCheck, State
 
 GAIN, COUNTING = 0.3, 30

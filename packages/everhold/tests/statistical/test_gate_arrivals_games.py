@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from arrival_studies import BETA, UNIT, Study, lost, of_tree
 
-from everhold.guarantees.intervals.sign_test import SignTest
+from everhold.gates.gains import paired
+from everhold.guarantees.intervals.shares.sign_test import SignTest
 from everhold.mechanisms import Source, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.suffixes import since, together
-from everhold.queries.gains import paired
 from everhold.randomness import SeededNoise
 
 CHALLENGES = 40  # after each arrival

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.class_gains import ClassGains, SeenClasses
-from everhold.guarantees.intervals.outcome_gain import cells_of_pairs, counts_of_pairs
-from everhold.guarantees.intervals.ranking import SeenScores
-from everhold.guarantees.intervals.ranking_difference import RankDifference
-from everhold.guarantees.intervals.ratio_gain import RatioGain
-from everhold.queries.score_parts import Judged, Setting, Sized
-from everhold.queries.scores import SCORES
+from everhold.guarantees.intervals.composites.class_gains import ClassGains, SeenClasses
+from everhold.guarantees.intervals.composites.ranking import SeenScores
+from everhold.guarantees.intervals.composites.ranking_difference import RankDifference
+from everhold.guarantees.intervals.pairs.outcome_gain import cells_of_pairs, counts_of_pairs
+from everhold.guarantees.intervals.pairs.ratio_gain import RatioGain
+from everhold.queries.metrics.score_parts import Judged, Setting, Sized
+from everhold.queries.metrics.scores import SCORES
 
 CHANCES = np.array([0.9, 0.2, 0.5, 0.7, 0.1, 0.6])  # of label 1
 ROWS = len(CHANCES)

@@ -14,13 +14,13 @@ import scipy.stats
 from test_score_games import ROWS, SETTINGS, chances, predictions, true_score
 
 import everhold as eh
-from everhold.guarantees.intervals.class_gains import ClassGains, SeenClasses
-from everhold.guarantees.intervals.ranking import SeenScores
-from everhold.guarantees.intervals.ranking_difference import RankDifference
+from everhold.guarantees.intervals.composites.class_gains import ClassGains, SeenClasses
+from everhold.guarantees.intervals.composites.ranking import SeenScores
+from everhold.guarantees.intervals.composites.ranking_difference import RankDifference
 from everhold.mechanisms import GuessAndCheck, Source, State
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.score_parts import Judged, Sized
-from everhold.queries.scores import SCORES
+from everhold.queries.metrics.score_parts import Judged, Sized
+from everhold.queries.metrics.scores import SCORES
 from everhold.randomness import SeededNoise
 
 BETA, GROUP = 0.2, 6

@@ -11,11 +11,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals.at_all_sizes import CoinMixture, groups_at_all_sizes
 from everhold.guarantees.intervals.base import GroupSums
-from everhold.guarantees.intervals.betting import NO_STAKE, side_of
-from everhold.guarantees.intervals.hedge import hedged_capital
-from everhold.guarantees.intervals.means import Hoeffding
+from everhold.guarantees.intervals.bets.at_all_sizes import CoinMixture, groups_at_all_sizes
+from everhold.guarantees.intervals.bets.betting import NO_STAKE, side_of
+from everhold.guarantees.intervals.bets.hedge import hedged_capital
+from everhold.guarantees.intervals.shares.means import Hoeffding
 
 SIZES, LARGEST, MOST = (1, 2, 3), 3, 9
 

@@ -6,7 +6,7 @@ from math import comb, log
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.guarantees.intervals.shares.means import ClopperPearson
 from everhold.guarantees.largest import ChoiceLevels, largest_upper
 
 ROWS = 12

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals.gain_difference import GAINS, gain_of
+from everhold.guarantees.intervals.pairs.gain_difference import GAINS, gain_of
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 
 ROWS, POSITIVE, BETA = 2_000, 0.2, 0.2

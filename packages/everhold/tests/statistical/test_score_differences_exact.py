@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from everhold.queries.score_parts import Judged, Setting, Sized
-from everhold.queries.scores import SCORES
+from everhold.queries.metrics.score_parts import Judged, Setting, Sized
+from everhold.queries.metrics.scores import SCORES
 
 CHANCES = np.array([0.9, 0.2, 0.5, 0.7, 0.1, 0.6, 0.3, 0.8])  # of label 1
 ROWS = len(CHANCES)

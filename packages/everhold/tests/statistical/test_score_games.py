@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.calibration import SeenBins, calibration_ends, seen_bins
-from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.guarantees.intervals.operating_point import seen_rules
+from everhold.guarantees.intervals.composites.calibration import SeenBins, calibration_ends, seen_bins
+from everhold.guarantees.intervals.composites.operating_point import seen_rules
+from everhold.guarantees.intervals.shares.means import ClopperPearson
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.score_kinds import OfParts
-from everhold.queries.score_parts import Judged, Setting, Sized
-from everhold.queries.scores import SCORES
+from everhold.queries.metrics.score_kinds import OfParts
+from everhold.queries.metrics.score_parts import Judged, Setting, Sized
+from everhold.queries.metrics.scores import SCORES
 from everhold.randomness import SeededNoise
 
 ROWS, QUERIES = 240, 4

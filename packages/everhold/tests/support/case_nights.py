@@ -8,14 +8,14 @@ from unittest import mock
 
 import numpy as np
 
-from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim, first_proof, stakes_for
-from everhold.guarantees.intervals.ratio_claims import RatioUnits
+from everhold.gates.cases import evidence as case_evidence
+from everhold.gates.cases.challenge import interim_label
+from everhold.gates.cases.evidence import Evidence, UnitPlan, run_chunks
+from everhold.gates.cases.metrics import CaseMetric
+from everhold.gates.cases.results import NEW_RUNS, CaseSuite
+from everhold.guarantees.intervals.pairs.claims import ClaimUnits, GateClaim, first_proof, stakes_for
+from everhold.guarantees.intervals.pairs.ratio_claims import RatioUnits
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.queries import case_evidence
-from everhold.queries.case_challenge import interim_label
-from everhold.queries.case_evidence import Evidence, UnitPlan, run_chunks
-from everhold.queries.case_metrics import CaseMetric
-from everhold.queries.case_results import NEW_RUNS, CaseSuite
 
 DISAGREEMENT = 0.2
 SLACK = 0.15

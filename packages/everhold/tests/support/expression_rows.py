@@ -5,9 +5,9 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from everhold.sealing.columns import ColumnStore
-from everhold.sealing.embedded_rows import EmbeddedRows
-from everhold.sealing.engines.embedded import SEALED, fetched, locked_connection
+from everhold.sealing.rows.columns import ColumnStore
+from everhold.sealing.rows.embedded_rows import EmbeddedRows
+from everhold.sealing.rows.engines.embedded import SEALED, fetched, locked_connection
 
 
 @contextmanager

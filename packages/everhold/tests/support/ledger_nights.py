@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 import everhold as eh
-from everhold.asking import case_gate, open_challenge
-from everhold.guarantees.intervals import ratio_claims
-from everhold.queries import case_challenge, case_evidence
+from everhold.gates.cases import challenge as case_challenge
+from everhold.gates.cases import evidence as case_evidence
+from everhold.gates.cases import gate as case_gate
+from everhold.gates.cases import open_challenge
+from everhold.guarantees.intervals.pairs import ratio_claims
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from everhold.errors import HoldoutRejected, Unavailable
-from everhold.sealing.engines.errors import errors_hidden
-from everhold.sealing.reading import column_kinds
-from everhold.sealing.row_store import TABLES
+from everhold.sealing.intake.reading import column_kinds
+from everhold.sealing.rows.engines.errors import errors_hidden
+from everhold.sealing.rows.row_store import TABLES
 from everhold.values.expressions.tree import quoted
 from everhold_engines import tables
 from everhold_engines.base import Sealable

@@ -6,8 +6,8 @@ from sklearn import metrics
 import everhold as eh
 from everhold import GuessAndCheck
 from everhold.asking.create_settings import settings_from
-from everhold.guarantees.intervals.calibration import seen_bins
-from everhold.guarantees.intervals.operating_point import seen_rules
+from everhold.guarantees.intervals.composites.calibration import seen_bins
+from everhold.guarantees.intervals.composites.operating_point import seen_rules
 
 ROWS = 1_200
 

@@ -8,7 +8,7 @@ import pytest
 
 import everhold as eh
 from everhold.families.study import plan_study
-from everhold.queries.scores import metric_of
+from everhold.queries.metrics.scores import metric_of
 
 CALLED = [
     eh.Holdout.gate, eh.Holdout.evaluate, eh.Holdout.compare, eh.metric, eh.risk_difference, eh.risk_ratio,

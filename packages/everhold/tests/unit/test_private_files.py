@@ -87,7 +87,7 @@ def test_what_cannot_be_made_private_is_refused(tmp_path, monkeypatch):
 
 
 def test_rows_that_do_not_fit_into_memory_stay_in_the_private_folder(tmp_path, monkeypatch):
-    from everhold.sealing.duckdb_files import spilling_into
+    from everhold.sealing.intake.duckdb_files import spilling_into
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "private").mkdir(mode=0o700)

@@ -1,6 +1,6 @@
 """Statements by which an engine counts units in cells of a coarse grid, where the different ones would be too many.
 
-Units are rows or groups of rows. Which cells there are, and what becomes of them, says `everhold.sealing.sums`.
+Units are rows or groups of rows. Which cells there are, and what becomes of them, says `everhold.sealing.rows.sums`.
 """
 
 from __future__ import annotations

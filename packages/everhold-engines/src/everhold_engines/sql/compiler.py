@@ -84,7 +84,7 @@ def part_totals_sql(
 def cells_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
     """Histograms of row values: rows ``place, cell, count, sum`` for each row value, by its place, in any order.
 
-    The cell of v is ``v * 256 / unit`` rounded down and 255 at the most, as in `everhold.sealing.sums.cells_of`; empty
+    The cell of v is ``v * 256 / unit`` rounded down and 255 at the most, as in `sums.cells_of`; empty
     cells are left out. Its time may depend on the values.
     """
     draft = _Draft(values, source, unit, dialect)

@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from everhold.families.subgroups import subgroups
-from everhold.queries.mean import mean
+from everhold.queries.means.mean import mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

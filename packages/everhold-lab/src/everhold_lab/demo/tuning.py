@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.queries.metrics import accuracy
+from everhold.queries.metrics.accuracy import accuracy
 from everhold_lab.demo.flights import CATEGORIES, KNOWN_BEFORE
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
     from everhold.holdout import Holdout
-    from everhold.queries.means import RowwiseQuery
+    from everhold.queries.means.batch import RowwiseQuery
     from everhold_lab.demo.flights import Flights
 
 BEFORE, TAKE_OFF = "before the day", "at take-off"

@@ -15,7 +15,7 @@ import everhold as eh
 from everhold.asking.create_settings import settings_from
 from everhold.dependence import Groups
 from everhold.errors import DependenceWarning, VacuousGuaranteeWarning
-from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.guarantees.intervals.shares.means import ClopperPearson
 from everhold_lab.demo.dependent_flights import ASSUMPTIONS, EACH_FLIGHT
 from everhold_lab.demo.flights import LATE_MINUTES, all_flights
 from everhold_lab.experiments.base import Experiment, Row, Setting

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from everhold.arguments import brief
 from everhold.display import at_most
 from everhold.errors import QueryRejected
-from everhold.queries.candidates import check_same_units, listed
-from everhold.queries.means import RowwiseQuery
+from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.query import QuerySpec, digest
+from everhold.queries.selection.candidates import check_same_units, listed
 from everhold.values.base import BoundQuery
 from everhold_privacy.mechanisms.paid_selection import PaidSelection
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import State
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.randomness import Noise
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
 _MOST_CANDIDATES = 100_000

@@ -14,9 +14,9 @@ import scipy
 from everhold.arguments import brief
 from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
-from everhold.queries.candidates import check_same_units, listed
-from everhold.queries.means import RowwiseQuery
+from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.query import QuerySpec, digest
+from everhold.queries.selection.candidates import check_same_units, listed
 from everhold.randomness import LARGEST_SCALE
 from everhold.values.base import BoundQuery
 from everhold_privacy.guarantees.exceedance import comparison_exceedance

@@ -13,9 +13,9 @@ from everhold.arguments import brief
 from everhold.display import at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
-from everhold.queries.identity import behaviour_digest, content_digest
+from everhold.queries.code.identity import behaviour_digest, content_digest
 from everhold.queries.statistic import check_positive
-from everhold.sealing.code_trials import made_up_values, sealed_values, try_vectors_on_public_rows, varied_rows
+from everhold.sealing.rows.code_trials import made_up_values, sealed_values, try_vectors_on_public_rows, varied_rows
 from everhold.values.evaluation import LARGEST_VECTOR_UNIT, vectors_to_grid
 from everhold_privacy.mechanisms.privacy_budget import largest_scale
 from everhold_privacy.mechanisms.vector_noise import VectorNoise
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import State
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.randomness import Noise
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import RowFunction
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
@@ -168,7 +168,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
     Attributes:
         scale: Noise scale of every coordinate, in the units of a mean.
         names: Columns that the function reads.
-        code: What tells the function from others (`everhold.queries.identity`).
+        code: What tells the function from others (`everhold.queries.code.identity`).
     """
 
     asked: GradientQuery

@@ -13,10 +13,10 @@ import numpy as np
 from everhold.arguments import names_keywords
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
-from everhold.queries.identity import behaviour_digest, content_digest
+from everhold.queries.code.identity import behaviour_digest, content_digest
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_range
-from everhold.sealing.code_trials import values_or_none, varied_rows
-from everhold.sealing.counterexamples import counterexample
+from everhold.sealing.rows.code_trials import values_or_none, varied_rows
+from everhold.sealing.rows.counterexamples import counterexample
 from everhold_privacy.queries.priced import checked_function_name
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Table
 
 _PARTS = 8

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism, State
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.randomness import Noise
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [

@@ -12,7 +12,7 @@ import numpy as np
 from everhold.arguments import as_float, brief
 from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
-from everhold.queries.mean import MeanQuery
+from everhold.queries.means.mean import MeanQuery
 from everhold.queries.query import QuerySpec, digest
 from everhold.values.base import BoundQuery
 from everhold_privacy.mechanisms.paid_selection import PaidSelection
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import State
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.randomness import Noise
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
 _MOST_BINS = 10_000

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from everhold.queries.query import QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.randomness import Noise
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
 

@@ -14,7 +14,7 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.ledger.chain import canonical
 from everhold.queries.query import QuerySpec
-from everhold.queries.universe_checks import check_universe, check_universe_columns, plain_universe
+from everhold.queries.selection.universe_checks import check_universe, check_universe_columns, plain_universe
 from everhold.values.query_family import QueryFamily, QueryMatrix
 from everhold.values.universe import Universe
 from everhold.values.universe_documents import universe_from
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import State
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.randomness import Noise
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
 _MOST_BYTES = 1_000_000  # of an entry of the ledger

@@ -19,10 +19,10 @@ from everhold import low_sensitivity
 from everhold.asking.create_settings import settings_from
 from everhold.errors import QueryRejected
 from everhold.mechanisms import State
-from everhold.queries.ranking_scores import auc, auc_of, auc_sensitivity, f1, f1_of, f1_sensitivity
+from everhold.queries.metrics.ranking_scores import auc, auc_of, auc_sensitivity, f1, f1_of, f1_sensitivity
 from everhold.queries.statistic import Statistic, StatisticGrid
 from everhold.randomness import SeededNoise
-from everhold.sealing.counterexamples import counterexample, neighbours
+from everhold.sealing.rows.counterexamples import counterexample, neighbours
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 from everhold_privacy.queries.statistic_purchase import StatisticPurchase, half_width
 

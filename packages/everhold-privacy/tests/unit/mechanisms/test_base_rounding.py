@@ -9,7 +9,7 @@ from everhold.ledger import Committed
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.base import Mechanism
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.means import OneMean, Prepared
+from everhold.queries.means.batch import OneMean, Prepared
 from everhold.queries.query import ExecutionResult
 from everhold.randomness import SeededNoise
 from everhold.values.base import BoundQuery, Schema

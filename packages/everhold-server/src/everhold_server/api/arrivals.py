@@ -9,10 +9,10 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import Field
 
-from everhold.asking.appending import Arrived
+from everhold.asking.arrivals.appending import Arrived
 from everhold.errors import HoldoutRejected
 from everhold.ledger import LedgerStore
-from everhold.sealing.resealing import Sealer, sealing_for, untold_matches
+from everhold.sealing.duplicates.resealing import Sealer, sealing_for, untold_matches
 from everhold.sealing.storage import rows_folder, storage_url
 from everhold_server.api.asking import Guess, queries_of
 from everhold_server.api.contract import Asking, HoldoutName, Strict, body_of, refusals, result, said, warned_of

@@ -30,8 +30,8 @@ from everhold_server.uploads import Brought
 from everhold_server.wire.case_results import results_from
 
 if TYPE_CHECKING:
-    from everhold.asking.case_gate import CaseGate
-    from everhold.asking.open_challenge import OpenChallenge
+    from everhold.gates.cases.gate import CaseGate
+    from everhold.gates.cases.open_challenge import OpenChallenge
     from everhold_server.principals import Principal
 
 router = APIRouter(prefix="/holdouts/{name}", tags=["gates"])

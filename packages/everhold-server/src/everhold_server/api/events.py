@@ -14,7 +14,7 @@ from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Role
 
 if TYPE_CHECKING:
-    from everhold.asking.event_feed import LedgerEvent
+    from everhold.asking.reports.event_feed import LedgerEvent
     from everhold_server.principals import Principal
 
 router = APIRouter(prefix="/holdouts/{name}", tags=["events"])

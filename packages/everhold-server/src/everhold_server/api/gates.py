@@ -11,10 +11,9 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from everhold.errors import QueryRejected
-from everhold.queries.gate_metrics import GATE_METRICS
-from everhold.queries.risk import risk
-from everhold.queries.score_means import why_no_gain
-from everhold.queries.scores import metric_of
+from everhold.gates.metrics import GATE_METRICS, why_no_gain
+from everhold.queries.metrics.risk import risk
+from everhold.queries.metrics.scores import metric_of
 from everhold_server.api.contract import (
     NAME,
     GateName,

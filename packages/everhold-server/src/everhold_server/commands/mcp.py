@@ -18,7 +18,7 @@ from everhold.errors import EverholdError
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from everhold.queries.predictions import PredictionTable
+    from everhold.queries.predictions.arrays import PredictionTable
     from everhold.values.base import Schema
 
 _HTTP = "Over HTTP"
@@ -116,6 +116,6 @@ def _folder(path: Path) -> Path:
 
 
 def _read(path: Path, schema: Schema) -> PredictionTable:
-    from everhold.queries.untrusted_files import read_untrusted
+    from everhold.queries.predictions.untrusted import read_untrusted
 
     return read_untrusted(path, schema, name=path.name)  # an agent's file, and this process has the key

@@ -19,7 +19,7 @@ import numpy as np
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.queries.predictions import PredictionTable
+from everhold.queries.predictions.arrays import PredictionTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,10 +11,10 @@ from everhold_server.mcp.results import CasesOutput, ReportOutput
 from everhold_server.mcp.tools import GateName, gate_named, is_about_cases
 
 if TYPE_CHECKING:
-    from everhold.asking.case_gate import CaseGate
-    from everhold.asking.open_challenge import OpenChallenge
+    from everhold.gates.cases.gate import CaseGate
+    from everhold.gates.cases.open_challenge import OpenChallenge
+    from everhold.gates.verdict import Verdict
     from everhold.holdout import Holdout
-    from everhold.queries.verdict import Verdict
 
 Challenger = Annotated[
     str, Field(description="Name of your version, such as its commit. It must be finished before it is opened.")

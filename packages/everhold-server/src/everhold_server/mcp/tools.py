@@ -14,7 +14,7 @@ from pydantic import Field
 from everhold.arguments import brief
 from everhold.display import left_in_words
 from everhold.errors import QueryRejected
-from everhold.queries.mean import mean
+from everhold.queries.means.mean import mean
 from everhold_server.mcp.advice import (
     LANGUAGE,
     examples,
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from everhold.holdout import Holdout
-    from everhold.queries.conditional_mean import ConditionalMean
-    from everhold.queries.mean import MeanQuery
+    from everhold.queries.means.conditional_mean import ConditionalMean
+    from everhold.queries.means.mean import MeanQuery
 
 Text = Annotated[
     str,

@@ -20,7 +20,7 @@ from everhold_server.web.rendering import page, place
 from everhold_server.web.views import SAID_OF, View
 
 if TYPE_CHECKING:
-    from everhold.asking.over_time import OverTime
+    from everhold.asking.arrivals.over_time import OverTime
     from everhold_server.principals import Principal
 
 router = APIRouter()

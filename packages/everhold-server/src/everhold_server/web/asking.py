@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from everhold.answers import QuotedPrice
     from everhold.errors import EverholdWarning
     from everhold.holdout import Holdout
-    from everhold.queries.predictions import PredictionTable
+    from everhold.queries.predictions.arrays import PredictionTable
     from everhold.values.base import Schema
 
 router = APIRouter()

@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from everhold.errors import EverholdError, QueryRejected
-from everhold.queries.gate_metrics import GATE_METRICS
-from everhold.queries.untrusted_files import read_untrusted_results
+from everhold.gates.cases.untrusted import read_untrusted_results
+from everhold.gates.metrics import GATE_METRICS
 from everhold_server.api.contract import HoldoutName, check_predictions_allowed, warned_of
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts

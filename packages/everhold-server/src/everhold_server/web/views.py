@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from everhold.asking.model_names import with_names
+from everhold.asking.reports.model_names import with_names
 from everhold.certificate.numbers import counted
 from everhold.dependence import Independent
 from everhold.errors import DependenceError, QueryRejected
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
-    from everhold.queries.units import MeanUnits
+    from everhold.queries.means.units import MeanUnits
     from everhold_server.open_holdouts import OpenHoldouts
     from everhold_server.principals import Principal
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from everhold.arguments import brief
 from everhold.errors import CaseRejected, QueryRejected
-from everhold.queries.case_results import runs_by_case
+from everhold.gates.cases.results import runs_by_case
 
 _PAIR = 2
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.queries.prediction_columns import PredictionColumn
-from everhold.queries.predictions import PredictionTable, check_lengths, prediction_table
+from everhold.queries.predictions.arrays import PredictionTable, check_lengths, prediction_table
+from everhold.queries.predictions.columns import PredictionColumn
 from everhold.values.base import LocatedPredictions
 from everhold_server.wire.scalars import a_text, a_truth, refuse
 

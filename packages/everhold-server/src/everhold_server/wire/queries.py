@@ -18,7 +18,7 @@ from everhold import queries as registry
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries import DETAILS, Form, Kind
-from everhold.queries.predictions import PredictionTable
+from everhold.queries.predictions.arrays import PredictionTable
 from everhold.queries.query import Query
 from everhold_server.wire.predictions import written_predictions
 from everhold_server.wire.scalars import a_list, a_number, a_scalar, a_text, a_truth, a_whole_number, plain, refuse

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from everhold.sealing.reading import read_rows, reading_errors_hidden
+from everhold.sealing.intake.reading import read_rows, reading_errors_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import ExitStack
 
-    from everhold.sealing.reading import RowSource
+    from everhold.sealing.intake.reading import RowSource
     from everhold_server.wire.connection import Part
 
 

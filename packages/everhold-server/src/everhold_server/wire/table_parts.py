@@ -12,7 +12,7 @@ from everhold.table_files import write_parquet
 from everhold_server.wire.scalars import refuse
 
 if TYPE_CHECKING:
-    from everhold.queries.predictions import PredictionTable
+    from everhold.queries.predictions.arrays import PredictionTable
 
 PARQUET_TYPE = "application/vnd.apache.parquet"
 """Media type of Parquet files."""

@@ -11,7 +11,7 @@ from mcp_samples import SECRET, create, refused, rows, told
 
 from everhold import Holdout, QueryRejected, accuracy
 from everhold.asking.create_settings import settings_from
-from everhold.queries.prediction_files import read_predictions
+from everhold.queries.predictions.files import read_predictions
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 from everhold_server.mcp import PredictionsFolder

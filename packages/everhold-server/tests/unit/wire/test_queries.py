@@ -12,7 +12,7 @@ from wire_samples import LABELS, SEALED, WITHOUT_NOISE, create, queries
 import everhold as eh
 from everhold.errors import QueryRejected
 from everhold.queries import DETAILS, KINDS, Form
-from everhold.queries.predictions import PredictionTable
+from everhold.queries.predictions.arrays import PredictionTable
 from everhold.queries.query import Query
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from everhold.errors import QueryRejected
-from everhold.queries.predictions import PredictionTable, prediction_table
+from everhold.queries.predictions.arrays import PredictionTable, prediction_table
 from everhold_server.wire.table_parts import parquet_of
 
 FRAME = pd.DataFrame({"id": ["a", "b"], "said": [0.1, np.nan]}, index=[5, 7])

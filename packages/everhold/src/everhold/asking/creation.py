@@ -21,10 +21,10 @@ from everhold.planning.request import PlanRequest
 from everhold.progress import progress
 from everhold.queries.query import MemberLevels
 from everhold.sealing.configuration import ALIKE, WARNED, bound_state, drawn_from_rows, schema_from
-from everhold.sealing.create import seal
-from everhold.sealing.matched_classes import warn_of_matched_classes
-from everhold.sealing.opening import training_rows
-from everhold.sealing.settings import Planning
+from everhold.sealing.duplicates.matched_classes import warn_of_matched_classes
+from everhold.sealing.intake.create import seal
+from everhold.sealing.intake.settings import Planning
+from everhold.sealing.rows.opening import training_rows
 from everhold.sealing.storage import TRAINING_FILE, check_name_is_free, new_folder, rows_folder, storage_url
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel, RowStructure
     from everhold.families.base import BoundFamily, Family
     from everhold.ledger import HoldoutRecord
-    from everhold.sealing.create import Sealed
-    from everhold.sealing.request import SealRequest
+    from everhold.sealing.intake.create import Sealed
+    from everhold.sealing.intake.request import SealRequest
 
 __all__ = ["Creation", "StudyRequest"]
 
@@ -116,7 +116,7 @@ class Creation:
     def finish(self, executor: QueryExecutor, folder: Path) -> None:
         """Write what later steps need: hashes of the rows that more may arrive beside, and declared families."""
         if self.study.planning.grows:
-            from everhold.asking.appending import remember_rows
+            from everhold.asking.arrivals.appending import remember_rows
 
             remember_rows(executor, folder)
         if self.families:
@@ -136,7 +136,7 @@ class Creation:
 
             chosen = sharing(chosen, self.share)
         if planning.grows or planning.largest_group is not None:
-            from everhold.asking.created_to_grow import growing
+            from everhold.asking.arrivals.created_to_grow import growing
 
             chosen = growing(chosen, planning, declared=self.declared is not None)
         check_features(self.request.rows.features, label=label, mechanism=chosen)
@@ -148,7 +148,7 @@ class Creation:
         if self.alike is not None:
             made.configuration[ALIKE] = self.alike
         if self.study.planning.grows:
-            from everhold.asking.created_to_grow import record_growth
+            from everhold.asking.arrivals.created_to_grow import record_growth
 
             record_growth(made.configuration, self.study.planning, declared=self.declared is not None)
         if self.request.extensions:

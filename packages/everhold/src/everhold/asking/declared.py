@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Head
     from everhold.ledger.entry_counts import EntryCounts
     from everhold.mechanisms import Mechanism
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = ["FamilyLevels", "HoldoutFamilies", "bound_families", "checked_share", "declare", "declare_first", "sharing"]
@@ -392,7 +392,7 @@ def procedure_of_shares(executor: QueryExecutor, nats: float) -> Procedure:
     usual = mechanism.yes_no_procedure if isinstance(mechanism, GuessAndCheck) else mechanism.procedure
     if not first_rows:
         return usual
-    from everhold.guarantees.intervals.at_all_sizes import CoinMixture, groups_at_all_sizes
+    from everhold.guarantees.intervals.bets.at_all_sizes import CoinMixture, groups_at_all_sizes
 
     if not isinstance(mechanism.dependence, Groups):
         return CoinMixture.declared(usual, first_rows=first_rows, nats=nats)

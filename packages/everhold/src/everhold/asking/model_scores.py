@@ -5,13 +5,13 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from everhold.asking.grown import current
+from everhold.asking.arrivals.grown import current
 from everhold.asking.query_executor import ask_apart
 from everhold.asking.terms import USUAL_FIT
 from everhold.errors import QueryRejected
-from everhold.queries.means import OneMean
-from everhold.queries.models import no_false_alarms
-from everhold.queries.slices import (
+from everhold.queries.means.batch import OneMean
+from everhold.queries.metrics.models import no_false_alarms
+from everhold.queries.metrics.slices import (
     SliceAnswers,
     as_one_step,
     comparison,

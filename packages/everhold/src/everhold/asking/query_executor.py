@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from everhold.asking.budget import SPENT, affordable, allotment_of, left_to, warn_of_last_surprises
+from everhold.asking.accounts.budget import SPENT, affordable, allotment_of, left_to, warn_of_last_surprises
 from everhold.asking.described import DescribedTexts
 from everhold.errors import (
     BudgetExhausted,
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from everhold.answers import Answer
-    from everhold.asking.growth import Growth
+    from everhold.asking.arrivals.growth import Growth
     from everhold.ledger import Committed, HoldoutRecord, Ledger, LedgerStore, Outcome
     from everhold.ledger.ledger import Transaction
     from everhold.mechanisms import Mechanism, Promise
-    from everhold.queries.means import Batch
+    from everhold.queries.means.batch import Batch
     from everhold.queries.query import QueryPlan
     from everhold.sealing.keys import StewardKey
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [

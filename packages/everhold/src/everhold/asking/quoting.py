@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.answers import QuotedPrice
-from everhold.asking.budget import affordable
+from everhold.asking.accounts.budget import affordable
 from everhold.asking.query_executor import check_open
 from everhold.ledger.allotments import Accounts
 from everhold.queries.query import Pricing

@@ -164,8 +164,8 @@ class CertifiedAccount:
         since: The checkpoint after which entries were read; None if all of them were.
         also_sealed_as: Other holdouts of the same storage with the same rows.
         extensions: Facts of ledger extensions by name, as `HoldoutAccessor.certificate_facts` gives them.
-        answers: Those that the first page shows, as `everhold.asking.certificate_answers.chosen_answers` gives them.
-        queries: All of them, as `everhold.asking.query_list.listed_queries` gives them; None for no list.
+        answers: Those that the first page shows, as `certificate_answers.chosen_answers` gives them.
+        queries: All of them, as `everhold.asking.reports.query_list.listed_queries` gives them; None for no list.
     """
 
     head: Head

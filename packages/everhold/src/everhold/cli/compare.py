@@ -104,9 +104,9 @@ def compare(
       8  the steward's key is missing or wrong
     """
     asked = comparison.asked()
-    from everhold.queries.difference import difference
-    from everhold.queries.prediction_files import read_predictions
-    from everhold.queries.slices import in_slice, of_predictions
+    from everhold.queries.metrics.difference import difference
+    from everhold.queries.metrics.slices import in_slice, of_predictions
+    from everhold.queries.predictions.files import read_predictions
 
     with opened(files.storage, files.name, analyst) as holdout, arguments_checked():
         both = [

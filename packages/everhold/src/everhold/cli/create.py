@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import typer
 
     from everhold.holdout import Holdout
-    from everhold.sealing.row_store import SealableTable
+    from everhold.sealing.rows.row_store import SealableTable
 
 
 _MOST_SHOWN = 50  # columns

@@ -18,7 +18,7 @@ from everhold.remote import is_address
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
-    from everhold.sealing.row_store import SealableTable
+    from everhold.sealing.rows.row_store import SealableTable
 
 _ROWS, _PLAN = "The rows", "What is planned"
 
@@ -174,7 +174,7 @@ class RowOptions:
 
     def _stays(self, table: str) -> SealableTable:
         """A table of the engine at the given address, or at that of the environment."""
-        from everhold.sealing.row_store import table_at
+        from everhold.sealing.rows.row_store import table_at
 
         url = self.engine or os.environ.get(ENGINE_VARIABLE)
         if not url:

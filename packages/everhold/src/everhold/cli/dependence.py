@@ -133,7 +133,7 @@ def _columns(path: Path, wanted: list[str]) -> dict[str, Any]:
     import duckdb
 
     from everhold.errors import DependenceError
-    from everhold.sealing.reading import read_rows, reading_errors_hidden
+    from everhold.sealing.intake.reading import read_rows, reading_errors_hidden
 
     connection = duckdb.connect()
     try:

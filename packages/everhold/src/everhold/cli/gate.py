@@ -63,7 +63,7 @@ class ModelOptions:
 
     def read(self, schema: Schema) -> tuple[Any, Any]:
         """The model, and its predictions for the training rows."""
-        from everhold.queries.prediction_files import read_predictions
+        from everhold.queries.predictions.files import read_predictions
 
         found = [
             None if path is None else read_predictions(path, schema, column=self.column)
@@ -120,7 +120,7 @@ class TermOptions:
     def measure(self) -> str | Callable[..., Any]:
         """The metric, with its loss where it is a risk."""
         if self.metric not in _METRICS:
-            from everhold.queries.score_means import why_no_gain
+            from everhold.gates.metrics import why_no_gain
 
             reason = why_no_gain(self.metric) or f"--metric is {self.metric!r}"
             raise Misuse(f"{reason}; expected one of {', '.join(_METRICS)}")
@@ -131,8 +131,8 @@ class TermOptions:
             raise Misuse(f"--{next(iter(given))} belongs to --metric risk; leave it out or compare risks")
         from functools import partial
 
-        from everhold.queries.risk import risk
-        from everhold.queries.scores import metric
+        from everhold.queries.metrics.risk import risk
+        from everhold.queries.metrics.scores import metric
 
         return partial(risk, **given) if self.metric == "risk" else partial(metric, self.metric, **given)
 

@@ -249,7 +249,7 @@ def _sealed(url: str) -> list[str]:
 
 
 def _checks_of(store: LedgerStore, url: str, name: str, rows: Path) -> Iterator[dict[str, Any]]:
-    from everhold.sealing.resealing import COMPARED_FILE, untold_matches
+    from everhold.sealing.duplicates.resealing import COMPARED_FILE, untold_matches
 
     record = store.record(name)
     folder = rows / str(record.configuration.get("folder"))

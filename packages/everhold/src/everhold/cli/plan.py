@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
     from everhold.families.study import StudyPlan
+    from everhold.gates.cases.steps import CasePlan
     from everhold.planning import Plan
-    from everhold.planning.case_steps import CasePlan
     from everhold.planning.growing import GrowthPlan
 
 _USUAL_VALUE = 0.9  # that of the planner, which is imported only when it is needed
@@ -151,7 +151,7 @@ class SuiteOptions:
 
     def planned(self, cases: int, request: SessionTerms) -> CasePlan:
         """Steps that the gate can prove."""
-        from everhold.planning.case_steps import plan_cases
+        from everhold.gates.cases.steps import plan_cases
 
         return plan_cases(
             cases=cases, runs=self.runs, challenges=self.challenges, confidence=request.confidence,

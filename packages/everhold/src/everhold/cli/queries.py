@@ -100,7 +100,7 @@ class Spelled:
         kind = self.kind
         if kind is None or kind.name not in _OF_FILES or len(self.given[kind.name]) > 1 or "column" in self.given:
             raise Misuse(f"--all-columns takes one file, without --column; give it as {_listed(_OF_FILES)}")
-        from everhold.queries.prediction_columns import predictions_in
+        from everhold.queries.predictions.columns import predictions_in
 
         trained = _TRAINING in self.given
         details = self._details(kind, schema, but=_TRAINING)
@@ -160,7 +160,7 @@ class Spelled:
 
     def _value(self, form: Form, written: Any, schema: Schema) -> Any:
         if form is Form.PREDICTIONS:
-            from everhold.queries.prediction_files import read_predictions
+            from everhold.queries.predictions.files import read_predictions
 
             return read_predictions(Path(written), schema, column=self.given.get("column"))
         if form is Form.CELLS:

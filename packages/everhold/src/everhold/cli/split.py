@@ -20,7 +20,7 @@ from everhold.progress import progress
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
-    from everhold.sealing.splitting import Parts, SplitRule
+    from everhold.sealing.intake.splitting import Parts, SplitRule
 
 _APART, _SEALING = "What belongs together, at most one of", "The command that is printed"
 
@@ -81,7 +81,7 @@ class SplitOptions:
         for option, length in (("--gap", self.gap), ("--block", self.block)):
             if length is not None and not 0.0 < length < float("inf"):
                 raise Misuse(f"{option} is {length}; expected a positive number of days or units")
-        from everhold.sealing.splitting import SplitRule
+        from everhold.sealing.intake.splitting import SplitRule
 
         return SplitRule(
             share=self.holdout, groups=self.groups, time=self.time, stratify=self.stratify, gap=self.gap or 0.0,
@@ -140,8 +140,8 @@ def split(
     """
     rule, output = options.rule(), options.output
     from everhold.diagnosis.likeness import likeness
-    from everhold.sealing.request import checked_seed
-    from everhold.sealing.splitting import split_file
+    from everhold.sealing.intake.request import checked_seed
+    from everhold.sealing.intake.splitting import split_file
     from everhold.sealing.storage import TRAINING_FILE
 
     with arguments_checked(), progress("splitting"):

@@ -16,7 +16,7 @@ from everhold.cli.output import Format, note, show_record, show_sentence
 from everhold.errors import BudgetExhausted, EverholdError
 
 if TYPE_CHECKING:
-    from everhold.asking.case_gate import CaseGate
+    from everhold.gates.cases.gate import CaseGate
 
 _KEPT, _FAULT, _SPENT = 1, 2, 3
 
@@ -143,8 +143,8 @@ def suite(
       3  the cases cannot be sealed
       5  the results or claims cannot be used
     """
-    from everhold.queries.case_files import read_case_file
-    from everhold.queries.case_results import counted
+    from everhold.gates.cases.files import read_case_file
+    from everhold.gates.cases.results import counted
     from everhold.suites import add_cases, seal_cases
 
     if adding.baseline_results is not None and not adding.add:
@@ -194,9 +194,9 @@ def challenge(
          charged, and the same challenger can be reported anew
       3  refused: what is left of the budget does not pay for it
     """
-    from everhold.queries.case_files import read_case_file
-    from everhold.queries.case_results import counted
-    from everhold.queries.case_summary import markdown_of
+    from everhold.gates.cases.files import read_case_file
+    from everhold.gates.cases.results import counted
+    from everhold.gates.cases.summary import markdown_of
 
     try:
         with arguments_checked(), opened(place.address(), place.holdout, analyst) as found:

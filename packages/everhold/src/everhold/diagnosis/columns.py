@@ -11,8 +11,8 @@ import numpy as np
 
 from everhold.diagnosis.resemblance import scores
 from everhold.diagnosis.text_times import as_times, may_be_time
-from everhold.sealing.duckdb_files import POSITION
-from everhold.sealing.engines.embedded import SEALED, fetched, locked_connection
+from everhold.sealing.intake.duckdb_files import POSITION
+from everhold.sealing.rows.engines.embedded import SEALED, fetched, locked_connection
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class OpenFile:
     """A file of open rows; the engine is locked to it, so that nothing else can be read.
 
     Args:
-        path: A Parquet file as `everhold.sealing.files.seal_rows` writes it.
+        path: A Parquet file as `everhold.sealing.intake.files.seal_rows` writes it.
         label: Column that is always looked at.
         also: Columns that are always looked at, too.
 

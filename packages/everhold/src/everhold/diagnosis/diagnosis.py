@@ -165,7 +165,7 @@ def diagnose_file(
     Long files are looked at in their first rows, and for groups in a sample of whole groups.
 
     Args:
-        path: The training rows, as `everhold.sealing.files.seal_rows` writes them.
+        path: The training rows, as `everhold.sealing.intake.files.seal_rows` writes them.
         label: The label column, if there is one.
         mechanism: The mechanism of the holdout, for the radius.
         apart: Columns none of whose values stand both in training and in sealed rows: likely ids of whole groups.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from everhold.diagnosis.crossing import Shared
     from everhold.mechanisms import Mechanism
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery
 
 LEVEL = 5e-3

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery
 
 SHARE = 0.5

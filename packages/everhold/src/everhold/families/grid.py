@@ -23,11 +23,11 @@ from everhold.arguments import as_whole, brief
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
 from everhold.families.points import Space, described, space_of
-from everhold.queries.identity import behaviour_digest, content_digest, is_installed, version_of
-from everhold.queries.means import RowwiseQuery
-from everhold.queries.models import Judge, open_rows, require_sklearn
+from everhold.queries.code.identity import behaviour_digest, content_digest, is_installed, version_of
+from everhold.queries.means.batch import RowwiseQuery
+from everhold.queries.means.shares import ShareQuery
+from everhold.queries.metrics.models import Judge, open_rows, require_sklearn
 from everhold.queries.query import digest
-from everhold.queries.shares import ShareQuery
 from everhold.sealing.watched_code import calling_code, used_alone
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from everhold.arguments import as_float, brief, items_of
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
-from everhold.queries.mean import MeanQuery, in_one_line
-from everhold.queries.means import OneMean, RowwiseQuery
+from everhold.queries.means.batch import OneMean, RowwiseQuery
+from everhold.queries.means.mean import MeanQuery, in_one_line
 from everhold.queries.query import MOST_SHOWN, MemberLevels, Query, digest
 from everhold.sealing.watched_code import used_alone
 
 if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
 Checked = TypeVar("Checked")

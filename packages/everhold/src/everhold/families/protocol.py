@@ -37,10 +37,10 @@ from everhold.families.listed import ListedFamily, listed
 from everhold.families.planned import PlannedFamily
 from everhold.families.subgroups import SubgroupFamily, subgroups
 from everhold.families.texts import TextFamily, texts
-from everhold.queries.difference import DifferenceQuery, difference
-from everhold.queries.mean import MeanQuery, mean
-from everhold.queries.means import RowwiseQuery
-from everhold.queries.metrics import Metric, PredictionQuery
+from everhold.queries.means.batch import RowwiseQuery
+from everhold.queries.means.mean import MeanQuery, mean
+from everhold.queries.metrics.accuracy import Metric, PredictionQuery
+from everhold.queries.metrics.difference import DifferenceQuery, difference
 
 __all__ = ["SHARE", "Protocol", "checked_share", "family_from", "from_toml", "protocol", "protocol_from", "written"]
 

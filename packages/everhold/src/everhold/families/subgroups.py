@@ -14,7 +14,7 @@ import numpy as np
 from everhold.arguments import as_float, as_whole, brief, items_of
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Categories, Family, categories_of
-from everhold.queries.mean import MeanQuery, mean
+from everhold.queries.means.mean import MeanQuery, mean
 from everhold.queries.procedures import takes_ratios
 from everhold.values.expressions import parse
 from everhold.values.expressions.tree import ColumnKind, Node, Operation, RowValue

@@ -57,7 +57,7 @@ class Arrivals(LedgerExtension):
     acts: ClassVar[frozenset[str]] = frozenset({ARRIVAL, RETIREMENT})
     answers: ClassVar[frozenset[str]] = frozenset()
     free: ClassVar[frozenset[str]] = frozenset()
-    accessor: ClassVar[str] = "everhold.asking.arrivals:HoldoutArrivals"
+    accessor: ClassVar[str] = "everhold.asking.arrivals.accessor:HoldoutArrivals"
 
     arrivals: int = 0
     rows: int = 0

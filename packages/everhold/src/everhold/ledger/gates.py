@@ -116,7 +116,7 @@ class Gates(LedgerExtension):
     key: ClassVar[str] = "gates"
     acts: ClassVar[frozenset[str]] = frozenset({GATE, COMPLETED})
     answers: ClassVar[frozenset[str]] = VERDICTS
-    accessor: ClassVar[str] = "everhold.asking.holdout_gates:HoldoutGates"
+    accessor: ClassVar[str] = "everhold.gates.holdout_gates:HoldoutGates"
 
     by_name: dict[str, GateAccount] = field(default_factory=dict)
 

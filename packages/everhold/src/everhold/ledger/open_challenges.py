@@ -104,7 +104,7 @@ class OpenChallenges(LedgerExtension):
     name: ClassVar[str] = "open_challenges"
     key: ClassVar[str] = "open_challenges"
     acts: ClassVar[frozenset[str]] = frozenset({OPENED, LOOKED})
-    accessor: ClassVar[str] = "everhold.asking.open_challenge:HoldoutOpenChallenges"
+    accessor: ClassVar[str] = "everhold.gates.cases.open_challenge:HoldoutOpenChallenges"
 
     by_gate: dict[str, Opened] = field(default_factory=dict)
     opened: int = 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.guarantees.intervals.means import OfMeans
+from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.guess_and_check import MOST_AT_ONCE, GuessAndCheck
 from everhold.mechanisms.labels import CHEAPEST, DEAREST, in_millionths

@@ -12,7 +12,7 @@ import numpy as np
 
 from everhold.arguments import as_float, as_whole, brief
 from everhold.guarantees.description_length import QueryTree
-from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding, OfMeans
+from everhold.guarantees.intervals.shares.means import ClopperPearson, Hoeffding, OfMeans
 from everhold.mechanisms.base import Promise, Quote, Replies, State, Traits, whole
 from everhold.mechanisms.batch_step import BatchStep
 from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_surprises, with_best_grid

@@ -14,9 +14,9 @@ import numpy as np
 
 from everhold.dependence import Groups
 from everhold.guarantees.concentration import hoeffding_radius
-from everhold.guarantees.intervals.betting import GroupBetting
-from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
-from everhold.guarantees.intervals.means import OfMeans
+from everhold.guarantees.intervals.bets.betting import GroupBetting
+from everhold.guarantees.intervals.shares.low_sensitivity import BoundedDifferences
+from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.mechanisms.described import USUAL_TEXT_BITS, Description, narrower
 from everhold.mechanisms.labels import Offsets, likeliest_in, widest_released
 from everhold.mechanisms.records import REFUSED, Quote
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.guarantees.intervals.means import Ends
+    from everhold.guarantees.intervals.shares.means import Ends
     from everhold.mechanisms.base import Mechanism
     from everhold.mechanisms.guess_and_check import GuessAndCheck
     from everhold.mechanisms.records import State

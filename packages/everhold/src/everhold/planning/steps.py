@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from everhold.arguments import as_float, as_whole, brief
 from everhold.display import Display
 from everhold.guarantees.description_length import QueryTree
-from everhold.guarantees.intervals.closed_form import planned_radius
-from everhold.guarantees.intervals.sign_test import SignTest
+from everhold.guarantees.intervals.bets.closed_form import planned_radius
+from everhold.guarantees.intervals.shares.sign_test import SignTest
 from everhold.planning.request import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS
 
 if TYPE_CHECKING:

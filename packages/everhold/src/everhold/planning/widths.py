@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.dependence import Groups, Independent
 from everhold.display import Display, at_most
-from everhold.guarantees.intervals.closed_form import planned_radius
-from everhold.guarantees.intervals.means import OfMeans
+from everhold.guarantees.intervals.bets.closed_form import planned_radius
+from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.labels import Offsets
 from everhold.planning.request import USUAL_VALUE

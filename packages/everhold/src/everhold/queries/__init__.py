@@ -102,7 +102,7 @@ _ARMS = same("arm", "treated", "control", "by", "groups", "given")
 _OWN = (
     Kind(
         "mean",
-        "everhold.queries.mean:mean",
+        "everhold.queries.means.mean:mean",
         Form.EXPRESSION,
         "The share of rows that meet a condition, or the mean of a number.",
         {**_RANGE, **same("given")},
@@ -112,7 +112,7 @@ _OWN = (
     ),
     Kind(
         "accuracy",
-        "everhold.queries.metrics:accuracy",
+        "everhold.queries.metrics.accuracy:accuracy",
         Form.PREDICTIONS,
         "The share of labels that the predictions in a file meet; they are joined by row id.",
         _TRAINED,
@@ -122,7 +122,7 @@ _OWN = (
     ),
     Kind(
         "error",
-        "everhold.queries.metrics:error",
+        "everhold.queries.metrics.accuracy:error",
         Form.PREDICTIONS,
         "The share of labels that they miss.",
         _TRAINED,
@@ -130,7 +130,7 @@ _OWN = (
     ),
     Kind(
         "brier",
-        "everhold.queries.metrics:brier",
+        "everhold.queries.metrics.accuracy:brier",
         Form.PREDICTIONS,
         "The Brier score of probabilities in a file, for labels 0 and 1.",
         _TRAINED,
@@ -140,7 +140,7 @@ _OWN = (
     ),
     Kind(
         "risk",
-        "everhold.queries.risk:risk",
+        "everhold.queries.metrics.risk:risk",
         Form.PREDICTIONS,
         "The mean loss of the predictions in a file (see --loss).",
         {**_RANGE, **_TRAINED, **same("loss")},
@@ -150,7 +150,7 @@ _OWN = (
     ),
     Kind(
         "difference",
-        "everhold.queries.difference:difference",
+        "everhold.queries.metrics.difference:difference",
         Form.FLAG,
         "The first of two means minus the second, row by row (two of --mean, --error, ...).",
         {},
@@ -160,7 +160,7 @@ _OWN = (
     ),
     Kind(
         "ratio",
-        "everhold.queries.ratio:ratio",
+        "everhold.queries.means.ratio:ratio",
         Form.EXPRESSION,
         "The share of rows that meet a condition, among rows that meet another one (--given).",
         same(given="denominator"),
@@ -183,35 +183,35 @@ _OWN = (
     ),
     Kind(
         "variance",
-        "everhold.queries.moments:variance",
+        "everhold.queries.means.moments:variance",
         Form.EXPRESSION,
         "The variance of a condition or of a number.",
         _RANGE,
     ),
     Kind(
         "covariance",
-        "everhold.queries.moments:covariance",
+        "everhold.queries.means.moments:covariance",
         Form.EXPRESSION,
         "The covariance of two conditions or numbers (the other one is --with).",
         {**_RANGE, **_OTHER},
     ),
     Kind(
         "correlation",
-        "everhold.queries.moments:correlation",
+        "everhold.queries.means.moments:correlation",
         Form.EXPRESSION,
         "The correlation of two conditions or numbers (the other one is --with).",
         {**_RANGE, **_OTHER},
     ),
     Kind(
         "histogram",
-        "everhold.queries.histogram:histogram",
+        "everhold.queries.means.histogram:histogram",
         Form.EXPRESSION,
         "The shares of the bins of a number, or of a text column's values.",
         same("missing", edges="bins"),
     ),
     Kind(
         "choose",
-        "everhold.queries.choice:choose",
+        "everhold.queries.selection.choice:choose",
         Form.BEST,
         "Which of several means is best, with its value and its regret (--mean, --error, ...).",
         same("most"),
@@ -220,7 +220,7 @@ _OWN = (
     ),
     Kind(
         "first_above",
-        "everhold.queries.scan:first_above",
+        "everhold.queries.selection.scan:first_above",
         Form.NUMBER,
         "Which of several means is the first above a threshold (--mean, --error, ...).",
         {},
@@ -229,7 +229,7 @@ _OWN = (
     ),
     Kind(
         "all_above",
-        "everhold.queries.scan:all_above",
+        "everhold.queries.selection.scan:all_above",
         Form.NUMBER,
         "Which of several means are above a threshold (--mean, --error, ...).",
         {},
@@ -237,7 +237,7 @@ _OWN = (
     ),
     Kind(
         "quantile",
-        "everhold.queries.quantile:quantile",
+        "everhold.queries.selection.quantile:quantile",
         Form.EXPRESSION,
         "The median or another quantile of a number.",
         {**_RANGE, **same("bins", level="quantile")},
@@ -245,7 +245,7 @@ _OWN = (
     ),
     Kind(
         "auc",
-        "everhold.queries.ranking_scores:auc",
+        "everhold.queries.metrics.ranking_scores:auc",
         Form.PREDICTIONS,
         "The area under the ROC curve of the scores in a file.",
         {**_TRAINED, **same("positives", "negatives", "where")},
@@ -255,7 +255,7 @@ _OWN = (
     ),
     Kind(
         "f1",
-        "everhold.queries.ranking_scores:f1",
+        "everhold.queries.metrics.ranking_scores:f1",
         Form.PREDICTIONS,
         "The F1 of the labels in a file.",
         {**_TRAINED, **same("least")},
@@ -265,21 +265,21 @@ _OWN = (
     ),
     Kind(
         "precision",
-        "everhold.queries.rates:precision",
+        "everhold.queries.metrics.rates:precision",
         Form.PREDICTIONS,
         "The share of rows with label 1 among those that a file labels 1.",
         _TRAINED,
     ),
     Kind(
         "recall",
-        "everhold.queries.rates:recall",
+        "everhold.queries.metrics.rates:recall",
         Form.PREDICTIONS,
         "The share of rows that a file labels 1 among those with label 1.",
         _TRAINED,
     ),
     Kind(
         "metric",
-        "everhold.queries.scores:metric_of",
+        "everhold.queries.metrics.scores:metric_of",
         Form.PREDICTIONS,
         "A score of the predictions in a file by its name in scikit-learn (see --score).",
         {**_TRAINED, **_RANGE, **same("bins", "rate", "where", largest_loss="clip", score="name")},
@@ -288,7 +288,7 @@ _OWN = (
     ),
     Kind(
         "synthesize",
-        "everhold.queries.synthesis:synthesize",
+        "everhold.queries.selection.synthesis:synthesize",
         Form.CELLS,
         "A table of weighted cells that may be queried for ever at no further cost: see --output.",
         same(marginals="queries"),

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from everhold.arguments import as_float
-from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
-from everhold.guarantees.intervals.capital import Units
-from everhold.guarantees.intervals.parts import units_of
-from everhold.queries.score_query import largest_group
+from everhold.guarantees.intervals.bets.capital import Units
+from everhold.guarantees.intervals.composites.parts import units_of
+from everhold.guarantees.intervals.pairs.arms import ArmDifference, SeenArms
+from everhold.queries.metrics.score_query import largest_group
 from everhold.queries.statistic import OneNumber
-from everhold.sealing.sums import parts_of_ratio
+from everhold.sealing.rows.sums import parts_of_ratio
 from everhold.values.base import BoundQuery
 from everhold.values.measures import DIFFERENCE_OF_MEANS, DIFFERENCE_OF_RATES
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
 
     InArm = tuple[NDArray[np.float64], NDArray[np.float64]]
     """Values of rows within an arm, and 1 for its rows; shape (rows,) each."""

@@ -16,17 +16,17 @@ from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
 from everhold.queries.arm_difference import difference_of_arms
 from everhold.queries.derived import BoundDerived, Derived, Estimate, estimate_between
-from everhold.queries.mean import parsed
+from everhold.queries.means.mean import parsed
+from everhold.queries.means.ratio import ratio
+from everhold.queries.means.shares import ShareQuery, in_ends
 from everhold.queries.query import Query, QuerySpec
-from everhold.queries.ratio import ratio
-from everhold.queries.shares import ShareQuery, in_ends
 from everhold.queries.statistic import OneNumber
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
     from everhold.answers import Answer
-    from everhold.queries.means import RowwiseQuery
+    from everhold.queries.means.batch import RowwiseQuery
     from everhold.queries.query import ExecutionResult
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import Schema

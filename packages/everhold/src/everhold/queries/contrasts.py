@@ -11,17 +11,17 @@ from everhold.arguments import brief, names_keywords
 from everhold.errors import QueryRejected
 from everhold.queries.contrast import WORDS, Contrast, ContrastQuery, Value, has_value
 from everhold.queries.derived import BoundDerived, Estimate, JointMeans
-from everhold.queries.difference import as_rowwise
-from everhold.queries.mean import parsed
+from everhold.queries.means.mean import parsed
+from everhold.queries.metrics.difference import as_rowwise
 from everhold.queries.query import Query, QuerySpec
 from everhold.queries.statistic import OneNumber, evaluated
 
 if TYPE_CHECKING:
     from everhold.mechanisms.evaluations import Evaluations
-    from everhold.queries.means import Prepared, RowwiseQuery
+    from everhold.queries.means.batch import Prepared, RowwiseQuery
     from everhold.queries.query import ExecutionResult, QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
 
 __all__ = ["Arms", "ContrastQuery", "ContrastsQuery", "risk_difference", "risk_ratio"]
 

@@ -20,11 +20,11 @@ from everhold.arguments import as_float, brief
 from everhold.dependence import Groups
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
-from everhold.guarantees.intervals.betting import Betting
-from everhold.guarantees.intervals.means import OfMeans
+from everhold.guarantees.intervals.bets.betting import Betting
+from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.described import Description
-from everhold.queries.means import Prepared
+from everhold.queries.means.batch import Prepared
 from everhold.queries.procedures import TrainingEvaluator, needs_of, procedure_for, takes_spreads
 from everhold.queries.query import never_declared, paying
 from everhold.values.base import BoundQuery, Schema
@@ -230,7 +230,7 @@ class IntervalPlanner:
                 _, (seen,) = rows.evaluate([bound], [needs], group_by=group_by, unit=self.mechanism.unit)
         expected = at if own_guess else None
         if seen is None and takes_spreads(bound, self.mechanism):
-            from everhold.queries.public_predictions import likely_values
+            from everhold.queries.predictions.public import likely_values
 
             likely = likely_values(bound, schema, self.evaluator.labels(), guess=expected)
             return Betting(rows=self.mechanism.rows, training=likely, guess=expected)
@@ -242,7 +242,7 @@ class IntervalPlanner:
         """The procedure of a difference of two arrays of predictions that were set apart; see `apart_procedure`."""
         if bound.pair is None or bound.pair.apart is None:
             raise TypeError(f"{bound.shown!r} was not set apart; expected a difference of two arrays")
-        from everhold.queries.public_predictions import apart_procedure
+        from everhold.queries.predictions.public import apart_procedure
 
         labels = self.evaluator.labels()
         return apart_procedure(bound, bound.pair.apart, self.schema, labels, own_guess=own_guess, guess=guess)
@@ -297,7 +297,7 @@ def _at_all_sizes(
     Raises:
         QueryRejected: If there is none for it. Nothing is charged.
     """
-    from everhold.guarantees.intervals.at_all_sizes import at_all_sizes, groups_at_all_sizes
+    from everhold.guarantees.intervals.bets.at_all_sizes import at_all_sizes, groups_at_all_sizes
 
     found: Procedure | None
     if families.largest_group and isinstance(mechanism.dependence, Groups):

@@ -26,9 +26,9 @@ from everhold.arguments import brief
 from everhold.dependence import Groups, Independent
 from everhold.diagnosis.queries import DependenceMonitor, dependence_monitor, warn_of_queries
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.betting import Betting, GroupBetting
-from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
-from everhold.guarantees.intervals.means import Chernoff, ClopperPearson, Hoeffding
+from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.shares.low_sensitivity import BoundedDifferences
+from everhold.guarantees.intervals.shares.means import Chernoff, ClopperPearson, Hoeffding
 from everhold.ledger.declarations import DECLARED
 from everhold.values.base import BoundQuery
 from everhold.values.expressions import Expression, RowValue
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Needs, Procedure
     from everhold.mechanisms import Mechanism
     from everhold.queries.query import AskedBefore
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Schema
 
 __all__ = [
@@ -90,11 +90,11 @@ def procedure_for(
     if needs == "groups":
         return GroupBetting(sizes=_sizes(mechanism), training=training, guess=guess)
     if needs == "pairs":
-        from everhold.guarantees.intervals.ratios import RatioBetting
+        from everhold.guarantees.intervals.pairs.ratios import RatioBetting
 
         return RatioBetting(rows=mechanism.rows, training=training, guess=guess)
     if needs == "group_pairs":
-        from everhold.guarantees.intervals.ratios import GroupRatioBetting
+        from everhold.guarantees.intervals.pairs.ratios import GroupRatioBetting
 
         return GroupRatioBetting(sizes=_sizes(mechanism), training=training, guess=guess)
     rows, guessed = mechanism.rows // mechanism.parts, mechanism.rows

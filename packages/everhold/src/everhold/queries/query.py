@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism, Quote, State
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.randomness import Noise
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery
 
 __all__ = [

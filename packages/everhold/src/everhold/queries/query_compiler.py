@@ -15,8 +15,8 @@ from everhold.estimand import check_estimand
 from everhold.mechanisms import GuessAndCheck
 from everhold.progress import progress
 from everhold.queries.interval_planner import IntervalPlanner
-from everhold.queries.mean import MeanQuery
-from everhold.queries.means import Batch, Prepared, RowwiseQuery
+from everhold.queries.means.batch import Batch, Prepared, RowwiseQuery
+from everhold.queries.means.mean import MeanQuery
 from everhold.queries.procedures import TrainingEvaluator
 from everhold.queries.query import AskedBefore, MemberLevels, Query, QueryPlan, never_declared
 from everhold.values.base import BoundQuery, Schema, with_clips
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from everhold.mechanisms import Mechanism
-    from everhold.queries.label_query import LabelQuery
-    from everhold.queries.row_spans import RowSpan
-    from everhold.sealing.row_store import RowStore
-    from everhold.sealing.table import StoredRows
+    from everhold.queries.metrics.label_query import LabelQuery
+    from everhold.queries.predictions.row_spans import RowSpan
+    from everhold.sealing.rows.row_store import RowStore
+    from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Table
 
     AnyLabelQuery = TypeVar("AnyLabelQuery", bound=LabelQuery)
@@ -118,7 +118,7 @@ class QueryCompiler:
             DependenceWarning: If its values on the training rows are worth fewer rows than is promised.
         """
         if not isinstance(query, MeanQuery):  # its predictions may wait in a file or in an engine
-            from everhold.queries.prediction_columns import read_together
+            from everhold.queries.predictions.columns import read_together
 
             (query,) = read_together([query], self.sealed, self.schema)
         bound = query.bound_to(self)
@@ -175,7 +175,7 @@ class QueryCompiler:
                 f"there are {len(given)} guesses for {len(queries)} queries; expected one each; nothing was charged"
             )
         bound: list[BoundQuery] = []
-        from everhold.queries.prediction_columns import read_together
+        from everhold.queries.predictions.columns import read_together
 
         with progress("reading queries", len(queries)) as line:
             for query in read_together(queries, self.sealed, self.schema):
@@ -237,7 +237,7 @@ class QueryCompiler:
         if not part and (reason := self.mechanism.why_not(bound)):
             raise QueryRejected(reason)
         if bound.sealed is not None and not bound.by_position:  # code, not an array of predictions
-            from everhold.queries.trials import tried
+            from everhold.queries.code.trials import tried
 
             bound = tried(bound, bound.sealed, self)
         bound = self.with_clip(bound)
@@ -280,7 +280,7 @@ class QueryCompiler:
         Raises:
             QueryRejected: If their ids are not those of the rows. Nothing is charged.
         """
-        from everhold.queries.prediction_columns import read_together
+        from everhold.queries.predictions.columns import read_together
 
         row_id, training = self.schema.row_id, self.training
         (query,) = read_together([query], self.sealed, self.schema)
@@ -313,7 +313,7 @@ class QueryCompiler:
         """The named columns of at most so many training rows; two made-up rows where there are none."""
         if self.training is not None:
             return {name: column[:most] for name, column in self.training.table(names).items()}
-        from everhold.sealing.code_trials import made_up_rows
+        from everhold.sealing.rows.code_trials import made_up_rows
 
         made_up = made_up_rows(self.schema.columns)
         return {name: made_up[name] for name in names}
@@ -332,8 +332,8 @@ def _placed(
     predictions: Any, schema: Schema, ids: Callable[[], Sequence[Any]], *, rows_are: str, span: RowSpan | None = None
 ) -> Any:
     """Predictions in the order of rows with these ids."""
-    from everhold.queries.prediction_columns import PredictionColumn
-    from everhold.queries.predictions import prediction_table
+    from everhold.queries.predictions.arrays import prediction_table
+    from everhold.queries.predictions.columns import PredictionColumn
 
     if isinstance(predictions, PredictionColumn):
         return predictions.placed(schema, ids(), rows_are=rows_are, span=span)

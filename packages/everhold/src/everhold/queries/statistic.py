@@ -22,7 +22,7 @@ from everhold.dependence import Groups, Independent
 from everhold.errors import QueryRejected
 from everhold.extensions import imported
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.means import OneMean, Prepared
+from everhold.queries.means.batch import OneMean, Prepared
 from everhold.queries.procedures import statistic_procedure, takes_statistics
 from everhold.queries.query import Query, paying
 from everhold.values.base import BoundQuery
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms.base import Quote
     from everhold.queries.query import QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.sealing.table import StoredRows
+    from everhold.sealing.rows.table import StoredRows
 
 _MOST_STEPS = 2**62
 _LEFT_OUT = 20  # parts of the training rows, each of which is left out once

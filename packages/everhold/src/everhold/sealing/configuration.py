@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.ledger import Head, HoldoutRecord
-    from everhold.sealing.files import SealedFiles
+    from everhold.sealing.intake.files import SealedFiles
+    from everhold.sealing.intake.request import SealRequest
     from everhold.sealing.keys import StewardKey
-    from everhold.sealing.request import SealRequest
 
 __all__ = [
     "ALIKE", "FAMILIES_GROW", "GROWS", "LARGEST_GROUP", "WARNED", "bound_state", "check_settings", "drawn_from_rows",

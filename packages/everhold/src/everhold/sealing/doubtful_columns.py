@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from everhold.arguments import brief
 from everhold.errors import ColumnWarning, warn_caller
-from everhold.sealing.checks import is_missing
+from everhold.sealing.intake.checks import is_missing
 from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:

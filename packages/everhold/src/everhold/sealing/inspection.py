@@ -11,8 +11,8 @@ from everhold.ledger.head_file import HeadFile
 from everhold.ledger.verification import verify
 from everhold.sealing.configuration import check_settings, schema_from, state_from
 from everhold.sealing.model_store import ModelStore, arrival_name
-from everhold.sealing.opening import arrival_rows, engine_of
 from everhold.sealing.result_store import ResultStore, baseline_file, result_names
+from everhold.sealing.rows.opening import arrival_rows, engine_of
 from everhold.sealing.sealed_files import sealed_files
 
 if TYPE_CHECKING:

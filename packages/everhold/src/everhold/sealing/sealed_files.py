@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.sealing.engines.embedded import Embedded
 from everhold.sealing.fingerprints import check_fingerprint
+from everhold.sealing.rows.engines.embedded import Embedded
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from everhold.errors import HoldoutRejected
-from everhold.sealing.duckdb_files import file_pattern
+from everhold.sealing.intake.duckdb_files import file_pattern
 from everhold.untrusted import Limits, read_in_worker
 
 if TYPE_CHECKING:

@@ -20,17 +20,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from everhold import accuracy, brier, difference, mean
-from everhold.sealing import sums
-from everhold.sealing.engines.embedded import Embedded
-from everhold.sealing.row_store import RowStore, SealableTable, is_table
-from everhold.sealing.table import StoredRows
+from everhold.sealing.rows import sums
+from everhold.sealing.rows.engines.embedded import Embedded
+from everhold.sealing.rows.row_store import RowStore, SealableTable, is_table
+from everhold.sealing.rows.table import StoredRows
 from everhold.values.base import BoundQuery, Pair, Schema
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.queries.means import RowwiseQuery
+    from everhold.queries.means.batch import RowwiseQuery
 
 ROWS = 2_000
 KINDS = {

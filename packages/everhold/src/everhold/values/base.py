@@ -48,7 +48,7 @@ class LocatedPredictions(ABC):
 
         Args:
             queries: The queries, with or without such predictions.
-            rows: The sealed rows, a `everhold.sealing.row_store.RowStore`.
+            rows: The sealed rows, a `everhold.sealing.rows.row_store.RowStore`.
             schema: What is known of them.
 
         Raises:
@@ -94,7 +94,7 @@ class Joined:
 
 @runtime_checkable
 class Given(Protocol):
-    """A row function of predictions that were handed in; see `everhold.queries.prediction_columns`."""
+    """A row function of predictions that were handed in; see `everhold.queries.predictions.columns`."""
 
     def predictions(self) -> NDArray[Any]:
         """The checked predictions, shape (rows,), in the order of the rows."""
@@ -102,7 +102,7 @@ class Given(Protocol):
 
 @runtime_checkable
 class Kept(Protocol):
-    """A row function whose predictions wait on the disk; see `everhold.queries.prediction_columns`."""
+    """A row function whose predictions wait on the disk; see `everhold.queries.predictions.columns`."""
 
     def in_memory(self) -> RowFunction:
         """The same with its predictions in memory."""

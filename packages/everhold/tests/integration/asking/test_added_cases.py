@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 import everhold as eh
-from everhold.asking import appending
+from everhold.asking.arrivals import appending
 
 
 def results(cases, *, right=5, cost=0.2):

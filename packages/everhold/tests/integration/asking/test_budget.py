@@ -23,8 +23,8 @@ from everhold.ledger import verify
 from everhold.ledger.chain import canonical
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import answering
-from everhold.queries.means import RowwiseQuery
-from everhold.sealing.table import StoredRows
+from everhold.queries.means.batch import RowwiseQuery
+from everhold.sealing.rows.table import StoredRows
 from everhold_privacy.queries.choice import PrivateChoice
 from everhold_privacy.queries.priced import Price
 from everhold_privacy.queries.quantile import PrivateQuantileQuery
@@ -484,7 +484,7 @@ class ManyAnalysts(RuleBasedStateMachine):
     def allot(self, name, queries, charges):
         asked, charged = self.spent.get(name, (0, 0))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("everhold.asking.allotting._warn_of_promises", lambda *_: None)
+            patch.setattr("everhold.asking.accounts.allotting._warn_of_promises", lambda *_: None)
             if queries < asked or charges < charged:
                 with pytest.raises(QueryRejected):
                     self.holdout.allot(name, queries=queries, charges=charges)

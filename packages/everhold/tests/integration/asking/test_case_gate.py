@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.asking.open_challenge import OpenChallenge
+from everhold.gates.cases.open_challenge import OpenChallenge
+from everhold.gates.cases.summary import markdown_of
 from everhold.ledger.verification import verify
-from everhold.queries.case_summary import markdown_of
 
 CASES = 60
 KNOWN = 36  # a seed with which the stored runs are unlucky enough

@@ -13,11 +13,11 @@ from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, 
 
 import everhold as eh
 from everhold.asking.create_settings import settings_from
-from everhold.asking.gate import Gate
-from everhold.guarantees.intervals.sign_test import SignTest
+from everhold.gates.candidates import Candidate
+from everhold.gates.gate import Gate
+from everhold.guarantees.intervals.shares.sign_test import SignTest
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import Gates
-from everhold.queries.gate_candidates import Candidate
 
 ROWS = 2_000
 
@@ -138,7 +138,7 @@ def play(folder, name, *, seed):
 
 def test_luck_is_not_promoted_where_it_is_without_protection(tmp_path, monkeypatch):
     assert play(tmp_path, "protected", seed=40) == {True: 2, False: 0}
-    monkeypatch.setattr("everhold.queries.gate_candidates.SignTest", OneShot)
+    monkeypatch.setattr("everhold.gates.candidates.SignTest", OneShot)
     assert play(tmp_path, "as if alone", seed=40)[False] >= 2
 
 

@@ -131,7 +131,7 @@ def test_a_later_tree_answers_and_then_an_earlier_one_can(holdout, monkeypatch):
     whole = labels(FIRST, NEW, LATER)
     assert gate.challenge(guesses(whole, 0.85, 4)).promoted
     assert holdout.transcript().rows[-1]["rows"] == [1_501, 6_000]
-    monkeypatch.setattr("everhold.asking.growth.narrowest", lambda trees, state: 0)
+    monkeypatch.setattr("everhold.asking.arrivals.growth.narrowest", lambda trees, state: 0)
     assert gate.challenge(guesses(whole, 0.99, 5)).promoted
     assert holdout.transcript().rows[-1]["rows"] == [1, 6_000]
     assert gate.history().promotions == 3
@@ -161,7 +161,7 @@ def test_killed_before_the_entry_nothing_is_completed(holdout, monkeypatch):
     gate = holdout.gate("accuracy", champion=guesses(FIRST["late"], 0.7, 1))
     holdout.append(NEW)
     with monkeypatch.context() as broken:
-        broken.setattr("everhold.asking.gate_arrivals.Outcome", None)
+        broken.setattr("everhold.gates.arrivals.Outcome", None)
         with pytest.raises(TypeError):
             gate.complete(guesses(NEW["late"], 0.01, 3))
     assert gate.status()["rows_left"] == 1_500

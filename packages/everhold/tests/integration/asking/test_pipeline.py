@@ -16,18 +16,18 @@ from holdout_samples import copied, create, guess_and_check
 import everhold as eh
 from everhold.asking import query_executor
 from everhold.diagnosis.queries import DependenceMonitor
-from everhold.queries.means import Means
-from everhold.sealing.table import StoredRows
+from everhold.queries.means.batch import Means
+from everhold.sealing.rows.table import StoredRows
 
 MOST_FUNCTIONS, MOST_FILES = 236, 53  # aimed at: 120 in 18; three files came of modules that had over 400 lines
 MOST_MODULES = 110
 UNUSED = (  # what a text does not use
-    "asking/gate.py",
-    "queries/challenge.py",
-    "queries/prediction_columns.py",
-    "queries/predictions.py",
-    "queries/label_query.py",
-    "queries/metrics.py",
+    "gates/gate.py",
+    "gates/challenge.py",
+    "queries/predictions/columns.py",
+    "queries/predictions/arrays.py",
+    "queries/metrics/label_query.py",
+    "queries/metrics/accuracy.py",
 )
 
 
@@ -84,7 +84,7 @@ with eh.Holdout.open({holdout._executor.store.url!r}, {holdout._executor.record.
 print(*(name for name in sys.modules if name.startswith("everhold")))
 """
     loaded = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
-    assert "everhold.queries.mean" in loaded
+    assert "everhold.queries.means.mean" in loaded
     assert len(loaded) <= MOST_MODULES, sorted(loaded)
 
 
@@ -141,7 +141,7 @@ def test_code_and_long_batches_are_evaluated_before_the_transaction(holdout, mon
 
     monkeypatch.setattr(Means, "evaluate", evaluate)
     holdout.ask(eh.accuracy(Model()))
-    monkeypatch.setattr("everhold.queries.means._SHORT", 999)
+    monkeypatch.setattr("everhold.queries.means.batch._SHORT", 999)
     holdout.ask("delay > 9")
     assert seen == [False, False]
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.asking.case_order import with_runs_shuffled
-from everhold.queries.case_evidence import Evidence, UnitPlan
-from everhold.queries.case_metrics import metrics_for
-from everhold.queries.case_results import NEW_RUNS, CaseSuite
+from everhold.gates.cases.evidence import Evidence, UnitPlan
+from everhold.gates.cases.metrics import metrics_for
+from everhold.gates.cases.order import with_runs_shuffled
+from everhold.gates.cases.results import NEW_RUNS, CaseSuite
 
 CASES, RUNS, LEVEL = 200, 8, 0.05
 

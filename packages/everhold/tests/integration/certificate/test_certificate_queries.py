@@ -101,7 +101,7 @@ def test_the_list_can_be_left_out_and_the_page_says_so(clinic, tmp_path):
 
 
 def test_of_more_queries_than_a_certificate_lists_it_says_where_they_are(clinic, monkeypatch):
-    monkeypatch.setattr("everhold.asking.certifying.MOST_LISTED", 3)
+    monkeypatch.setattr("everhold.asking.reports.certifying.MOST_LISTED", 3)
     assert "does not list the queries" in clinic.certificate().to_html()
 
 

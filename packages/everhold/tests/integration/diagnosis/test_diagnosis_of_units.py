@@ -12,9 +12,9 @@ from everhold.dependence import Groups
 from everhold.diagnosis.queries import DependenceMonitor
 from everhold.errors import DependenceWarning
 from everhold.sealing.configuration import schema_from
-from everhold.sealing.files import seal_rows
-from everhold.sealing.request import SealRequest
-from everhold.sealing.structure import FileStructure
+from everhold.sealing.intake.files import seal_rows
+from everhold.sealing.intake.request import SealRequest
+from everhold.sealing.intake.structure import FileStructure
 
 
 def named(prefix, codes):

@@ -5,12 +5,12 @@ import pytest
 
 import everhold as eh
 from everhold.asking.create_settings import settings_from
-from everhold.guarantees.intervals.betting import Betting, GroupBetting
-from everhold.guarantees.intervals.means import Chernoff, Hoeffding
-from everhold.guarantees.intervals.sign_test import SignTest
-from everhold.queries.gains import paired
-from everhold.queries.gate_candidates import Candidate, procedure_for_gain
-from everhold.queries.gate_metrics import metric_of
+from everhold.gates.candidates import Candidate, procedure_for_gain
+from everhold.gates.gains import paired
+from everhold.gates.metrics import metric_of
+from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding
+from everhold.guarantees.intervals.shares.sign_test import SignTest
 
 ROWS = 1_800
 

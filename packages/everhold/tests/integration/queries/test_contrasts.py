@@ -14,7 +14,7 @@ import everhold as eh
 from everhold.certificate import verify_certificate
 from everhold.queries.contrasts import ContrastQuery
 from everhold.queries.derived import Estimate
-from everhold.queries.mean import MeanQuery
+from everhold.queries.means.mean import MeanQuery
 
 ROWS = 6_000
 ARMS = {"arm": "arm", "treated": "B", "control": "A"}

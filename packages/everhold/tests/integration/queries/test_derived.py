@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from everhold import QueryRejected, mean
 from everhold.queries.derived import Estimate, estimate_between, ratio
-from everhold.queries.histogram import histogram, summed_to_one
+from everhold.queries.means.histogram import histogram, summed_to_one
 from everhold.values.base import Schema
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions import ColumnKind

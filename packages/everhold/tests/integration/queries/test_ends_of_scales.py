@@ -11,7 +11,7 @@ import pytest
 from score_samples import CASES, RANGE, SEALED, TRAINED, amount, chances, classes, each_class, made, three
 
 import everhold as eh
-from everhold.queries.gate_metrics import GATE_METRICS
+from everhold.gates.metrics import GATE_METRICS
 
 OPPOSITE = {
     classes: lambda table: 1 - classes(table),

@@ -6,7 +6,7 @@ import pytest
 from sklearn import metrics
 
 import everhold as eh
-from everhold.queries.scores import score_names
+from everhold.queries.metrics.scores import score_names
 
 ROWS, LOG_CLIP = 150, np.log(1000.0)
 HOW = {"raises": "at_random", "nan": "of_ones", "no class": "of_zeros", "None": "on_purpose"}

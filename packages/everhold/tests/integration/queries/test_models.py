@@ -12,7 +12,7 @@ from sklearn_samples import ROWS, create, points
 
 import everhold as eh
 from everhold import QueryRejected
-from everhold.queries.models import Judge
+from everhold.queries.metrics.models import Judge
 
 METRICS = {
     "accuracy": accuracy_score,

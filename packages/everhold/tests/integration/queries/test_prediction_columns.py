@@ -11,9 +11,9 @@ from holdout_samples import ROWS, copied, create, rows
 from pyarrow import csv, parquet
 
 from everhold import QueryRejected, accuracy, brier, error, precision, predictions_in, risk
-from everhold.queries import prediction_columns
-from everhold.queries.difference import difference
-from everhold.queries.prediction_files import SomeColumns
+from everhold.queries.metrics.difference import difference
+from everhold.queries.predictions import columns as prediction_columns
+from everhold.queries.predictions.files import SomeColumns
 
 IDS = np.arange(ROWS) + 7
 SEALED, TRAINING = {**rows(0), "id": IDS}, {**rows(1), "id": IDS + 10 * ROWS}

@@ -20,8 +20,8 @@ from everhold import (
     mean,
     risk,
 )
-from everhold.queries.histogram import histogram
-from everhold.queries.predictions import PredictionTable
+from everhold.queries.means.histogram import histogram
+from everhold.queries.predictions.arrays import PredictionTable
 from everhold_privacy.queries.choice import PrivateChoiceQuery
 
 IDS = np.arange(ROWS) + 7

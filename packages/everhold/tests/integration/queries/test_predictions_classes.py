@@ -6,7 +6,7 @@ from contest_samples import address
 
 import everhold as eh
 from everhold.asking.create_settings import settings_from
-from everhold.sealing.table import StoredRows
+from everhold.sealing.rows.table import StoredRows
 
 ROWS = 1_000
 RNG = np.random.default_rng(8)
@@ -162,7 +162,7 @@ def test_declared_numbers_say_no_more_of_the_rows_than_was_declared(tmp_path):
 
 def test_a_holdout_of_an_earlier_version_takes_what_it_took(tmp_path):
     """Its ledger says nothing of classes where no training rows showed them."""
-    from everhold.queries.predictions import check_classes
+    from everhold.queries.predictions.arrays import check_classes
     from everhold.values.base import Schema
     from everhold.values.expressions import ColumnKind
 

@@ -5,7 +5,7 @@ import pytest
 
 from everhold import Holdout, QueryRejected, accuracy, brier, error, mean
 from everhold.asking.create_settings import settings_from
-from everhold.queries.risk import risk
+from everhold.queries.metrics.risk import risk
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 

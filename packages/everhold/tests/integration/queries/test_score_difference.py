@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import everhold as eh
-from everhold.queries.scores import SCORES
+from everhold.queries.metrics.scores import SCORES
 
 ROWS = 3_000
 FEATURES = ["x", "z"]

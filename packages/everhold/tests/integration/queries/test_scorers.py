@@ -15,8 +15,8 @@ from sklearn.metrics import (
 )
 
 import everhold as eh
-from everhold.queries.scorers import as_metric
-from everhold.queries.scores import REFUSED, score_names
+from everhold.queries.metrics.scorers import as_metric
+from everhold.queries.metrics.scores import REFUSED, score_names
 
 ROWS = 1_500
 PROBABILITIES = {"response_method": "predict_proba"}

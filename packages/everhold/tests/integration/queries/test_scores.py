@@ -6,7 +6,7 @@ from score_samples import CASES, ROWS, SEALED, chances, classes, made, three
 
 import everhold as eh
 from everhold import QueryRejected
-from everhold.queries.scores import REFUSED, SCORES, score_names
+from everhold.queries.metrics.scores import REFUSED, SCORES, score_names
 
 
 def test_all_names_are_taken_or_refused_with_the_nearest_score():

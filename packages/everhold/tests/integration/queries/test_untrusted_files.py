@@ -9,8 +9,9 @@ import pytest
 
 from everhold import untrusted
 from everhold.errors import HoldoutRejected, QueryRejected
-from everhold.queries.prediction_files import Wanted, read_columns
-from everhold.queries.untrusted_files import limits_for, read_untrusted, read_untrusted_results
+from everhold.gates.cases.untrusted import read_untrusted_results
+from everhold.queries.predictions.files import Wanted, read_columns
+from everhold.queries.predictions.untrusted import limits_for, read_untrusted
 from everhold.sealing.untrusted_rows import check_untrusted_rows
 from everhold.untrusted import Limits
 from everhold.values.base import Schema

@@ -5,7 +5,7 @@ import pytest
 
 import everhold as eh
 from everhold.errors import HoldoutRejected, QueryRejected
-from everhold.queries.prediction_files import read_predictions
+from everhold.queries.predictions.files import read_predictions
 
 ROWS = 400
 TRUE = np.arange(ROWS) % 4 > 0

@@ -11,8 +11,8 @@ import pytest
 
 import everhold as eh
 from everhold.errors import ColumnWarning, HoldoutRejected, QueryRejected
-from everhold.sealing.files import seal_rows
-from everhold.sealing.request import SealRequest
+from everhold.sealing.intake.files import seal_rows
+from everhold.sealing.intake.request import SealRequest
 
 ROWS = 400
 ARMS = {"arm": "arm", "treated": "B", "control": "A"}

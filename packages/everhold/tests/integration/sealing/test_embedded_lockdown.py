@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from everhold.errors import EverholdError, HoldoutRejected, QueryRejected
-from everhold.sealing.duckdb_files import POSITION
-from everhold.sealing.engines.embedded import SEALED, fetched, locked_connection
-from everhold.sealing.engines.errors import engine_errors_hidden
+from everhold.sealing.intake.duckdb_files import POSITION
+from everhold.sealing.rows.engines.embedded import SEALED, fetched, locked_connection
+from everhold.sealing.rows.engines.errors import engine_errors_hidden
 
 CANARY = "canary-4711"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from everhold import QueryRejected
-from everhold.sealing.code_trials import made_up_rows, try_on_public_rows
+from everhold.sealing.rows.code_trials import made_up_rows, try_on_public_rows
 from everhold.values.expressions import ColumnKind
 
 KINDS = dict(zip("nbsto", ColumnKind.__members__.values(), strict=True))

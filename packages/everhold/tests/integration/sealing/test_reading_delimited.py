@@ -6,8 +6,8 @@ import duckdb
 import pytest
 
 from everhold.errors import HoldoutRejected
-from everhold.sealing.files import seal_rows
-from everhold.sealing.request import SealRequest
+from everhold.sealing.intake.files import seal_rows
+from everhold.sealing.intake.request import SealRequest
 
 LINES = b"".join(b"%d,x\n" % row for row in range(3_000))
 FAULTY = {

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from everhold.errors import HoldoutRejected
-from everhold.sealing.files import seal_rows
-from everhold.sealing.reading import MOST_COLUMNS, MOST_ROWS
-from everhold.sealing.request import SealRequest
-from everhold.sealing.settings import Rows
+from everhold.sealing.intake.files import seal_rows
+from everhold.sealing.intake.reading import MOST_COLUMNS, MOST_ROWS
+from everhold.sealing.intake.request import SealRequest
+from everhold.sealing.intake.settings import Rows
 
 
 def seal(folder, source, **wanted):

@@ -8,12 +8,12 @@ from holdout_samples import ROWS, create, files, rows
 
 from everhold import GaussianMechanism, Holdout, HoldoutRejected, verify_certificate
 from everhold.asking.create_settings import settings_from
-from everhold.sealing import resealing
-from everhold.sealing.duckdb_files import limit_memory, spilling_into
-from everhold.sealing.files import seal_rows
-from everhold.sealing.request import SealRequest
-from everhold.sealing.resealing import CONTENT_FILE, Content
-from everhold.sealing.settings import Rows
+from everhold.sealing.duplicates import resealing
+from everhold.sealing.duplicates.resealing import CONTENT_FILE, Content
+from everhold.sealing.intake.duckdb_files import limit_memory, spilling_into
+from everhold.sealing.intake.files import seal_rows
+from everhold.sealing.intake.request import SealRequest
+from everhold.sealing.intake.settings import Rows
 
 NOISE = GaussianMechanism(rows=ROWS, queries=30, scale=0.02)
 

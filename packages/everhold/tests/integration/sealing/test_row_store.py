@@ -7,7 +7,7 @@ from pond_samples import PASSWORD, Pond
 import everhold as eh
 from everhold import extensions
 from everhold.errors import ExtensionError, IntegrityError
-from everhold.sealing.row_store import ENGINE_VARIABLE, TABLES, is_table, table_at, table_of
+from everhold.sealing.rows.row_store import ENGINE_VARIABLE, TABLES, is_table, table_at, table_of
 
 
 class Elsewhere(Pond):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold.errors import HoldoutRejected
-from everhold.sealing.splitting import BLOCK, SplitRule, by_chance, by_class, by_group, by_time, split_file
+from everhold.sealing.intake.splitting import BLOCK, SplitRule, by_chance, by_class, by_group, by_time, split_file
 
 SHARES = st.floats(0.05, 0.95)
 SEEDS = st.integers(0, 10)

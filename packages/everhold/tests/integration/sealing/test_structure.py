@@ -3,9 +3,9 @@
 import pytest
 
 from everhold.errors import DependenceError
-from everhold.sealing.files import seal_rows
-from everhold.sealing.request import SealRequest
-from everhold.sealing.structure import FileStructure
+from everhold.sealing.intake.files import seal_rows
+from everhold.sealing.intake.request import SealRequest
+from everhold.sealing.intake.structure import FileStructure
 
 
 @pytest.fixture

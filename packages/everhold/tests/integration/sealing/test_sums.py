@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.sealing.sums import cells_of, exact_sums, group_sums_of, pairs_of, row_pairs_of
+from everhold.sealing.rows.sums import cells_of, exact_sums, group_sums_of, pairs_of, row_pairs_of
 
 UNITS = [1, 3, 100, 256, 1000, 2**30, 3 * 2**40, 2**54 + 1, 2**56]
 

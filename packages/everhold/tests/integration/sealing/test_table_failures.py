@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from everhold.sealing.code_trials import sealed_values
+from everhold.sealing.rows.code_trials import sealed_values
 
 
 def fails_on_missing(table):

@@ -10,9 +10,9 @@ import pytest
 
 from everhold.dependence import GaussianAR1, MarkovChain
 from everhold.errors import DependenceError, DependenceWarning
-from everhold.sealing.files import seal_rows
-from everhold.sealing.request import SealRequest
-from everhold.sealing.structure import FileStructure
+from everhold.sealing.intake.files import seal_rows
+from everhold.sealing.intake.request import SealRequest
+from everhold.sealing.intake.structure import FileStructure
 
 KINDS = {"chain": (MarkovChain, "mode"), "autoregression": (GaussianAR1, "load")}
 LENGTH = 400

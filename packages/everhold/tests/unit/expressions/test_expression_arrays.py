@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_expression_engines import KINDS, LARGE, ROWS, UNITS, by_row, expected, generated
 
-from everhold.sealing import columns
-from everhold.sealing import embedded_rows as evaluator
+from everhold.sealing.rows import columns
+from everhold.sealing.rows import embedded_rows as evaluator
 from everhold.values.expressions import ColumnKind, RowValue, arrays, parse
 from everhold.values.expressions.arrays import ArrayProgram
 from everhold.values.expressions.rules import grid_integer

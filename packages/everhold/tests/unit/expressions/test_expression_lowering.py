@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.sealing.engines.embedded import SEALED, locked_connection
-from everhold.sealing.reading import column_kinds
+from everhold.sealing.intake.reading import column_kinds
+from everhold.sealing.rows.engines.embedded import SEALED, locked_connection
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.values.expressions.lowering import lowered
 from everhold.values.expressions.tree import Node, Operation

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from everhold.errors import QueryRejected
-from everhold.queries.mean import bound_mean
+from everhold.queries.means.mean import bound_mean
 from everhold.values.expressions import ColumnKind, RowValue, parse
 
 KINDS = {

@@ -3,7 +3,7 @@
 import pytest
 
 from everhold import GuessAndCheck
-from everhold.queries.mean import mean
+from everhold.queries.means.mean import mean
 from everhold.queries.query import AskedBefore, MemberLevels
 from everhold.queries.query_compiler import QueryCompiler
 from everhold.values.base import Schema

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from everhold.guarantees.description_length import QueryTree
-from everhold.guarantees.intervals.betting import Betting
-from everhold.guarantees.intervals.sign_test import SignTest
+from everhold.guarantees.intervals.bets.betting import Betting
+from everhold.guarantees.intervals.shares.sign_test import SignTest
 from everhold.planning import least_step, plan
-from everhold.sealing.sums import cells_of
+from everhold.sealing.rows.sums import cells_of
 from everhold.values.evaluation import UNIT
 
 

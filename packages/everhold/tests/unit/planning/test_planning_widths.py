@@ -5,13 +5,13 @@ import pytest
 
 from everhold.dependence import Groups
 from everhold.guarantees.intervals.base import GroupSums
-from everhold.guarantees.intervals.betting import Betting, GroupBetting
-from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.shares.means import ClopperPearson
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.base import State
 from everhold.planning import plan
 from everhold.planning.widths import SPREADS, TRUE_VALUES, least_vacuous, surprises_until, width_at, widths_of
-from everhold.sealing.sums import cells_of
+from everhold.sealing.rows.sums import cells_of
 from everhold.values.evaluation import UNIT
 
 FLIGHTS = {"rows": 20_000, "queries": 1_000}

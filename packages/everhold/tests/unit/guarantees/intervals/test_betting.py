@@ -9,8 +9,8 @@ from summaries import UNIT, cells, delays, grid, groups, public_sizes
 from worlds import MARGIN, NATS, Outcomes, laws_of, misses
 
 from everhold.guarantees.intervals.base import CELLS, Cells
-from everhold.guarantees.intervals.betting import Betting, GroupBetting
-from everhold.guarantees.intervals.capital import Units, upper_end
+from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.bets.capital import Units, upper_end
 
 SUPPORT = grid([0.0, 0.35, 1.0]) / UNIT
 HEDGE = math.log(2.0)  # the predicted stake has half of the capital

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import Outcomes, laws_of
 
-from everhold.guarantees.intervals import capital as module
-from everhold.guarantees.intervals.capital import Units, best_stake, capital, upper_end
+from everhold.guarantees.intervals.bets import capital as module
+from everhold.guarantees.intervals.bets.capital import Units, best_stake, capital, upper_end
 
 SIZES = np.array([1.0, 1.0, 4.0])
 SHARES = np.array([0.0, 0.3, 1.0])

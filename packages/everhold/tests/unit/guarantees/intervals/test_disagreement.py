@@ -10,10 +10,10 @@ from worlds import MARGIN, Outcomes, laws_of, misses
 
 import everhold as eh
 from everhold.dependence import Independent
-from everhold.guarantees.intervals.disagreement import DisagreementBetting, DisagreementSigns, RowRanges
+from everhold.guarantees.intervals.shares.disagreement import DisagreementBetting, DisagreementSigns, RowRanges
 from everhold.mechanisms import Traits
-from everhold.queries.public_predictions import apart_procedure, set_apart
-from everhold.sealing.sums import cells_of
+from everhold.queries.predictions.public import apart_procedure, set_apart
+from everhold.sealing.rows.sums import cells_of
 from everhold.values.base import Schema
 from everhold.values.evaluation import UNIT, clip_to_grid
 from everhold.values.expressions import ColumnKind

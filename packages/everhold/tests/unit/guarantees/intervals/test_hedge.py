@@ -7,10 +7,10 @@ import pytest
 from summaries import cells, pairs
 from worlds import MARGIN, Outcomes, laws_of, misses
 
-from everhold.guarantees.intervals.betting import Betting
-from everhold.guarantees.intervals.capital import Units, capital, upper_end
-from everhold.guarantees.intervals.hedge import FRACTIONS, hedged_capital, hedged_end
-from everhold.guarantees.intervals.ratios import RatioBetting
+from everhold.guarantees.intervals.bets.betting import Betting
+from everhold.guarantees.intervals.bets.capital import Units, capital, upper_end
+from everhold.guarantees.intervals.bets.hedge import FRACTIONS, hedged_capital, hedged_end
+from everhold.guarantees.intervals.pairs.ratios import RatioBetting
 
 SIZES = np.array([1.0, 1.0, 4.0])
 SHARES = np.array([0.0, 0.3, 1.0])

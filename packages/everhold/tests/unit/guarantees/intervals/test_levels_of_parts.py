@@ -9,19 +9,19 @@ import math
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals import arms
-from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
-from everhold.guarantees.intervals.betting import Betting
-from everhold.guarantees.intervals.capital import Units
-from everhold.guarantees.intervals.class_gains import ClassGains, SeenClasses
-from everhold.guarantees.intervals.gain_difference import GAINS, gain_of
-from everhold.guarantees.intervals.hedge import FRACTIONS
-from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.guarantees.intervals.operating_point import OperatingPoint, SeenRules
-from everhold.guarantees.intervals.outcome_gain import OutcomeGain
-from everhold.guarantees.intervals.ranking import RankBetting
-from everhold.guarantees.intervals.ranking_difference import RankDifference
-from everhold.guarantees.intervals.ratio_gain import MacroGain, RatioGain
+from everhold.guarantees.intervals.bets.betting import Betting
+from everhold.guarantees.intervals.bets.capital import Units
+from everhold.guarantees.intervals.bets.hedge import FRACTIONS
+from everhold.guarantees.intervals.composites.class_gains import ClassGains, SeenClasses
+from everhold.guarantees.intervals.composites.operating_point import OperatingPoint, SeenRules
+from everhold.guarantees.intervals.composites.ranking import RankBetting
+from everhold.guarantees.intervals.composites.ranking_difference import RankDifference
+from everhold.guarantees.intervals.pairs import arms
+from everhold.guarantees.intervals.pairs.arms import ArmDifference, SeenArms
+from everhold.guarantees.intervals.pairs.gain_difference import GAINS, gain_of
+from everhold.guarantees.intervals.pairs.outcome_gain import OutcomeGain
+from everhold.guarantees.intervals.pairs.ratio_gain import MacroGain, RatioGain
+from everhold.guarantees.intervals.shares.means import ClopperPearson
 
 NATS = 5.0
 LEVEL = math.exp(-NATS)

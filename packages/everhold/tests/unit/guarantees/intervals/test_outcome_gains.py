@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, recall_score
 
-from everhold.guarantees.intervals.balanced_gain import BalancedGain, _apart_by_label
-from everhold.guarantees.intervals.claims import stakes_for
-from everhold.guarantees.intervals.gain_difference import GAINS, GainDifference, gain_of
-from everhold.guarantees.intervals.outcome_gain import OUTCOMES, counts_of_pairs
-from everhold.guarantees.intervals.ratio_gain import RatioGain
+from everhold.guarantees.intervals.pairs.balanced_gain import BalancedGain, _apart_by_label
+from everhold.guarantees.intervals.pairs.claims import stakes_for
+from everhold.guarantees.intervals.pairs.gain_difference import GAINS, GainDifference, gain_of
+from everhold.guarantees.intervals.pairs.outcome_gain import OUTCOMES, counts_of_pairs
+from everhold.guarantees.intervals.pairs.ratio_gain import RatioGain
 
 TN, FP, FN, TP = 1, 2, 3, 4
 SCORES = {

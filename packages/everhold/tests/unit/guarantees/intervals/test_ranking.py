@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.hedge import hedged_capital
-from everhold.guarantees.intervals.ranking import (
+from everhold.guarantees.intervals.bets.hedge import hedged_capital
+from everhold.guarantees.intervals.composites.ranking import (
     BlockBetting,
     RankBetting,
     SeenScores,

@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.ranking import SeenScores, block_averages
-from everhold.guarantees.intervals.ranking_difference import BlockDifference, RankDifference, difference_from_ranks
+from everhold.guarantees.intervals.composites.ranking import SeenScores, block_averages
+from everhold.guarantees.intervals.composites.ranking_difference import (
+    BlockDifference,
+    RankDifference,
+    difference_from_ranks,
+)
 
 LEVELS = (0.4, 1.5)
 ATOMS = [(0, 1), (1, 0), (2, 2)]  # pairs of scores

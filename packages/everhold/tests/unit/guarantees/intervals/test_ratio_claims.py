@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.claims import GateClaim
-from everhold.guarantees.intervals.ratio_claims import RatioUnits
+from everhold.guarantees.intervals.pairs.claims import GateClaim
+from everhold.guarantees.intervals.pairs.ratio_claims import RatioUnits
 
 UNITS = 10
 NATS = math.log(4.0)

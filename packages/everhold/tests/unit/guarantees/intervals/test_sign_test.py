@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import binom
 from worlds import MARGIN, NATS, Outcomes, laws_of, misses
 
-from everhold.guarantees.intervals.means import Chernoff
-from everhold.guarantees.intervals.sign_test import SignTest
+from everhold.guarantees.intervals.shares.means import Chernoff
+from everhold.guarantees.intervals.shares.sign_test import SignTest
 
 ROWS, DIFFERING = 9, 4
 

@@ -1,0 +1,156 @@
+"""Allotments: parts of the budget that the steward gives to named analysts, each an act that the ledger keeps."""
+
+from __future__ import annotations
+
+import operator
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.arguments import brief
+from everhold.asking.accounts.budget import checked_name, refuse_look_alikes
+from everhold.asking.query_executor import CLOSED_STUDY
+from everhold.display import Display, left_in_words
+from everhold.errors import EverholdWarning, QueryRejected, warn_caller
+from everhold.ledger import EntryDraft, Outcome
+from everhold.ledger.allotments import ACT, ANALYST, MOST, Accounts, Allotment
+from everhold.ledger.store import all_entries
+from everhold.mechanisms import State
+from everhold.queries.query import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.mechanisms import Mechanism
+
+__all__ = ["Allotments", "allot", "allotments_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Allotments(Display):
+    """The parts of all analysts.
+
+    Attributes:
+        parts: One for each analyst, in the order of their first allotment.
+        not_allotted: What is left of the budget beyond all that analysts may still spend, by name.
+        acts: The steward's acts in order: sequence, asked_at, analyst, queries, charges.
+    """
+
+    parts: Sequence[Allotment]
+    not_allotted: Mapping[str, int]
+    acts: Sequence[Mapping[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, analyst: str) -> Allotment:
+        return next(part for part in self.parts if part.analyst == analyst)
+
+    def _headline(self) -> str:
+        return f"not allotted: {left_in_words(self.not_allotted)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"allotments": [...], "not_allotted": {...}, "acts": [...]}``."""
+        acts = [dict(act) for act in self.acts]
+        return {"allotments": self.to_rows(), "not_allotted": dict(self.not_allotted), "acts": acts}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each analyst: analyst, asked, queries (its limit), charged, charges (its limit)."""
+        return [part.to_dict() for part in self.parts]
+
+
+def allot(executor: QueryExecutor, analyst: str, *, queries: int, charges: int | None) -> Allotment:
+    """See `everhold.Holdout.allot`."""
+    if executor.analyst is not None:
+        raise QueryRejected(
+            "an analyst cannot allot; expected the holdout itself, as the steward opens it; nothing was changed"
+        )
+    analyst = checked_name(analyst)
+    most, charges = _checked_limits(queries, charges, executor.mechanism)
+
+    def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
+        accounts = Accounts.from_state(data)
+        if accounts.closed:
+            raise QueryRejected(CLOSED_STUDY)
+        changed = _set_limits(accounts, analyst, most, charges)
+        none = Outcome({"value": None, "low": None, "high": None, "source": ACT}, 0)
+        return accounts.into(data), [none if changed else None]
+
+    executor.ledger.commit([_act_of(analyst, most, charges)], step)
+    data = executor.ledger.head().state
+    accounts = Accounts.from_state(data)
+    _warn_of_promises(accounts, executor.mechanism, executor.state_from(data))
+    return accounts.parts[analyst]
+
+
+def allotments_of(executor: QueryExecutor) -> Allotments:
+    """See `everhold.Holdout.allotments`."""
+    head = executor.ledger.head()
+    acts = [
+        {"sequence": entry.sequence, "asked_at": entry.asked_at,
+         **{name: entry.description[name] for name in (ANALYST, "queries", "charges")}}
+        for entry in all_entries(executor.ledger, head.sequence) if entry.answer["source"] == ACT
+    ]  # fmt: skip
+    accounts = Accounts.from_state(head.state)
+    left = _beyond(accounts, executor.mechanism, executor.state_from(head.state))
+    return Allotments(tuple(accounts.parts.values()), {name: max(count, 0) for name, count in left.items()}, acts)
+
+
+def _checked_limits(queries: int, charges: int | None, mechanism: Mechanism) -> tuple[int, int]:
+    """Both limits as plain whole numbers; without one, charges pay for as many queries at the planned price."""
+    most = _limit("queries", queries)
+    planned = max(mechanism.quote(State()).charged_at_most, 1)
+    return most, min(most * planned, MOST) if charges is None else _limit("charges", charges)
+
+
+def _limit(what: str, value: int) -> int:
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= MOST:
+        raise ValueError(f"{what} is {brief(value)}; expected a whole number of at least 0, the most that is allotted")
+    return number
+
+
+def _act_of(analyst: str, queries: int, charges: int) -> EntryDraft:
+    """A steward's act as an entry of the ledger; no two of them are the same."""
+    limits = {"queries": queries, "charges": charges}
+    public = {"kind": ACT, ANALYST: analyst, **limits, "act": secrets.token_hex(16)}
+    return EntryDraft(digest(public), {**public, "shown": f"allotment for {analyst!r}"})
+
+
+def _set_limits(accounts: Accounts, analyst: str, queries: int, charges: int) -> bool:
+    """Set the limits of an analyst; returns whether that changes anything."""
+    before = accounts.parts.get(analyst)
+    if before is not None and (before.queries, before.charges) == (queries, charges):
+        return False
+    if before is None:
+        refuse_look_alikes(analyst, accounts.parts, of="analyst")
+    try:
+        accounts.allot(analyst, queries, charges)
+    except ValueError as fault:
+        raise QueryRejected(f"{fault}; expected limits of at least that much; nothing was changed") from None
+    return True
+
+
+def _warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> None:
+    """Warn if analysts were promised more than there is: then it is first come, first served."""
+    beyond = _beyond(accounts, mechanism, state)
+    missing = ["surprises" if name == "surprises" else name for name, count in beyond.items() if count < 0]
+    if missing:
+        warn_caller(EverholdWarning(
+            f"what analysts may still spend adds up to more {' and '.join(missing)} than are left in the budget; it is "
+            "first come, first served"
+        ))  # fmt: skip
+
+
+def _beyond(accounts: Accounts, mechanism: Mechanism, state: State) -> dict[str, int]:
+    """Budget left in the whole minus all that analysts may still spend, by name."""
+    whole, parts = mechanism.remaining(state), accounts.parts.values()
+    owed = {
+        "queries": sum(part.queries - part.asked for part in parts),
+        "charges": sum(part.charges - part.charged for part in parts),
+    }
+    return {name: count - owed["queries" if name == "queries" else "charges"] for name, count in whole.items()}

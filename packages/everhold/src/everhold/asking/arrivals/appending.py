@@ -1,0 +1,403 @@
+"""Appending rows to a holdout, and retiring old ones: acts of the steward, each one entry of the ledger (S13).
+
+An append writes and checks the files of its rows first, and waits until they are on the disk. Then one transaction adds
+the entry. Killed before it, nothing arrived, and the files are removed by the next append; killed after it, everything
+has.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.arguments import brief
+from everhold.asking.arrivals.growth import Growth, arrival_query, one_series, table_of_rows
+from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
+from everhold.dependence import Groups, Independent
+from everhold.display import Display
+from everhold.errors import HoldoutRejected, QueryRejected
+from everhold.ledger import EntryDraft, Outcome
+from everhold.ledger.allotments import Accounts
+from everhold.ledger.arrivals import ARRIVAL, MOST_ARRIVALS, RETIREMENT, Arrivals, arrived
+from everhold.ledger.declarations import Declarations
+from everhold.ledger.gates import Gates
+from everhold.ledger.open_challenges import OpenChallenges
+from everhold.mechanisms import State
+from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms.suffixes import Suffix, opens
+from everhold.queries.query import digest
+from everhold.sealing.arrivals.arriving import EarlierFiles, arriving, known_rows, remove_orphans, seal_arrival
+from everhold.sealing.configuration import FAMILIES_GROW, GROWS, LARGEST_GROUP, recorded_extensions
+from everhold.sealing.duplicates.resealing import arrived_elsewhere
+from everhold.sealing.rows.opening import latest_until
+from everhold.sealing.sealed_files import rows_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.ledger import Head
+    from everhold.ledger.extension import LedgerExtension
+    from everhold.sealing.arrivals.arriving import ArrivedFiles
+    from everhold.sealing.intake.reading import RowSource
+
+__all__ = ["Arrived", "append", "check_grows", "remember_rows", "retire"]
+
+_TRIES = 100
+_MEANWHILE = "rows arrived meanwhile; nothing was changed; try again"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived(Display):
+    """An arrival of rows.
+
+    Attributes:
+        arrival: Its number, from 1.
+        rows: Sealed rows that came with it.
+        training_rows: Training rows that came with it.
+        total: All sealed rows.
+        tree: Number of the tree that opened with it; None if none did.
+        within_before: Half-width of the next yes-or-no answer before it.
+        within: The same after it.
+    """
+
+    arrival: int
+    rows: int
+    training_rows: int
+    total: int
+    tree: int | None
+    within_before: float
+    within: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def remember_rows(first: QueryExecutor, folder: Path) -> None:
+    """Write the hashes of the rows of the creation now, so that the first append need not."""
+    if table_of_rows(first) is None:
+        known_rows(folder, 0, first.schema.columns, key=_key_of_rows(first))
+
+
+def _key_of_rows(executor: QueryExecutor) -> bytes:
+    return hmac.digest(executor.key.seal_key, b"everhold rows that arrive", "sha256")
+
+
+def check_grows(executor: QueryExecutor) -> None:
+    """Refuse to append where nothing could be promised afterwards.
+
+    Raises:
+        QueryRejected: If rows cannot be appended. Nothing was changed.
+    """
+    configuration, mechanism = executor.record.configuration, executor.mechanism
+    head = executor.ledger.head()
+    reasons = {
+        "the rows stay in a table that does not say when rows arrived (arrived=)": (
+            configuration.get("engine", {"arrived": ""}).get("arrived") is None
+        ),
+        f"{mechanism.name} answers, which counts all rows as there from the beginning": not (
+            isinstance(mechanism, GuessAndCheck) and mechanism.endless
+        ),
+        "the rows depend on each other, and rows that arrive may depend on those that are there": not (
+            isinstance(mechanism.dependence, Independent)
+            or _in_named_groups(mechanism.dependence, configuration)
+            or (one_series(mechanism.dependence) is not None and configuration.get("engine") is None)
+        ),
+        "the table was split so that both parts are alike": configuration.get("stratified") is not None,
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise _cannot(reason)
+    _check_used(head.accounts, configuration)
+    _check_steward(executor, head, "append rows")
+    _check_no_open_challenge(head.accounts)
+
+
+def _cannot(reason: str) -> QueryRejected:
+    return QueryRejected(
+        f"rows cannot be appended: {reason}; expected rows that are independent, in groups of a column, or of one "
+        "series, with guess_and_check and nothing else; nothing was changed; seal the new rows as another holdout"
+    )
+
+
+def _check_used(accounts: Accounts, configuration: Mapping[str, Any]) -> None:
+    """Refuse to append where something is in use that counts all rows as there from the beginning."""
+    used = {e.name for e in accounts.extensions.values() if not _knows_arrivals(e, configuration)}
+    if others := sorted(used | recorded_extensions(configuration).keys()):
+        raise _cannot(f"it uses {', '.join(others)}, which do not know rows that arrive")
+
+
+def _knows_arrivals(extension: LedgerExtension, configuration: Mapping[str, Any]) -> bool:
+    """True for what goes on when rows arrive: gates about cases do, where all rows have one tree."""
+    if isinstance(extension, Gates):
+        return not configuration.get(GROWS) or all(gate.about_rows for gate in extension.by_name.values())
+    if isinstance(extension, Declarations):
+        return FAMILIES_GROW in configuration
+    return isinstance(extension, (Arrivals, OpenChallenges))
+
+
+def _check_no_open_challenge(accounts: Accounts) -> None:
+    """Refuse to append while cases are handed out, as the order of the challenge is that of the cases there."""
+    for gate in accounts.of(OpenChallenges).by_gate:
+        raise QueryRejected(
+            f"a challenge of gate {gate!r} is open; expected its report first; report it, or withdraw it; nothing was "
+            "changed"
+        )
+
+
+def _in_named_groups(dependence: Any, configuration: Any) -> bool:
+    """True for groups of a column of rows in files: whether a group is new can be seen."""
+    return isinstance(dependence, Groups) and dependence.column is not None and configuration.get("engine") is None
+
+
+def _check_steward(executor: QueryExecutor, head: Head, what: str) -> None:
+    if executor.analyst is not None:
+        raise QueryRejected(
+            f"an analyst cannot {what}; expected the holdout itself, as the steward opens it; nothing was changed"
+        )
+    if head.accounts.closed:
+        raise QueryRejected(CLOSED_STUDY)
+
+
+def append(
+    first: QueryExecutor, folder: Path, *, rows: RowSource | None, training: RowSource | None, until: str | None = None
+) -> Arrived:
+    """Append rows; see `everhold.holdout.Holdout.append`.
+
+    Args:
+        first: The executor of the holdout as it was created.
+        folder: Private folder of its rows.
+        rows: Rows to seal; None for none.
+        training: Open rows; None for none.
+        until: When the rows had come, as the steward says it; sorted as text.
+
+    Raises:
+        HoldoutRejected: If the rows do not fit or are there already. Nothing was changed.
+        QueryRejected: If the holdout cannot grow. Nothing was changed.
+    """
+    check_grows(first)
+    _check_given(first, rows=rows, training=training, until=until)
+    with arriving(folder):
+        growth = Growth.of(first, folder)
+        try:
+            return _append(growth, folder, rows=rows, training=training, until=_checked(until, growth))
+        finally:
+            growth.rows.close()
+
+
+def _check_given(
+    first: QueryExecutor, *, rows: RowSource | None, training: RowSource | None, until: str | None
+) -> None:
+    """Check that there are rows to append: given ones, or those of a table up to a time."""
+    if table_of_rows(first) is None:
+        if rows is None and training is None:
+            raise HoldoutRejected("there are no rows to append; expected some; nothing was appended")
+    elif rows is not None or training is not None or until is None:
+        raise HoldoutRejected(
+            "the rows of this holdout arrive in its table; expected until=..., and neither rows nor training rows; "
+            "nothing was appended"
+        )
+    if training is not None and one_series(first.mechanism.dependence) is not None:
+        raise HoldoutRejected(
+            "Training rows of a series lie on one side of its sealed rows, so none arrive. Append the rows without "
+            "training=; nothing was appended"
+        )
+    if training is not None and FAMILIES_GROW in first.record.configuration:
+        raise HoldoutRejected(
+            "Members of declared families rest on the training rows of their declaration, so none arrive here. Append "
+            "the rows without training=; nothing was appended"
+        )
+
+
+def _checked(until: str | None, growth: Growth) -> str | None:
+    """A time that does not run backwards."""
+    if until is None:
+        return None
+    latest = latest_until(growth.first.record.configuration, growth.rows.facts())
+    if not (isinstance(until, str) and until.isprintable() and 0 < len(until) <= 100):
+        raise HoldoutRejected("until is no date or time; expected a text such as 2026-12-01; nothing was appended")
+    if until < latest or (until == latest and table_of_rows(growth.first) is not None):
+        raise HoldoutRejected(
+            f"until is {until}, and rows until {latest} are there already; expected times that do not run backwards, "
+            "in one format such as 2026-12-01; nothing was appended"
+        )
+    return until
+
+
+def _append(
+    growth: Growth, folder: Path, *, rows: RowSource | None, training: RowSource | None, until: str | None
+) -> Arrived:
+    executor, number = growth.first, growth.account.arrivals + 1
+    if number > MOST_ARRIVALS:
+        raise HoldoutRejected(
+            f"there were {MOST_ARRIVALS:,} arrivals; expected fewer, larger ones; nothing was appended"
+        )
+    remove_orphans(folder, arrivals=growth.account.arrivals)
+    if (table := table_of_rows(executor)) is not None:
+        files = _arriving_in(table, growth, str(until))
+        before, tree = _next(growth.best()), _recorded(growth, number, files, until=until)
+        return _result(growth, files, before=before, tree=tree)
+    earlier = EarlierFiles(
+        folder, executor.schema, _key_of_rows(executor),
+        with_rows=[part.number for part in growth.rows.parts if part.rows],
+        with_training=[part.number for part in growth.rows.parts if part.training_rows],
+        group_by=executor.mechanism.dependence.group_column, series=one_series(executor.mechanism.dependence),
+        largest_group=executor.record.configuration.get(LARGEST_GROUP),
+    )  # fmt: skip
+    files = seal_arrival(earlier, number, rows=rows, training=training)
+    try:
+        _check_elsewhere(growth, folder, number, files)
+        before, tree = _next(growth.best()), _recorded(growth, number, files, until=until)
+    except BaseException:
+        if growth.first.ledger.find(arrival_query(number)) is None:
+            remove_orphans(folder, arrivals=growth.account.arrivals)
+        raise
+    return _result(growth, files, before=before, tree=tree)
+
+
+def _result(growth: Growth, files: ArrivedFiles, *, before: float, tree: Suffix | None) -> Arrived:
+    grown = Growth.of(growth.first, growth.folder, known=growth)
+    opened = None if tree is None else tree.number
+    return Arrived(
+        grown.account.arrivals, files.rows, files.training_rows, grown.rows.ever, opened, before, _next(grown.best())
+    )
+
+
+def _arriving_in(table: Any, growth: Growth, until: str) -> ArrivedFiles:
+    """Rows of a table that arrived since the latest append; all older ones are compared with their digests first."""
+    first = growth.first
+    table.check_unaltered(first.record.configuration, first.key)
+    growth.check_unaltered()
+    ids = set() if first.training is None or first.schema.row_id is None else {
+        str(each) for each in first.training.row_ids(first.schema.row_id)
+    }  # fmt: skip
+    window = (latest_until(first.record.configuration, growth.rows.facts()), until)
+    found: ArrivedFiles = table.arriving(window, first.schema, first.key, training_ids=ids)
+    return found
+
+
+def _check_elsewhere(growth: Growth, folder: Path, number: int, files: ArrivedFiles) -> None:
+    """Check that the rows are not sealed in another holdout of the storage."""
+    if not files.rows:
+        return
+    store, record = growth.first.store, growth.first.record
+    others = [store.record(name) for name in store.names() if name != record.name]
+    same = arrived_elsewhere(folder, rows_file(folder, number), others, growth.first.schema.columns)
+    if same:
+        raise HoldoutRejected(
+            f"these rows, or most of them, are sealed in this storage already, as {', '.join(map(repr, same))}; "
+            "append rows that no query has been about; nothing was appended",
+            names=same,
+        )
+
+
+def _tree(growth: Growth, state: State, arriving_rows: int) -> Suffix | None:
+    """The tree that opens with an arrival, from public facts; None if none does.
+
+    After a recovery none opens: answers that the ledger lost may have been about the very rows that arrive again.
+    """
+    if not growth.first.record.configuration.get(GROWS) or growth.first.ledger.head().accounts.lost.recoveries:
+        return None
+    if not opens(growth.trees[-1], state, rows=growth.rows.ever, arriving=arriving_rows):
+        return None
+    return Suffix(growth.account.opened + 1, growth.account.arrivals + 1, growth.rows.ever, state)
+
+
+def _recorded(growth: Growth, number: int, files: ArrivedFiles, *, until: str | None) -> Suffix | None:
+    """Add the entry; returns the tree that opened with it. Where a query comes in the same moment it is tried again."""
+    for _ in range(_TRIES):
+        state = growth.state()
+        tree = _tree(growth, state, files.rows)
+        if _record(growth, number, files, state, tree=tree, until=until):
+            return tree
+    raise RowsArrived("others asked all the time; nothing was changed; try again")
+
+
+def _record(
+    growth: Growth, number: int, files: ArrivedFiles, state: State, *, tree: Suffix | None, until: str | None
+) -> bool:
+    """Add the entry, unless something was asked since its tree was decided."""
+    public = {
+        "kind": ARRIVAL, "arrival": number, "rows": files.rows, "training_rows": files.training_rows,
+        "fingerprint": files.fingerprint, "training_fingerprint": files.training_fingerprint,
+        "tree": None if tree is None else tree.stored(), "until": until,
+        "counted": [state.asked, state.charged, state.labels],
+        **({"groups": [list(pair) for pair in files.groups]} if files.groups else {}),
+    }  # fmt: skip
+    shown = f"arrival {number}: {files.rows:,} rows" + (f" until {until}" if until else "")
+    draft = EntryDraft(arrival_query(number), {**public, "shown": shown})
+    with growth.first.ledger.transaction([draft]) as transaction:
+        if arrived(transaction.state) != growth.changes:
+            raise RowsArrived(_MEANWHILE)
+        accounts = Accounts.from_state(transaction.state)
+        if accounts.closed:
+            raise QueryRejected(CLOSED_STUDY)
+        _check_used(accounts, growth.first.record.configuration)  # declared while the rows were being written
+        _check_no_open_challenge(accounts)
+        if State.from_dict(transaction.state["mechanism"]) != state:
+            return False
+        accounts.of(Arrivals).replay(public, ARRIVAL)
+        transaction.record(accounts.into(transaction.state), [_outcome(ARRIVAL)])
+    return True
+
+
+def _outcome(source: str) -> Outcome:
+    return Outcome({"value": None, "low": None, "high": None, "source": source}, 0)
+
+
+def _next(executor: QueryExecutor) -> float:
+    from everhold.mechanisms.suffixes import radius_of
+
+    mechanism = executor.mechanism
+    return radius_of(mechanism, executor.state()) if isinstance(mechanism, GuessAndCheck) else math.inf
+
+
+def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
+    """End the trees about rows before an arrival, and open those rows; see `everhold.holdout.Holdout.retire`.
+
+    Rows that are retired already are returned again, so an interrupted call is repeated.
+
+    Returns:
+        The rows, as an Arrow table.
+
+    Raises:
+        QueryRejected: If there is no tree that goes on, or an analyst asks. Nothing was changed.
+    """
+    if table_of_rows(first) is not None:
+        raise QueryRejected(
+            "the rows stay in a table, and everhold opens none of it; expected rows in files; nothing was changed"
+        )
+    head = first.ledger.head()
+    _check_steward(first, head, "retire rows")
+    public = {"kind": RETIREMENT, "before": before}
+    if first.ledger.find(digest(public)) is not None:
+        return _rows_before(folder, before)
+    account = Arrivals.from_state(head.state)
+    opened = [line[1] for line in account.trees if line[1] > account.retired]
+    if type(before) is not int or before not in opened:
+        listed = ", ".join(map(str, opened)) or "grows=True (--grows) at creation, and an arrival after a surprise"
+        raise QueryRejected(f"no later tree opened at arrival {brief(before)}; expected {listed}; nothing was changed")
+    draft = EntryDraft(digest(public), {**public, "shown": f"rows before arrival {before} are retired"})
+    with first.ledger.transaction([draft]) as transaction:
+        accounts = Accounts.from_state(transaction.state)
+        if accounts.closed:
+            raise QueryRejected(CLOSED_STUDY)
+        if accounts.of(Arrivals).stored() != account.stored():
+            raise RowsArrived(_MEANWHILE)
+        accounts.of(Arrivals).replay(public, RETIREMENT)
+        transaction.record(accounts.into(transaction.state), [_outcome(RETIREMENT)])
+    return _rows_before(folder, before)
+
+
+def _rows_before(folder: Path, before: int) -> Any:
+    """The rows that had come before an arrival, as an Arrow table."""
+    from everhold.sealing.intake.duckdb_files import file_pattern, spilling_into
+
+    paths = [rows_file(folder, number) for number in range(before) if rows_file(folder, number).is_file()]
+    with spilling_into(folder) as connection:
+        found = connection.read_parquet([file_pattern(path) for path in paths], hive_partitioning=False)
+        return found.to_arrow_table()

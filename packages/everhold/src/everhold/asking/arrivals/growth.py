@@ -1,0 +1,319 @@
+"""A holdout whose rows arrived at several times, at work: one query executor for each tree of suffixes (S13).
+
+The choice of the tree follows from public facts alone. All executors share the files of the rows and the ledger.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, cast
+
+from everhold.asking.query_executor import AmongArrivals
+from everhold.dependence import Groups
+from everhold.dependence.series.base import SeriesModel
+from everhold.dependence.series.row_checks import lengthened
+from everhold.errors import IntegrityError, QueryRejected
+from everhold.ledger.arrivals import ARRIVAL, Arrivals, arrived
+from everhold.mechanisms import State
+from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms.suffixes import Suffix, narrowest, tree_of
+from everhold.queries.predictions.row_spans import RowSpan
+from everhold.queries.query import digest
+from everhold.sealing.rows.opening import arrival_rows
+from everhold.sealing.rows.parts import parted
+from everhold.sealing.rows.table import StoredRows
+from everhold.sealing.sealed_files import sealed_files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.dependence import DependenceModel
+    from everhold.ledger import Entry
+    from everhold.values.base import Schema
+
+__all__ = ["Growth", "arrival_query", "table_of_rows"]
+
+
+def arrival_query(number: int) -> str:
+    """Fingerprint of the entry of an arrival."""
+    return digest({"kind": ARRIVAL, "arrival": number})
+
+
+@dataclass(frozen=True, slots=True)
+class _ArrivedPart:
+    """Rows of one arrival; number 0 are those of the creation."""
+
+    number: int
+    rows: int
+    training_rows: int
+    sealed: StoredRows | None
+    training: StoredRows | None
+    description: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RowsByArrival:
+    """Rows of a holdout by arrival.
+
+    Attributes:
+        schema: What was known of the first of them.
+        parts: Rows by arrival, those of the creation first.
+        retired: So many of the first parts are training rows now.
+    """
+
+    schema: Schema
+    parts: tuple[_ArrivedPart, ...]
+    retired: int
+
+    @property
+    def ever(self) -> int:
+        """Sealed rows that ever arrived, retired ones included."""
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def retired_rows(self) -> int:
+        """Rows that were sealed, and are training rows now."""
+        return sum(part.rows for part in self.parts[: self.retired])
+
+    @property
+    def training_rows(self) -> int:
+        """Training rows, with those that were retired."""
+        return self.retired_rows + sum(part.training_rows for part in self.parts)
+
+    def training(self, last: int) -> list[StoredRows]:
+        """Files of training rows that had come with some arrival, and those of retired rows."""
+        return [*(part.training for part in self.parts[: last + 1] if part.training is not None), *self._opened]
+
+    @cached_property
+    def _opened(self) -> tuple[StoredRows, ...]:
+        """Retired rows as training rows."""
+        return tuple(
+            StoredRows(part.sealed.engine, self.schema, rows=part.rows, sealed=False)
+            for part in self.parts[: self.retired] if part.sealed is not None
+        )  # fmt: skip
+
+    def ids(self, name: str) -> list[Any]:
+        """Public ids of all rows that were ever sealed."""
+        return [each for part in self.parts if part.sealed is not None for each in part.sealed.row_ids(name)]
+
+    def close(self) -> None:
+        """Close all files; they open again when needed."""
+        for part in self.parts[1:]:
+            for rows in (part.sealed, part.training):
+                if rows is not None:
+                    rows.close()
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Arrivals in public facts: number, rows, training rows, date, fingerprint."""
+        names = ("arrival", "rows", "training_rows", "until", "fingerprint")
+        return [{name: part.description.get(name) for name in names} for part in self.parts[1:]]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """All trees of a holdout as of one moment.
+
+    Attributes:
+        first: The executor of the holdout as it was created.
+        folder: Private folder of the rows.
+        account: Arrivals, as the ledger counts them.
+        rows: Rows by arrival.
+        changes: Arrivals and retirements that are known.
+    """
+
+    first: QueryExecutor
+    folder: Path
+    account: Arrivals
+    rows: RowsByArrival
+    changes: int
+
+    @classmethod
+    def of(cls, first: QueryExecutor, folder: Path, *, known: Growth | None = None) -> Growth:
+        """The rows that the ledger says are there; files that it does not know are ignored.
+
+        Args:
+            first: The executor of the holdout as it was created.
+            folder: Private folder of the rows.
+            known: What was known before, whose files stay open.
+
+        Raises:
+            IntegrityError: If a file is not the one that was sealed.
+        """
+        data = first.ledger.head().state
+        account = Arrivals.from_state(data)
+        if known is None:
+            zero = _ArrivedPart(0, first.schema.rows, first.schema.training_rows, first.sealed, first.training)
+            parts: tuple[_ArrivedPart, ...] = (zero,)
+        else:
+            parts = known.rows.parts
+        for number in range(len(parts), account.arrivals + 1):
+            entry = first.ledger.find(arrival_query(number))
+            if entry is None:
+                raise IntegrityError(
+                    f"the ledger has no entry of arrival {number}; expected an unaltered ledger; nothing was charged; "
+                    "verify the ledger"
+                )
+            parts = (*parts, _part(first, folder, number, entry, parts))
+        return cls(first, folder, account, RowsByArrival(first.schema, parts, account.retired), arrived(data))
+
+    @property
+    def mechanism(self) -> GuessAndCheck:
+        """The mechanism of the holdout's creation."""
+        return cast("GuessAndCheck", self.first.mechanism)
+
+    @cached_property
+    def trees(self) -> tuple[Suffix, ...]:
+        """Trees that are open, the oldest first."""
+        later = [Suffix.read(line) for line in self.account.trees]
+        return tuple(later if self.account.retired else [Suffix(1), *later])
+
+    @cached_property
+    def executors(self) -> tuple[QueryExecutor, ...]:
+        """The executor of each open tree, about all of its rows."""
+        return tuple(self._executor(tree, tree.arrival, self.account.arrivals) for tree in self.trees)
+
+    def best(self, analyst: str | None = None) -> QueryExecutor:
+        """The executor whose next answer is expected to be the narrowest."""
+        state = self.state()
+        trees = [(cast("GuessAndCheck", e.mechanism), t) for e, t in zip(self.executors, self.trees, strict=True)]
+        return _for(self.executors[narrowest(trees, state)], analyst)
+
+    def oldest(self, analyst: str | None = None) -> QueryExecutor:
+        """The executor with all rows that are sealed."""
+        return _for(self.executors[0], analyst)
+
+    def as_of(self, arrival: int, analyst: str | None = None) -> QueryExecutor:
+        """The executor that finds answers about the rows that had come with some arrival; it answers nothing new.
+
+        Raises:
+            QueryRejected: If there was no such arrival.
+        """
+        if type(arrival) is not int or not 0 <= arrival <= self.account.arrivals:
+            raise QueryRejected(
+                f"there was no arrival {arrival!r}; expected a number from 0 to {self.account.arrivals}; nothing was "
+                "charged"
+            )
+        return _for(self._executor(Suffix(1), 0, arrival), analyst)
+
+    def window(self, first: int, last: int, analyst: str | None = None) -> QueryExecutor:
+        """The executor of queries about the rows of some arrivals alone, at the best level of a tree that has them.
+
+        Raises:
+            QueryRejected: If they are retired, or there are no such rows.
+        """
+        if not self.account.retired <= first <= last <= self.account.arrivals:
+            raise QueryRejected(
+                f"arrivals {first} to {last} have no sealed rows; expected arrivals from {self.account.retired} to "
+                f"{self.account.arrivals}; nothing was charged"
+            )
+        holding = [tree for tree in self.trees if tree.arrival <= first]
+        rows, state = sum(part.rows for part in self.rows.parts[first : last + 1]), self.state()
+        if not rows:
+            raise QueryRejected(f"arrivals {first} to {last} brought training rows alone; nothing was charged")
+        of = self.dependence(first, last)
+        trees = [
+            (tree_of(self.mechanism, tree, rows=rows, training_rows=self.rows.training_rows, dependence=of), tree)
+            for tree in holding
+        ]
+        tree = holding[narrowest(trees, state)]
+        about = (("window_from", first), ("window_to", last))
+        return _for(self._executor(tree, first, last, about=about), analyst)
+
+    def state(self) -> State:
+        """All that was counted; the first executor alone knows nothing of arrivals."""
+        return State.from_dict(self.first.ledger.head().state["mechanism"])
+
+    def _executor(
+        self, tree: Suffix, start: int, last: int, *, about: tuple[tuple[str, int], ...] | None = None
+    ) -> QueryExecutor:
+        """An executor at the levels of a tree, about the rows of the arrivals from one to another."""
+        parts = self.rows.parts[start : last + 1]
+        rows, before = sum(part.rows for part in parts), sum(part.rows for part in self.rows.parts[:start])
+        trained = self.rows.training(last)
+        if about is None:
+            about = (("arrived", last),) if last else ()
+        training_rows = sum(each.rows for each in trained)
+        schema = replace(self.first.schema, rows=rows, training_rows=training_rows, about=about)
+        sealed = [part.sealed for part in parts if part.sealed is not None]
+        of_all = not start and "window_from" not in dict(about)  # members of families are about all rows (S14)
+        return replace(
+            self.first,
+            mechanism=tree_of(
+                self.mechanism, tree, rows=rows, training_rows=training_rows, dependence=self.dependence(start, last)
+            ),
+            schema=schema,
+            sealed=parted(sealed, schema, sealed=True, order_key=self.first.key.order_key),
+            training=parted(trained, schema, sealed=False) if trained else None,
+            level_of=self.first.level_of if of_all else None,
+            place=AmongArrivals(self.changes, tree.before, (before + 1, before + rows)),
+            growth=self,
+        )
+
+    def dependence(self, start: int, last: int) -> DependenceModel:
+        """That of the rows of some arrivals: groups of the sizes that came with them."""
+        known = self.mechanism.dependence
+        if (series := one_series(known)) is not None:
+            return lengthened(series, sum(part.rows for part in self.rows.parts[start : last + 1]))
+        if not isinstance(known, Groups):
+            return known
+        counts = Counter(dict(known.counts) if start == 0 else {})
+        for part in self.rows.parts[max(start, 1) : last + 1]:
+            counts.update({int(size): int(number) for size, number in part.description.get("groups", ())})
+        return Groups.of_counts(counts, column=known.column)
+
+    def check_unaltered(self) -> None:
+        """Check rows that arrived in a table; files are checked whenever they are read.
+
+        Raises:
+            IntegrityError: If they are not those that were sealed.
+        """
+        if table_of_rows(self.first) is not None:
+            for number, part in enumerate(self.rows.parts[1:], 1):
+                entry = self.first.ledger.find(arrival_query(number))
+                assert entry is not None
+                _part(self.first, self.folder, part.number, entry, self.rows.parts[:number])
+
+    def span_of(self, executor: QueryExecutor) -> RowSpan | None:
+        """Place of the rows of an executor among all sealed rows; None where they are all that ever were."""
+        retired, rows, name = self.rows.retired_rows, self.rows.ever, self.first.schema.row_id
+        first, last = executor.place.rows or (1, rows)
+        if (first, last) == (1, rows):
+            return None
+        ids = tuple if name is None else partial(self.rows.ids, name)
+        return RowSpan(first - 1 - retired, last - first + 1, rows - retired, ids)
+
+
+def _for(executor: QueryExecutor, analyst: str | None) -> QueryExecutor:
+    return executor if analyst is None else replace(executor, analyst=analyst)
+
+
+def one_series(dependence: DependenceModel) -> SeriesModel | None:
+    """The model of rows that are one series; None for all others."""
+    return dependence if isinstance(dependence, SeriesModel) and dependence.groups is None else None
+
+
+def table_of_rows(first: QueryExecutor) -> Any:
+    """The table in which the sealed rows stay; None where they are in files."""
+    return None if first.record.configuration.get("engine") is None else first.sealed.engine
+
+
+def _part(
+    first: QueryExecutor, folder: Path, number: int, entry: Entry, before: Sequence[_ArrivedPart]
+) -> _ArrivedPart:
+    public, configuration = entry.description, first.record.configuration
+    rows, trained = int(public["rows"]), int(public["training_rows"])
+    files = sealed_files(folder, configuration, public)
+    sealed = training = None
+    if rows and (table := table_of_rows(first)) is not None:
+        earlier = [part.description for part in before]
+        sealed = arrival_rows(configuration, first.key, table, before=earlier, arrival=public)
+    elif rows:
+        engine = files["holdout"].opened()
+        sealed = StoredRows(engine, first.schema, rows=rows, sealed=True, order_key=first.key.order_key)
+    if trained:
+        training = StoredRows(files["training"].opened(), first.schema, rows=trained, sealed=False)
+    return _ArrivedPart(number, rows, trained, sealed, training, public)

@@ -1,0 +1,1 @@
+"""Reports on a holdout: certificate, transcript, status and events."""

@@ -1,0 +1,245 @@
+"""Champions and challengers of gates about rows, and the procedure of their gains; nothing sealed is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import as_float, brief
+from everhold.dependence import Groups
+from everhold.errors import QueryRejected
+from everhold.gates.gains import gain_of_means, gain_of_outcomes, paired
+from everhold.gates.metrics import metric_description, metric_in_words, no_metric
+from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.pairs.gain_difference import GAINS, gain_of
+from everhold.guarantees.intervals.pairs.outcome_gain import OutcomeGain
+from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding
+from everhold.guarantees.intervals.shares.sign_test import SignTest
+from everhold.queries.metrics.area import AreaQuery
+from everhold.queries.metrics.label_query import LabelQuery
+from everhold.queries.metrics.outcomes import OutcomeQuery
+from everhold.queries.metrics.rates import ScoredShare
+from everhold.queries.metrics.score_query import ScoreQuery
+from everhold.sealing.model_store import Champion
+from everhold.sealing.rows.sums import cells_of
+from everhold.values.evaluation import clip_to_grid
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.gates.gains import Gain
+    from everhold.gates.metrics import GateMetric
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.rows.table import StoredRows
+    from everhold.values.base import BoundQuery, Schema
+
+_FINE_GRID = 2**12  # steps with which a pair of outcomes lies well inside its cell
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A champion or challenger that can be compared.
+
+    Attributes:
+        predictions: Shape (rows,): its predictions where they are an array; else None.
+        training: What is kept of it for each training row: a row value or what it predicts; None where unknown.
+    """
+
+    bound: BoundQuery
+    predictions: NDArray[Any] | None = field(repr=False)
+    training: NDArray[Any] | None = field(repr=False)
+
+    @classmethod
+    def prepared(cls, metric: GateMetric, predictions: Any, training: Any, compiler: QueryCompiler) -> Candidate:
+        """A candidate for the rows of one holdout, tried on public rows where it is an estimator.
+
+        Raises:
+            QueryRejected: If it cannot be compared, or the metric is another one. Nothing is charged.
+        """
+        query = asked_of(metric.asked(predictions, training, compiler.schema), compiler)
+        if isinstance(query, ScoreQuery):
+            from everhold.gates.score_candidates import ScoreCandidate
+
+            return ScoreCandidate.of(query, metric, compiler)
+        if isinstance(query, AreaQuery):
+            from everhold.gates.area_candidates import AreaCandidate
+
+            return AreaCandidate.of(query, metric, compiler)
+        query = compiler.placed(query)
+        bound = of_any_rows(compiler.bind(query), compiler.schema)
+        check_metric(bound, metric)
+        values = bound.training_values
+        if values is None and bound.trained and compiler.training is not None:
+            values = compiler.training.row_values(bound, unit=compiler.mechanism.unit)
+        return cls(bound, query.given(compiler.schema), values)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the query about it."""
+        return self.bound.query
+
+    @property
+    def metric(self) -> dict[str, Any]:
+        """The metric's part of its description."""
+        return metric_description(self.bound)
+
+    @property
+    def width(self) -> float:
+        """Width of a row value of 1 in the metric's units."""
+        return abs(self.bound.at_one - self.bound.at_zero)
+
+    @property
+    def by_position(self) -> bool:
+        """True if it is a prediction for each of these rows, and no estimator."""
+        return self.bound.by_position
+
+    @property
+    def rises(self) -> bool:
+        """True if higher row values are better: a row on which it fails is given the worst one."""
+        return self.bound.at_fault == 0.0
+
+    def with_labels(self, labels: NDArray[Any], *, unit: int) -> NDArray[np.int64]:
+        """Its row values in grid units if these were the labels; of predictions by position, so it is public."""
+        assert self.bound.sealed is not None
+        assert self.bound.reads is not None
+        (label,) = self.bound.reads
+        return clip_to_grid(np.asarray(self.bound.sealed({label: labels})), unit=unit, fault=self.bound.at_fault)
+
+    def sealed_values(self, rows: StoredRows, *, unit: int) -> NDArray[Any]:
+        """Values that are kept of it, one for each of these rows. Secret."""
+        return rows.row_values(self.bound, unit=unit)
+
+    def against(self, champion: Champion, public: Candidate | None, compiler: QueryCompiler) -> Gain:
+        """Its gain over a champion, of which only what is public is used here.
+
+        Args:
+            champion: The champion.
+            public: The champion as a candidate, where both are arrays of predictions; else None.
+            compiler: Knows the training rows.
+        """
+        procedure = procedure_for_gain(self, champion, public, compiler)
+        if isinstance(procedure, OutcomeGain):
+            return gain_of_outcomes(procedure, compiler.mechanism)
+        return gain_of_means(procedure, compiler.mechanism, rises=self.rises)
+
+    def as_champion(self, values: NDArray[Any]) -> Champion:
+        """Values kept of a challenger that is promoted."""
+        return Champion(self.digest, values, self.training, self.predictions)
+
+
+def of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
+    """The query without the arrival that says which rows it is about: a candidate is the same one then."""
+    own = {name: value for name, value in bound.description.items() if name not in dict(schema.about)}
+    return replace(bound, description=own) if schema.about else bound
+
+
+def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | ScoreQuery | AreaQuery:
+    """The query about one candidate, in the form in which a gate compares it on the rows of one holdout."""
+    if isinstance(query, ScoredShare):
+        query = query.by_name()
+    if isinstance(query, ScoreQuery) and query.kind.name in GAINS and query.where is None:
+        query = OutcomeQuery(query.kind.name, query.rows.predictions, query.rows.training)
+    if isinstance(query, OutcomeQuery) and not _pairs_outcomes(compiler):
+        return query.by_name()
+    if not isinstance(query, LabelQuery | ScoreQuery | AreaQuery):
+        raise no_metric(query)
+    return query
+
+
+def _pairs_outcomes(compiler: QueryCompiler) -> bool:
+    """True if scores of outcomes are compared by the pairs of outcomes of independent rows."""
+    mechanism = compiler.mechanism
+    independent = mechanism.dependence.binomial_tails and mechanism.unit >= _FINE_GRID
+    return independent and compiler.schema.label_kind == "binary"
+
+
+def check_metric(bound: BoundQuery, metric: GateMetric) -> None:
+    """Check that a query is about the metric of a gate.
+
+    Raises:
+        QueryRejected: If it is about another one. Nothing is charged.
+    """
+    if metric.description is not None and metric_description(bound) != metric.description:
+        raise QueryRejected(
+            f"the gate compares by {metric_in_words(metric.description)} and the candidate was given with another "
+            "metric; expected the metric that the gate was opened with; a loss that is a function is the same again "
+            "only under a name (name=...)"
+        )
+
+
+def procedure_for_gain(
+    challenger: Candidate, champion: Champion, public: Candidate | None, compiler: QueryCompiler
+) -> Procedure:
+    """Procedure for the interval of the mean gain, from public facts.
+
+    Of two public arrays for two classes one is right wherever they differ: the exact sign test. Otherwise both
+    candidates' values on the training rows say how far gains spread; where there are none, but both are public arrays,
+    these do. If not, nothing is known but that gains lie in [-1, 1].
+
+    Args:
+        challenger: The challenger.
+        champion: The champion; of it only what is public is used.
+        public: The champion as a candidate, where it is an array of predictions; else None.
+        compiler: Knows the training rows.
+    """
+    mechanism, schema = compiler.mechanism, compiler.schema
+    dependence, unit, rises = mechanism.dependence, mechanism.unit, challenger.rises
+    independent, group_by = dependence.binomial_tails, dependence.group_column
+    if (score := challenger.metric["kind"]) in GAINS:
+        return gain_of(str(score), schema.rows)
+    if independent and public is not None and _is_sign(challenger, schema):
+        differing = int(np.count_nonzero(challenger.predictions != public.predictions))
+        return SignTest(rows=schema.rows, training=schema.rows, differing=differing)
+    if compiler.training is not None and champion.training is not None and challenger.training is not None:
+        gains = paired(challenger.training, champion.training, rises=rises, unit=unit)
+        if independent:
+            return Betting(rows=mechanism.rows, training=cells_of(gains, unit=unit))
+        if isinstance(dependence, Groups) and group_by is not None:
+            _, known = compiler.training.summary("groups", gains, group_by=group_by, unit=unit)
+            return GroupBetting(sizes=dependence.counts, training=known)
+    if independent and public is not None and challenger.predictions is not None:
+        possible = _labels_that_matter(challenger, public, schema)
+        if possible:
+            gains = np.concatenate([
+                paired(challenger.with_labels(labels, unit=unit), public.with_labels(labels, unit=unit), rises=rises,
+                       unit=unit)
+                for labels in possible
+            ])  # fmt: skip
+            return Betting(rows=mechanism.rows, training=cells_of(gains, unit=unit))
+    rows = mechanism.effective_rows(schema.rows)
+    return (Chernoff if independent else Hoeffding)(rows=rows, training=rows)
+
+
+def _is_sign(challenger: Candidate, schema: Schema) -> bool:
+    """True if every gain is the sign of who is right, as for accuracies of public predictions for two classes."""
+    accuracies = challenger.metric["kind"] == "accuracy" and schema.label_kind == "binary"
+    return accuracies and challenger.predictions is not None
+
+
+def _labels_that_matter(challenger: Candidate, champion: Candidate, schema: Schema) -> list[NDArray[Any]]:
+    """Labels, one for each row, between which gains lie; none where the possible labels are unknown."""
+    if schema.label_kind == "binary":
+        return [np.zeros(schema.rows), np.ones(schema.rows)]
+    if challenger.metric["kind"] != "accuracy":
+        return []
+    assert challenger.predictions is not None
+    assert champion.predictions is not None
+    return [champion.predictions, challenger.predictions]
+
+
+def checked_margin(margin: Any, candidate: Candidate) -> float:
+    """The margin in units of row values.
+
+    Raises:
+        QueryRejected: If it cannot be reached, or is negative. Nothing is charged.
+    """
+    value = as_float(margin)
+    if not 0.0 <= value < candidate.width:
+        raise QueryRejected(
+            f"the margin is {brief(margin)}; expected a number from 0 to below {candidate.width:g}, by more than which "
+            "a challenger has to be better"
+        )
+    return value / candidate.width

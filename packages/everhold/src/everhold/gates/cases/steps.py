@@ -1,0 +1,183 @@
+"""Steps that a gate about cases can prove, by cases and runs: what `everhold plan --cases` prints."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy
+
+from everhold.display import Display
+from everhold.guarantees.intervals.pairs.claims import MOST_STAKE, least_gain, most_nats, stakes_for
+from everhold.mechanisms import GuessAndCheck
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import altair as alt
+    from numpy.typing import NDArray
+
+_POWER_80 = 0.8416  # standard normal quantile of 80 %
+NOT_PROVABLE = "not provable"
+
+
+@dataclass(frozen=True, slots=True)
+class CasePlan(Display):
+    """Smallest steps that a gate about cases can prove.
+
+    Attributes:
+        cases: Cases of the suite.
+        runs: Runs of each.
+        challenges: Planned challenges.
+        disagreement: Share of runs in which challenger and champion differ.
+        confidence: Probability with which all promotions hold.
+        nats: ln(1 / level) of a challenge before the first promotion.
+        after: The same after one, two and three promotions.
+        table: One row for each number of cases and runs: cases, runs, and the step that is promoted in four of five
+            nights, about new cases and about new runs of these; or "not provable".
+    """
+
+    cases: int
+    runs: int
+    challenges: int
+    disagreement: float
+    confidence: float
+    nats: float
+    after: Sequence[float]
+    table: Sequence[dict[str, Any]]
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """The table."""
+        return [dict(row) for row in self.table]
+
+    def chart(self) -> alt.LayerChart:
+        """The picture: smallest steps against runs. Needs the extra ``[plots]``."""
+        from everhold.gates.cases.steps_chart import case_plan_chart
+
+        return case_plan_chart(self)
+
+    def explain(self) -> str:
+        """The level, and the least gain that is provable at all, in words."""
+        later = ", ".join(f"{nats:.1f}" for nats in self.after)
+        least = smallest_step(self.cases, 0.0, self.nats)
+        bare = "nothing" if least is None else f"a gain of {least:.3f}"
+        return (
+            f"A challenge has the level exp(-{self.nats:.1f}); after one, two and three promotions the exponent is "
+            f"{later}.\nOn {self.cases} new cases {bare} is provable even without any spread, where "
+            f"n ln(1 + {MOST_STAKE} gain) reaches the exponent."
+        )
+
+
+def plan_cases(
+    *, cases: int, runs: int = 1, challenges: int = 200, disagreement: float = 0.2, confidence: float = 0.95
+) -> CasePlan:
+    """Plan a gate about cases.
+
+    Args:
+        cases: Independent cases.
+        runs: Runs of each case.
+        challenges: Planned challenges.
+        disagreement: Share of runs in which challenger and champion differ, all of it within cases.
+        confidence: Probability with which all promotions hold.
+
+    Raises:
+        ValueError: If a number cannot be used.
+
+    Examples:
+        >>> made = plan_cases(cases=100, runs=16, challenges=100)
+        >>> made.to_rows()[-3]
+        {'cases': 100, 'runs': 16, 'new cases': 0.115, 'new runs': 0.06}
+    """
+    if not (1 <= cases <= 10**6 and 1 <= runs <= 10**4 and 1 <= challenges <= 10**6 and 0.0 < disagreement <= 1.0):
+        raise ValueError("expected cases, runs and challenges of at least 1, and a disagreement above 0 and at most 1")
+    mechanism = GuessAndCheck.tuned(rows=cases, queries=challenges, confidence=confidence)
+    middle = (challenges + 1) // 2
+    levels = [float(mechanism.nats(max(middle, marks + 1), marks, 0.0)) for marks in range(4)]
+
+    def step(some: int, of: int, *, new_runs: bool) -> float | str:
+        found = step_with_power(cases=some, runs=of, nats=levels[0], disagreement=disagreement, new_runs=new_runs)
+        return NOT_PROVABLE if found is None else found
+
+    grid = sorted({(cases, of) for of in {1, 2, 4, 8, 16, runs}} | {(many * cases, runs) for many in (2, 4)})
+    rows = [
+        {"cases": some, "runs": of, "new cases": step(some, of, new_runs=False),
+         "new runs": step(some, of, new_runs=True)}
+        for some, of in grid
+    ]  # fmt: skip
+    return CasePlan(cases, runs, challenges, disagreement, confidence, levels[0], levels[1:], rows)
+
+
+def smallest_step(units: int, floor: float, nats: float) -> float | None:
+    """The smallest mean gain that so many units can prove if none spreads; None if not even the gain 1 can be.
+
+    Examples:
+        >>> round(smallest_step(100, 0.0, 8.4), 4)
+        0.0922
+        >>> smallest_step(10, 0.0, 8.4) is None
+        True
+    """
+    gain = least_gain(units, floor, nats)
+    return None if gain > 1.0 or most_nats(units, floor) < nats else gain
+
+
+def step_with_power(*, cases: int, runs: int, nats: float, disagreement: float, new_runs: bool) -> float | None:
+    """The smallest gain that is promoted with a probability of 80 %, nearly; None if none is.
+
+    Args:
+        cases: Independent cases.
+        runs: Runs of each.
+        nats: ln(1 / level).
+        disagreement: Share of runs in which challenger and champion differ.
+        new_runs: True for these cases and new runs; False for new cases.
+
+    Examples:
+        >>> step_with_power(cases=100, runs=16, nats=8.4, disagreement=0.2, new_runs=False)
+        0.115
+    """
+    units = cases * runs if new_runs else cases
+    for gain in np.arange(0.005, disagreement + 0.0025, 0.005).tolist():
+        if runs == 1 and not new_runs:
+            if sign_power(cases=cases, gain=gain, disagreement=disagreement, nats=nats) >= 0.8:
+                return float(round(gain, 3))
+            continue
+        spread = max(disagreement - gain * gain, 0.0)
+        if not new_runs:
+            spread /= runs
+        if _reaches(units, gain, math.sqrt(spread), nats):
+            return float(round(gain, 3))
+    return None
+
+
+def sign_power(*, cases: int, gain: float, disagreement: float, nats: float) -> float:
+    """Probability that the exact sign test proves a gain, for one run of each case.
+
+    Examples:
+        >>> round(sign_power(cases=100, gain=0.18, disagreement=0.2, nats=8.4), 2)
+        0.79
+    """
+    differing = np.arange(cases + 1.0)
+    wins = differing[:, None]  # of so many that differ, at least so many wins prove it
+    proved = (wins <= differing) & (_at_least(wins, differing, 0.5) <= math.exp(-nats))
+    least = np.where(proved.any(axis=0), proved.argmax(axis=0), cases + 1.0)
+    reached = np.where(
+        least <= differing, _at_least(least, differing, min((1.0 + gain / disagreement) / 2.0, 1.0)), 0.0
+    )
+    chances = _at_least(differing, np.full(cases + 1, float(cases)), disagreement)
+    return float(np.diff(-chances, append=0.0) @ reached)
+
+
+def _at_least(wins: NDArray[np.float64], of: NDArray[np.float64], chance: float) -> NDArray[np.float64]:
+    """Binomial probability of so many wins or more."""
+    inside = scipy.special.betainc(np.maximum(wins, 1.0), np.maximum(of - wins, 0.0) + 1.0, chance)
+    return np.where(wins <= 0.0, 1.0, np.where(wins > of, 0.0, inside))
+
+
+def _reaches(units: int, gain: float, sd: float, nats: float) -> bool:
+    """True if the mixture reaches the level in four cases of five, by the normal law of log capital."""
+    stakes = stakes_for(units, nats)
+    low, high = max(gain - sd, -1.0), min(gain + sd, 1.0)  # two gains with this mean and spread
+    logs = np.log1p(np.outer(stakes, [low, high]))
+    growth = units * logs.mean(axis=1) - _POWER_80 * math.sqrt(units) * logs.std(axis=1)
+    return bool(np.logaddexp.reduce(growth) - math.log(len(stakes)) >= nats)

@@ -1,0 +1,124 @@
+"""Intervals that hold at all numbers of rows at once, for rows that arrive (S14).
+
+The capital of a bet whose stakes were fixed beforehand is a test supermartingale over the batches in order, if the
+population's value is the same for all of them. So by Ville's inequality it reaches ``1 / level`` at any time with
+probability at most the level. When batches end may depend on everything that was told of the rows before.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import scipy
+
+from everhold.guarantees.intervals.base import GroupSums
+from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting, OfGroups
+from everhold.guarantees.intervals.pairs.ratios import RatioBetting
+from everhold.guarantees.intervals.shares.means import ClopperPearson, OfMeans
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.guarantees.intervals.shares.means import Ends
+
+_BISECTIONS = 60
+_DOUBT, _DOUBT_BY_ROW = 1e-9, 1e-14  # nats that floating point may add to the capital; generously
+_BELOW_ONE = math.nextafter(1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class CoinMixture(OfMeans):
+    """Likelihood ratios of coins against one, mixed by a beta prior around it, for yes-or-no values.
+
+    After S ones among n rows, the capital against theta is ``B(S + c theta, n - S + c (1 - theta))`` over
+    ``B(c theta, c (1 - theta)) theta^S (1 - theta)^(n - S)``, where c is the concentration. Its logarithm is convex in
+    theta, so the values that it does not exclude are an interval.
+
+    Attributes:
+        concentration: c > 0, the rows that the prior is worth; fixed when the query was declared.
+
+    Examples:
+        >>> low, high = CoinMixture(rows=20_000, training=20_000, concentration=114.0).interval(0.5, 17.5)
+        >>> round(low, 4), round(high, 4)
+        (0.4775, 0.5225)
+    """
+
+    concentration: float = 1.0
+
+    name: ClassVar[str] = "coin_mixture"
+    of_counts: ClassVar[bool] = True
+    title: ClassVar[str] = "a mixture of likelihood ratios, at all numbers of rows at once"
+    why: ClassVar[str] = (
+        "a fair bet against the true value ever gains that much with this probability at most, however many rows "
+        "arrive and whenever, if the value is the same for all of them"
+    )
+
+    @classmethod
+    def declared(cls, procedure: OfMeans, *, first_rows: int, nats: float) -> CoinMixture:
+        """The mixture of a query whose level is ``exp(-nats)``, in a holdout that began with so many rows.
+
+        This concentration is about the best one from ``first_rows`` to some twelve times as many.
+        """
+        concentration = first_rows / max(nats, 1.0)
+        return cls(rows=procedure.rows, training=procedure.training, concentration=concentration)
+
+    def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
+        """See `OfMeans.span`."""
+        low, high, nats = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (low, high, nats)))
+        return 1.0 - self._upper(1.0 - low, nats), self._upper(high, nats)
+
+    def _upper(self, mean: NDArray[np.float64], nats: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The least excluded value above each mean, rounded up; 1 where none is."""
+        mean = np.clip(mean, 0.0, 1.0)
+        nats = nats + _DOUBT + _DOUBT_BY_ROW * self.rows
+        inside, outside = mean, np.ones_like(mean)
+        for _ in range(_BISECTIONS):
+            middle = np.minimum((inside + outside) / 2.0, _BELOW_ONE)
+            excluded = self._capital(mean * self.rows, middle) >= nats
+            inside, outside = np.where(excluded, inside, middle), np.where(excluded, middle, outside)
+        return outside
+
+    def _capital(self, ones: NDArray[np.float64], theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Its logarithm at ``0 < theta < 1``."""
+        special, zeros = scipy.special, self.rows - ones
+        yes, no = self.concentration * theta, self.concentration * (1.0 - theta)
+        mixed = special.betaln(ones + yes, zeros + no) - special.betaln(yes, no)
+        return np.asarray(mixed - special.xlogy(ones, theta) - special.xlog1py(zeros, -theta))
+
+
+def groups_at_all_sizes(procedure: Procedure, *, sizes: tuple[tuple[int, float], ...], largest: int) -> OfGroups | None:
+    """The same for rows in groups: bets on their sums, in units of the largest group that there can be.
+
+    Args:
+        procedure: For the rows that are there now.
+        sizes: Pairs of a size and the number of sealed groups of that size.
+        largest: Rows that no group exceeds, of those that are sealed and of those that will arrive.
+    """
+    if isinstance(procedure, OfGroups):
+        return replace(procedure, fixed_stakes=True, largest_group=largest)
+    if not isinstance(procedure, OfMeans):
+        return None
+    nothing = np.zeros(0, dtype=np.int64)  # no stake follows from training rows, so a mean needs none
+    training = GroupSums(nothing, nothing, nothing, 1)
+    return GroupBetting(sizes=sizes, training=training, fixed_stakes=True, largest_group=largest)
+
+
+def at_all_sizes(procedure: Procedure, *, first_rows: int, nats: float) -> Procedure | None:
+    """The procedure of the same query that holds at all numbers of rows at once; None where there is none.
+
+    It follows from the query and from what was fixed when it was declared, not from the rows that are there now.
+
+    Args:
+        procedure: For the rows that are there now.
+        first_rows: Rows that were sealed first.
+        nats: ln(1 / level).
+    """
+    if isinstance(procedure, ClopperPearson):
+        return CoinMixture.declared(procedure, first_rows=first_rows, nats=nats)
+    if isinstance(procedure, Betting | RatioBetting):
+        return replace(procedure, fixed_stakes=True)
+    return None

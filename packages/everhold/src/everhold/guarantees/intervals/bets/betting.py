@@ -1,0 +1,306 @@
+"""Betting: intervals as narrow as the spread of the values, for rows and for groups of rows (S8).
+
+How far the values spread is predicted from training units or from the analyst's own guess. Half of the capital is
+staked for that prediction, the other half is spread over fixed stakes (`hedge`). If the sealed units are as predicted,
+the interval is about as narrow as a normal approximation. If not, it is still as narrow as the sealed spread allows,
+but for a few nats.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Needs, Procedure
+from everhold.guarantees.intervals.bets.capital import Units, best_stake
+from everhold.guarantees.intervals.bets.hedge import FRACTIONS, MOST_PAID, hedged_capital, hedged_end
+from everhold.guarantees.intervals.bets.prediction import LEAST_NATS, Prediction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Pairs
+
+NO_STAKE = 1e-6
+"""The stake of a guess of the spread that does not help."""
+
+_PLANNED_UNIT = 2**20  # grid steps of sums that are only planned
+
+
+@dataclass(frozen=True)
+class Bets(Procedure):
+    """A hedged bet against too large and one against too small values, each at half the level (`hedge`).
+
+    Attributes:
+        guess: The analyst's own guess in [0, 1], which says what to expect in place of the training mean; else None.
+        fixed_stakes: Whether no stake follows from training rows or from numbers of rows, so that the bet is the same
+            one when rows arrive (`everhold.guarantees.intervals.bets.at_all_sizes`).
+    """
+
+    guess: float | None = field(default=None, kw_only=True)
+    fixed_stakes: bool = field(default=False, kw_only=True)
+
+    @property
+    @abstractmethod
+    def prediction(self) -> Prediction:
+        """Prediction by the training units."""
+
+    @abstractmethod
+    def _units(self, seen: Any) -> Units:
+        """The sealed units, or lotteries with their means."""
+
+    @cached_property
+    def _chosen(self) -> dict[tuple[float, bool], float]:
+        """Stakes by nats, and whether against values above; the same query is asked for them several times."""
+        return {}
+
+    @cached_property
+    def _cautious(self) -> Units:
+        """The expected sealed units, with a little doubt."""
+        return self.prediction.cautious(self.prediction.mean if self.guess is None else self.guess)
+
+    def _stake(self, nats: float, *, upper: bool) -> float:
+        """Of one end, from public facts."""
+        if self.fixed_stakes:
+            return NO_STAKE
+        if (nats, upper) not in self._chosen:
+            units = self._cautious if upper else self._cautious.mirrored
+            self._chosen[nats, upper] = best_stake(units, side_of(nats))
+        return self._chosen[nats, upper]
+
+    def _stakes(self, nats: float) -> tuple[float, float]:
+        """Against values below and above."""
+        return self._stake(nats, upper=False), self._stake(nats, upper=True)
+
+    def farthest_end(self, seen: Any, nats: float, *, upper: bool, known: float | None) -> float | None:
+        """One end of the interval; None if it does not lie beyond a value, which one test tells.
+
+        Args:
+            seen: As for `interval`; of means over all rows.
+            nats: ln(1 / level) of both sides together.
+            upper: Whether it is the upper end.
+            known: The value; None for the end in any case.
+        """
+        units, side, stake = self._units(seen), side_of(nats), self._stake(nats, upper=upper)
+        units, value = (units, known) if upper else (units.mirrored, None if known is None else 1.0 - known)
+        if value is not None and units.mean < value < 1.0 and hedged_capital(units, value, stake)[0] >= side:
+            return None
+        end = hedged_end(units, stake, side)
+        return end if upper else 1.0 - end
+
+    def stakes(self, nats: float) -> dict[str, float]:
+        """See `Procedure.stakes`: the predicted stakes against values below and above; the others are `FRACTIONS`."""
+        low, high = self._stakes(nats)
+        return {"stake_low": low, "stake_high": high}
+
+    def _ends(self, units: Units, nats: float, *, tolerance: float) -> tuple[float, float]:
+        side = side_of(nats)
+        low, high = self._stakes(nats)
+        return (
+            1.0 - hedged_end(units.mirrored, low, side, tolerance=tolerance),
+            hedged_end(units, high, side, tolerance=tolerance),
+        )
+
+    def interval(self, seen: Any, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`."""
+        return self._ends(self._units(seen), nats, tolerance=1e-9)
+
+    def expected(self, guess: float, nats: float) -> tuple[float, float]:
+        """See `Procedure.expected`: of the training units, as many as are sealed, moved to the guess."""
+        return self._ends(self.prediction.around(guess), nats, tolerance=1e-6)
+
+    def standard_error(self, guess: float) -> float:
+        """``sqrt(V_t / n_t^2 + V / n^2)``, where V is predicted from the spread V_t of the training units."""
+        predicted = self.prediction
+        return math.sqrt(predicted.spread(guess) * (1.0 + 1.0 / predicted.scale)) / predicted.total
+
+    @property
+    def worth(self) -> float:
+        """See `Procedure.worth`: ``1 / (4 v)``, where v is the predicted variance of the sealed value."""
+        predicted = self.prediction
+        return 0.25 * predicted.scale * predicted.total**2 / predicted.spread(predicted.mean)
+
+
+@dataclass(frozen=True)
+class Betting(Bets):
+    """Bets on independent rows with values in [0, 1], whose laws may differ.
+
+    Rows are read from a histogram. In each cell the chord of the logarithm at the rows' mean lies below the mean of the
+    logarithms, because the logarithm is concave: each row becomes a lottery over the two edges of its cell.
+
+    Attributes:
+        training: Values of the training rows.
+    """
+
+    rows: int
+    training: Cells
+
+    name: ClassVar[str] = "hedged_betting"
+    title: ClassVar[str] = "betting with stakes that are fixed before the look"
+    needs: ClassVar[Needs] = "cells"
+    why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"
+
+    def _units(self, seen: Cells) -> Units:
+        return _edges(seen)
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """See `Bets.prediction`."""
+        units = _edges(self.training)
+        total = int(self.training.counts.sum())
+        return Prediction.of(units, scale=self.rows / max(total, 1), excess=_excess(self.training))
+
+    def widest(self, nats: float) -> float:
+        """See `Procedure.widest`: ``sqrt((L + ln 32) / n)``, at least the least stake (theory, several stakes)."""
+        return _widest(nats, self.rows)
+
+
+def _widest(nats: float, coins: float) -> float:
+    return min(max(math.sqrt((side_of(nats) + MOST_PAID) / coins), float(np.min(FRACTIONS))), 0.5)
+
+
+@dataclass(frozen=True)
+class OfGroups(Bets):
+    """Bets on independent groups of rows; rows of one group may depend on each other in any way.
+
+    Attributes:
+        sizes: Pairs of a size and the number of sealed groups of that size; public. In plans parts of groups count.
+        largest_group: Rows that no group exceeds that is sealed now or will ever arrive; None for those of ``sizes``.
+    """
+
+    sizes: tuple[tuple[int, float], ...]
+    largest_group: int | None = field(default=None, kw_only=True)
+
+    @property
+    def rows(self) -> float:
+        """Sealed rows."""
+        return sum(size * number for size, number in self.sizes)
+
+    @cached_property
+    def _largest(self) -> float:
+        return float(self.largest_group or max(size for size, _ in self.sizes))
+
+    def widest(self, nats: float) -> float:
+        """See `Procedure.widest`; of bets at all sizes that of rows as large as a group can be.
+
+        The capital is concave in size and value of a group, so it is least where groups are as large as can be and have
+        all ones or all zeros. These are ``rows / largest_group`` coins.
+        """
+        if self.largest_group is None or not self.of_all_rows:
+            return super().widest(nats)
+        return _widest(nats, self.rows / self.largest_group)
+
+    def _predicted(self, training: GroupSums | Pairs, units: Callable[[Any, float], Units]) -> Prediction:
+        """Sealed groups are taken to spread as training groups do, in proportion to rows."""
+        total = round(float(np.sum(training.sizes * training.counts)))
+        largest = float(np.max(training.sizes, initial=self._largest))
+        return Prediction.of(units(training, largest), scale=self.rows / max(total, 1))
+
+
+@dataclass(frozen=True)
+class GroupBetting(OfGroups):
+    """Bets on the sums of groups of rows.
+
+    Attributes:
+        training: Sums of the training groups.
+    """
+
+    training: GroupSums
+
+    name: ClassVar[str] = "hedged_group_betting"
+    title: ClassVar[str] = "betting on sums of groups with stakes that are fixed before the look"
+    needs: ClassVar[Needs] = "groups"
+    why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"
+
+    @classmethod
+    def planned(
+        cls, sizes: tuple[tuple[int, float], ...], *, at: float, alike: float, training_rows: int
+    ) -> GroupBetting:
+        """The procedure of a yes-or-no query before its values are known.
+
+        A group of k rows has the mean ``p + (1 - p) s`` with probability p and ``p (1 - s)`` otherwise, where
+        ``s^2 = (1 + (k - 1) rho) / k``: so its mean and variance are those of k rows with the correlation rho.
+
+        Args:
+            sizes: Pairs of a size and the number of sealed groups of that size.
+            at: p, the population's value, in [0, 1].
+            alike: rho, the correlation of two rows of one group, in [0, 1].
+            training_rows: Number of training rows; their groups have such sizes, too.
+        """
+        size, number = np.array([size for size, _ in sizes]), np.array([number for _, number in sizes])
+        root = np.sqrt((1.0 + (size - 1.0) * alike) / size)
+        means = np.concatenate([at + (1.0 - at) * root, at * (1.0 - root)])
+        both, share = np.concatenate([size, size]), training_rows / float(np.sum(size * number))
+        counts = np.concatenate([at * number, (1.0 - at) * number]) * share
+        some = counts > 0.0
+        sums = np.rint(both * means * _PLANNED_UNIT).astype(np.int64)
+        return cls(sizes=sizes, training=GroupSums(both[some], sums[some], counts[some], _PLANNED_UNIT))
+
+    def _units(self, seen: GroupSums) -> Units:
+        return _sums(seen, self._largest)
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """See `Bets.prediction`."""
+        return self._predicted(self.training, _sums)
+
+    def independent_rows(self, row_variance: float) -> float:
+        """Number of independent rows of the same values that would be as certain: rows by design effect.
+
+        Args:
+            row_variance: Of single rows on the scale [0, 1], such as ``p (1 - p)``.
+        """
+        return 4.0 * row_variance * self.worth
+
+
+def side_of(nats: float) -> float:
+    """L: each side has half of the level; a little at least, lest nothing be staked."""
+    return max(nats + math.log(2.0), LEAST_NATS)
+
+
+def _edges(cells: Cells) -> Units:
+    """Each row as a lottery over the edges of its cell, with the cell's mean."""
+    up = _upwards(cells)
+    mass = np.append(cells.counts - up, 0.0)
+    mass[1:] += up
+    filled = mass > 0.0
+    values = np.linspace(0.0, 1.0, CELLS + 1)[filled]
+    return Units(np.ones_like(values), values, mass[filled], 1.0)
+
+
+def _upwards(cells: Cells) -> NDArray[np.float64]:
+    """Number of rows of each cell on its upper edge; exact for units that cells divide."""
+    index, counts = np.arange(CELLS), cells.counts
+    if cells.unit % CELLS == 0:
+        step = cells.unit // CELLS
+        beyond = (cells.sums - index * counts * step) / step
+    else:
+        beyond = cells.sums / cells.unit * CELLS - index * counts
+    return np.asarray(np.clip(beyond, 0.0, counts), dtype=np.float64)
+
+
+def _excess(cells: Cells) -> float:
+    """By how much the lotteries overstate the sum of squares, if values are spread evenly inside a cell at most."""
+    up = _upwards(cells)
+    lottery = up * (1.0 - up / np.maximum(cells.counts, 1))
+    return float(np.sum(np.maximum(lottery - cells.counts / 12.0, 0.0))) / CELLS**2
+
+
+def _sums(groups: GroupSums, largest: float) -> Units:
+    refuse_larger(groups.sizes, largest)
+    sizes = np.asarray(groups.sizes, dtype=np.float64)
+    values = np.minimum(groups.sums / groups.unit, sizes)
+    return Units(sizes, values, np.asarray(groups.counts, dtype=np.float64), largest)
+
+
+def refuse_larger(sizes: NDArray[np.int64], largest: float) -> None:
+    """Units larger than the public sizes say would make bets unfair."""
+    if np.max(sizes, initial=0) > largest:
+        raise ValueError("a group is larger than the public sizes of the sealed groups allow; the sizes must be theirs")

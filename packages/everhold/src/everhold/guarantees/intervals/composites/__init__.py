@@ -1,0 +1,4 @@
+"""Intervals of scores that follow from several parts.
+
+Read `parts` splits the level, `boxes` bounds the score over the parts' intervals.
+"""

@@ -1,0 +1,312 @@
+"""Scores that follow from a few means or ratios: each part has a share of the level (docs/theory/composites.md).
+
+A part is a mean of row values, or a ratio of two such means. If part j misses with probability at most ``share_j``
+times the level, and the shares add up to 1, then all parts hold at once with the level. The score lies between its
+least and its largest value over all values of the parts that are left (Statement C1).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+
+from everhold.guarantees.intervals.base import Needs, Procedure
+from everhold.guarantees.intervals.bets.betting import Bets, side_of
+from everhold.guarantees.intervals.bets.capital import Units, doubt
+from everhold.guarantees.intervals.bets.hedge import FRACTIONS
+from everhold.guarantees.intervals.bets.prediction import Prediction
+from everhold.guarantees.intervals.shares.means import ClopperPearson
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Bounds = Callable[["NDArray[np.float64]", "NDArray[np.float64]"], tuple[float, float]]
+"""From lower and upper ends of the parts, shape (parts,) each, to the least and the largest score in between."""
+
+_MOST_KINDS = 2**12  # beyond them, values are lotteries over the ends of a cell
+_FINE = 2**12  # cells of [0, 1]
+_STEPS = 60
+_MOST_RATIO = 1e12
+_PRECISION = 1e-5  # of an end's distance from the ratio, by which it may lie too far out
+_LEAST_ERROR, _ROUNDING = 1e-9, 1e-12
+
+
+def units_of(
+    numerators: NDArray[np.float64], denominators: NDArray[np.float64], *, counts: NDArray[Any] | None = None,
+    largest: float = 1.0,
+) -> Units:  # fmt: skip
+    """Rows, or sums of groups of rows, counted by kind; those that say nothing are left out.
+
+    Args:
+        numerators: Shape (units,), not negative.
+        denominators: Shape (units,): 1 for the mean of single rows.
+        counts: Shape (units,): how many units are of each of these kinds; None for one.
+        largest: No unit has more rows.
+    """
+    within = (denominators > 0.0) | (numerators > 0.0)
+    pairs = np.asarray(numerators[within] + 1j * denominators[within])
+    mass = np.ones(len(pairs)) if counts is None else counts[within].astype(np.float64)
+    if mass.sum() > _MOST_KINDS and largest == 1.0 and bool(np.all(denominators[within] == 1.0)):
+        return _lotteries(pairs.real, mass)
+    if counts is None:
+        pairs, found = np.unique(pairs, return_counts=True)
+        mass = found.astype(np.float64)
+    return Units(pairs.imag.copy(), pairs.real.copy(), mass, largest)
+
+
+def _lotteries(values: NDArray[np.float64], counts: NDArray[np.float64]) -> Units:
+    """Each value as a lottery over the ends of its cell, with the same mean: bets on it gain less, not more."""
+    place = np.clip(values, 0.0, 1.0) * _FINE
+    cell = np.minimum(np.floor(place), _FINE - 1).astype(np.int64)
+    up = np.bincount(cell + 1, (place - cell) * counts, _FINE + 1)
+    mass = up + np.bincount(cell, (1.0 - (place - cell)) * counts, _FINE + 1)
+    filled = mass > 0.0
+    ends = np.linspace(0.0, 1.0, _FINE + 1)[filled]
+    return Units(np.ones_like(ends), ends, np.asarray(mass[filled], dtype=np.float64), 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenParts:
+    """The sealed units of each part.
+
+    Attributes:
+        score: Of all sealed rows.
+        parts: One for each part.
+    """
+
+    score: float = field(repr=False)
+    parts: tuple[Units, ...] = field(repr=False)
+
+
+class PartInterval(Protocol):
+    """Interval procedure of one part; public and frozen."""
+
+    def ends(self, seen: Units, nats: float) -> tuple[float, float]:
+        """Values that are not excluded at the level ``exp(-nats)`` of both sides."""
+
+    def error(self, value: float) -> float:
+        """Expected distance of an honest guess from the sealed value of this part."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartBets(Bets):
+    """Bets on a mean, or on a ratio whose numerator is never larger than its denominator.
+
+    Attributes:
+        planned: Public units that show how far values spread: those of the training rows, or a guess at them.
+        scale: Sealed units for each planned one.
+    """
+
+    planned: Units
+    scale: float
+
+    name: ClassVar[str] = "part"
+    title: ClassVar[str] = "betting"
+    needs: ClassVar[Needs] = "statistic"
+    why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """See `Bets.prediction`."""
+        return Prediction.of(self.planned, scale=self.scale)
+
+    def _units(self, seen: Units) -> Units:
+        return seen
+
+    def ends(self, seen: Units, nats: float) -> tuple[float, float]:
+        """See `PartInterval.ends`; nothing is excluded where no unit counts."""
+        return Bets.interval(self, seen, nats) if seen.total > 0.0 else (0.0, 1.0)
+
+    def error(self, value: float) -> float:
+        """See `PartInterval.error`."""
+        return Bets.standard_error(self, min(max(value, 0.0), 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class CountedPart:
+    """Exact binomial tails of a share of independent rows.
+
+    Attributes:
+        training: Rows that an honest guess was made from.
+    """
+
+    rows: int
+    training: int
+
+    def ends(self, seen: Units, nats: float) -> tuple[float, float]:
+        """See `PartInterval.ends`."""
+        return ClopperPearson(rows=self.rows, training=self.training).interval(seen.mean, nats)
+
+    def error(self, value: float) -> float:
+        """See `PartInterval.error`."""
+        return ClopperPearson(rows=self.rows, training=self.training).standard_error(min(max(value, 0.0), 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class FreeRatio:
+    """Bets on a ratio of two means of values in [0, 1], of which either may be the larger (Statement C2).
+
+    Attributes:
+        planned: As for `PartBets`; sizes are denominators.
+    """
+
+    planned: Units
+    scale: float
+
+    def ends(self, seen: Units, nats: float) -> tuple[float, float]:
+        """See `PartInterval.ends`; the upper end may be infinite."""
+        turned = Units(seen.values, seen.sizes, seen.counts, seen.largest)
+        inverse = free_ratio_end(turned, side_of(nats))
+        return 0.0 if math.isinf(inverse) else 1.0 / inverse, free_ratio_end(seen, side_of(nats))
+
+    def error(self, value: float) -> float:
+        """See `PartInterval.error`: by the delta method."""
+        units, scale = self.planned, self.scale
+        if not units.total > 0.0:
+            return 1.0
+        squares = float(np.sum(units.counts * (units.values - value * units.sizes) ** 2))
+        return math.sqrt(squares * (1.0 + 1.0 / scale)) / units.total
+
+
+def free_ratio_end(units: Units, nats: float) -> float:
+    """The ratio from which on all ratios are excluded, rounded up; infinite where none is (Statement C2).
+
+    The capital at theta is the average over fixed stakes l of the products of ``1 + l (theta V - U) / N``, where N is
+    the largest size. It grows with theta.
+
+    Args:
+        units: Sizes are denominators V, values are numerators U, both at most ``largest``.
+        nats: ln(1 / level) of this side.
+    """
+    above, below = float(units.counts @ units.values), float(units.counts @ units.sizes)
+    if not below > 0.0:
+        return math.inf
+
+    def gained(theta: float) -> float:
+        step = (theta * units.sizes - units.values) / units.largest
+        gains = np.log1p(FRACTIONS[:, None] * step) @ units.counts
+        gains = gains - doubt(units, 1.0 / units.largest) * (1.0 + theta)
+        top = float(gains.max())
+        return top + math.log(float(np.mean(np.exp(gains - top)))) - nats
+
+    inside = outside = max(above / below, 1e-12)
+    while gained(outside) < 0.0:
+        outside = 2.0 * outside + 1e-9
+        if outside > _MOST_RATIO:
+            return math.inf
+    for _ in range(_STEPS):
+        middle = (inside + outside) / 2.0
+        inside, outside = (middle, outside) if gained(middle) < 0.0 else (inside, middle)
+        if outside - inside <= _PRECISION * (outside - above / below) + 1e-15:
+            break
+    return math.nextafter(outside, math.inf)
+
+
+class OfScore(Procedure):
+    """An interval of a score, which is planned from what public rows say of it.
+
+    Attributes:
+        planned: What public rows say; it has a score.
+    """
+
+    planned: Any
+
+    needs: ClassVar[Needs] = "statistic"
+    of_all_rows: ClassVar[bool] = False
+
+    __eq__ = object.__eq__  # that of `Procedure` compares the fields of `Procedure`, of which there are none
+    __hash__ = object.__hash__
+
+    @abstractmethod
+    def _planned_ends(self, nats: float) -> tuple[float, float]:
+        """The interval of as many rows as are sealed, like the planned ones."""
+
+    @cached_property
+    def _expected(self) -> dict[float, tuple[float, float]]:
+        return {}
+
+    def expected(self, guess: float, nats: float) -> tuple[float, float]:
+        """See `Procedure.expected`: of the planned rows, moved to the guess."""
+        if nats not in self._expected:
+            self._expected[nats] = self._planned_ends(nats)
+        low, high = self._expected[nats]
+        moved = guess - self.planned.score
+        return max(min(low + moved, guess), 0.0), min(max(high + moved, guess), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Composite(OfScore):
+    """A score over all values of its parts that are not excluded (Statement C1).
+
+    Attributes:
+        parts: How the interval of each part is made.
+        shares: Of the level, one for each part; they add up to 1 at most.
+        bounds: Of the score, over a box of parts.
+        planned: What public facts say of the sealed units.
+    """
+
+    parts: tuple[PartInterval, ...]
+    shares: tuple[float, ...]
+    bounds: Bounds
+    planned: SeenParts
+    rows: int
+
+    name: ClassVar[str] = "score_of_parts"
+    title: ClassVar[str] = "intervals of the parts of a score, each with a share of the level"
+    why: ClassVar[str] = (
+        "all parts hold at once with this probability, and the score lies between its extremes over them"
+    )
+
+    def __post_init__(self) -> None:
+        if not len(self.parts) == len(self.shares) or sum(self.shares) > 1.0 + 1e-12:
+            raise ValueError(f"the shares of the level are {self.shares}; expected one for each part, 1 together")
+
+    def interval(self, seen: SeenParts, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`; the score of the sealed rows is always inside."""
+        low, high = self._of_units(seen, nats)
+        return max(min(low, seen.score), 0.0), min(max(high, seen.score), 1.0)
+
+    def _of_units(self, seen: SeenParts, nats: float) -> tuple[float, float]:
+        ends = [
+            part.ends(units, nats - math.log(share))
+            for part, units, share in zip(self.parts, seen.parts, self.shares, strict=True)
+        ]
+        low, high = np.array(ends, dtype=np.float64).T
+        least, most = self.bounds(low, high)
+        return least - _ROUNDING, most + _ROUNDING
+
+    def _planned_ends(self, nats: float) -> tuple[float, float]:
+        return self._of_units(self.planned, nats)
+
+    @cached_property
+    def _error(self) -> float:
+        """By the delta method: each part is moved by its error alone, and all moves are independent."""
+        means = np.array([_mean(units) for units in self.planned.parts])
+        moves = []
+        for place, part in enumerate(self.parts):
+            reach = np.zeros(len(means))
+            reach[place] = part.error(means[place])
+            low, high = self.bounds(means - reach, means + reach)
+            moves.append(max(high - low, 0.0) / 2.0)
+        return max(math.hypot(*moves), _LEAST_ERROR)
+
+    def standard_error(self, guess: float) -> float:
+        """See `Procedure.standard_error`."""
+        return min(self._error, 1.0)
+
+    @property
+    def worth(self) -> float:
+        """See `Procedure.worth`."""
+        return min(0.25 / self._error**2, float(self.rows))
+
+
+def _mean(units: Units) -> float:
+    """The value of a part; 0 where no unit counts."""
+    below = float(units.counts @ units.sizes)
+    return float(units.counts @ units.values) / below if below > 0.0 else 0.0

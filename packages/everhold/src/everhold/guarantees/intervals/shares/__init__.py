@@ -1,0 +1,1 @@
+"""Intervals of one mean, from exact tails: read `means` first."""

@@ -1,0 +1,1 @@
+"""Functions and models of an analyst as queries: their identity, and their trial on public rows."""

@@ -1,0 +1,375 @@
+"""Queries that are means of row values, and how a batch of them is answered.
+
+Most queries are of this kind: an average over the rows of something that is computed from each row alone. What is
+made of several of them (`everhold.queries.derived`, `everhold.queries.means.histogram`) is answered as such a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+
+from everhold.answers import Answer, QuotedPrice
+from everhold.estimand import about_of, marked
+from everhold.guarantees.intervals.shares.means import OfMeans
+from everhold.ledger import EntryDraft, Outcome
+from everhold.ledger.declarations import DECLARED
+from everhold.mechanisms import GuessAndCheck, Source
+from everhold.mechanisms.base import Quote
+from everhold.mechanisms.evaluations import Evaluations
+from everhold.queries.means.units import UNITS, MeanUnits
+from everhold.queries.procedures import how_made, rows_worth, what_narrows
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying, rows_of
+from everhold.values.base import Joined, Kept
+from everhold.values.clips import CLIPS, clips_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Self
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.ledger import Committed, Entry
+    from everhold.mechanisms import Mechanism, State
+    from everhold.mechanisms.base import Replies
+    from everhold.mechanisms.described import Description
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.randomness import Noise
+    from everhold.sealing.rows.table import StoredRows
+    from everhold.values.base import BoundQuery, Schema
+
+__all__ = ["Batch", "Means", "OneMean", "Prepared", "RowwiseQuery"]
+
+Result = TypeVar("Result", covariant=True)
+
+_AT_ONCE = {"total": 10_000, "cells": 2_000, "apart": 2_000}  # means for which the sealed rows are looked at in one go
+_NUMBERS = 2**23  # of groups or pairs, of all means that are looked at in one go; no more of one mean than rows
+_MOST_SHORT = 1_000  # means of a short query; fewer than are evaluated in one go, so that a whole stays one
+_SHORT = 2**22  # row values that are computed while the ledger is locked: some 30 ms
+
+
+class RowwiseQuery(Query[Answer]):
+    """The mean of row values, as an analyst writes it."""
+
+    __slots__ = ()
+    declarable: ClassVar[bool] = True
+
+    @abstractmethod
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The query about rows of this schema.
+
+        Raises:
+            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
+        """
+
+    def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
+        """The query about the holdout's rows, tried on public ones where it is code.
+
+        Args:
+            compiler: Of the holdout.
+            part: Whether it is a part of one that the mechanism takes, and need not be taken for itself.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
+        return compiler.checked(self.bind(compiler.schema), part=part)
+
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> OneMean:
+        """The query with its guess."""
+        return OneMean([compiler.mean(self, guess, tolerance)], compiler.schema, compiler.mechanism)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A mean that is ready to be asked for.
+
+    Attributes:
+        bound: The query about the holdout's rows.
+        guess: The public guess in grid units of a sum over the sealed rows; -1 where there is none.
+        from_training: Whether the guess is the training estimate.
+        tolerance: Half-width requested, in the units of a mean over [0, 1]; nan for the planned one.
+        procedure: How its interval is made; None for mechanisms that rest on noise.
+        estimate: The bare training estimate in grid units; -1 where there is none. The guess may have learned more.
+        declared: ln(1 / level) of a member of a declared family (S10); nan for other queries.
+        described: The event that a text has by its description (S10); None for other queries.
+    """
+
+    bound: BoundQuery
+    guess: int
+    from_training: bool
+    tolerance: float = math.nan
+    procedure: Procedure | None = None
+    estimate: int = -1
+    declared: float = math.nan
+    described: Description | None = None
+
+    @property
+    def is_member(self) -> bool:
+        """True for a member of a declared family."""
+        return not math.isnan(self.declared)
+
+
+def _is_plain(bound: BoundQuery) -> bool:
+    """True if it is an expression or predictions in memory: no code runs, and no file is read."""
+    if bound.pair is not None:
+        return _is_plain(bound.pair.first) and _is_plain(bound.pair.second)
+    return bound.row_value is not None or (bound.by_position and not isinstance(bound.sealed, (Joined, Kept)))
+
+
+def _made_by(mean: Prepared, kept: Mapping[str, Any], mechanism: Mechanism) -> Procedure | None:
+    """The procedure that made a stored interval; None if it is no longer known."""
+    if mean.procedure is None:
+        return None
+    by = kept.get("node", {}).get("by")
+    candidates = [mean.procedure, mechanism.in_force(mean.procedure), mechanism.procedure]
+    return next((each for each in candidates if by in (None, each.name)), None)
+
+
+@dataclass(frozen=True)
+class Means(QueryPlan[Result]):
+    """Means that are asked for at once; one entry of the ledger each.
+
+    Attributes:
+        prepared: The means, in order.
+        schema: What is known of the rows.
+        mechanism: The mechanism that answers.
+        silent: Whether nothing is told before the study is unsealed.
+        keeping: For so many silent queries there has to be room afterwards.
+        full_release: Whether everything is told, by labels for which later queries pay.
+    """
+
+    prepared: Sequence[Prepared]
+    schema: Schema
+    mechanism: Mechanism
+    silent: bool = field(default=False, kw_only=True)
+    keeping: int = field(default=0, kw_only=True)
+    full_release: bool = field(default=False, kw_only=True)
+
+    def silently(self) -> Self:
+        """See `QueryPlan.silently`."""
+        return replace(self, silent=True)
+
+    @cached_property
+    def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
+        """One entry for each mean."""
+        lines = []
+        for mean in self.prepared:
+            read_as = {UNITS: MeanUnits.of(mean.bound).to_list()}
+            described = {
+                **mean.bound.description,
+                "shown": mean.bound.shown[:MOST_SHOWN],
+                **mean.bound.facts,
+                **({CLIPS: [clip.to_list() for clip in mean.bound.clips]} if mean.bound.clips else {}),
+                **read_as,
+            }
+            lines.append(EntryDraft(mean.bound.query, marked(described, by_position=mean.bound.by_position)))
+        return lines
+
+    @property
+    def is_free(self) -> bool:
+        """True if all of them are members of declared families, and told."""
+        return not self.silent and all(mean.declared == mean.declared for mean in self.prepared)  # no nan
+
+    @cached_property
+    def pricing(self) -> Pricing:  # type: ignore[override]
+        """Price of the dearest of them."""
+        if self.is_free:
+            return Pricing.free()
+        finest = min((mean.tolerance for mean in self.prepared if mean.tolerance == mean.tolerance), default=None)
+        if finest is None or self.silent:
+            procedures = [mean.procedure for mean in self.prepared if mean.procedure is not None]
+            return Pricing.planned(self.mechanism, procedures, silent=self.silent, keeping=self.keeping)
+        budget = paying(self.mechanism)
+        return Pricing.fixed(budget, budget.credits_for(budget.scale_for(finest)))
+
+    @property
+    def at_once(self) -> int:  # type: ignore[override]
+        """Number of statistics taken at once: of one mean a number, a histogram, or all its groups or pairs."""
+        most = max(32, _NUMBERS // self.schema.rows)
+        return min(_AT_ONCE.get(needs, most) for needs in self._needs)
+
+    @cached_property
+    def _needs(self) -> frozenset[str]:
+        """Kinds of sums that the procedures need."""
+        return frozenset("total" if mean.procedure is None else mean.procedure.needs for mean in self.prepared)
+
+    def is_short(self, rows: int) -> bool:
+        """See `QueryPlan.is_short`: a few expressions or arrays, each summed in one pass over not too many rows."""
+        count = len(self.prepared)
+        if rows * count > _SHORT or count > _MOST_SHORT or not self._needs <= _AT_ONCE.keys():
+            return False
+        return all(_is_plain(mean.bound) for mean in self.prepared)
+
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
+        """Exact sums over the sealed rows, what procedures need besides, and what goes with them."""
+        means, unit = [self.prepared[place] for place in places], self.mechanism.unit
+        tolerances, described = np.array([mean.tolerance for mean in means]), [*map(attrgetter("described"), means)]
+        procedures = [mean.procedure for mean in means if mean.procedure is not None]
+        totals, seen = sealed.evaluate(
+            [mean.bound for mean in means],
+            ["total" if mean.procedure is None else mean.procedure.needs for mean in means],
+            parts=self.mechanism.parts,
+            group_by=self.mechanism.dependence.group_column,
+            unit=unit,
+        )
+        evaluations = Evaluations(
+            totals=totals,
+            guesses=np.array([mean.guess for mean in means], dtype=np.int64),
+            rows=self.schema.rows,
+            unit=unit,
+            tolerances=None if np.all(np.isnan(tolerances)) else tolerances,
+            procedures=procedures if len(procedures) == len(means) else None,
+            seen=seen if len(procedures) == len(means) else None,
+            silent=self.silent,
+            described=described if any(described) else None,
+            yes_no=np.array([mean.bound.yes_no and mean.bound.pair is None for mean in means]),
+        )
+        return evaluations, means
+
+    def answer(
+        self, state: State, seen: tuple[Evaluations, list[Prepared]], rows: list[int], noise: Noise
+    ) -> tuple[State, list[Outcome]]:
+        """The mechanism's answers to the means in these rows of what was looked at."""
+        every, means = seen
+        if self.is_free:
+            nats = np.array([means[row].declared for row in rows])
+            from everhold.mechanisms.declared import answer_declared
+
+            state, replies = answer_declared(self.mechanism, state, every.some(rows), nats)
+        elif self.full_release and isinstance(self.mechanism, GuessAndCheck):
+            from everhold.mechanisms.full_release import release_all
+
+            state, replies = release_all(self.mechanism, state, every.some(rows))
+        else:
+            state, replies = self.mechanism.answer_many(state, every.some(rows), noise)
+        return state, [self._outcome(means[row], replies, place) for place, row in enumerate(rows)]
+
+    def _outcome(self, mean: Prepared, replies: Replies, place: int) -> Outcome:
+        """One entry of the ledger; besides the answer what makes its interval: the level and the procedure's stakes."""
+        source, nats = Source(int(replies.sources[place])), float(replies.nats[place])
+        trained = source is Source.GUESS and mean.from_training
+        told = [float(numbers[place]) for numbers in (replies.values, replies.lows, replies.highs)]
+        names = ("value", "low", "high")
+        answer: dict[str, Any] = dict.fromkeys(names) if math.isnan(told[0]) else dict(zip(names, told, strict=True))
+        answer["source"] = "training" if trained else source.name.lower()
+        if (procedure := replies.procedures[place]) is not None:
+            answer["node"] = {"by": procedure.name, "nats": nats, **procedure.stakes(nats)}
+        if self.mechanism.traits.needs_guess and not self.silent:
+            answer["estimate"] = None if mean.estimate < 0 else mean.estimate / self.mechanism.steps
+            answer["guess"] = None if mean.guess < 0 else mean.guess / self.mechanism.steps
+        sealed = tuple(np.clip(replies.sealed[place], 0.0, 1.0).tolist())
+        return Outcome(answer, int(replies.charged[place]), None if math.isnan(sealed[0]) else sealed)
+
+    def price(self, mean: Prepared, state: State) -> Quote:
+        """Price of one of them, in units of a mean over [0, 1]."""
+        if self.is_free and mean.procedure is not None:
+            from everhold.mechanisms.declared import widest_declared
+
+            within, most = widest_declared(self.mechanism, mean.procedure, mean.declared)
+            return Quote(within, most, 0, 0, refused=False)
+        if mean.tolerance == mean.tolerance:
+            return paying(self.mechanism).quote_at(state, mean.tolerance)
+        if mean.procedure is None or mean.guess < 0:
+            return self.mechanism.quote(state)
+        by = {} if mean.described is None else {"described": mean.described}
+        return self.mechanism.quote(state, guess=mean.guess / self.mechanism.steps, procedure=mean.procedure, **by)
+
+    def answers(self, result: ExecutionResult) -> list[Answer]:
+        """One answer for each mean, in its own units."""
+        return [
+            self._answer(mean, entry, result) for mean, entry in zip(self.prepared, result.entries, strict=True)
+        ]  # fmt: skip
+
+    def _answer(self, mean: Prepared, entry: Committed | None, result: ExecutionResult) -> Answer:
+        bound = mean.bound
+        about = about_of(self.schema, by_position=bound.by_position)
+        if entry is None:
+            return self.refusal(bound.query, result, about=about, shown=bound.shown)
+        kept = entry.answer
+        step = self.mechanism.row_step
+        reading = MeanUnits.of(bound)
+        value, low, high = reading.in_units(kept["value"], kept["low"], kept["high"], row_step=step)
+        sealed, sealed_low, sealed_high = reading.in_units(*entry.sealed or (None, None, None), row_step=step)
+        made, narrower = rows_worth(self.mechanism), ""
+        by_description = mean.described is not None and kept.get("node", {}).get("nats") == mean.described.nats
+        statement = "S10" if kept["source"] == DECLARED or by_description else result.statement
+        if (procedure := _made_by(mean, kept, self.mechanism)) is not None:
+            needed = f" {made}" if self.mechanism.traits.one_law else ""
+            made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows) + needed
+            narrower = what_narrows(procedure, self.mechanism, kept["source"])
+        exact = kept["source"] == DECLARED and isinstance(procedure, OfMeans) and bound.yes_no and bound.pair is None
+        return Answer(
+            value, low, high, kept["source"], entry.charged, result.remaining, bound.query,
+            entry.repeated, statement, self.mechanism.confidence, self.mechanism.traits.adaptive,
+            made, result.analyst, about, bound.shown,
+            sealed, sealed_low, sealed_high, narrower, exact, rows_of(kept), clips_in_words(bound.clips),
+        )  # fmt: skip
+
+    def refusal(self, query: str, result: ExecutionResult, *, about: str | None, shown: str = "") -> Answer:
+        """The answer to what was refused, of which the ledger knows nothing."""
+        return Answer(
+            None, None, None, "refused", 0, result.remaining, query, False, result.statement,
+            self.mechanism.confidence, self.mechanism.traits.adaptive, rows_worth(self.mechanism), result.analyst,
+            about, shown,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OneMean(Means[Answer]):
+    """One mean alone."""
+
+    def present(self, result: ExecutionResult) -> Answer:
+        """Its answer."""
+        return self._answer(self.prepared[0], result.entries[0], result)
+
+    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
+        """Its price, in its own units."""
+        (mean,), (entry,) = self.prepared, stored
+        bound, before, width = mean.bound, entry is not None, abs(mean.bound.at_one - mean.bound.at_zero)
+        price = self.price(mean, state) if entry is None else _as_stored(entry)
+        return QuotedPrice(
+            query=bound.query,
+            radius=None if price.radius is None else price.radius * width,
+            radius_if_charged=None if price.radius_if_charged is None else price.radius_if_charged * width,
+            charged_if_confirmed=0 if before or self.silent else price.charged_if_confirmed,
+            charged_at_most=0 if before or self.silent else price.charged_at_most,
+            refused=False,
+            answered_before=before,
+            remaining={},
+            radius_unsealed=None if price.radius_unsealed is None else price.radius_unsealed * width,
+            bits=mean.declared / math.log(2.0) if self.is_free else None,
+        )
+
+
+@dataclass(frozen=True)
+class Batch(Means["list[Answer]"]):
+    """Queries that do not depend on each other's answers."""
+
+    def parts(self) -> list[tuple[Batch, list[int]]]:
+        """Members of declared families and all others apart, each with their places; empty parts are left out."""
+        apart = [
+            [place for place, mean in enumerate(self.prepared) if mean.is_member is free] for free in (True, False)
+        ]
+        return [(replace(self, prepared=[self.prepared[place] for place in some]), some) for some in apart if some]
+
+    def present(self, result: ExecutionResult) -> list[Answer]:
+        """Their answers in order."""
+        return self.answers(result)
+
+    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
+        """Not offered: the queries are quoted one by one."""
+        raise NotImplementedError
+
+
+def _as_stored(entry: Entry) -> Quote:
+    """Quote of a stored answer, in units of a mean; empty for a silent query."""
+    value, low, high = (entry.answer[name] for name in ("value", "low", "high"))
+    within = None if value is None or low is None or high is None else max(value - low, high - value)
+    return Quote(within, within, 0, 0, refused=False)

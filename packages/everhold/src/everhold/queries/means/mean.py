@@ -1,0 +1,215 @@
+"""The mean of a text expression or of a function of single rows, and how texts of analysts are read and shown."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, overload
+
+from everhold.arguments import brief, is_text
+from everhold.errors import QueryRejected
+from everhold.queries.means.batch import RowwiseQuery
+from everhold.queries.query import QuerySpec
+from everhold.values.base import BoundQuery, RowFunction, Schema
+from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
+from everhold.values.expressions.tree import Node, Operation
+
+if TYPE_CHECKING:
+    from everhold.queries.means.conditional_mean import ConditionalMean
+
+__all__ = ["MeanQuery", "StatisticalQuery", "bound_mean", "in_one_line", "in_words", "is_condition", "mean", "parsed"]
+
+_LONGEST_NAME = 1_000
+_QUOTED_OR_SPACE = re.compile(r"""('[^']*'|"[^"]*")|\s+""")
+
+
+def parsed(text: str, schema: Schema) -> Expression:
+    """A text expression over the columns of a holdout, without the row ids.
+
+    Raises:
+        QueryRejected: If it is none, or reads the row ids. Nothing is charged.
+    """
+    expression = parse(text, schema.columns)
+    if schema.row_id in expression.columns():
+        raise QueryRejected(
+            f"the query reads {schema.row_id!r}, the column of row ids; expected a query about other columns: "
+            "ids are public and name these very rows, so that no answer to it is about others; nothing was charged"
+        )
+    return expression
+
+
+def in_one_line(text: str) -> str:
+    """An expression as people read it: with single spaces, except in what is quoted."""
+    return _QUOTED_OR_SPACE.sub(lambda found: found[1] or " ", text).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class MeanQuery(RowwiseQuery):
+    """The mean of a condition or of a clipped number; made by `mean`.
+
+    Attributes:
+        text: An expression of the language in `everhold.values.expressions`.
+        low: Value at which a number is clipped from below; missing numbers count as this.
+        high: Value at which a number is clipped from above.
+    """
+
+    text: str
+    low: float | None = None
+    high: float | None = None
+
+    def spec(self) -> QuerySpec:
+        """See `Query.made`."""
+        return QuerySpec("mean", self.text, {"low": self.low, "high": self.high})
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The parsed query about these columns."""
+        expression = parsed(self.text, schema)
+        low, high = self._range(expression)
+        return bound_mean(RowValue(expression, low, high), shown=f"mean of {in_one_line(self.text)}")
+
+    def _range(self, expression: Expression) -> tuple[float, float]:
+        if self.low is not None and self.high is not None:
+            return self.low, self.high
+        if (self.low is None) != (self.high is None):
+            raise QueryRejected("only one end of the range is given; expected both low and high; nothing was charged")
+        if expression.kind is ColumnKind.NUMBER and not _between_zero_and_one(expression):
+            raise QueryRejected(
+                f"{brief(self.text)} is a number and its range is not known; expected low and high, at which values "
+                f"are clipped, such as low=-60, high=180, or a condition, such as {brief(f'{self.text} > 0')}; nothing "
+                "was charged"
+            )
+        return 0.0, 1.0
+
+
+def is_condition(asked: MeanQuery, schema: Schema) -> bool:
+    """True if a text selects rows, and is no number."""
+    return parsed(asked.text, schema).kind is ColumnKind.BOOLEAN
+
+
+def in_words(asked: MeanQuery) -> str:
+    """The text as people read it, whatever it is: it is refused when it is read."""
+    return in_one_line(asked.text) if isinstance(asked.text, str) else brief(asked.text)
+
+
+def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
+    """The query for the mean of an expression; the same for every way to have come by the expression."""
+    return BoundQuery(
+        description={
+            "kind": "mean",
+            "expression": row_value.expression.canonical(),
+            "low": row_value.low,
+            "high": row_value.high,
+        },
+        shown=shown,
+        at_zero=row_value.low,
+        at_one=row_value.high,
+        row_value=row_value,
+        yes_no=row_value.expression.kind is ColumnKind.BOOLEAN,
+    )
+
+
+def _between_zero_and_one(expression: Expression) -> bool:
+    """True if an expression can only give numbers from 0 to 1: choices among such literals."""
+    choices = {Operation.CASE, Operation.LEAST, Operation.GREATEST}
+    inside: dict[Node, bool] = {}
+    for node in expression.nodes:
+        if node.operation in choices:
+            inside[node] = all(inside[operand] for operand in node.operands if operand.kind is ColumnKind.NUMBER)
+        else:
+            literal = node.operation is Operation.NUMBER and isinstance(node.value, (int, float))
+            inside[node] = node.operation is Operation.NULL or (literal and 0.0 <= float(node.value or 0.0) <= 1.0)
+    return inside[expression.root]
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticalQuery(RowwiseQuery):
+    """The mean over rows of a function; made by `mean`, which says what the attributes are."""
+
+    function: RowFunction
+    name: str | None = None
+    _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
+
+    @property
+    def shown(self) -> str:
+        """The function as people read it."""
+        return f"the function {self.name or 'without a name'}"
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The function, for sealed and training rows alike."""
+        if self.name is not None and not is_text(self.name, longest=_LONGEST_NAME):
+            raise QueryRejected(
+                f"name is {brief(self.name)}; expected a text of at most {_LONGEST_NAME:,} characters, or None; "
+                "nothing was charged"
+            )
+        identity = {"token": self._token} if self.name is None else {"name": self.name}
+        from everhold.queries.code.identity import content_digest
+
+        content = content_digest(self.function) or self._token
+        return BoundQuery(
+            description={"kind": "function", **identity, "content": content},
+            shown=f"mean of {self.shown}",
+            sealed=self.function,
+            training=self.function,
+            reads=tuple(schema.asked),
+        )
+
+
+@overload
+def mean(of: str, *, low: float | None = None, high: float | None = None) -> MeanQuery: ...
+@overload
+def mean(of: str, *, low: float | None = None, high: float | None = None, given: str) -> ConditionalMean: ...
+@overload
+def mean(of: RowFunction, *, name: str | None = None) -> StatisticalQuery: ...
+@overload
+def mean(of: RowFunction, *, given: str, name: str | None = None) -> ConditionalMean: ...
+def mean(
+    of: str | RowFunction,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    given: str | None = None,
+    name: str | None = None,
+) -> MeanQuery | ConditionalMean | StatisticalQuery:
+    """The mean over the population of an expression, or of a function of single rows.
+
+    A function is tried on the training rows before it meets sealed ones (without a training set on made-up rows), and
+    every fault is reported there. On sealed rows faults are never reported, because a report would be a free answer:
+    nan counts as 0, values are clipped, and a row on which the function fails counts as 0.
+
+    Args:
+        of: A condition such as ``"arr_delay > 15 and carrier = 'UA'"``, whose mean is a share, or a number such as
+            ``"arr_delay"``, which needs a range. Null, nan and the result of a division by zero count as ``low``, for a
+            condition as false. Or a function from a table (columns by name, NumPy arrays) to one value in [0, 1] per
+            row, each computed from its own row alone; for one that looks across rows nothing is promised.
+        low: Numbers below count as this.
+        high: Numbers above count as this.
+        given: Take the mean only over rows that meet this condition. One query of a holdout that confirms guesses
+            and has training rows, see `ratio`; else two.
+        name: Of a function: functions of one name that are made of the same code and data, and give the same for public
+            rows, are one query. Without a name every new function is a new query. Files and settings that the
+            function reads while it runs are not looked at: take another name when they change.
+
+    Examples:
+        >>> mean("arr_delay", low=-60, high=180)
+        MeanQuery(text='arr_delay', low=-60, high=180)
+        >>> late = mean(lambda table: table["arr_delay"] > 15, name="late")
+    """
+    if not isinstance(of, str) and callable(of):
+        if low is not None or high is not None:
+            raise QueryRejected(
+                "a function gives values in [0, 1] and takes no range; expected mean(function), with the range in the "
+                "function itself; nothing was charged"
+            )
+        function = StatisticalQuery(of, name)
+        return function if given is None else _conditional(function, MeanQuery(given))
+    if name is not None:
+        raise QueryRejected("a name belongs to a function; expected mean(text) without one; nothing was charged")
+    asked = MeanQuery(of, low, high)
+    return asked if given is None else _conditional(asked, MeanQuery(given))
+
+
+def _conditional(part: MeanQuery | StatisticalQuery, given: MeanQuery) -> ConditionalMean:
+    from everhold.queries.means.conditional_mean import ConditionalMean
+
+    return ConditionalMean.of(part, given)

@@ -1,0 +1,367 @@
+"""Variance, covariance and correlation: polynomials in a few means, with the exact range over the means' intervals.
+
+Values are clipped to their range and rescaled to ``u = (x - low) / (high - low)`` in [0, 1]; a condition is its own u.
+The means that are asked for are those of ``u``, of ``4 u (1 - u)``, which gives ``var(u) = a (1 - a) - E[u (1 - u)]``,
+and of ``(2u - 1)(2v - 1)``, which gives ``cov(u, v) = (E[(2u-1)(2v-1)] - (2a-1)(2b-1)) / 4``, with ``a = E u`` and
+``b = E v``. An error r of each mean moves the variance by ``r (1/4 + |2a - 1|)`` at most, to first order; through
+``E u^2`` it would be ``r (1 + 2a)``, eight times as much in the middle of the range.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, estimate_between
+from everhold.queries.means.batch import RowwiseQuery
+from everhold.queries.means.mean import MeanQuery, bound_mean, in_one_line
+from everhold.queries.query import QuerySpec
+from everhold.values.base import BoundQuery, Schema
+from everhold.values.expressions import ColumnKind, Expression, RowValue
+from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES
+from everhold.values.expressions.tokens import rejected
+from everhold.values.expressions.tree import Node, Operation
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+
+_SLACK = 1e-14  # at least twenty times what rounding can do to a sum of a few products of numbers in [-1, 1]
+_CELLS = 64  # pieces of each mean's interval; more of them change no digit that is shown
+_NO_SPREAD = Estimate(0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionMean(RowwiseQuery):
+    """The mean of an expression that was built and not written."""
+
+    row_value: RowValue
+    shown: str
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The query, the same as that of any text with this meaning."""
+        return bound_mean(self.row_value, shown=self.shown)
+
+
+@dataclass(frozen=True, slots=True)
+class _Variable:
+    """A text with its range, read for some columns."""
+
+    mean: MeanQuery
+    value: RowValue
+
+    @classmethod
+    def read(cls, mean: MeanQuery, schema: Schema) -> _Variable:
+        value = mean.bind(schema).row_value
+        assert value is not None
+        return cls(mean, value)
+
+    @property
+    def root(self) -> Node:
+        return self.value.expression.root
+
+    @property
+    def is_condition(self) -> bool:
+        return self.root.kind is ColumnKind.BOOLEAN
+
+    @property
+    def rescaled(self) -> Node:
+        """``u`` of a number; null where the number is."""
+        low, high, width = (Node.literal(end) for end in (self.value.low, self.value.high, self.value.width))
+        clipped = Node.of(Operation.LEAST, Node.of(Operation.GREATEST, self.root, low), high)
+        return Node.of(Operation.DIVIDE, Node.of(Operation.SUBTRACT, clipped, low), width)
+
+    @property
+    def centred(self) -> Node:
+        """``2u - 1`` of anything; -1 where it is missing."""
+        if self.is_condition:
+            return Node.of(Operation.CASE, self.root, Node.literal(1.0), Node.literal(-1.0))
+        twice = Node.of(Operation.MULTIPLY, Node.literal(2.0), self.rescaled)
+        inside = Node.of(Operation.SUBTRACT, twice, Node.literal(1.0))
+        return Node.of(Operation.CASE, Node.of(Operation.IS_NULL, self.root), Node.literal(-1.0), inside)
+
+    def spread(self) -> tuple[ExpressionMean, ...]:
+        """The mean of ``u (1 - u)`` on [0, 1/4]; no query for a condition, where it is 0."""
+        if self.is_condition:
+            return ()
+        rest = Node.of(Operation.SUBTRACT, Node.literal(1.0), self.rescaled)
+        product = Node.of(Operation.MULTIPLY, self.rescaled, rest)
+        return (_built(product, 0.0, 0.25, shown=f"spread of {in_one_line(self.mean.text)}"),)
+
+
+def _built(root: Node, low: float, high: float, *, shown: str) -> ExpressionMean:
+    expression = Expression(root)
+    if root.depth > MAX_DEPTH or len(expression.nodes) > MAX_NODES:
+        raise rejected(
+            f"the expressions together have more than {MAX_NODES} parts or are more than {MAX_DEPTH} deep",
+            "ask for shorter ones",
+        )
+    return ExpressionMean(RowValue(expression, low, high), f"mean of the {shown}")
+
+
+def _product(one: _Variable, other: _Variable) -> ExpressionMean:
+    """The mean of ``(2u - 1)(2v - 1)`` on [-1, 1]."""
+    root = Node.of(Operation.MULTIPLY, one.centred, other.centred)
+    texts = (in_one_line(one.mean.text), in_one_line(other.mean.text))
+    return _built(root, -1.0, 1.0, shown=f"product of {texts[0]} and {texts[1]}")
+
+
+@dataclass(frozen=True, slots=True)
+class Variance(DerivedQuery):
+    """The variance of a condition or of a clipped number; made by `variance`.
+
+    Attributes:
+        of: The mean of the same text.
+    """
+
+    of: MeanQuery
+
+    def spec(self) -> QuerySpec:
+        """See `Query.made`."""
+        return QuerySpec("variance", self.of.text, {"low": self.of.low, "high": self.of.high})
+
+    def bind(self, schema: Schema) -> BoundDerived:
+        """One query for a condition, two for a number."""
+        variable = _Variable.read(self.of, schema)
+        area = _area(variable, variable)
+        return BoundDerived(
+            name="a variance",
+            description={"kind": "variance"},
+            parts=(self.of, *variable.spread()),
+            combine=lambda parts: _scaled(_variance(*parts), area, least=0.0),
+            shown=f"variance of {self.of.text}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OfTwo(DerivedQuery):
+    """A statistic of two conditions or clipped numbers.
+
+    Attributes:
+        of: The mean of the first text.
+        and_of: The mean of the second text.
+    """
+
+    of: MeanQuery
+    and_of: MeanQuery
+
+    name: ClassVar[str]
+
+    def spec(self) -> QuerySpec:
+        """See `Query.spec`."""
+        one, other = self.of, self.and_of
+        ranges = {"low": one.low, "high": one.high, "other_low": other.low, "other_high": other.high}
+        return QuerySpec(self.name, one.text, {"other": other.text, **ranges})
+
+    def _bound(
+        self, x: _Variable, y: _Variable, combine: Callable[[Sequence[Estimate]], Estimate], *more: RowwiseQuery
+    ) -> BoundDerived:
+        """Its parts are both means, the mean product, and more."""
+        return BoundDerived(
+            name=f"a {self.name}",
+            description={"kind": self.name},
+            parts=(self.of, self.and_of, _product(x, y), *more),
+            combine=combine,
+            shown=f"{self.name} of {self.of.text} and {self.and_of.text}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Covariance(OfTwo):
+    """The covariance of two conditions or clipped numbers; made by `covariance`."""
+
+    name: ClassVar[str] = "covariance"
+
+    def bind(self, schema: Schema) -> BoundDerived:
+        """Three queries: both means and the mean product."""
+        x, y = (_Variable.read(mean, schema) for mean in (self.of, self.and_of))
+        area = _area(x, y)
+        return self._bound(x, y, lambda parts: _scaled(_covariance(*parts), area, least=-math.inf))
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation(OfTwo):
+    """Pearson's correlation of two conditions or clipped numbers; made by `correlation`."""
+
+    name: ClassVar[str] = "correlation"
+
+    def bind(self, schema: Schema) -> BoundDerived:
+        """Three queries, and one more for each number among the two."""
+        x, y = (_Variable.read(mean, schema) for mean in (self.of, self.and_of))
+        spreads = (x.spread(), y.spread())
+
+        def combine(parts: Sequence[Estimate]) -> Estimate:
+            rest = list(parts[3:])
+            spread_x, spread_y = (rest.pop(0) if asked else _NO_SPREAD for asked in spreads)
+            return _correlation(parts[0], parts[1], parts[2], spread_x, spread_y)
+
+        return self._bound(x, y, combine, *spreads[0], *spreads[1])
+
+
+def _variance(mean: Estimate, spread: Estimate = _NO_SPREAD) -> Estimate:
+    """``var(u) = a (1 - a) - s / 4``, s the mean of ``4 u (1 - u)``; exact over the box, with ``var >= 0``."""
+    middle = min(max(0.5, mean.low), mean.high)
+    return estimate_between(
+        mean.value * (1.0 - mean.value) - spread.value / 4.0,
+        max(min(mean.low * (1.0 - mean.low), mean.high * (1.0 - mean.high)) - spread.high / 4.0, 0.0),
+        max(middle * (1.0 - middle) - spread.low / 4.0, 0.0),
+        least=0.0,
+        most=0.25,
+        slack=_SLACK,
+    )
+
+
+def _covariance(x: Estimate, y: Estimate, product: Estimate) -> Estimate:
+    """``cov(u, v)`` over all cells of the box that some law on the unit square can have."""
+    low, high = _cell_covariances(_cells(x)[:, :, None], _cells(y)[:, None, :], product)
+    possible = low <= high + _SLACK
+    value = _centred_covariance(x.value, y.value, product.value)
+    ends = (float(low[possible].min()), float(high[possible].max())) if possible.any() else (math.nan, math.nan)
+    return estimate_between(value, *ends, least=-0.25, most=0.25, slack=_SLACK)
+
+
+def _centred_covariance(a: float, b: float, product: float) -> float:
+    """From the means of u, v and of the product on its own [0, 1] scale."""
+    return (2.0 * product - 1.0 - (2.0 * a - 1.0) * (2.0 * b - 1.0)) / 4.0
+
+
+def _cells(mean: Estimate) -> Floats:
+    """Lower and upper ends of the pieces of an interval, shape (2, pieces); they overlap in their ends."""
+    edges = np.linspace(mean.low, mean.high, _CELLS + 1)
+    return np.stack([edges[:-1], edges[1:]])
+
+
+def _cell_covariances(a: Floats, b: Floats, product: Estimate) -> tuple[Floats, Floats]:
+    """Ends of ``cov(u, v)`` in each cell: exact for the polynomial, cut to what 0 <= u, v <= 1 allows.
+
+    As ``u v <= min(u, v)`` and ``u v >= max(0, u + v - 1)``, the covariance is at most ``min(a (1-b), b (1-a))`` and at
+    least ``-min(a b, (1-a)(1-b))``.
+
+    Args:
+        a: Shape (2, pieces, 1), ends of the mean of u.
+        b: Shape (2, 1, pieces), ends of the mean of v.
+        product: The mean product on its own [0, 1] scale.
+    """
+    corners = np.stack([(2.0 * one - 1.0) * (2.0 * other - 1.0) for one in a for other in b])
+    low = (2.0 * product.low - 1.0 - corners.max(axis=0)) / 4.0
+    high = (2.0 * product.high - 1.0 - corners.min(axis=0)) / 4.0
+    most = np.minimum(a[1] * (1.0 - b[0]), b[1] * (1.0 - a[0]))
+    least = -np.minimum(a[1] * b[1], (1.0 - a[0]) * (1.0 - b[0]))
+    return np.maximum(low, least), np.minimum(high, most)
+
+
+def _cell_variances(a: Floats, spread: Estimate) -> tuple[Floats, Floats]:
+    """Ends of ``var(u)`` in each cell, moved outwards; the upper one is negative where no law fits."""
+    middle = np.clip(0.5, a[0], a[1])
+    low = np.minimum(a[0] * (1.0 - a[0]), a[1] * (1.0 - a[1])) - spread.high / 4.0
+    return np.maximum(low - _SLACK, 0.0), middle * (1.0 - middle) - spread.low / 4.0 + _SLACK
+
+
+def _correlation(x: Estimate, y: Estimate, product: Estimate, spread_x: Estimate, spread_y: Estimate) -> Estimate:
+    """``cov / sqrt(var var)`` over all cells that some law can have, where ``cov^2 <= var var``."""
+    a, b = _cells(x)[:, :, None], _cells(y)[:, None, :]
+    low, high = _cell_covariances(a, b, product)
+    (least_x, most_x), (least_y, most_y) = _cell_variances(a, spread_x), _cell_variances(b, spread_y)
+    smallest, largest = np.sqrt(least_x * least_y), np.sqrt(np.maximum(most_x, 0.0) * np.maximum(most_y, 0.0))
+    low, high = np.maximum(low - _SLACK, -largest), np.minimum(high + _SLACK, largest)
+    possible = (low <= high) & (most_x >= 0.0) & (most_y >= 0.0)
+    ends = (math.nan, math.nan)
+    if possible.any():
+        least = _quotient(low, np.where(low < 0.0, smallest, largest), otherwise=-1.0)
+        most = _quotient(high, np.where(high > 0.0, smallest, largest), otherwise=1.0)
+        ends = float(least[possible].min()), float(most[possible].max())
+    value = _variance(x, spread_x).value * _variance(y, spread_y).value
+    centre = _centred_covariance(x.value, y.value, product.value) / math.sqrt(value) if value > 0.0 else 0.0
+    return estimate_between(centre, *ends, least=-1.0, most=1.0, slack=_SLACK)
+
+
+def _quotient(covariances: Floats, deviations: Floats, *, otherwise: float) -> Floats:
+    """``covariances / deviations`` cut to [-1, 1]; the given end where the divisor is 0."""
+    divisors = np.where(deviations > 0.0, deviations, 1.0)
+    return np.clip(np.where(deviations > 0.0, covariances / divisors, otherwise), -1.0, 1.0)
+
+
+def _area(one: _Variable, other: _Variable) -> float:
+    """Worth of a product of two rescaled numbers in the analyst's units."""
+    area = one.value.width * other.value.width
+    if not math.isfinite(area) or area < sys.float_info.min:
+        raise rejected("the product of the two ranges is not a usable number", "choose other units")
+    return area
+
+
+def _scaled(unit: Estimate, area: float, *, least: float) -> Estimate:
+    """From the unit square to the analyst's units, ends rounded outwards."""
+    low, high = (
+        math.nextafter(math.nextafter(end * area, towards), towards)  # for the rounding of the area and of the product
+        for end, towards in ((unit.low, -math.inf), (unit.high, math.inf))
+    )
+    return Estimate(min(max(unit.value * area, low, least), high), max(low, least), high)
+
+
+def variance(text: str, *, low: float | None = None, high: float | None = None) -> Variance:
+    """The variance over the population, in squared units.
+
+    Args:
+        text: A condition, or a number with a range; missing values count as for `mean`, a number as ``low``.
+        low: Numbers below count as this.
+        high: Numbers above count as this.
+
+    Examples:
+        >>> variance("arr_delay", low=-60, high=180)
+        Variance(of=MeanQuery(text='arr_delay', low=-60, high=180))
+    """
+    return Variance(MeanQuery(text, low, high))
+
+
+def covariance(
+    text: str,
+    other: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    other_low: float | None = None,
+    other_high: float | None = None,
+) -> Covariance:
+    """The covariance over the population of two conditions or numbers; three queries.
+
+    Args:
+        text: As for `variance`.
+        other: As for `variance`.
+        low: Numbers of the first below count as this.
+        high: Numbers of the first above count as this.
+        other_low: Numbers of the second below count as this.
+        other_high: Numbers of the second above count as this.
+    """
+    return Covariance(MeanQuery(text, low, high), MeanQuery(other, other_low, other_high))
+
+
+def correlation(
+    text: str,
+    other: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    other_low: float | None = None,
+    other_high: float | None = None,
+) -> Correlation:
+    """Pearson's correlation over the population of two conditions or numbers; three to five queries.
+
+    It does not exist where one of the two never varies; then the interval says nothing.
+
+    Args:
+        text: As for `covariance`.
+        other: As for `covariance`.
+        low: As for `covariance`.
+        high: As for `covariance`.
+        other_low: As for `covariance`.
+        other_high: As for `covariance`.
+    """
+    return Correlation(MeanQuery(text, low, high), MeanQuery(other, other_low, other_high))

@@ -1,0 +1,220 @@
+"""Shares of what another sum contains: conditional means, precision, recall, F1, rates by arm.
+
+``sum E u / sum E v`` with ``0 <= u <= v <= 1`` in every row is one query where the mechanism holds a guess against
+what a bet on the ratio leaves possible. Where it rests on noise, or nothing is known of the values on training rows, it
+is two means, whose intervals are divided.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from everhold.errors import QueryRejected
+from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, ratio
+from everhold.queries.means.batch import OneMean, RowwiseQuery
+from everhold.queries.means.combined import CombinedQuery
+from everhold.queries.metrics.label_query import LabelQuery
+from everhold.queries.procedures import takes_ratios
+from everhold.queries.query import QuerySpec
+from everhold.values.base import BoundQuery, Pair, Schema
+from everhold.values.expressions import ColumnKind, Expression, RowValue
+from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES
+from everhold.values.expressions.tokens import rejected
+from everhold.values.expressions.tree import Node, Operation
+
+if TYPE_CHECKING:
+    from everhold.answers import Answer
+    from everhold.queries.query import QueryPlan
+    from everhold.queries.query_compiler import QueryCompiler
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WithinQuery(CombinedQuery):
+    """The mean of row values as far as they lie within others: ``min(u, v)`` on the scale [0, 1].
+
+    Of an `error` v is 1 in rows that are missed, as its answer says.
+
+    Attributes:
+        part: Gives u.
+        whole: Gives v.
+    """
+
+    part: RowwiseQuery
+    whole: RowwiseQuery
+
+    @property
+    def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
+        """Both queries."""
+        return self.part, self.whole
+
+    def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
+        """One query."""
+        second = _as_answered(second)
+        return BoundQuery(
+            description={"kind": "within", "of": [first.description, second.description]},
+            shown=f"{first.shown} within {second.shown}",
+            by_position=first.by_position or second.by_position,
+            yes_no=first.yes_no and second.yes_no,
+            pair=Pair("within", first, second),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShareQuery(DerivedQuery):
+    """A ratio of two sums, the first of which lies within the second row by row.
+
+    Attributes:
+        part: The numerator; its row values count as far as they lie within those of the denominator.
+        nested: Whether the denominator may be other than yes or no, because the numerator is known to be no larger.
+        name: What kind of parameter it is, with its article.
+        shown: The query as people read it; None for that of its parts.
+    """
+
+    declarable: ClassVar[bool] = True
+    part: RowwiseQuery
+    whole: RowwiseQuery
+    nested: bool = False
+    name: str = "a ratio"
+    shown: str | None = None
+
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Answer]:
+        """One query where the mechanism takes it, and two means where not."""
+        asked = self.placed(compiler)
+        if (bound := asked.as_one(compiler)) is not None:
+            prepared = compiler.planner.ratio(bound, guess, tolerance)
+            return OneMean([prepared], compiler.schema, compiler.mechanism)
+        return DerivedQuery.compile(asked, compiler, guess=guess, tolerance=tolerance)
+
+    def spec(self) -> QuerySpec:
+        """See `Query.made`."""
+        return QuerySpec("ratio", self.part, {"denominator": self.whole})
+
+    def placed(self, compiler: QueryCompiler) -> ShareQuery:
+        """The same query with tables of predictions put in the order of the rows.
+
+        Raises:
+            QueryRejected: If it cannot be asked of these rows. Nothing is charged.
+        """
+        asked = replace(self, part=_placed(compiler, self.part), whole=_placed(compiler, self.whole))
+        asked.check_texts(compiler.schema)
+        return asked
+
+    def as_one(self, compiler: QueryCompiler) -> BoundQuery | None:
+        """The one query that the mechanism takes; None where it takes two means.
+
+        Raises:
+            QueryRejected: If it cannot be asked, or has no value in some training rows. Nothing is charged.
+        """
+        if not (takes_ratios(compiler.mechanism) and compiler.schema.training_rows):
+            return None
+        bound = self.combined(compiler.parsed(self.part), compiler.parsed(self.whole))
+        if not bound.trained:
+            return None
+        compiler.planner.evaluator.check_complete([bound])
+        return bound
+
+    def combined(self, part: BoundQuery, whole: BoundQuery) -> BoundQuery:
+        """The one query, of parts that are bound to the same rows.
+
+        Raises:
+            QueryRejected: If the values of the denominator are other than yes or no. Nothing is charged.
+        """
+        self._check(whole)
+        whole = _as_answered(whole)
+        part = _within(part, whole)
+        return BoundQuery(
+            description={"kind": "ratio", "of": [part.description, whole.description]},
+            shown=self._in_words(part, whole),
+            at_zero=part.at_zero,
+            at_one=part.at_one,
+            by_position=part.by_position or whole.by_position,
+            pair=Pair("ratio", part, whole),
+        )
+
+    def bind(self, schema: Schema) -> BoundDerived:
+        """Two means: that of the numerator within the denominator, and that of the denominator."""
+        self.check_texts(schema)
+        part, whole = self.part.bind(schema), self.whole.bind(schema)
+        self._check(whole)
+        ends, turned = (part.at_zero, part.at_one), whole.at_one < whole.at_zero
+        return BoundDerived(
+            name=self.name,
+            description={"kind": self.name.partition(" ")[2], **({} if ends == (0.0, 1.0) else {"ends": list(ends)})},
+            parts=(self._joint(schema), self.whole),
+            combine=lambda parts: in_ends(ratio(parts[0], _complement(parts[1]) if turned else parts[1]), *ends),
+            shown=self._in_words(part, _as_answered(whole)),
+        )
+
+    def check_texts(self, schema: Schema) -> None:
+        """Refuse texts that cannot be meant as numerator and denominator."""
+
+    def _joint(self, schema: Schema) -> RowwiseQuery:
+        """The numerator within the denominator, as one query."""
+        return self.part if self.nested else WithinQuery(self.part, self.whole)
+
+    def _check(self, whole: BoundQuery) -> None:
+        if not (self.nested or whole.yes_no):
+            raise QueryRejected(
+                f"the denominator ({whole.shown}) is not yes or no in every row, and whether the numerator is never "
+                "larger cannot be checked on sealed rows; expected a condition, a function that returns booleans, "
+                "accuracy(...) or error(...) as the denominator"
+            )
+
+    def _in_words(self, part: BoundQuery, whole: BoundQuery) -> str:
+        return f"{part.shown} over {whole.shown}" if self.shown is None else self.shown
+
+
+def _placed(compiler: QueryCompiler, query: RowwiseQuery) -> RowwiseQuery:
+    return compiler.placed(query) if isinstance(query, LabelQuery) else query
+
+
+def _as_answered(whole: BoundQuery) -> BoundQuery:
+    """A denominator whose row value is 1 where its answer counts a row: of an error the rows that are missed."""
+    if whole.at_one > whole.at_zero:
+        return whole
+    every = BoundQuery(
+        {"kind": "all rows"}, "all rows", row_value=RowValue(Expression(Node.literal(True))), yes_no=True
+    )
+    return BoundQuery(
+        description={"kind": "complement", "of": whole.description},
+        shown=whole.shown,
+        by_position=whole.by_position,
+        yes_no=whole.yes_no,
+        pair=Pair("outside", every, whole),
+    )
+
+
+def _complement(share: Estimate) -> Estimate:
+    """1 minus a share, ends rounded outwards."""
+    low, high = math.nextafter(1.0 - share.high, 0.0), math.nextafter(1.0 - share.low, 1.0)
+    return Estimate(1.0 - share.value, low, high)
+
+
+def _within(part: BoundQuery, whole: BoundQuery) -> BoundQuery:
+    """A condition together with the one that it is asked within: ``a`` and ``a and b`` given b are one query."""
+    if part.row_value is None or whole.row_value is None or not (part.yes_no and whole.yes_no):
+        return part
+    root = Node.of(Operation.AND, part.row_value.expression.root, whole.row_value.expression.root)
+    expression = Expression(root)
+    if root.depth > MAX_DEPTH or len(expression.nodes) > MAX_NODES or root.kind is not ColumnKind.BOOLEAN:
+        raise rejected(
+            f"the two conditions together have more than {MAX_NODES} parts or are more than {MAX_DEPTH} deep",
+            "ask for shorter ones",
+        )
+    described = {**part.description, "expression": expression.canonical()}
+    return replace(part, row_value=RowValue(expression), description=described)
+
+
+def in_ends(share: Estimate, at_zero: float, at_one: float) -> Estimate:
+    """A share in the analyst's units, ends rounded outwards."""
+    if (at_zero, at_one) == (0.0, 1.0):
+        return share
+    width, least, most = at_one - at_zero, min(at_zero, at_one), max(at_zero, at_one)
+    slack = 4.0 * max(math.ulp(least), math.ulp(most))
+    low, high = sorted((at_zero + width * share.low, at_zero + width * share.high))
+    value = at_zero + width * share.value
+    return Estimate(min(max(value, least), most), max(low - slack, least), min(high + slack, most))

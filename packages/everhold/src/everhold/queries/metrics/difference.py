@@ -1,0 +1,169 @@
+"""Difference of two models: the mean of a paired difference, as one query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, overload
+
+from everhold.arguments import brief
+from everhold.errors import QueryRejected
+from everhold.queries.means.batch import RowwiseQuery
+from everhold.queries.means.combined import CombinedQuery, in_units
+from everhold.queries.means.mean import MeanQuery
+from everhold.queries.query import QuerySpec
+from everhold.values.base import BoundQuery, Pair
+
+if TYPE_CHECKING:
+    from everhold.queries.means.shares import ShareQuery
+    from everhold.queries.metrics.area_difference import AreaDifference
+    from everhold.queries.metrics.outcome_difference import OutcomeDifference
+    from everhold.queries.metrics.ranking_scores import RankingQuery
+    from everhold.queries.metrics.score_difference import ScoreDifference
+    from everhold.queries.metrics.score_query import ScoreQuery
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DifferenceQuery(CombinedQuery):
+    """The mean over rows of one row value minus another; made by `difference`.
+
+    Attributes:
+        first: What is subtracted from.
+        second: What is subtracted.
+    """
+
+    first: RowwiseQuery
+    second: RowwiseQuery
+
+    def spec(self) -> QuerySpec:
+        """See `Query.made`."""
+        return QuerySpec("difference", self.operands)
+
+    @property
+    def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
+        """Both queries."""
+        return self.first, self.second
+
+    def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
+        """One query; the same as that of ``difference(second, first)``, which is answered the other way round."""
+        first, second = _turned_alike(first, second)
+        width, other = first.at_one - first.at_zero, second.at_one - second.at_zero
+        if width != other:
+            raise QueryRejected(
+                f"the two queries are in different units: one goes {in_units(first.at_zero, first.at_one)}, the other "
+                f"{in_units(second.at_zero, second.at_one)}, and row values of 1 mean opposite things where one is an "
+                "error and the other is none; expected two of one kind with ranges of the same width"
+            )
+        middle, shown = first.at_zero - second.at_zero, f"{_bracketed(first)} minus {_bracketed(second)}"
+        if second.query < first.query:  # which one is subtracted is no part of the query
+            first, second, width = second, first, -width
+        return BoundQuery(
+            description={"kind": "difference", "of": [first.description, second.description]},
+            shown=shown,
+            at_zero=middle - width,
+            at_one=middle + width,
+            by_position=first.by_position or second.by_position,
+            pair=Pair("difference", first, second),
+        )
+
+
+def _turned_alike(first: BoundQuery, second: BoundQuery) -> tuple[BoundQuery, BoundQuery]:
+    """Two operands in units that rise alike, where one that falls is a difference, which reads either way round.
+
+    Of two differences the one with the larger fingerprint is turned, so the order of the operands does not matter.
+    """
+    if (first.at_one > first.at_zero) == (second.at_one > second.at_zero):
+        return first, second
+    if _is_difference(first) and (not _is_difference(second) or first.query > second.query):
+        return _turned(first), second
+    return first, _turned(second) if _is_difference(second) else second
+
+
+def _turned(bound: BoundQuery) -> BoundQuery:
+    """The same difference with its operands exchanged, and with its ends."""
+    assert bound.pair is not None
+    first, second = bound.pair.second, bound.pair.first
+    described = {**bound.description, "of": [first.description, second.description]}
+    pair = Pair("difference", first, second)
+    return replace(bound, description=described, at_zero=bound.at_one, at_one=bound.at_zero, pair=pair)
+
+
+def _is_difference(bound: BoundQuery) -> bool:
+    return bound.pair is not None and bound.pair.how == "difference"
+
+
+def _bracketed(bound: BoundQuery) -> str:
+    return f"({bound.shown})" if _is_difference(bound) else bound.shown
+
+
+@overload
+def difference(first: RowwiseQuery | str, second: RowwiseQuery | str) -> DifferenceQuery: ...
+@overload
+def difference(first: RankingQuery, second: RankingQuery) -> AreaDifference: ...
+@overload
+def difference(first: ShareQuery, second: ShareQuery) -> OutcomeDifference: ...
+@overload
+def difference(first: ScoreQuery, second: ScoreQuery) -> ScoreDifference: ...
+def difference(
+    first: RowwiseQuery | RankingQuery | ShareQuery | ScoreQuery | str,
+    second: RowwiseQuery | RankingQuery | ShareQuery | ScoreQuery | str,
+) -> DifferenceQuery | AreaDifference | OutcomeDifference | ScoreDifference:
+    """The mean of a paired difference: how much better or larger the first is, row by row.
+
+    One query, with one interval and at most one surprise. Two models that agree on most rows are told apart far more
+    sharply than by their two scores: only the rows on which they differ spread.
+
+    Args:
+        first: What is subtracted from: a condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`; an
+            `auc` without class counts; a `precision`, `recall` or `f1`; or a `metric` such as balanced accuracy or a
+            mean squared error.
+        second: What is subtracted: one of the same units, with a range of the same width.
+
+    Returns:
+        The query; its answer lies between -1 and 1, or between minus and plus the width of the range.
+
+    Raises:
+        QueryRejected: If one of them is no mean of row values.
+
+    Examples:
+        >>> better = difference("x > 1", "x > 2")
+        >>> from everhold.values.base import Schema
+        >>> from everhold.values.expressions import ColumnKind
+        >>> bound = better.bind(Schema(10, 0, {"x": ColumnKind.NUMBER}))
+        >>> sorted((bound.at_zero, bound.at_one))
+        [-1.0, 1.0]
+    """
+    if not isinstance(first, RowwiseQuery | str) and not isinstance(second, RowwiseQuery | str):
+        from everhold.queries.metrics.area import AreaQuery
+        from everhold.queries.metrics.area_difference import AreaDifference
+
+        if isinstance(first, AreaQuery) and isinstance(second, AreaQuery):
+            return AreaDifference(first, second)
+        from everhold.guarantees.intervals.pairs.gain_difference import GAINS
+        from everhold.queries.metrics.outcome_difference import OutcomeDifference
+        from everhold.queries.metrics.rates import ScoredShare
+
+        if isinstance(first, ScoredShare) and isinstance(second, ScoredShare):
+            if {first.score, second.score} <= set(GAINS):
+                return OutcomeDifference(first, second)
+            first, second = first.by_name(), second.by_name()
+        from everhold.queries.metrics.score_difference import ScoreDifference
+        from everhold.queries.metrics.score_query import ScoreQuery
+
+        if isinstance(first, ScoreQuery) and isinstance(second, ScoreQuery):
+            return ScoreDifference(first, second)
+    return DifferenceQuery(as_rowwise(first), as_rowwise(second))
+
+
+def as_rowwise(query: object) -> RowwiseQuery:
+    """A mean of row values; a text is a `mean`.
+
+    Raises:
+        QueryRejected: If it is no such query. Nothing is charged.
+    """
+    asked = MeanQuery(query) if isinstance(query, str) else query
+    if not isinstance(asked, RowwiseQuery):
+        raise QueryRejected(
+            f"{brief(query)} is no mean of row values; expected a condition, mean(...), accuracy(...), error(...), "
+            "brier(...) or risk(...)"
+        )
+    return asked

@@ -1,0 +1,320 @@
+"""Predictions that are held against labels: arrays, tables, fitted estimators, and predictions in an engine."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import brief
+from everhold.errors import QueryRejected
+from everhold.queries.code.identity import content_digest
+from everhold.queries.means.batch import RowwiseQuery
+from everhold.queries.metrics.rules import label_node, prediction_node, sensible_classes
+from everhold.queries.predictions.arrays import PredictionTable, check_lengths, is_mixed, probabilities
+from everhold.queries.predictions.columns import GivenValues, Placed
+from everhold.values.base import BoundQuery, Joined, JoinedColumn, RowFunction, Schema, Table, same_length
+from everhold.values.expressions import RowValue
+from everhold.values.expressions.tree import Node
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.queries.query_compiler import QueryCompiler
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedValues:
+    """Row values of an estimator: what it predicts, held against the label.
+
+    Attributes:
+        predict: From a table to one prediction per row, of the right kind.
+        judge: From predictions and their table to one value per row.
+        check: Refuses predictions that cannot be meant; for public rows, where refusing tells nothing.
+        fails: True for predictions that are no answer, shape (rows,).
+        failing: From a table of rows on which the model fails to their values.
+        everywhere: Whether predictions are of the right kind for whatever row, as classes are; numbers may be infinite
+            for made-up rows.
+    """
+
+    predict: Callable[[Table], NDArray[Any]]
+    judge: Callable[[NDArray[Any], Table], NDArray[Any]]
+    check: Callable[[NDArray[Any]], None]
+    fails: Callable[[NDArray[Any]], NDArray[np.bool_]]
+    failing: Callable[[Table], NDArray[Any]]
+    everywhere: bool = True
+
+    def __call__(self, table: Table) -> NDArray[Any]:
+        """The row values of a table."""
+        predictions = self.predict(table)
+        values = self.judge(predictions, table)
+        if (fails := self.fails(predictions)).any():
+            values = np.array(values, dtype=np.float64)
+            values[fails] = self.failing({name: column[fails] for name, column in table.items()})
+        return values
+
+
+class LabelQuery(RowwiseQuery):
+    """Predictions, held against the label row by row.
+
+    Attributes:
+        predictions: One prediction per sealed row, in the order of the rows; a table of predictions with row ids; a
+            fitted estimator; or, for accuracy, error and the Brier score, a rule.
+        training: Predictions for the training rows, for the guess; of an estimator those that it made out of fold, by
+            default its own; a rule needs none.
+    """
+
+    __slots__ = ()
+
+    predictions: Any
+    training: Any
+
+    def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
+        """The query about the holdout's rows, its predictions in their order."""
+        return compiler.checked(compiler.placed(self).bind(compiler.schema), part=part)
+
+    @property
+    @abstractmethod
+    def _of_probabilities(self) -> bool:
+        """True if predictions are probabilities of label 1."""
+
+    @property
+    def _by_position(self) -> bool:
+        """True if there is one prediction for each sealed row, and no estimator or rule that makes them."""
+        return not (isinstance(self.predictions, str) or hasattr(self.predictions, "predict"))
+
+    @property
+    def _bounded(self) -> bool:
+        """True if predictions have a range of their own."""
+        return True
+
+    @abstractmethod
+    def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
+        """The row values of checked predictions."""
+
+    @abstractmethod
+    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """The values of rows with these labels on which a model fails (`everhold.values.failing_rows`)."""
+
+    def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
+        """True for checked predictions that are no answer, such as a class that the label does not have."""
+        return np.zeros(len(predictions), dtype=bool)
+
+    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
+        """Refuse checked predictions that cannot be meant, judged by public facts."""
+
+    def _row_values(
+        self, schema: Schema
+    ) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...] | None]:
+        """Identity of the predictions, row values of sealed and of training rows, and the columns that are read."""
+        if isinstance(self.predictions, str):
+            raise QueryRejected(
+                f"{brief(self.predictions)} is a text, and this metric needs predictions; expected an array, a table "
+                "with row ids, or a fitted estimator; rules are for accuracy, error, brier, risk with a loss by name, "
+                "precision, recall and F1 without a floor"
+            )
+        if isinstance(self.predictions, type):
+            raise QueryRejected(f"{self.predictions.__name__} is a class; expected a fitted estimator or predictions")
+        if isinstance(self.predictions, JoinedColumn):
+            return self._of_engine(self.predictions, schema)
+        return self._of_estimator(schema) if hasattr(self.predictions, "predict") else self._of_arrays(schema)
+
+    def _of_engine(
+        self, column: JoinedColumn, schema: Schema
+    ) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...]]:
+        value = self.in_engine(prediction_node(column), label_node(schema), schema)
+        if value is None:
+            raise QueryRejected(
+                f"this query reads predictions beside everhold, and those in {column.name!r} stay in a table of the "
+                "engine; expected accuracy, error, brier, precision, recall, or risk with a loss by name; or the "
+                "predictions themselves, as with predictions_in(path, row_id=...)"
+            )
+        return {"joined": column.digest}, Joined(column, value), self._given_training(schema), (schema.label or "",)
+
+    def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue | None:
+        """Row values of predictions that stay in the engine, as an expression; None where there is none.
+
+        Args:
+            prediction: A number or a text, never missing.
+            label: The same; truth values as numbers.
+            schema: What is known of the rows.
+        """
+        return None
+
+    def meant(self, prediction: Node, schema: Schema) -> tuple[Node, str, str]:
+        """Predictions in the engine that can be meant.
+
+        Returns:
+            A condition, what all others are, and what is expected.
+        """
+        return sensible_classes(prediction, schema)
+
+    def _of_arrays(self, schema: Schema) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...]]:
+        sealed = self._usable(self.predictions, schema.rows, schema, what="the predictions")
+        values = self._judged(self.predictions, sealed, schema)
+        return {"predictions": _digest(sealed)}, values, self._given_training(schema), (schema.label or "",)
+
+    def _judged(self, given: Any, checked: NDArray[Any], schema: Schema) -> RowFunction:
+        """Row values of checked predictions; those that wait on the disk are not held in memory meanwhile."""
+        if not isinstance(given, Placed):
+            return GivenValues(checked, self._against(checked, schema.label or ""))
+        alone: LabelQuery = replace(self, predictions=None, training=None)  # type: ignore[type-var]  # a dataclass
+        return given.until_asked(checked, alone._against, schema.label or "")
+
+    def _given_training(self, schema: Schema) -> RowFunction | None:
+        """Row values of the training rows, from predictions that were handed in; None without."""
+        if self.training is None or not schema.training_rows:
+            return None
+        known = self._usable(self.training, schema.training_rows, schema, what="the training predictions")
+        return self._judged(self.training, known, schema)
+
+    def given(self, schema: Schema) -> NDArray[Any] | None:
+        """Checked predictions for the sealed rows, plain numbers or text; None where something else makes them."""
+        if not self._by_position:
+            return None
+        if isinstance(self.predictions, JoinedColumn):
+            raise QueryRejected(
+                "gates and competitions keep predictions, and these stay in a table of the engine; expected an array, "
+                "a table with row ids, or predictions_in(path, row_id=...)"
+            )
+        predictions, what = _named(self.predictions, "the predictions")
+        return self._checked(predictions, schema.rows, schema, what=what)
+
+    def _usable(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
+        predictions, what = _named(predictions, what)
+        checked = self._checked(predictions, rows, schema, what=what)
+        self._check(checked, schema, what=what)
+        return checked
+
+    def _of_estimator(self, schema: Schema) -> tuple[dict[str, str], RowFunction, RowFunction, tuple[str, ...] | None]:
+        label, estimator = schema.label or "", self.predictions
+        named = getattr(estimator, "feature_names_in_", None)
+        features = schema.features if named is None else tuple(str(name) for name in named)
+        unknown = [name for name in features if name not in schema.asked]
+        if unknown:
+            raise QueryRejected(
+                f"the estimator was fitted on {unknown[0]!r}, which is no column of this holdout; expected some of "
+                f"{', '.join(schema.features)}; fit it on those"
+            )
+        width = getattr(estimator, "n_features_in_", len(features))
+        if width != len(features):
+            raise QueryRejected(
+                f"the estimator was fitted on {width} features without names and this holdout has {len(features)}; "
+                f"expected exactly {', '.join(schema.features)}, in this order; fit it on those, or on a data frame"
+            )
+        if label in features:
+            raise QueryRejected(f"the estimator was fitted on the label {label!r} itself; expected features only")
+        reads = tuple(dict.fromkeys((*features, label)))
+
+        what = "the estimator's predictions"
+
+        def predict(table: Table) -> NDArray[Any]:
+            predicted = self.outputs(matrix_of(table, features, schema, framed=named is not None))
+            return self._checked(predicted, len(table[label]), schema, what=what)
+
+        values = EstimatedValues(
+            predict,
+            lambda predictions, table: self._against(predictions, label)(table),
+            lambda predictions: self._check(predictions, schema, what=what),
+            lambda predictions: self._fails(predictions, schema),
+            lambda table: self._of_failing(table[label]),
+            everywhere=self._bounded,
+        )
+        identity = content_digest(estimator) or secrets.token_hex(32)  # what cannot be told is a new query
+        return {"estimator": identity}, values, self._given_training(schema) or values, reads
+
+    def outputs(self, features: Any) -> Any:
+        """Outputs of the estimator that are compared with labels: labels, or probabilities of label 1."""
+        if self._of_probabilities:
+            return probabilities(self.predictions, features)
+        return self.predictions.predict(features)
+
+    def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
+        if isinstance(predictions, PredictionTable):
+            raise TypeError("a table of predictions was not put in order; expected an array")
+        missing = int(np.count_nonzero(np.ma.getmaskarray(predictions))) if np.ma.isMaskedArray(predictions) else 0
+        if missing or is_mixed(predictions):
+            fault = f"{what} lack {missing:,} rows" if missing else f"{what} are a list of texts and of other things"
+            raise QueryRejected(
+                f"{fault}; expected one prediction for each row, all of one kind; fill in the missing ones"
+            )
+        array = _plain(same_length(predictions, rows, what=what))
+        numeric = array.dtype.kind in "biuf"
+        if numeric == (schema.label_kind == "string") or not (numeric or array.dtype.kind == "U"):
+            texts = schema.label_kind == "binary" and array.dtype.kind == "U"
+            remedy = "0 and 1, or False and True; yes and no of a CSV file are read as True and False" if texts else ""
+            raise QueryRejected(
+                f"{what} are of type {array.dtype} and the labels are of kind {schema.label_kind}; expected "
+                f"{remedy or 'the same kind, numbers or text, and none missing'}"
+            )
+        if self._of_probabilities and not bool(np.all((array >= 0) & (array <= 1))):
+            raise QueryRejected(f"{what} are not all in [0, 1]; expected probabilities of label 1")
+        return array
+
+
+def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed: bool) -> Any:
+    """Features as the estimator saw them when it was fitted: a data frame, or a plain matrix."""
+    if not framed:
+        return np.column_stack([table[name] for name in features])
+    import pandas as pd  # the extra [sklearn]; needed to fit on a data frame
+
+    columns: dict[str, Any] = {
+        name: pd.Categorical(table[name], categories=list(schema.categories[name]))
+        if name in schema.categories
+        else table[name]
+        for name in features
+    }
+    return pd.DataFrame(columns, copy=False)
+
+
+def subject_of(predictions: Any, kind: str, digest: str) -> str:
+    """Subject of a query, as people read it."""
+    if not isinstance(predictions, JoinedColumn):
+        return f"{type(predictions).__name__ if kind == 'estimator' else kind} {digest[:8]}"
+    return f"{predictions.name!r} of {predictions.table.name!r}, predictions {digest[:8]}"
+
+
+def _named(predictions: Any, otherwise: str) -> tuple[Any, str]:
+    """Predictions and how messages call them: those of a column by its name."""
+    return (predictions.values, predictions.what) if isinstance(predictions, Placed) else (predictions, otherwise)
+
+
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
+    """Objects of one kind as numbers or text; anything else stays what it is, to be refused."""
+    if array.dtype.kind not in "OT":
+        return array
+    items = array.tolist()
+    if all(isinstance(item, str) for item in items):
+        check_lengths(items)
+        return np.array(items, dtype=str)
+    return np.array(items) if all(isinstance(item, (Real, np.bool_)) for item in items) else array
+
+
+def _digest(array: NDArray[Any]) -> str:
+    """SHA-256 of predictions: equal numbers give equal digests whatever their type."""
+    if array.dtype.kind == "U":
+        content = "text" + "".join(f"{len(text)}:{text}" for text in array.tolist())
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+    if (small := _in_bytes(array)) is not None:
+        return hashlib.sha256(b"bytes" + small.tobytes()).hexdigest()
+    numbers = np.array(array, dtype="<f8", order="C")
+    numbers += 0.0  # makes -0.0 the same as 0.0
+    digest = hashlib.sha256(b"numbers")
+    digest.update(numbers.data)
+    if array.dtype.kind in "iu" and numbers.size and max(-numbers.min(), numbers.max()) >= 2.0**53:
+        whole = np.ascontiguousarray(array, dtype="<i8" if array.dtype.kind == "i" else "<u8")
+        digest.update(whole.data)  # doubles do not tell these apart
+    return digest.hexdigest()
+
+
+def _in_bytes(array: NDArray[Any]) -> NDArray[np.int8] | None:
+    """Whole numbers of one byte each, as most labels are: an eighth of what is hashed; None if there are others."""
+    with np.errstate(invalid="ignore"):  # of numbers that fit no byte something is made, which is not equal to them
+        small = array.astype(np.int8)
+    return small if np.array_equal(small, array) else None

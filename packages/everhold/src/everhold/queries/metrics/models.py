@@ -1,0 +1,351 @@
+"""Cross-validation of a model on open rows: the guess of its sealed score.
+
+Predictions out of fold are held against the labels by the query itself, so the guess means what the answer means. A
+model's own predictions of the rows that it was fitted on are too good: a guess that costs a surprise.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from everhold.arguments import brief
+from everhold.errors import DependenceWarning, QueryRejected
+from everhold.queries.means.mean import StatisticalQuery
+from everhold.queries.means.shares import ShareQuery
+from everhold.queries.metrics.label_query import LabelQuery, matrix_of
+from everhold.queries.metrics.ranking_scores import RankingQuery
+from everhold.queries.metrics.score_query import ScoreQuery
+from everhold.queries.metrics.scored_rows import ScoredRows
+from everhold.queries.metrics.scorers import as_metric
+from everhold.queries.metrics.scores import score_names, scored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.values.base import BoundQuery, Schema
+
+ModelQuery: TypeAlias = LabelQuery | ShareQuery | RankingQuery | ScoreQuery
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A metric of models, for the labels of one holdout.
+
+    Attributes:
+        metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``, or a
+            function from a model to a query about its predictions, such as
+            ``functools.partial(eh.risk, loss="absolute", high=60)``.
+    """
+
+    metric: str | Callable[[Any], Any]
+    schema: Schema
+
+    def query(self, model: Any, training: Any = None) -> Any:
+        """The query about a model.
+
+        Args:
+            model: A fitted estimator.
+            training: Shape (training rows,): what models that did not see a row said of it; None for the model's own.
+
+        Raises:
+            QueryRejected: If the metric makes no query about predictions. Nothing is charged.
+        """
+        metric = as_metric(self.metric)
+        make = scored(metric) if isinstance(metric, str) else metric
+        try:
+            made = make(model) if callable(make) else None
+        except QueryRejected:
+            raise
+        except Exception as fault:
+            raise QueryRejected(
+                f"the metric fails on a model with {type(fault).__name__}: {fault}. Pass a name, or a function from a "
+                "model to a query about its predictions"
+            ) from fault
+        if isinstance(made, StatisticalQuery) and training is None:
+            return made
+        if not isinstance(made, ModelQuery):
+            raise QueryRejected(
+                f"the metric is {brief(self.metric)}; expected one of {', '.join(score_names())}, or a function from a "
+                "model to a query about its predictions, such as partial(eh.risk, loss='absolute', high=60)"
+            )
+        return made if training is None else _through(made, lambda query: _changed(query, training=training))
+
+    def outputs(self, model: Any, features: Any) -> NDArray[Any]:
+        """Outputs of a model that the metric compares with labels."""
+        query = _label_query(self.query(model))
+        if isinstance(query, ScoredRows):
+            query = replace(query, classes=self.schema.label_classes)
+        return np.asarray(query.outputs(features))
+
+    def score(self, outputs: NDArray[Any], labels: NDArray[Any]) -> float:
+        """The metric of open rows, in its own units; nan where it has none, as a precision without predictions.
+
+        Args:
+            outputs: Shape (rows,), as `outputs` gives them.
+            labels: Shape (rows,).
+        """
+        asked, table = self.query(outputs), {self.schema.label or "": np.asarray(labels)}
+        _label_query(asked)
+        if isinstance(asked, ScoreQuery):
+            return asked.score(outputs, labels, self.schema)
+        schema = replace(self.schema, rows=len(outputs), training_rows=0)
+
+        def values(query: LabelQuery) -> NDArray[np.float64]:
+            bound = query.bind(schema)
+            assert bound.sealed is not None
+            return np.asarray(bound.sealed(table), dtype=np.float64)
+
+        if isinstance(asked, ShareQuery):
+            part, whole = (values(query) for query in _parts(asked))
+            return float(np.minimum(part, whole).sum() / whole.sum()) if whole.any() else float("nan")
+        if isinstance(asked, RankingQuery):
+            return float(asked.of_pairs(values(asked.pairs), Fraction(len(outputs), self.schema.rows)))
+        bound: BoundQuery = asked.bind(schema)
+        return bound.from_mean(float(np.mean(np.clip(values(asked), 0.0, 1.0))))
+
+    @property
+    def greater_is_better(self) -> bool:
+        """True if a higher value is a better one."""
+        nothing = np.zeros(0, dtype="U1" if self.schema.label_kind == "string" else np.float64)
+        if isinstance(asked := self.query(nothing), ScoreQuery):
+            asked.check_labels(self.schema)
+            return asked.kind.greater
+        if isinstance(asked, ShareQuery | RankingQuery):
+            return True
+        bound: BoundQuery = asked.bind(replace(self.schema, rows=0, training_rows=0))
+        return (bound.at_fault == 0.0) == (bound.at_zero < bound.at_one)
+
+
+@dataclass(frozen=True, slots=True)
+class CrossValidated:
+    """A model that was fitted on all rows, and what models that were fitted on parts of them said of the others.
+
+    Attributes:
+        outputs: Shape (rows,): predictions out of fold; None where some row was left out more or less often than once.
+        scores: The metric of each fold, in its own units.
+        sizes: Rows of each fold.
+        fit_seconds: Of each fold.
+        score_seconds: Of each fold.
+        refit_seconds: Of the fit on all rows.
+    """
+
+    model: Any
+    outputs: NDArray[Any] | None = field(repr=False)
+    scores: tuple[float, ...]
+    sizes: tuple[int, ...]
+    fit_seconds: tuple[float, ...]
+    score_seconds: tuple[float, ...]
+    refit_seconds: float
+
+    @property
+    def score(self) -> float:
+        """The metric of all rows that were left out, in its own units."""
+        return float(np.average(self.scores, weights=self.sizes))
+
+
+Splits: TypeAlias = "Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]"
+
+
+def splits_of(cv: Any, features: Any, labels: Any, *, groups: Any = None, classifier: bool) -> Splits:
+    """Folds in scikit-learn's way; whole groups where there are groups and a number of folds.
+
+    Args:
+        cv: A number of folds, a splitter, pairs of arrays, or None for five folds.
+        features: Features of the rows.
+        labels: Labels of the rows.
+        groups: The group of each row.
+        classifier: Whether classes are kept in proportion.
+    """
+    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
+
+    if groups is not None and (cv is None or isinstance(cv, int)):
+        cv = (StratifiedGroupKFold if classifier else GroupKFold)(n_splits=5 if cv is None else cv)
+    return list(check_cv(cv, labels, classifier=classifier).split(features, labels, groups))
+
+
+def cross_validate(
+    estimator: Any, judge: Judge, features: Any, labels: Any, splits: Splits, *,
+    fit: Mapping[str, Any] | None = None,
+) -> CrossValidated:  # fmt: skip
+    """Fit clones on the parts and the estimator itself on all rows.
+
+    Args:
+        estimator: Unfitted; it is fitted in place.
+        judge: What is held against the labels.
+        features: A data frame, an array or a sparse matrix, shape (rows, features).
+        labels: Shape (rows,).
+        splits: Row numbers to fit on and to predict, for each fold.
+        fit: More arguments of ``fit``; those with one entry for each row are cut like the rows.
+    """
+    from sklearn.base import clone
+    from sklearn.utils import _safe_indexing as taken
+
+    more, rows, found, told = dict(fit or {}), len(labels), [], []
+    for inside, outside in splits:
+        arguments = {name: taken(given, inside) if _by_row(given, rows) else given for name, given in more.items()}
+        start = time.perf_counter()
+        model = clone(estimator, safe=False)  # a copy of what does not come from scikit-learn
+        model.fit(taken(features, inside), taken(labels, inside), **arguments)
+        fitted = time.perf_counter()
+        outputs = judge.outputs(model, taken(features, outside))
+        score = judge.score(outputs, np.asarray(taken(labels, outside)))
+        told.append((outside, outputs))
+        found.append((score, len(outputs), fitted - start, time.perf_counter() - fitted))
+    start = time.perf_counter()
+    estimator.fit(features, labels, **more)
+    refit_seconds = time.perf_counter() - start
+    scores, sizes, fits, scorings = zip(*found, strict=True)
+    return CrossValidated(estimator, _in_order(told, rows), scores, sizes, fits, scorings, refit_seconds)
+
+
+def _by_row(given: Any, rows: int) -> bool:
+    return hasattr(given, "__len__") and not isinstance(given, str | dict) and len(given) == rows
+
+
+def _in_order(told: Sequence[tuple[NDArray[np.intp], NDArray[Any]]], rows: int) -> NDArray[Any] | None:
+    """One prediction for each row; None unless the folds hold each row once."""
+    places = np.concatenate([np.arange(rows)[outside] for outside, _ in told])
+    if len(places) != rows or len(np.unique(places)) != rows:
+        return None
+    outputs = np.concatenate([said for _, said in told])
+    ordered = np.empty_like(outputs)
+    ordered[places] = outputs
+    return ordered
+
+
+def _through(asked: ModelQuery, change: Callable[[LabelQuery], LabelQuery]) -> ModelQuery:
+    """The same query with its predictions changed."""
+    if isinstance(asked, LabelQuery):
+        return change(asked)
+    if isinstance(asked, RankingQuery):
+        return replace(asked, pairs=change(asked.pairs))  # type: ignore[arg-type]  # the same kind with other fields
+    if isinstance(asked, ScoreQuery):
+        return replace(asked, rows=change(asked.rows))  # type: ignore[arg-type]  # the same kind with other fields
+    part, whole = _parts(asked)
+    return replace(asked, part=change(part), whole=change(whole))
+
+
+def _parts(asked: ShareQuery) -> tuple[LabelQuery, LabelQuery]:
+    if not (isinstance(asked.part, LabelQuery) and isinstance(asked.whole, LabelQuery)):
+        raise QueryRejected(
+            "the metric is a share of something else than predictions; expected precision, recall, F1, or a mean such "
+            "as accuracy"
+        )
+    return asked.part, asked.whole
+
+
+def _label_query(asked: ModelQuery) -> LabelQuery:
+    if isinstance(asked, StatisticalQuery):
+        raise QueryRejected(
+            "the metric is the mean of a function of whole rows, which holds no predictions against labels. Fit the "
+            "model yourself and pass that mean to ask()"
+        )
+    if isinstance(asked, ShareQuery):
+        return _parts(asked)[0]
+    if isinstance(asked, ScoreQuery):
+        return asked.rows
+    return asked.pairs if isinstance(asked, RankingQuery) else asked
+
+
+def _changed(query: LabelQuery, **changes: Any) -> LabelQuery:
+    changed: LabelQuery = replace(query, **changes)  # type: ignore[type-var]  # all of its kinds are dataclasses
+    return changed
+
+
+def open_rows(compiler: QueryCompiler, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
+    """Features of the training rows as a data frame, and their labels.
+
+    Args:
+        compiler: What is known of the holdout.
+        features: Columns; None for all but the label, the row ids and what names groups of rows.
+
+    Raises:
+        QueryRejected: If there are no such rows, labels or columns.
+    """
+    schema, training = compiler.schema, compiler.training
+    if training is None or schema.label is None:
+        lacking = "label column" if schema.label is None else "training rows"
+        raise QueryRejected(
+            f"this holdout has no {lacking}; expected one that was created with training=... and label=...; fit the "
+            "estimator yourself and ask with a guess of your own, ask(accuracy(model), guess=0.8)"
+        )
+    group = compiler.mechanism.dependence.group_column
+    known = tuple(name for name in schema.features if name != group)
+    names = known if features is None else tuple(features)
+    if isinstance(features, str) or not names or not set(names) <= set(schema.features):
+        raise QueryRejected(
+            f"the features are {brief(features)}; expected a list of some of {', '.join(schema.features)}"
+        )
+    table = training.table((*names, schema.label))
+    return matrix_of(table, names, schema, framed=True), table[schema.label]
+
+
+def cross_validated(
+    compiler: QueryCompiler, estimator: Any, metric: Any, *, cv: Any, features: Sequence[str] | None
+) -> tuple[Any, float | None]:
+    """The query about an estimator that is fitted to the training rows, and a guess where it brings none itself.
+
+    Args:
+        compiler: What is known of the holdout.
+        estimator: It is fitted in place.
+        metric: See `Judge`.
+        cv: See `splits_of`.
+        features: See `open_rows`.
+    """
+    require_sklearn("evaluating an estimator")
+    judge = Judge(metric, compiler.schema)
+    rows, labels = open_rows(compiler, features)
+    if isinstance(judge.query(estimator), StatisticalQuery):
+        estimator.fit(rows, labels)
+        return judge.query(estimator), None
+    groups = groups_of(compiler)
+    splits = splits_of(cv, rows, labels, groups=groups, classifier=classifies(estimator))
+    found = cross_validate(estimator, judge, rows, labels, splits)
+    return judge.query(found.model, found.outputs), None if found.outputs is not None else found.score
+
+
+def classifies(estimator: Any) -> bool:
+    """True of a classifier; one that does not come from scikit-learn has classes or probabilities."""
+    from sklearn.base import is_classifier
+
+    try:
+        return bool(is_classifier(estimator))
+    except AttributeError:  # it has no tags
+        return hasattr(estimator, "classes_") or hasattr(estimator, "predict_proba")
+
+
+def groups_of(compiler: QueryCompiler) -> NDArray[Any] | None:
+    """The group of each training row; None where the dependence names no column of groups."""
+    column = compiler.mechanism.dependence.group_column
+    return None if column is None or compiler.training is None else compiler.training.table((column,))[column]
+
+
+@contextmanager
+def no_false_alarms() -> Iterator[None]:
+    """Warn of no dependence that comes from the models: they differ from fold to fold, or have seen some of the rows.
+
+    What the columns say of the rows themselves was told when they were sealed; see `Holdout.diagnose`.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DependenceWarning)
+        yield
+
+
+def require_sklearn(who: str) -> None:
+    """Check that scikit-learn is installed."""
+    if find_spec("sklearn") is None:
+        raise ModuleNotFoundError(
+            f"{who} needs scikit-learn; install it with: pip install 'everhold[sklearn]'", name="sklearn"
+        )

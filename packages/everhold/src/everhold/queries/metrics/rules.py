@@ -1,0 +1,177 @@
+"""A rule as a model: an expression over the features that says the label, held against it row by row.
+
+It is the one kind of model that can be taken from a stranger whatever the features are: it runs no code, and whoever
+wrote it need not have seen a single sealed row.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from everhold.arguments import brief
+from everhold.errors import QueryRejected
+from everhold.queries.means.mean import parsed
+from everhold.queries.predictions.arrays import known_classes
+from everhold.values.expressions import ColumnKind, Expression, RowValue
+from everhold.values.expressions.tree import Node, Operation
+
+if TYPE_CHECKING:
+    from everhold.values.base import JoinedColumn, Schema
+
+_LEAST, _MOST = Node.literal(0.0), Node.literal(1.0)
+
+
+def rule_is_right(text: str, schema: Schema) -> RowValue:
+    """True if a rule says the label: a condition says 1 where it is true and 0 elsewhere, all else says what it gives.
+
+    Args:
+        text: Such as ``"dep_delay > 10"`` or ``"case when dep_delay > 10 then 2 else 0 end"``.
+        schema: With a label that is no text.
+
+    Raises:
+        QueryRejected: If it cannot say this label. Nothing is charged.
+    """
+    rule, label = _rule(text, schema), _label(schema)
+    if label.kind is ColumnKind.STRING:
+        raise _rejected("a rule cannot say labels that are texts", "expected predictions or an estimator")
+    if rule.kind is not ColumnKind.BOOLEAN:
+        _check_said(rule, text, schema)
+        return RowValue(Expression(_same(rule, label, text)))
+    boolean = label.kind is ColumnKind.BOOLEAN
+    one = label if boolean else Node.of(Operation.EQUAL, label, _MOST)
+    zero = Node.of(Operation.NOT, label) if boolean else Node.of(Operation.EQUAL, label, _LEAST)
+    return RowValue(Expression(Node.of(Operation.CASE, rule, one, zero)))
+
+
+def squared_distance(text: str, schema: Schema) -> RowValue:
+    """The squared distance between the probability that a rule gives and a label of 0 or 1; 1 where it gives none.
+
+    Args:
+        text: Such as ``"case when dep_delay > 10 then 0.8 else 0.1 end"``; a condition gives 1 where it is true.
+        schema: With such a label.
+
+    Raises:
+        QueryRejected: If it is no rule over the features. Nothing is charged.
+    """
+    return distance_of(rule_node(text, schema), label_node(schema))
+
+
+def distance_of(given: Node, truth: Node) -> RowValue:
+    """The squared distance between a probability and a label of 0 or 1; 1 where either is missing."""
+    apart = Node.of(Operation.SUBTRACT, given, truth)
+    return RowValue(Expression(known_or(Node.of(Operation.MULTIPLY, apart, apart), 1.0)))
+
+
+def rule_node(text: str, schema: Schema) -> Node:
+    """The number that a rule gives a row; of a condition 1 where it is true, and 0 elsewhere.
+
+    Raises:
+        QueryRejected: If it is no rule over the features. Nothing is charged.
+    """
+    return _as_number(_rule(text, schema))
+
+
+def class_node(text: str, schema: Schema) -> Node:
+    """The class 0 or 1 that a rule says; the class that a row does not have where it says none.
+
+    Raises:
+        QueryRejected: If it is no rule over the features. Nothing is charged.
+    """
+    rule, label = _rule(text, schema), label_node(schema)
+    if rule.kind is ColumnKind.BOOLEAN:
+        return _as_number(rule)
+    right_is_1, one, zero = Node.of(Operation.EQUAL, label, Node.literal(1.0)), Node.literal(1.0), Node.literal(0.0)
+    wrong = Node.of(Operation.CASE, right_is_1, zero, one)
+    says_0 = Node.of(Operation.CASE, Node.of(Operation.EQUAL, rule, zero), zero, wrong)
+    return Node.of(Operation.CASE, Node.of(Operation.EQUAL, rule, one), one, says_0)
+
+
+def known_or(loss: Node, worst: float) -> Node:
+    """A loss, or the worst one where it is missing: null would count as no loss at all."""
+    known = Node.of(Operation.NOT, Node.of(Operation.IS_NULL, loss))
+    return Node.of(Operation.CASE, known, loss, Node.literal(worst))
+
+
+def _as_number(node: Node) -> Node:
+    return Node.of(Operation.CASE, node, _MOST, _LEAST) if node.kind is ColumnKind.BOOLEAN else node
+
+
+def prediction_node(column: JoinedColumn) -> Node:
+    """A prediction that is joined in the engine: a text or a number; truth values are joined as numbers."""
+    kind = ColumnKind.STRING if column.kind is ColumnKind.STRING else ColumnKind.NUMBER
+    return Node(Operation.COLUMN, kind, value=column.alias)
+
+
+def label_node(schema: Schema) -> Node:
+    """The label beside it: a text or a number."""
+    return _as_number(_label(schema))
+
+
+def sensible_classes(prediction: Node, schema: Schema) -> tuple[Node, str, str]:
+    """Mask of predictions that can be labels, as `everhold.queries.predictions.arrays.check_classes` says of arrays."""
+    expected, advice = known_classes(schema)
+    said = "are no labels", f"{expected} for each row; {advice}"
+    if schema.label_classes is not None:
+        return Node.of(Operation.MEMBER, prediction, *map(Node.literal, schema.label_classes)), *said
+    if prediction.kind is ColumnKind.STRING:
+        return Node.of(Operation.EQUAL, prediction, prediction), *said
+    whole = Node.of(Operation.EQUAL, prediction, Node.of(Operation.FLOOR, prediction))
+    return Node.of(Operation.AND, whole, finite(prediction)), *said
+
+
+def finite(node: Node) -> Node:
+    """True if a number is neither missing nor infinite."""
+    return between(node, -sys.float_info.max, sys.float_info.max)
+
+
+def between(node: Node, low: float, high: float) -> Node:
+    """True if a number is there and in a range."""
+    below, above = (Node.of(Operation.LESS, *pair) for pair in ((node, Node.literal(low)), (Node.literal(high), node)))
+    return Node.of(Operation.AND, Node.of(Operation.NOT, below), Node.of(Operation.NOT, above))
+
+
+def _rule(text: str, schema: Schema) -> Node:
+    expression = parsed(text, schema)
+    if schema.label in expression.columns():
+        raise _rejected(
+            f"the rule {brief(text)} reads {schema.label!r}, the label that it has to say",
+            "expected a rule over other columns; a query about the label is asked, and not a model",
+        )
+    return expression.root
+
+
+def _label(schema: Schema) -> Node:
+    assert schema.label is not None
+    return Node(Operation.COLUMN, schema.columns[schema.label], value=schema.label)
+
+
+def _check_said(rule: Node, text: str, schema: Schema) -> None:
+    """Refuse a rule that says a class that the label does not have, as far as the rule spells its classes out."""
+    classes = schema.label_classes
+    unknown = [] if classes is None else [value for value in _spelled(rule) if value not in classes]
+    if unknown:
+        expected, advice = known_classes(schema)
+        raise _rejected(f"the rule {brief(text)} says {brief(unknown[0])}, which is no label; {expected}", advice)
+
+
+def _spelled(node: Node) -> list[Any]:
+    """The numbers that an expression gives as they stand in it; none for those that it computes."""
+    if node.operation is Operation.NUMBER:
+        return [node.value]
+    if node.operation is not Operation.CASE:
+        return []
+    return [value for result in (*node.operands[1:-1:2], node.operands[-1]) for value in _spelled(result)]
+
+
+def _same(rule: Node, label: Node, text: str) -> Node:
+    if rule.kind is not label.kind:
+        raise _rejected(
+            f"the rule {brief(text)} gives a {rule.kind.value} and the labels are {label.kind.value}s",
+            "expected a condition",
+        )
+    return Node.of(Operation.EQUAL, rule, label)
+
+
+def _rejected(problem: str, advice: str) -> QueryRejected:
+    return QueryRejected(f"{problem}; {advice}")

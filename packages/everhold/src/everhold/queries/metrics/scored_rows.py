@@ -1,0 +1,210 @@
+"""Predictions and labels of every row, from which scores of a model are computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from everhold.errors import QueryRejected
+from everhold.queries.code.identity import behaviour_digest
+from everhold.queries.code.trials import observed
+from everhold.queries.metrics.label_query import LabelQuery, subject_of
+from everhold.queries.predictions.arrays import check_classes, check_known, probabilities
+from everhold.sealing.rows.code_trials import sealed_values
+from everhold.values.base import BoundQuery, RowFunction, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.rows.table import StoredRows
+
+Outputs: TypeAlias = Literal["classes", "probability", "probabilities", "scores", "numbers"]
+"""Forms of predictions: predicted classes, probabilities of label 1 or of each class, any scores, or numbers."""
+
+_SUM_OF_PROBABILITIES = 1e-3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredRows(LabelQuery):
+    """Predictions of every row in the form that a score needs.
+
+    Attributes:
+        outputs_are: What is predicted.
+        predictions: Shape (rows,), or (rows, classes) of probabilities of each class in the order in which classes
+            were declared; a table with row ids; or a fitted estimator.
+        training: The same for the training rows.
+        classes: The classes of the label, where they matter.
+    """
+
+    outputs_are: Outputs
+    predictions: Any
+    training: Any = None
+    classes: tuple[str | float, ...] | None = None
+
+    @property
+    def _of_probabilities(self) -> bool:
+        return self.outputs_are == "probability"
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """Identity, and a function from a table to what is predicted: classes by their number."""
+        if isinstance(self.predictions, str):
+            raise QueryRejected(
+                "rules are no predictions of this score; expected an array, a table with row ids, or a fitted estimator"
+            )
+        known = replace(self, classes=schema.label_classes)
+        identity, sealed, training, reads = known._row_values(schema)
+        return BoundQuery(
+            description=identity, shown=self.outputs_are, sealed=sealed, training=training, reads=reads,
+            by_position=self._by_position,
+        )  # fmt: skip
+
+    def outputs(self, features: Any) -> Any:
+        """See `LabelQuery.outputs`."""
+        model = self.predictions
+        if self.outputs_are == "probability":
+            return probabilities(model, features)
+        if self.outputs_are == "probabilities":
+            return _of_each_class(model, features, self.classes)
+        if self.outputs_are == "scores":
+            if hasattr(model, "predict_proba"):
+                return probabilities(model, features)
+            return model.decision_function(features) if hasattr(model, "decision_function") else model.predict(features)
+        return model.predict(features)
+
+    def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
+        if self.outputs_are == "probabilities":
+            return _distributions(predictions, rows, schema, what=what)
+        array = LabelQuery._checked(self, predictions, rows, schema, what=what)
+        if self.outputs_are in ("scores", "numbers") and not bool(np.all(np.isfinite(array))):
+            raise QueryRejected(f"{what} are not all finite; expected a number for each row")
+        return array
+
+    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
+        if self.outputs_are == "classes":
+            check_classes(predictions, schema, what=what)
+
+    def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
+        numbers = np.asarray(predictions, dtype=np.float64) if self.outputs_are != "classes" else np.zeros(0)
+        if self.outputs_are == "classes":
+            codes = codes_of(predictions, self.classes or ())
+            numbers = np.where(codes < 0.0, np.nan, codes)
+        return lambda table: numbers
+
+    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
+        width = (len(self.classes or ()),) if self.outputs_are == "probabilities" else ()
+        return np.full((len(labels), *width), np.nan)
+
+
+def codes_of(values: NDArray[Any], classes: tuple[str | float, ...]) -> NDArray[np.float64]:
+    """The number of the class of each value, from 0; -1 for what is no class.
+
+    Examples:
+        >>> codes_of(np.array(["b", "a", "z"]), ("a", "b")).tolist()
+        [1.0, 0.0, -1.0]
+    """
+    numbers = {name: float(place) for place, name in enumerate(classes)}
+    return np.array([numbers.get(value, -1.0) for value in np.asarray(values).tolist()], dtype=np.float64)
+
+
+def _of_each_class(model: Any, features: Any, classes: tuple[str | float, ...] | None) -> NDArray[Any]:
+    """Probabilities in the order of the classes; 0 for a class that the model does not know.
+
+    Raises:
+        QueryRejected: If the model knows other classes. Nothing is charged.
+    """
+    found, own = np.asarray(model.predict_proba(features)), np.asarray(getattr(model, "classes_", ()))
+    places = codes_of(own, classes or ()).astype(np.int64)
+    if found.ndim != 2 or found.shape[1] != len(places) or bool(np.any(places < 0)):
+        raise QueryRejected(
+            f"the estimator gives probabilities of the shape {found.shape}, and its classes are not those of the "
+            "label; expected one column for each of its classes_, all of them classes of the label"
+        )
+    ordered = np.zeros((len(found), len(classes or ())))
+    ordered[:, places] = found
+    return ordered
+
+
+def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[np.float64]:
+    """Probabilities of each class."""
+    check_known(schema)
+    count = len(schema.label_classes or ())
+    try:
+        array = np.asarray(predictions, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.zeros(0)
+    if array.ndim == 1 and count == 2 and len(array) == rows:
+        array = np.column_stack([1.0 - array, array])
+    if array.shape != (rows, count):
+        raise QueryRejected(
+            f"{what} have the shape {array.shape}; expected ({rows}, {count}), a probability of each class in the "
+            f"order {list(schema.label_classes or ())!r:.200}"
+        )
+    sums = array.sum(axis=1)
+    if not bool(np.all((array >= 0.0) & (array <= 1.0)) and np.all(np.abs(sums - 1.0) <= _SUM_OF_PROBABILITIES)):
+        raise QueryRejected(f"{what} are no probabilities that add up to 1 in each row; expected numbers in [0, 1]")
+    return array
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRows:
+    """Predictions for one holdout.
+
+    Attributes:
+        bound: Identity, and functions from a table to predictions.
+        width: Shape of the prediction of one row.
+    """
+
+    bound: BoundQuery
+    names: tuple[str, ...]
+    described: Mapping[str, Any]
+    label: str
+    width: tuple[int, ...]
+
+    @classmethod
+    def of(cls, rows: ScoredRows, compiler: QueryCompiler) -> BoundRows:
+        """Predictions that are tried on public rows."""
+        schema = compiler.schema
+        placed = compiler.placed(rows)
+        bound = placed.bind(schema)
+        names = tuple(schema.asked) if bound.reads is None else bound.reads
+        if (function := bound.sealed) is None:
+            raise TypeError("predictions without row values; expected a function of the rows")
+        described = {"label": schema.label, **bound.description, **dict(schema.about)}
+        if hasattr(rows.predictions, "predict"):
+            outputs, _ = observed(function, names, compiler)
+            described["on_public_rows"] = behaviour_digest(outputs)
+        width = (len(schema.label_classes or ()),) if rows.outputs_are == "probabilities" else ()
+        return cls(bound, names, described, schema.label or "", width)
+
+    def whose(self, predictions: Any) -> str:
+        """The predictions, as people read them."""
+        ((kind, digest),) = self.bound.description.items()
+        return subject_of(predictions, kind, digest)
+
+    def sealed(self, rows: StoredRows) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """Predictions and labels of the sealed rows; nan where an estimator fails."""
+        assert self.bound.sealed is not None
+        if self.bound.by_position:
+            found = sealed_values(self.bound.sealed, rows.table(self.names), rows.rows, self.width)
+        else:
+            found = rows.code.values(self.bound.sealed, self.names, self.width)
+        return np.asarray(found, dtype=np.float64), rows.table((self.label,))[self.label]
+
+    def public(self) -> NDArray[np.float64] | None:
+        """Predictions of the sealed rows that are public, as an array is; None of an estimator."""
+        if not self.bound.by_position or self.bound.sealed is None:
+            return None
+        return np.asarray(self.bound.sealed({}), dtype=np.float64)
+
+    def open(self, training: StoredRows | None) -> tuple[NDArray[np.float64], NDArray[Any]] | None:
+        """Predictions and labels of the training rows; None where unknown."""
+        if self.bound.training is None or training is None:
+            return None
+        table = training.table(self.names)
+        found = sealed_values(self.bound.training, table, training.rows, self.width)
+        return np.asarray(found, dtype=np.float64), training.table((self.label,))[self.label]

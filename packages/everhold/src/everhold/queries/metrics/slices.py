@@ -1,0 +1,304 @@
+"""A metric in a slice of the rows, in each of several slices, and the difference of two models (one query each)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.answers import Answer
+from everhold.arguments import brief
+from everhold.display import Display
+from everhold.errors import QueryRejected
+from everhold.guarantees.intervals.pairs.gain_difference import GAINS
+from everhold.queries.means.batch import Batch, OneMean, RowwiseQuery
+from everhold.queries.means.conditions import check_where
+from everhold.queries.means.mean import MeanQuery
+from everhold.queries.means.shares import ShareQuery, WithinQuery
+from everhold.queries.metrics.accuracy import PredictionQuery
+from everhold.queries.metrics.area import AreaQuery
+from everhold.queries.metrics.area_difference import AreaDifference
+from everhold.queries.metrics.difference import DifferenceQuery, difference
+from everhold.queries.metrics.label_query import LabelQuery
+from everhold.queries.metrics.models import Judge, cross_validated
+from everhold.queries.metrics.outcome_difference import OutcomeDifference
+from everhold.queries.metrics.ranking_scores import RankingQuery
+from everhold.queries.metrics.rates import RateQuery, ScoredShare
+from everhold.queries.metrics.risk import risk
+from everhold.queries.metrics.score_difference import ScoreDifference, compared_by
+from everhold.queries.metrics.score_query import ScoreQuery
+from everhold.queries.metrics.scorers import as_metric
+from everhold.queries.metrics.scores import scored
+from everhold.queries.query import Query, QueryPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from everhold.queries.query_compiler import QueryCompiler
+
+_MOST_SLICES = 1_000
+_OF_SEVERAL = "expected a metric that is a mean of rows: 'accuracy', 'error', 'brier', or a loss with its range"
+
+
+@dataclass(frozen=True, slots=True)
+class SliceAnswers(Display, Mapping[tuple[Any, ...], Answer]):
+    """One answer for each slice, by its values; all intervals hold at once.
+
+    Attributes:
+        by: Columns that name slices.
+        answers: One for each slice, by the values of these columns.
+    """
+
+    by: tuple[str, ...]
+    answers: Mapping[tuple[Any, ...], Answer] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.answers)
+
+    def __getitem__(self, slice_values: Any) -> Answer:
+        """The answer for a slice, such as ``answers["N", "60+"]`` or ``answers["N"]``."""
+        return self.answers[slice_values if isinstance(slice_values, tuple) else (slice_values,)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"by": [...], "rows": [{column: value, ..., "value", "low", "high", "source", "charged"}]}``."""
+        return {"by": list(self.by), "rows": self.to_rows()}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each slice."""
+        return [
+            {**dict(zip(self.by, values, strict=True)), "value": answer.value, "low": answer.low, "high": answer.high,
+             "source": answer.source, "charged": answer.charged}
+            for values, answer in self.answers.items()
+        ]  # fmt: skip
+
+
+def metric_by(metric: Any) -> str | Callable[..., Any]:
+    """A metric as `Judge` takes it: a name, a function, or a loss with its range as ``{"loss": ..., "high": ...}``."""
+    return partial(risk, **metric) if isinstance(metric, Mapping) else metric
+
+
+def evaluation(
+    compiler: QueryCompiler, estimator: Any, metric: Any, *, cv: Any, features: Sequence[str] | None, sliced: bool
+) -> tuple[Any, float | None]:
+    """The query about an estimator that is fitted to the training rows, and a guess where it brings none itself.
+
+    Args:
+        compiler: What is known of the holdout.
+        estimator: It is fitted in place.
+        metric: See `metric_by`.
+        cv: See `everhold.queries.metrics.models.splits_of`.
+        features: Columns to fit on.
+        sliced: Whether it is asked of slices, so that the guess needs one prediction for each training row.
+    """
+    query, guess = cross_validated(compiler, estimator, metric_by(metric), cv=cv, features=features)
+    if sliced and guess is not None:
+        raise QueryRejected(
+            "these folds do not leave out each training row once, so they make no guess for a slice or a comparison; "
+            "expected a number of folds, or a splitter such as KFold"
+        )
+    return query, guess
+
+
+def comparison(
+    compiler: QueryCompiler, both: tuple[Any, Any], metric: Any, *, cv: Any, features: Sequence[str] | None
+) -> DifferenceQuery | AreaDifference | OutcomeDifference | ScoreDifference:
+    """Query about the difference of two models or sets of predictions, row by row.
+
+    Args:
+        compiler: What is known of the holdout.
+        both: Unfitted or fitted estimators, which are fitted in place; or rules, arrays, tables, or such queries as
+            ``eh.accuracy(predictions, training=...)``.
+        metric: See `metric_by`; not needed for queries.
+        cv: See `everhold.queries.metrics.models.splits_of`.
+        features: Columns to fit on.
+    """
+    if both[0] is both[1]:
+        raise QueryRejected("both models are one object; expected two")
+    asked = []
+    judge = Judge(metric_by(metric), compiler.schema)
+    for each in both:
+        if not isinstance(each, Query) and not (hasattr(each, "fit") and hasattr(each, "predict")):
+            each = judge.query(each)
+        _check_comparable(each if isinstance(each, Query) else judge.query(each))
+        asked.append(each)
+    queries: list[Any] = [
+        each if isinstance(each, Query)
+        else evaluation(compiler, each, metric, cv=cv, features=features, sliced=True)[0]
+        for each in asked
+    ]  # fmt: skip
+    found: DifferenceQuery | AreaDifference | OutcomeDifference | ScoreDifference = difference(*queries)
+    return found
+
+
+def of_predictions(metric: Any, predictions: Any) -> Any:
+    """The query about predictions where no schema is at hand: a name, a loss with its range, or a function.
+
+    Raises:
+        QueryRejected: If it is no mean of rows. Nothing is charged.
+    """
+    if isinstance(predictions, LabelQuery | AreaQuery | RateQuery):
+        return predictions
+    metric = as_metric(metric_by(metric))
+    make = scored(metric) if isinstance(metric, str) else metric
+    made = make(predictions)
+    _check_comparable(made)
+    return made
+
+
+def in_slice(query: Any, where: str | None, *, guessed: bool = False) -> Any:
+    """The same query among the rows that meet a condition; the query itself without one.
+
+    Args:
+        query: A metric, or a difference of two.
+        where: The condition.
+        guessed: Whether the analyst has an own guess, so that a difference has to be one query without training
+            predictions, too.
+
+    Raises:
+        QueryRejected: If it cannot be asked of some rows alone. Nothing is charged.
+    """
+    if where is None:
+        return query
+    check_where(where)
+    rows = MeanQuery(where)
+    if guessed and isinstance(query, DifferenceQuery):
+        if not all(isinstance(each, PredictionQuery) for each in (query.first, query.second)):
+            raise QueryRejected(
+                "a comparison by this metric in a slice takes its guess from training rows; pass models, or "
+                "predictions with training=, and leave guess out, or compare by a score such as neg_mean_squared_error"
+            )
+        return difference(in_slice(query.first, where), in_slice(query.second, where))
+    if isinstance(query, PredictionQuery):
+        return ScoredShare(
+            query, rows, score=query.score, predictions=query.predictions, training=query.training,
+            where=where,
+        )  # fmt: skip
+    if isinstance(query, RowwiseQuery):
+        return ShareQuery(query, rows)
+    if isinstance(query, RateQuery | ScoreQuery | ScoreDifference):
+        return query.among(where)
+    if isinstance(query, OutcomeDifference):
+        return OutcomeDifference(in_slice(query.first, where), in_slice(query.second, where))
+    if isinstance(query, AreaQuery):
+        return replace(query, where=where if query.where is None else f"({query.where}) and ({where})")
+    if isinstance(query, ShareQuery):
+        part, whole = WithinQuery(query.part, rows), WithinQuery(query.whole, rows)
+        return ShareQuery(part, whole, nested=True, name=query.name)
+    raise QueryRejected(f"{_named(query)} is not asked of a slice; {_OF_SEVERAL}, or a score by its name")
+
+
+def slices_of(compiler: QueryCompiler, by: Sequence[str]) -> list[tuple[tuple[Any, ...], str]]:
+    """Slices that the training rows show: values of the columns, and the condition that names each.
+
+    Raises:
+        QueryRejected: If a column is missing or is no category, or there are too many slices. Nothing is charged.
+    """
+    schema, training = compiler.schema, compiler.training
+    known = list(schema.features)
+    if isinstance(by, str) or not by or not set(by) <= set(known) or len(set(by)) < len(by):
+        raise QueryRejected(f"by is {brief(by)}; expected a list of different columns, some of {', '.join(known)}")
+    if training is None:
+        raise QueryRejected(
+            "the values of slices come from training rows, and this holdout has none; expected where=... for each slice"
+        )
+    table = training.table(tuple(by))
+    columns = [np.asarray(table[name]) for name in by]
+    values = [[each for each in dict.fromkeys(column.tolist()) if not _is_missing(each)] for column in columns]
+    for name, found in zip(by, values, strict=True):
+        if not found or len(found) > _MOST_SLICES:
+            raise QueryRejected(
+                f"column {name!r} has {len(found):,} values among the training rows; expected 1 to {_MOST_SLICES:,}, "
+                "such as categories or bands"
+            )
+    rows = set(zip(*(column.tolist() for column in columns), strict=True))
+    found_slices = [each for each in product(*(sorted(found) for found in values)) if each in rows]
+    if len(found_slices) > _MOST_SLICES:
+        raise QueryRejected(f"these columns name {len(found_slices):,} slices; expected {_MOST_SLICES:,} at most")
+    return [
+        (each, " and ".join(f"{_column(name)} = {_literal(value)}" for name, value in zip(by, each, strict=True)))
+        for each in found_slices
+    ]
+
+
+def plans_of_slices(
+    compiler: QueryCompiler, queries: Mapping[str, Any], *, guess: float | None
+) -> list[QueryPlan[Any]]:
+    """Queries of slices, compiled before the first one is asked.
+
+    Args:
+        compiler: Of the holdout.
+        queries: By the condition of each slice.
+        guess: The analyst's own, for slices whose training rows make none.
+    """
+    plans = []
+    for where, query in queries.items():
+        try:
+            plan = compiler.compile(query, None, None)
+        except QueryRejected as fault:
+            if guess is None:
+                raise QueryRejected(f"in the slice {brief(where)}: {fault.message}", **fault.data) from None
+            plan = compiler.compile(query, guess, None)
+        plans.append(plan)
+    return plans
+
+
+def as_one_step(compiler: QueryCompiler, queries: Sequence[Any], plans: Sequence[QueryPlan[Any]]) -> Batch | None:
+    """Queries of slices as one step (S9); None for AUCs and scores of several parts, which are asked one by one.
+
+    Raises:
+        QueryRejected: If one of them is not one query here. Nothing is charged.
+    """
+    if any(isinstance(query, AreaQuery | ScoreQuery) for query in queries):
+        return None
+    if not all(isinstance(plan, OneMean) for plan in plans):
+        raise QueryRejected(
+            "a slice is one query only where the mechanism checks guesses and training rows show the metric; expected "
+            "mechanism='guess_and_check' and a model, or where=... for one slice"
+        )
+    prepared = [plan.prepared[0] for plan in plans if isinstance(plan, OneMean)]
+    return Batch(prepared, compiler.schema, compiler.mechanism, silent=compiler.silent)
+
+
+def _check_comparable(query: Any) -> None:
+    """Refuse what two models are not compared by."""
+    if isinstance(query, ScoreQuery):
+        if query.kind.name not in GAINS:
+            compared_by(query)
+        return
+    if not isinstance(query, LabelQuery | AreaQuery | RateQuery):
+        raise QueryRejected(
+            f"{_named(query)} is not compared row by row; {_OF_SEVERAL}, or precision, recall, f1, roc_auc"
+        )
+
+
+def _named(query: Any) -> str:
+    """The score as messages call it."""
+    if isinstance(query, RankingQuery):
+        return "AUC with counts"
+    if not isinstance(query, RowwiseQuery | ShareQuery):
+        return "a difference of such scores"
+    return "a ratio such as precision" if isinstance(query, ShareQuery) else type(query).__name__
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _column(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return repr(int(value)) if float(value).is_integer() else repr(value)

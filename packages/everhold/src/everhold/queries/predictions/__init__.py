@@ -1,0 +1,1 @@
+"""Predictions that analysts hand in: `arrays` checks them, `files` and `columns` read them from files."""

@@ -1,0 +1,355 @@
+"""A file with thousands of columns of predictions: ids are matched once, and columns are read some at a time.
+
+Asked about together, the columns of a file are read once. Each is checked, is put in the order of the rows, and waits
+on the disk until its turn comes, so memory is bounded by what is read at a time, however many columns there are.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.errors import QueryRejected
+from everhold.queries.predictions.arrays import PredictionTable, listed
+from everhold.queries.query import Query
+from everhold.values.base import LocatedPredictions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.queries.predictions.files import SomeColumns
+    from everhold.queries.predictions.row_spans import RowSpan
+    from everhold.sealing.rows.row_store import RowStore
+    from everhold.values.base import RowFunction, Schema, Table
+
+_MOST_CELLS = 2**23  # that are read at a time
+
+
+class PredictionsFile(Mapping[str, "PredictionColumn"]):
+    """Columns of predictions in one file, by name; made by `predictions_in`. Nothing is read before it is asked about.
+
+    Args:
+        path: The file.
+        row_id: Name of the column of row ids; None where its lines are in the order of the rows.
+
+    Raises:
+        QueryRejected: If there is no such file or no such column. Nothing is charged.
+    """
+
+    def __init__(self, path: Path, row_id: str | None) -> None:
+        from everhold.queries.predictions.files import names_in
+
+        self.path, self.row_id = path, row_id
+        every = names_in(path)
+        if row_id is not None and row_id not in every:
+            raise QueryRejected(
+                f"{path.name} has the columns {listed(every)} and none of them is {row_id!r}; expected row_id=... to "
+                "name the column of row ids"
+            )
+        self._columns = {name: PredictionColumn(self, name) for name in every if name != row_id}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path.name!r}, columns={len(self):,})"
+
+    def __getitem__(self, name: str) -> PredictionColumn:
+        if name not in self._columns:
+            raise KeyError(f"{name!r}; expected one of {listed(self._columns)}")
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PredictionColumn:
+    """One column of a file of predictions, as queries take predictions.
+
+    Attributes:
+        reading: Shared with the columns that are asked about together with it; None alone.
+    """
+
+    file: PredictionsFile
+    name: str
+    reading: ColumnReading | None = field(default=None, repr=False)
+
+    def placed(self, schema: Schema, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None = None) -> Placed:
+        """Its predictions in the order of the rows.
+
+        Args:
+            schema: The rows.
+            ids: As for `PredictionTable.in_order`.
+            rows_are: The same.
+            span: Place of the rows among all sealed rows; None where they are all.
+
+        Raises:
+            QueryRejected: If the file cannot be read, or its ids are not those of the rows. Nothing is charged.
+        """
+        what = f"the predictions in column {self.name!r} of {self.file.path.name}"
+        cache = None if self.reading is None else self.reading.cache
+        reading = ColumnReading(self.file, [self.name]) if self.reading is None else self.reading
+        return Placed(reading.values(self.name, schema, ids, rows_are=rows_are, span=span), what, cache)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """Predictions of a column in the order of the rows.
+
+    Attributes:
+        values: Shape (rows,); masked where they are missing.
+        cache: Where they wait, once they are checked; None for memory.
+    """
+
+    values: NDArray[Any]
+    what: str
+    cache: PredictionCache | None
+
+    def until_asked(
+        self, checked: NDArray[Any], against: Callable[[NDArray[Any], str], RowFunction], label: str
+    ) -> RowFunction:
+        """Row values of the checked predictions, which stay where they shall wait."""
+        if self.cache is None:
+            return GivenValues(checked, against(checked, label))
+        return KeptValues(self.cache.keep(checked), against, label)
+
+
+class ColumnReading:
+    """One reading of columns of a file.
+
+    Args:
+        file: The file.
+        names: Columns in the order in which they will be asked about.
+    """
+
+    def __init__(self, file: PredictionsFile, names: Sequence[str]) -> None:
+        self.cache = PredictionCache()
+        self._file, self._names = file, tuple(names)
+        self._batch: dict[str, NDArray[Any]] = {}
+        self._next = 0
+        self._source: SomeColumns | None = None
+        self._orders: dict[str, NDArray[np.intp] | None] = {}
+        self._lines: dict[str, int] = {}
+
+    def values(
+        self, name: str, schema: Schema, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None = None
+    ) -> NDArray[Any]:
+        """A column in the order of the rows; see `PredictionColumn.placed`."""
+        if self._source is None:
+            from everhold.queries.predictions.files import SomeColumns
+
+            every = schema if span is None else replace(schema, rows=max(span.total, schema.rows))
+            self._source = SomeColumns(self._file.path, every)
+            weakref.finalize(self, self._source.close)
+        order = self._order(schema.row_id, ids, rows_are=rows_are, span=span)
+        if name not in self._batch:
+            rows = schema.rows if rows_are == "sealed" else schema.training_rows
+            self._batch = self._source.read(self._some(name, most=_MOST_CELLS // rows))
+        column = self._batch[name]
+        if order is not None:
+            return column[order] if len(column) == self._lines[rows_are] else column
+        return column if span is None else span.cut(column, what=f"the predictions in column {name!r}")
+
+    def _some(self, name: str, *, most: int) -> list[str]:
+        """A column and those that will be asked about after it."""
+        place = self._next if name in self._names[self._next :] else 0
+        place = self._names.index(name, place)
+        some = dict.fromkeys([name])
+        while place < len(self._names) and len(some) < most:
+            some[self._names[place]] = None
+            place += 1
+        self._next = place
+        return list(some)
+
+    def _order(
+        self, row_id: str | None, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None
+    ) -> NDArray[np.intp] | None:
+        """Position of each row's line; found once."""
+        if rows_are not in self._orders:
+            assert self._source is not None
+            file = self._file
+            if row_id is None:
+                self._check_no_ids()
+                self._orders[rows_are] = None
+            elif row_id != file.row_id:
+                named = dict.fromkeys([*([] if file.row_id is None else [file.row_id]), *file])
+                raise QueryRejected(
+                    f"the columns of {file.path.name} ({listed(named)}) were named without row_id={row_id!r}, the id "
+                    f"by which this holdout's rows are named; expected predictions_in(path, row_id={row_id!r})"
+                )
+            else:
+                table = PredictionTable(self._source.read([row_id]), name=file.path.name)
+                others = tuple if span is None else span.ids
+                self._orders[rows_are] = table.order(row_id, ids, rows_are=rows_are, others=others)
+                self._lines[rows_are] = len(table.columns[row_id])
+        return self._orders[rows_are]
+
+    def _check_no_ids(self) -> None:
+        if self._file.row_id is not None:
+            raise QueryRejected(
+                f"{self._file.path.name} names rows by {self._file.row_id!r}, and this holdout was created without "
+                "row_id=, so that no ids are used; expected lines in the order of the rows, and predictions_in(path) "
+                "without row_id"
+            )
+
+
+class PredictionCache:
+    """Arrays in a temporary file that only its owner can open; it is gone with the last of them."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="everhold-")  # noqa: SIM115  it is closed with the last array
+        self._lock = threading.Lock()
+        weakref.finalize(self, self._file.close)
+
+    def keep(self, array: NDArray[Any]) -> Callable[[], NDArray[Any]]:
+        """Write an array, shape (rows,), of numbers or texts of a fixed width; returns what reads it again."""
+        array = np.ascontiguousarray(_narrow(array))
+        with self._lock:
+            place = self._file.seek(0, os.SEEK_END)
+            self._file.write(array.data)
+        return partial(self._read, place, array.nbytes, array.dtype)
+
+    def _read(self, place: int, size: int, kind: np.dtype[Any]) -> NDArray[Any]:
+        with self._lock:
+            self._file.seek(place)
+            found = self._file.read(size)
+        return np.frombuffer(found, dtype=kind)
+
+
+def _narrow(array: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers in as few bytes as hold them; classes mostly fit into one."""
+    if array.dtype.kind not in "iu" or not len(array):
+        return array
+    small = np.result_type(*(np.min_scalar_type(int(end)) for end in (array.min(), array.max())))
+    return array.astype(small) if small.kind in "iu" else array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenValues:
+    """Row values of predictions in memory.
+
+    Attributes:
+        given: The checked predictions, shape (rows,).
+        values: From a table to their row values.
+    """
+
+    given: NDArray[Any]
+    values: RowFunction
+
+    def predictions(self) -> NDArray[Any]:
+        """The checked predictions, shape (rows,)."""
+        return self.given
+
+    def __call__(self, table: Table) -> NDArray[Any]:
+        """The row values of a table."""
+        return self.values(table)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptValues:
+    """Row values from predictions that wait on a cache.
+
+    Attributes:
+        against: From them and the name of the label to their row values.
+        label: That name.
+    """
+
+    read: Callable[[], NDArray[Any]]
+    against: Callable[[NDArray[Any], str], RowFunction]
+    label: str
+
+    def predictions(self) -> NDArray[Any]:
+        """The checked predictions, shape (rows,)."""
+        return self.read()
+
+    def in_memory(self) -> RowFunction:
+        """The same with its predictions in memory."""
+        return self.against(self.read(), self.label)
+
+    def __call__(self, table: Table) -> NDArray[Any]:
+        """The row values of a table."""
+        return self.in_memory()(table)
+
+
+def read_together(queries: Sequence[Any], rows: RowStore | None, schema: Schema) -> list[Any]:
+    """The same queries, those about columns of one file with one reading of it.
+
+    Predictions that stay where the sealed rows are were found and checked there.
+
+    Raises:
+        QueryRejected: If predictions beside the rows cannot be used. Nothing is charged.
+    """
+    asked: dict[tuple[int, str], list[PredictionColumn]] = {}
+    located: LocatedPredictions | None = None
+    for query in queries:
+        for role, given in _columns_of(query):
+            if isinstance(given, LocatedPredictions):
+                located = given
+            else:
+                asked.setdefault((id(given.file), role), []).append(given)
+    if located is not None:
+        queries = located.located(queries, rows, schema)
+    readings = {
+        key: ColumnReading(columns[0].file, [column.name for column in columns])
+        for key, columns in asked.items() if len(columns) > 1
+    }  # fmt: skip
+    return [_sharing(query, readings) for query in queries] if readings else list(queries)
+
+
+def _columns_of(query: Any) -> Iterator[tuple[str, PredictionColumn | LocatedPredictions]]:
+    for role, value in parts_of(query):
+        if isinstance(value, PredictionColumn | LocatedPredictions):
+            yield role, value
+        elif isinstance(value, Query):
+            yield from _columns_of(value)
+
+
+def _sharing(query: Any, readings: Mapping[tuple[int, str], ColumnReading]) -> Any:
+    changes: dict[str, Any] = {}
+    for role, value in parts_of(query):
+        if isinstance(value, PredictionColumn):
+            changes[role] = replace(value, reading=readings.get((id(value.file), role)))
+        elif isinstance(value, Query):
+            changes[role] = _sharing(value, readings)
+    return replace(query, **changes) if changes else query
+
+
+def parts_of(query: Any) -> Iterator[tuple[str, Any]]:
+    """The arguments of a query, by name."""
+    if isinstance(query, Query) and is_dataclass(query):
+        yield from ((each.name, getattr(query, each.name)) for each in fields(query) if each.init)
+
+
+def predictions_in(path: str | Path, *, row_id: str | None = None) -> PredictionsFile:
+    r"""Columns of predictions in a CSV, TSV or Parquet file, by name: one model each, thousands of them.
+
+    Args:
+        path: The file; its columns are read when they are asked about, and those that are asked about together in one
+            reading.
+        row_id: Name of the column of row ids, the one that was named at creation; None where rows have none, and the
+            lines are in their order.
+
+    Raises:
+        QueryRejected: If there is no such file or no such column. Nothing is charged.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name) / "predictions.csv"
+        >>> _ = path.write_text("id,tree,forest\n17,1,0\n18,0,0\n")
+        >>> columns = predictions_in(path, row_id="id")
+        >>> list(columns), columns["tree"].name
+        (['tree', 'forest'], 'tree')
+        >>> folder.cleanup()
+    """
+    return PredictionsFile(Path(path), row_id)

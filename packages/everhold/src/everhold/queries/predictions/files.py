@@ -1,0 +1,336 @@
+"""Files of predictions: CSV, TSV, Parquet, and Arrow where pyarrow is there; judged by their size before their content.
+
+They are the analyst's own, so what is wrong with them may be told.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from everhold.errors import QueryRejected
+from everhold.queries.predictions.arrays import MOST_CHARACTERS, PredictionTable
+from everhold.sealing.intake.duckdb_files import file_pattern
+from everhold.values.expressions.tree import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.values.base import Schema
+
+CSV, TSV, PARQUET, ARROW = "csv", "tsv", "parquet", "arrow"
+
+_LEAST_BYTES = 10_000_000  # no file is too large below
+_MOST_COLUMNS = 1_000
+_LINES_FOR_NAMES = 20  # of a file of text; its types are told from all lines
+_MOST_CELLS = 2**22  # that are written to a Parquet file at once
+_LEAST_GROUP = 2_048  # lines of a Parquet file that are written at once, however many columns it has
+_MOST_OF_A_LINE = 10_000  # bytes of a prediction with its id, on average
+_NESTED = ("STRUCT", "MAP", "UNION", "BLOB", "BIT")
+_DELIMITERS = {CSV: ",", TSV: "\t"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Purpose for which a file of predictions is read, in public facts.
+
+    Attributes:
+        rows: Number of sealed rows.
+        training_rows: Number of training rows.
+        row_id: Name of the column of row ids; None where rows have none.
+        ids_are_text: Whether ids are read as they are written.
+        labels_are_text: Whether all else is.
+        most_columns: More columns than this are no predictions.
+    """
+
+    rows: int
+    training_rows: int
+    row_id: str | None
+    ids_are_text: bool
+    labels_are_text: bool
+    most_columns: int = _MOST_COLUMNS
+
+    @classmethod
+    def of(cls, schema: Schema) -> Wanted:
+        """For rows of this schema."""
+        row_id = schema.row_id
+        ids_are_text = row_id is not None and schema.columns[row_id].value != "number"
+        return cls(schema.rows, schema.training_rows, row_id, ids_are_text, schema.label_kind == "string")
+
+    @property
+    def most_lines(self) -> int:
+        """More lines than this are no predictions for these rows."""
+        return 2 * self.rows + self.training_rows
+
+    @property
+    def most_bytes(self) -> int:
+        """Nor is a file of more bytes, packed or unpacked."""
+        return max(_LEAST_BYTES, _MOST_OF_A_LINE * (self.rows + self.training_rows))
+
+    def as_text(self, names: list[str]) -> dict[str, str]:
+        """The columns that are read as they are written, with the engine's type of text."""
+        as_written = {name: self.ids_are_text if name == self.row_id else self.labels_are_text for name in names}
+        return {name: "VARCHAR" for name, text in as_written.items() if text}
+
+
+def read_predictions(path: Path, schema: Schema, *, column: str | None) -> PredictionTable:
+    """Read predictions from a CSV, TSV or Parquet file, told by its ending.
+
+    Args:
+        path: The file; the analyst's own, so what is wrong with it may be told.
+        schema: Whether rows have ids, and whether ids and labels are text, which is read as it is written.
+        column: The column of the predictions; None if there is one only, apart from the ids.
+
+    Raises:
+        QueryRejected: If there is no such file, or it cannot be read; the sealed rows were not looked at.
+    """
+    columns = read_columns(path, _form_of(path), Wanted.of(schema), name=path.name)
+    return PredictionTable(columns, name=path.name, column=column)
+
+
+def _form_of(path: Path) -> str:
+    if not path.is_file():
+        raise _rejected(f"there is no file {str(path)!r}", "check the path")
+    form = path.suffix.lower().removeprefix(".")
+    if form not in (CSV, TSV, PARQUET):
+        raise _rejected(f"{path.name} ends in {path.suffix!r}", "expected .csv, .tsv or .parquet")
+    return form
+
+
+def names_in(path: Path) -> tuple[str, ...]:
+    """The names of all columns of a file of one's own, in their order.
+
+    Raises:
+        QueryRejected: If there is no such file, or it cannot be read.
+    """
+    form = _form_of(path)
+    reading = _Reading(path, form, Wanted(0, 0, None, ids_are_text=False, labels_are_text=False), path.name)
+    with reading.connected() as connection, reading.errors_hidden():
+        pattern = file_pattern(path.resolve())
+        if form == PARQUET:
+            return tuple(connection.read_parquet(pattern, hive_partitioning=False).columns)
+        delimiter = _DELIMITERS[form]
+        return tuple(connection.read_csv(pattern, all_varchar=True, header=True, delimiter=delimiter).columns)
+
+
+class SomeColumns:
+    """A file of one's own with many columns, of which some are read at a time; text is written as Parquet first.
+
+    Args:
+        path: As for `read_predictions`; whatever is read of it has to be of one state of the file.
+        schema: As for `read_predictions`.
+
+    Raises:
+        QueryRejected: If it cannot be read, or has far more lines than predictions for these rows.
+    """
+
+    def __init__(self, path: Path, schema: Schema) -> None:
+        self._given, wanted = path, Wanted.of(schema)
+        self._reading = _Reading(path, _form_of(path), wanted, path.name)
+        self._state = self._now()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if self._reading.form != PARQUET:
+            self._folder = tempfile.TemporaryDirectory(prefix="everhold-")
+            written = Path(self._folder.name) / "columns.parquet"
+            self._reading.write_parquet(written)
+            self._reading = _Reading(written, PARQUET, wanted, path.name)
+        with self._reading.connected() as connection, self._reading.errors_hidden():
+            self._reading.check_parquet_lines(connection)
+
+    def read(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """These columns, by name, in the order of the file.
+
+        Raises:
+            QueryRejected: If they cannot be read, or the file was changed meanwhile.
+        """
+        with self._reading.connected() as connection, self._reading.errors_hidden():
+            relation = connection.read_parquet(file_pattern(self._reading.path.resolve()), hive_partitioning=False)
+            some = relation.project(", ".join(map(quoted, names)))
+            self._reading.check_texts(some)
+            columns: dict[str, NDArray[Any]] = some.fetchnumpy()
+        if self._now() != self._state:
+            raise _rejected(f"{self._given.name} was changed while it was read", "ask again once it is complete")
+        return dict(zip(names, columns.values(), strict=True))
+
+    def close(self) -> None:
+        """Remove what was written."""
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _now(self) -> tuple[int, ...]:
+        found = self._given.stat()
+        return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def read_columns(path: Path, form: str, wanted: Wanted, *, name: str) -> dict[str, NDArray[Any]]:
+    """The columns of a file, by name.
+
+    Args:
+        path: The file; the engine can open no other one meanwhile.
+        form: `CSV`, `TSV`, `PARQUET` or `ARROW`.
+        wanted: What it is read for.
+        name: How messages call it.
+
+    Raises:
+        QueryRejected: If it cannot be read, or is far larger than predictions for these rows.
+    """
+    reading = _Reading(path, form, wanted, name)
+    reading.check_size()
+    with reading.connected() as connection, reading.errors_hidden():
+        relation = reading.relation(connection)
+        reading.check_texts(relation)
+        columns: dict[str, NDArray[Any]] = relation.limit(wanted.most_lines + 1).fetchnumpy()
+    if any(len(column) > wanted.most_lines for column in columns.values()):
+        raise reading.too_long()
+    return columns
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One file, on its way in."""
+
+    path: Path
+    form: str
+    wanted: Wanted
+    name: str
+
+    def check_size(self) -> None:
+        """Refuse what can be no predictions before it is read: far too many bytes or columns."""
+        if (size := self.path.stat().st_size) > (most := self.wanted.most_bytes):
+            raise _rejected(f"{self.name} has {size:,} bytes", f"expected at most {most:,} for so many rows")
+        if self.form in _DELIMITERS:
+            with self.path.open("rb") as file:
+                head = file.readline(_LEAST_BYTES)
+            self._check_columns(head.count(_DELIMITERS[self.form].encode()) + 1)
+
+    @contextmanager
+    def errors_hidden(self) -> Iterator[None]:
+        """Context in which the engine reads the file; its words are not repeated."""
+        try:
+            yield
+        except duckdb.Error:
+            raise _rejected(
+                f"{self.name} cannot be read as predictions",
+                "expected text in UTF-8, with one prediction of one type in each line below the column's name",
+            ) from None
+
+    def connected(self, *others: Path) -> duckdb.DuckDBPyConnection:
+        """An engine of its own, which can open this file and no other; or some that are named."""
+        connection = duckdb.connect(":memory:", config={"temp_directory": ""})
+        allowed = ", ".join(_literal(path) for path in (self.path, *others))
+        connection.execute(f"SET allowed_paths = [{allowed}]")
+        connection.execute("SET enable_external_access = false")
+        return connection
+
+    def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        """The table in the file, of which only the size was looked at."""
+        pattern = file_pattern(self.path.resolve())
+        if self.form == PARQUET:
+            self._check_parquet(connection, pattern)
+            return connection.read_parquet(pattern, hive_partitioning=False)
+        if self.form == ARROW:
+            return connection.from_arrow(self._arrow())
+        return self._written_relation(connection, pattern)
+
+    def _written_relation(self, connection: duckdb.DuckDBPyConnection, pattern: str) -> duckdb.DuckDBPyRelation:
+        written: dict[str, Any] = {"header": True, "delimiter": _DELIMITERS[self.form]}
+        names = connection.read_csv(pattern, all_varchar=True, sample_size=_LINES_FOR_NAMES, **written).columns
+        text = self.wanted.as_text(names)
+        written["sample_size"] = -1
+        return connection.read_csv(pattern, dtype=text, **written) if text else connection.read_csv(pattern, **written)
+
+    def write_parquet(self, into: Path) -> None:
+        """Write a file of text as Parquet, in groups of so few lines that many columns take little memory."""
+        with self.connected(into) as connection, self.errors_hidden():
+            rows = self._written_relation(connection, file_pattern(self.path.resolve()))
+            group = max(_MOST_CELLS // max(len(rows.columns), 1), _LEAST_GROUP)
+            rows.write_parquet(str(into.resolve()), row_group_size=group)
+
+    def _check_parquet(self, connection: duckdb.DuckDBPyConnection, pattern: str) -> None:
+        counted = "SELECT count(*) FROM parquet_schema(?) WHERE num_children IS NULL"
+        sized = "SELECT coalesce(sum(total_uncompressed_size), 0) FROM parquet_metadata(?)"
+        columns, size = (connection.execute(text, [pattern]).fetchall()[0][0] for text in (counted, sized))
+        if size > (most := self.wanted.most_bytes):
+            raise _rejected(f"{self.name} unpacks to {size:,} bytes", f"expected at most {most:,} for so many rows")
+        self._check_columns(columns)
+        self.check_parquet_lines(connection)
+
+    def check_parquet_lines(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Refuse a Parquet file with too many lines, from what it says of itself."""
+        lines = "SELECT coalesce(sum(num_rows), 0) FROM parquet_file_metadata(?)"
+        self._check_lines(connection.execute(lines, [file_pattern(self.path.resolve())]).fetchall()[0][0])
+
+    def _arrow(self) -> Any:
+        """An Arrow table, batch by batch for as long as there are not too many lines."""
+        try:
+            import pyarrow
+        except ModuleNotFoundError:
+            raise _rejected(f"{self.name} is an Arrow file, and none is read here", "send it as Parquet") from None
+        from pyarrow import ipc
+
+        batches, lines = [], 0
+        try:
+            with pyarrow.OSFile(str(self.path)) as source:
+                head = source.read(6)
+                source.seek(0)
+                reader = ipc.open_file(source) if head == b"ARROW1" else ipc.open_stream(source)
+                self._check_columns(len(reader.schema))
+                every = map(reader.get_batch, range(reader.num_record_batches)) if head == b"ARROW1" else reader
+                for batch in every:
+                    batch.validate(full=True)
+                    lines += batch.num_rows
+                    self._check_lines(lines)
+                    batches.append(batch)
+                return pyarrow.Table.from_batches(batches, schema=reader.schema)
+        except (pyarrow.ArrowException, OSError, ValueError) as fault:
+            if isinstance(fault, QueryRejected):
+                raise
+            raise _rejected(
+                f"{self.name} cannot be read as an Arrow file", "expected an Arrow IPC file or stream; write it again"
+            ) from None
+
+    def check_texts(self, relation: duckdb.DuckDBPyRelation) -> None:
+        """Refuse what takes far more memory than its file, before it is read: one long text, repeated in every row."""
+        kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
+        if nested := [name for name, kind in kinds.items() if kind.endswith("]") or kind.startswith(_NESTED)]:
+            raise _rejected(f"{self.name} has lists or the like in {nested[0]!r}", "expected numbers or texts")
+        lengths = ", ".join(f"max(length({quoted(name)}))" for name, kind in kinds.items() if kind == "VARCHAR")
+        found = relation.aggregate(lengths).fetchall() if lengths else [()]
+        longest = max((length for length in found[0] if length is not None), default=0)
+        if longest > MOST_CHARACTERS:
+            raise _rejected(
+                f"{self.name} has a text of {longest:,} characters", f"expected at most {MOST_CHARACTERS:,}"
+            )
+
+    def _check_columns(self, count: int) -> None:
+        if count > (most := self.wanted.most_columns):
+            raise _rejected(
+                f"{self.name} has more than {most:,} columns", "expected row ids and one column of predictions"
+            )
+
+    def _check_lines(self, count: int) -> None:
+        if count > self.wanted.most_lines:
+            raise self.too_long()
+
+    def too_long(self) -> QueryRejected:
+        """Error about a file with too many lines."""
+        return _rejected(
+            f"{self.name} has more than {self.wanted.most_lines:,} lines",
+            f"expected one for each of {self.wanted.rows:,} rows",
+        )
+
+
+def _literal(path: Path) -> str:
+    """A path as a text in SQL."""
+    return "'" + str(path.resolve()).replace("'", "''") + "'"
+
+
+def _rejected(problem: str, advice: str) -> QueryRejected:
+    return QueryRejected(f"{problem}; {advice}")

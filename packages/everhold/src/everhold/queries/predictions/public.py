@@ -1,0 +1,243 @@
+"""Arrays of predictions are public to their sender: where two differ, and how their losses may spread (D1).
+
+Everything here follows from the arrays, from declared classes and ranges, and from the labels of training rows. Which
+rows differ and how far apart gains can be decides an interval. How labels are likely to fall decides stakes and what is
+told of a guess that holds, and no promise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.special
+
+from everhold.guarantees.intervals.base import CELLS, Cells
+from everhold.guarantees.intervals.bets.betting import Betting
+from everhold.guarantees.intervals.shares.disagreement import (
+    DisagreementBetting,
+    DisagreementSigns,
+    OfDisagreement,
+    RowRanges,
+)
+from everhold.queries.metrics.risk import LOSSES
+from everhold.sealing.rows.sums import cells_of
+from everhold.values.base import Apart, Given
+from everhold.values.evaluation import clip_to_grid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from everhold.mechanisms import Mechanism
+    from everhold.values.base import BoundQuery, Pair, Schema
+
+    Floats = NDArray[np.float64]
+
+_STEPS = 2  # that rounding may add to a gain on the grid
+_MOST_LIKELY = 4096  # rows whose labels are imagined
+_RESIDUALS = scipy.special.logit((np.arange(16) + 0.5) / 16) / (math.pi / math.sqrt(3.0))  # logistic, variance near 1
+_SURE = 0.02  # no predicted probability is taken to be nearer to 0 or 1
+_RIGHT = 0.4  # chance of either of two different classes, of more than two
+_UNEXPLAINED = 0.05  # part of the variance of labels that is at least left unexplained
+_FEWEST = 30  # differing training rows that say more than the sealed predictions
+_USUAL_NATS = 12.0
+_UNCLEAR = 0.25
+
+
+def set_apart(bound: BoundQuery, schema: Schema, mechanism: Mechanism) -> BoundQuery:
+    """The same query; a difference of two arrays with the rows on which they differ.
+
+    It is left as it is where rows depend on each other, where the split fixed the classes of the labels, where
+    predictions stay in an engine, and where the loss is a function, whose values of equal rows may differ.
+    """
+    pair, unit = bound.pair, mechanism.unit
+    if pair is None or pair.how != "difference" or pair.first.pair is not None or pair.second.pair is not None:
+        return bound
+    if mechanism.traits.adds_noise or not mechanism.dependence.binomial_tails or schema.stratified == schema.label:
+        return bound
+    if unit % (2 * CELLS) or not _alike(pair):
+        return bound
+    first, second = _given(pair.first), _given(pair.second)
+    if first is None or second is None:
+        return bound
+    rows = np.flatnonzero(first != second)
+    low, high = _range(pair.first.description, schema, first[rows], second[rows], unit)
+    if low is None or high is None:
+        return bound
+    far = int(max(np.max(high - unit // 2, initial=0), np.max(unit // 2 - low, initial=0))) + _STEPS
+    reach = min(-(-far * 2 // CELLS) * CELLS // 2, unit // 2)  # so that cells divide its double
+    squares = float(np.sum(((high - low) / unit) ** 2))
+    return replace(bound, pair=replace(pair, apart=Apart(rows, reach, unit, squares)))
+
+
+def apart_procedure(
+    bound: BoundQuery, apart: Apart, schema: Schema, labels: Floats | None, *, own_guess: bool, guess: float | None
+) -> OfDisagreement:
+    """Procedure for the difference of two arrays: signs, bets or ranges, whichever is narrower.
+
+    Args:
+        bound: The difference, with its values of the training rows where they are known.
+        apart: Where the arrays differ.
+        schema: The rows.
+        labels: Labels of the training rows, where they are numbers.
+        own_guess: Whether the guess is the analyst's own.
+        guess: In units of a mean; None where there is none.
+    """
+    assert bound.pair is not None
+    kind, differing = bound.pair.first.description, len(apart.rows)
+    reach, trained = 2.0 * apart.reach / apart.unit, 0 if own_guess else schema.training_rows
+    ranges = RowRanges(schema.rows, differing, reach, apart.squares, training=trained)
+    if not differing:
+        return ranges
+    if kind["kind"] == "accuracy" and schema.label_kind == "binary":
+        return DisagreementSigns(schema.rows, differing, 1.0, training=trained)
+    known = None if bound.training_values is None else bound.training_values[bound.training_values != apart.unit // 2]
+    if known is not None and len(known) >= _FEWEST:
+        training = cells_of(Apart(np.arange(len(known)), apart.reach, apart.unit).shares(known), unit=2 * apart.reach)
+    else:
+        training = _likely_shares(bound.pair, apart, schema, labels)
+    at = None if guess is None or not own_guess else ranges.share(guess)
+    bets = DisagreementBetting(
+        schema.rows, differing, reach, Betting(differing, training, guess=at), training=trained
+    )  # fmt: skip
+    return ranges if _is_narrower(ranges, bets, 0.5 if guess is None else guess) else bets
+
+
+def _is_narrower(ranges: RowRanges, bets: DisagreementBetting, guess: float) -> bool:
+    """True if ranges are expected to be narrower than bets; where that is unclear at first sight, both are made."""
+    share = ranges.widest(_USUAL_NATS) / max(bets.roughly(_USUAL_NATS), 1e-300)
+    if not 1.0 - _UNCLEAR < share < 1.0 + _UNCLEAR:
+        return share < 1.0
+    (low, high), (least, most) = (each.expected(guess, _USUAL_NATS) for each in (ranges, bets))
+    return high - low < most - least
+
+
+def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, guess: float | None) -> Cells:
+    """Likely spread of the row values of sealed rows where no training rows show it.
+
+    Losses of an array of probabilities spread as labels drawn with these probabilities do, those of numbers as logistic
+    residuals. Of anything else each row counts as 0 or 1.
+
+    Args:
+        bound: The query, which is no yes-or-no query.
+        schema: The rows.
+        labels: Labels of the training rows, where they are numbers.
+        guess: The analyst's own, in units of a mean.
+    """
+    given, kind = _given(bound), bound.description
+    named = kind.get("kind") == "brier" or (kind.get("kind") == "risk" and kind.get("loss") in LOSSES)
+    if given is None or not named:
+        at = 0.5 if guess is None else guess
+        return _planned(np.array([0.0, 1.0]), np.array([1.0 - at, at]), rows=schema.rows)
+    some = given[:: -(-len(given) // _MOST_LIKELY)].astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # predictions may be as large as numbers can be
+        imagined, chances = _imagined(some, schema, labels, float(np.std(given.astype(np.float64))))
+        values = _clipped(_values(kind, some[:, None], imagined))
+    return _planned(values, chances, rows=schema.rows)
+
+
+def _given(bound: BoundQuery) -> NDArray[Any] | None:
+    """The predictions that an analyst handed in; None where something else makes them."""
+    handed_in = bound.by_position and bound.pair is None and isinstance(bound.sealed, Given)
+    return bound.sealed.predictions() if handed_in and isinstance(bound.sealed, Given) else None
+
+
+def _alike(pair: Pair) -> bool:
+    """True if both are the same metric by name."""
+    kinds = [{name: of for name, of in each.description.items() if name != "predictions"} for each in
+             (pair.first, pair.second)]  # fmt: skip
+    named = kinds[0].get("kind") in ("accuracy", "brier") or kinds[0].get("loss") in LOSSES
+    return kinds[0] == kinds[1] and named
+
+
+def _values(kind: Mapping[str, Any], predictions: NDArray[Any], labels: Any) -> Floats:
+    """Row values of predictions for given labels, before they are clipped."""
+    if kind["kind"] == "accuracy":
+        return np.asarray(predictions == labels, dtype=np.float64)
+    if kind["kind"] == "brier":
+        return np.asarray((predictions.astype(np.float64) - labels) ** 2)
+    losses = LOSSES[kind["loss"]](predictions.astype(np.float64), np.asarray(labels, dtype=np.float64))
+    return np.asarray((losses - kind["low"]) / (kind["high"] - kind["low"]))
+
+
+def _range(
+    kind: Mapping[str, Any], schema: Schema, first: NDArray[Any], second: NDArray[Any], unit: int
+) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
+    """The least and the greatest row value of a difference on each row, whatever its label is, shape (rows,) each."""
+    if schema.label_kind == "binary":
+        values = []
+        for label in (0.0, 1.0):
+            one, other = (clip_to_grid(_values(kind, each, label), unit=unit) for each in (first, second))
+            values.append((unit + one - other) // 2)
+        return np.minimum(*values), np.maximum(*values)
+    if kind["kind"] == "accuracy":
+        return np.zeros(len(first), dtype=np.int64), np.full(len(first), unit, dtype=np.int64)
+    if kind["kind"] != "risk" or kind["loss"] not in ("absolute", "squared"):
+        return None, None
+    with np.errstate(over="ignore"):
+        apart = np.abs(first.astype(np.float64) - second.astype(np.float64))
+    high = float(kind["high"])
+    furthest = apart
+    if kind["loss"] == "squared":  # where the other loss is just clipped
+        root = math.sqrt(max(high, 0.0))
+        furthest = high - np.maximum(root - apart, 0.0) ** 2
+    width = high - float(kind["low"])
+    steps = np.ceil(np.clip(furthest * (1.0 + 1e-9) / width, 0.0, 1.0) * (unit // 2)).astype(np.int64) + _STEPS
+    return np.maximum(unit // 2 - steps, 0), np.minimum(unit // 2 + steps, unit)
+
+
+def _likely_shares(pair: Pair, apart: Apart, schema: Schema, labels: Floats | None) -> Cells:
+    """Likely spread of the shares of the differing rows."""
+    kind, first, second = pair.first.description, _given(pair.first), _given(pair.second)
+    assert first is not None
+    assert second is not None
+    if kind["kind"] == "accuracy":
+        return _planned(
+            np.array([0.0, 0.5, 1.0]), np.array([_RIGHT, 1.0 - 2.0 * _RIGHT, _RIGHT]), rows=len(apart.rows)
+        )  # fmt: skip
+    some = apart.rows[:: -(-len(apart.rows) // _MOST_LIKELY)]
+    one, other = first[some].astype(np.float64)[:, None], second[some].astype(np.float64)[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):  # predictions may be as large as numbers can be
+        middle, spread = (one + other)[:, 0] / 2.0, float(np.std(first.astype(np.float64)))
+        imagined, chances = _imagined(middle, schema, labels, spread)
+        gains = _clipped(_values(kind, one, imagined)) - _clipped(_values(kind, other, imagined))
+    shares = np.clip(0.5 + gains * (apart.unit / (4.0 * apart.reach)), 0.0, 1.0)
+    return _planned(shares, chances, rows=len(apart.rows))
+
+
+def _imagined(predictions: Floats, schema: Schema, labels: Floats | None, spread: float) -> tuple[Floats, Floats]:
+    """Labels that rows may have, and their chances, both of a shape that fits to (rows, labels).
+
+    Args:
+        predictions: Shape (rows,): probabilities of label 1, or numbers.
+        schema: The rows.
+        labels: Labels of the training rows; None where there are none.
+        spread: Standard deviation of all predictions.
+    """
+    if schema.label_kind == "binary":
+        likely = np.clip(predictions, _SURE, 1.0 - _SURE)
+        return np.array([[0.0, 1.0]]), np.column_stack([1.0 - likely, likely])
+    variance = spread**2
+    if labels is not None and len(labels):
+        whole = float(np.var(labels))
+        variance = max(whole - variance, _UNEXPLAINED * whole)
+    residuals = math.sqrt(variance) * _RESIDUALS[None, :]
+    return predictions[:, None] + residuals, np.ones((1, len(_RESIDUALS)))
+
+
+def _clipped(values: Floats) -> Floats:
+    """Row values in [0, 1]; what is no number counts as 1."""
+    return np.clip(np.nan_to_num(values, nan=1.0), 0.0, 1.0)
+
+
+def _planned(values: Floats, chances: Floats, *, rows: int) -> Cells:
+    """A histogram of so many rows; values and chances are broadcast together."""
+    every, weights = (each.ravel() for each in np.broadcast_arrays(values, chances))
+    weights = weights * (rows / float(np.sum(weights)))
+    cell = np.minimum((every * CELLS).astype(np.int64), CELLS - 1)
+    counts, sums = np.bincount(cell, weights, CELLS), np.bincount(cell, weights * every, CELLS)
+    return Cells(counts, sums * CELLS, CELLS)

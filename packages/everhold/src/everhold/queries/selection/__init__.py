@@ -1,0 +1,1 @@
+"""Queries about many candidates or cells: the best one, those above a threshold, quantiles and tables."""

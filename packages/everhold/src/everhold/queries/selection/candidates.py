@@ -1,0 +1,219 @@
+"""Candidates that are compared with each other: read, bound to the rows, and evaluated in one go."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import brief
+from everhold.errors import QueryRejected
+from everhold.guarantees.intervals.shares.means import OfMeans
+from everhold.mechanisms.base import alike
+from everhold.queries.means.batch import Batch, Prepared, RowwiseQuery
+from everhold.queries.metrics.difference import as_rowwise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.rows.table import StoredRows
+    from everhold.values.base import BoundQuery, Schema
+
+MOST_SHOWN_NAMES = 3
+
+
+def listed(candidates: Any, *, what: str, most: int) -> list[Any]:
+    """The candidates in their order.
+
+    Args:
+        candidates: Any iterable but a text.
+        what: What messages call them.
+        most: The largest number.
+
+    Raises:
+        QueryRejected: If it is no list of them, or holds none or too many. Nothing is charged.
+    """
+    try:
+        found = None if isinstance(candidates, (str, bytes)) else list(candidates)
+    except TypeError:
+        found = None
+    if found is None:
+        raise QueryRejected(f"the {what} are {brief(candidates)}; expected a list of 1 to {most:,}")
+    if not 1 <= len(found) <= most:
+        raise QueryRejected(f"there are {len(found):,} {what}; expected 1 to {most:,}")
+    return found
+
+
+def query_of(candidate: Any, loss: Callable[[Any], RowwiseQuery | str] | None) -> RowwiseQuery:
+    """The query of one candidate.
+
+    Raises:
+        QueryRejected: If it is no mean of row values. Nothing is charged.
+    """
+    if loss is not None and not callable(loss):
+        raise QueryRejected(
+            f"the loss is a {type(loss).__name__}; expected a function from a candidate to its query, such as error"
+        )
+    return as_rowwise(candidate if loss is None else loss(candidate))
+
+
+def check_same_units(bound: Sequence[BoundQuery], what: str) -> None:
+    """Check that means can be compared.
+
+    Raises:
+        QueryRejected: If they are in different units. Nothing is charged.
+    """
+    if len({(query.at_zero, query.at_one) for query in bound}) > 1:
+        raise QueryRejected(f"the {what} are means in different units; expected the same range for all of them")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Candidates that are compared on the sealed rows, with what is public about each.
+
+    Attributes:
+        prepared: The candidates, in order.
+    """
+
+    prepared: tuple[Prepared, ...]
+    schema: Schema
+    mechanism: GuessAndCheck
+
+    @classmethod
+    def of(cls, compiler: QueryCompiler, queries: Iterable[RowwiseQuery], what: str) -> Compared:
+        """Bind them; none of them needs a guess.
+
+        Raises:
+            QueryRejected: If one cannot be asked, or they cannot be compared. Nothing is charged.
+
+        Warns:
+            DependenceWarning: If the values of one on the training rows are worth fewer rows than is promised.
+        """
+        mechanism = compiler.mechanism
+        prepared = tuple(compiler.silently().prepare(list(queries), None))
+        check_same_units([each.bound for each in prepared], what)
+        return cls(prepared, compiler.schema, mechanism)  # type: ignore[arg-type]  # checked by `checks_guesses`
+
+    def __len__(self) -> int:
+        return len(self.prepared)
+
+    @property
+    def bound(self) -> list[BoundQuery]:
+        """The queries about the holdout's rows."""
+        return [each.bound for each in self.prepared]
+
+    @property
+    def by_position(self) -> bool:
+        """True if one of them is about predictions as arrays."""
+        return any(each.bound.by_position for each in self.prepared)
+
+    @property
+    def rises(self) -> bool:
+        """True if higher row values are higher answers."""
+        return self.prepared[0].bound.at_one > self.prepared[0].bound.at_zero
+
+    @property
+    def width(self) -> float:
+        """Units that a mean of 1 is worth."""
+        return abs(self.prepared[0].bound.at_one - self.prepared[0].bound.at_zero)
+
+    @property
+    def estimates(self) -> NDArray[np.float64]:
+        """Training estimates in units of a mean, shape (candidates,); nan where there is none."""
+        totals = np.array([each.estimate for each in self.prepared], dtype=np.float64)
+        return np.where(totals >= 0.0, totals / self.mechanism.steps, math.nan)
+
+    def turned(self, low: Any, high: Any) -> tuple[Any, Any]:
+        """Ends of a mean that grows with the answers as those of row values, and the other way round."""
+        return (low, high) if self.rises else (1.0 - high, 1.0 - low)
+
+    def named(self) -> str:
+        """The number of candidates, and the first of them by name."""
+        names = "; ".join(each.bound.shown for each in self.prepared[:MOST_SHOWN_NAMES])
+        return f"{len(self):,}: {names}{'; ...' if len(self) > MOST_SHOWN_NAMES else ''}"
+
+    def evaluate(self, sealed: StoredRows) -> SealedValues:
+        """The sealed values that the procedures need; secret."""
+        return evaluate_sealed(self.prepared, sealed, self.schema, self.mechanism)
+
+    def procedures(self, nats: float) -> list[Procedure]:
+        """The procedure of each interval at a level, by public facts."""
+        found = []
+        for each in self.prepared:
+            guess = each.guess / self.mechanism.steps if each.guess >= 0 else -1.0
+            assert each.procedure is not None  # the mechanism adds no noise
+            found.append(self.mechanism.procedure_at(each.procedure, guess, nats))
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SealedValues:
+    """Sealed values of some queries; secret.
+
+    Attributes:
+        totals: Exact sums in grid units, shape (queries,).
+        means: As means in [0, 1], shape (queries,).
+        seen: What each procedure needs beside the mean; None where that is all.
+    """
+
+    totals: NDArray[np.int64]
+    means: NDArray[np.float64]
+    seen: Sequence[Any]
+
+    def __repr__(self) -> str:
+        return f"SealedValues({len(self.means)} queries)"
+
+
+def evaluate_sealed(
+    prepared: Sequence[Prepared], sealed: StoredRows, schema: Schema, mechanism: GuessAndCheck
+) -> SealedValues:
+    """Evaluate queries on the sealed rows, as many at once as memory allows."""
+    batch = Batch(prepared, schema, mechanism, silent=True)
+    totals, seen = [], list[Any]()
+    for start in range(0, len(prepared), batch.at_once):
+        places = range(start, min(start + batch.at_once, len(prepared)))
+        evaluations, _ = batch.evaluate(sealed, places)
+        totals.append(evaluations.totals.sum(axis=1))
+        seen += evaluations.seen if evaluations.seen is not None else [None] * len(places)
+    every = np.concatenate(totals)
+    return SealedValues(every, every / mechanism.steps, seen)
+
+
+def ends_of(
+    procedures: Sequence[Procedure], bound: SealedValues, nats: float, *, rounding: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Both ends of every interval at a level, shape (queries,) each.
+
+    Args:
+        procedures: One for each query.
+        bound: The sealed values.
+        nats: ln(1 / level) of both sides together.
+        rounding: What the grid of row values hides.
+    """
+    low, high = np.empty(len(procedures)), np.empty(len(procedures))
+    for procedure, places in alike(procedures):
+        if isinstance(procedure, OfMeans):
+            means = bound.means[places]
+            low[places], high[places] = procedure.span(means, means, np.full(len(places), nats))
+            continue
+        for place in places.tolist():
+            seen = bound.seen[place]
+            low[place], high[place] = procedure.interval(bound.means[place] if seen is None else seen, nats)
+    return np.clip(low - rounding, 0.0, 1.0), np.clip(high + rounding, 0.0, 1.0)
+
+
+def widest(procedures: Sequence[Procedure], nats: float, mechanism: GuessAndCheck) -> float:
+    """The farthest that an end of one of the intervals can be from the sealed mean; a public bound."""
+    reach = [
+        float(mechanism.margin.concentration(nats))
+        if isinstance(procedure, OfMeans)
+        else 2.0 * procedure.widest_if_honest(nats)
+        for procedure, _ in alike(procedures)
+    ]
+    return min(max(reach) + mechanism.rounding, 1.0)

@@ -1,0 +1,304 @@
+"""The best of many candidates: its value, and how much worse than the best of all it may be for the population."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from everhold.arguments import as_whole, brief
+from everhold.display import at_least, at_most, rounded
+from everhold.errors import QueryRejected
+from everhold.guarantees.largest import ChoiceLevels, largest_upper
+from everhold.mechanisms.forced_labels import WIDENED, Around, order_nats
+from everhold.queries.means.batch import RowwiseQuery
+from everhold.queries.means.units import UNITS, MeanUnits
+from everhold.queries.query import Query, QuerySpec, digest
+from everhold.queries.results import OneEntry, Paid, checks_guesses
+from everhold.queries.selection.candidates import Compared, SealedValues, ends_of, listed, query_of, widest
+from everhold.queries.selection.winner_pairs import LEAST_REGRET, PairsOfOne, WinnerPairs
+
+if TYPE_CHECKING:
+    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.rows.table import StoredRows
+    from everhold.values.base import Schema
+
+_MOST_CANDIDATES = 100_000
+_MOST_CHOSEN = 100
+_MOST_PAIRS = 200  # of a chosen candidate and another one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Paid):
+    """The candidate that is the best on the sealed rows, its value, and its regret.
+
+    The interval and the regret hold for the population, together with all other answers.
+
+    Attributes:
+        index: Its position among the candidates; None if the query was refused.
+        candidate: The candidate as people read it; None if refused.
+        value: Its value, rounded, in the candidates' units; None if refused.
+        low: Lower end of the interval of its value. With several chosen ones it holds for each of them.
+        high: Upper end. With ``best="highest"`` no candidate at all has a higher value; with "lowest" the same is true
+            of `low`.
+        regret: How much worse than the best of all candidates each chosen one is, at most. None if refused.
+        indices: Positions of all chosen candidates, the best first.
+        candidates: All chosen candidates as people read them, the best first.
+    """
+
+    index: int | None
+    candidate: str | None
+    value: float | None
+    low: float | None
+    high: float | None
+    regret: float | None
+    indices: tuple[int, ...] = ()
+    candidates: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"index", "candidate", "value", "low", "high", "regret", ...}``; of several, ``"indices"`` as well."""
+        numbers = {name: getattr(self, name) for name in ("index", "candidate", "value", "low", "high", "regret")}
+        several = {"indices": list(self.indices)} if len(self.indices) > 1 else {}
+        return {**numbers, **several, **self.payment()}
+
+    def _found(self) -> str | None:
+        if self.index is None:
+            return None
+        others = f", then {', '.join(map(str, self.indices[1:]))}" if len(self.indices) > 1 else ""
+        return (
+            f"candidate {self.index}: {self.candidate}, {rounded(self.value or 0.0)} in [{at_least(self.low or 0.0)}, "
+            f"{at_most(self.high or 0.0)}], at most {at_most(self.regret or 0.0)} worse than the best{others}"
+        )
+
+    def _meaning(self) -> str:
+        chosen = f"each of {'; '.join(self.candidates)}" if len(self.indices) > 1 else str(self.candidate)
+        return (
+            f"the value of {chosen} is from {at_least(self.low or 0.0)} to {at_most(self.high or 0.0)}, and at most "
+            f"{at_most(self.regret or 0.0)} worse than that of the best candidate. No surprise is charged. Later "
+            "queries are wider, because they pay for what the choice tells: `status()['outlook']` says how wide. "
+            "More sealed rows or fewer candidates make it sharper."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceQuery(Query[Choice]):
+    """The best of several means; made by `choose`.
+
+    Attributes:
+        candidates: Means in the same units; or anything, with a loss.
+        best: Whether the lowest or the highest mean is best.
+        most: How many of the best are told, in their order.
+        loss: From a candidate to its query; None where candidates are queries.
+    """
+
+    candidates: Iterable[Any]
+    best: Literal["lowest", "highest"] = "lowest"
+    most: int = 1
+    loss: Callable[[Any], RowwiseQuery | str] | None = None
+
+    def spec(self) -> QuerySpec:
+        """See `Query.spec`."""
+        return QuerySpec("choose", self._queries(), {"best": self.best, "most": self.most if self.most != 1 else None})
+
+    def _queries(self) -> list[RowwiseQuery]:
+        found = listed(self.candidates, what="candidates", most=_MOST_CANDIDATES)
+        return [query_of(candidate, self.loss) for candidate in found]
+
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> ChoicePlan:
+        """The choice among the rows of one holdout."""
+        mechanism = checks_guesses(compiler, "a choice", guess=guess, tolerance=tolerance)
+        if not isinstance(self.best, str) or self.best not in ("lowest", "highest"):
+            raise QueryRejected(f"best is {brief(self.best)}; expected 'lowest' or 'highest'")
+        queries = self._queries()
+        allowed = min(len(queries), _MOST_CHOSEN)
+        if not 1 <= (as_whole(self.most) or 0) <= allowed:
+            raise QueryRejected(
+                f"most is {brief(self.most)}; expected a whole number from 1 to {allowed}, the number of the best that "
+                "are told"
+            )
+        compared = Compared.of(compiler, queries, "candidates")
+        pairs = None
+        if len(queries) > 1 and len(queries) * int(self.most) <= _MOST_PAIRS:
+            pairs = WinnerPairs.of(compiler, queries, compared.bound)
+        return ChoicePlan(compiler.schema, mechanism, compared, self.best, int(self.most), pairs)
+
+
+def _outwards(low: float, high: float, *, turned: bool) -> tuple[float, float]:
+    """Ends of a value that is larger when it is better, as those of a mean of row values."""
+    return (1.0 - high, 1.0 - low) if turned else (low, high)
+
+
+@dataclass(frozen=True)
+class ChoicePlan(OneEntry[Choice]):
+    """A choice that is ready to be made: one place, with the events of corollary M1.
+
+    Attributes:
+        best: Whether the lowest or the highest mean is best.
+        pairs: The chosen one against the others, pair by pair; None where pairs are not compared.
+    """
+
+    schema: Schema
+    mechanism: GuessAndCheck
+    compared: Compared
+    best: Literal["lowest", "highest"]
+    most: int
+    pairs: WinnerPairs | None = field(repr=False)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Public and canonical."""
+        return {
+            "kind": "best of",
+            "best": "complements" if self._turned else "row values",  # an error is an accuracy turned round
+            "most": self.most,
+            "candidates": digest([query.query for query in self.compared.bound]),
+        }
+
+    @property
+    def shown(self) -> str:
+        """The choice as people read it."""
+        several = f"{self.most} " if self.most > 1 else ""
+        return f"the {several}{self.best} of {self.compared.named()}"
+
+    @property
+    def beside(self) -> dict[str, Any]:
+        """The units of its value."""
+        return {UNITS: MeanUnits.of(self.compared.bound[0]).to_list()}
+
+    @property
+    def by_position(self) -> bool:
+        """See `OneEntry.by_position`."""
+        return self.compared.by_position
+
+    @property
+    def _turned(self) -> bool:
+        """True if the least mean of row values is the best."""
+        return self.compared.rises == (self.best == "lowest")
+
+    def is_short(self, rows: int) -> bool:
+        """See `QueryPlan.is_short`; it is evaluated before the ledger is locked."""
+        return False
+
+    def evaluate(self, sealed: StoredRows, places: Any) -> tuple[list[int], SealedValues, list[PairsOfOne]]:
+        """The best few by their sealed means, all sealed values, and the pairs of each chosen one; secret."""
+        bound = self.compared.evaluate(sealed)
+        totals = bound.totals if self._turned else -bound.totals
+        chosen = np.argsort(totals, kind="stable")[: self.most].tolist()
+        pairs = [] if self.pairs is None else [self.pairs.evaluate(sealed, one) for one in chosen]
+        return chosen, bound, pairs
+
+    def release(
+        self, nats: float, seen: tuple[list[int], SealedValues, list[PairsOfOne]]
+    ) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
+        """Positions, the interval from the lowest lower end to the largest upper end, and the regret."""
+        chosen, bound, pairs = seen
+        levels = ChoiceLevels.of(nats, candidates=len(self.compared), paired=bool(pairs))
+        procedures = self.compared.procedures(levels.lower)
+        rounding = self.mechanism.rounding
+        low, high = ends_of(procedures, bound, levels.upper, rounding=rounding)
+        top = largest_upper(1.0 - low if self._turned else high)
+        some = SealedValues(bound.totals[chosen], bound.means[chosen], [bound.seen[one] for one in chosen])
+        low, high = ends_of([procedures[one] for one in chosen], some, levels.lower, rounding=rounding)
+        lowers = 1.0 - high if self._turned else low
+        least, label = float(np.min(lowers)), order_nats(chosen, self._goodness)
+        around = self._around(chosen[0], levels)
+        least_told, top_told, cost = around.released(min(least, top), top)
+        ends = max(least_told, 0.0), min(top_told, 1.0)
+        label += cost
+        low_told, high_told = _outwards(*ends, turned=self._turned)
+        # public rows show how far the middle of such an interval is from the value that it is about
+        guess = float(self.compared.estimates[chosen[0]])
+        aside = 0.0 if math.isnan(guess) else (guess if not self._turned else 1.0 - guess) - around.place
+        middle = (low_told + high_told) / 2.0 + (-aside if self._turned else aside)
+        value = min(max(middle, low_told), high_told)
+        told = {"chosen": chosen, "value": value, "low": low_told, "high": high_told}
+        told["regret"], cost = self._regret(chosen, pairs, levels, ends)
+        sealed = (float(bound.means[chosen[0]]), *_outwards(float(lowers[0]), top, turned=self._turned))
+        return told, label + cost, sealed
+
+    @property
+    def _goodness(self) -> Any:
+        """Training estimates, larger is better."""
+        return 1.0 - self.compared.estimates if self._turned else self.compared.estimates
+
+    def _around(self, winner: int, levels: ChoiceLevels) -> Around:
+        """Public expectation of the interval that is told of a winner."""
+        guess = float(self.compared.estimates[winner])
+        guess = 0.5 if math.isnan(guess) else guess
+        procedure = self.compared.procedures(levels.lower)[winner]
+        narrow, wide = procedure.expected(guess, levels.upper), procedure.expected(guess, levels.lower)
+        low, high = (wide[0], narrow[1]) if not self._turned else (1.0 - wide[1], 1.0 - narrow[0])
+        return Around((low + high) / 2.0, max((high - low) / 2.0, 2.0**-30) * math.sqrt(WIDENED))
+
+    def _regret(
+        self, chosen: list[int], pairs: list[PairsOfOne], levels: ChoiceLevels, ends: tuple[float, float]
+    ) -> tuple[float, float]:
+        """The regret that is told, in units of a mean, and ln(1 / prior) of its label."""
+        whole = ends[1] - ends[0]
+        if self.pairs is None or not pairs:
+            return whole, 0.0
+        lowest = self.best == "lowest"
+        found = max(self.pairs.largest(each, levels.paired, lowest=lowest) for each in pairs)
+        expected = self.pairs.expected(pairs[0], self._goodness, levels.paired, lowest=lowest)
+        told, cost = Around(0.0, min(expected, whole)).released_above(max(found, LEAST_REGRET))
+        return min(told, whole), cost
+
+    def bound(self, nats: float) -> float:
+        """The largest regret that can be told, in the candidates' units; of the best few it depends on their gaps."""
+        if self.most > 1:
+            return self.compared.width
+        levels = ChoiceLevels.of(nats, candidates=len(self.compared), paired=self.pairs is not None)
+        procedures = self.compared.procedures(levels.lower)
+        reach = sum(widest(procedures, each, self.mechanism) for each in (levels.lower, levels.upper))
+        return self.compared.width * min(WIDENED * reach, 1.0)
+
+    def released_width(self, answer: Mapping[str, Any]) -> float:
+        """The regret that was told."""
+        return self.compared.width * float(answer["regret"])
+
+    def result(self, answer: Mapping[str, Any] | None, **paid: Any) -> Choice:
+        """The candidates and their regret in their own units."""
+        if answer is None:
+            return Choice(index=None, candidate=None, value=None, low=None, high=None, regret=None, **paid)
+        value, low, high = MeanUnits.of(self.compared.bound[0]).in_units(
+            answer["value"], answer["low"], answer["high"], row_step=self.mechanism.row_step
+        )
+        chosen = tuple(answer["chosen"])
+        names = tuple(self.compared.bound[one].shown for one in chosen)
+        regret = self.released_width(answer)
+        return Choice(
+            index=chosen[0], candidate=names[0], value=value, low=low, high=high, regret=regret, indices=chosen,
+            candidates=names, **paid,
+        )  # fmt: skip
+
+
+def choose(
+    candidates: Iterable[Any],
+    *,
+    best: Literal["lowest", "highest"] = "lowest",
+    most: int = 1,
+    loss: Callable[[Any], RowwiseQuery | str] | None = None,
+) -> Any:
+    """The best of several models, thresholds or queries on the sealed rows, with its value and its regret.
+
+    No surprise is charged. Later queries pay for the position that is told.
+
+    Args:
+        candidates: Means in the same units, such as ``[error(model) for model in models]``. With a loss anything else,
+            such as the models themselves; `Choice.index` is a position among them.
+        best: Whether the lowest or the highest mean is best.
+        most: How many of the best are told, the best first.
+        loss: From a candidate to the query that is its loss, such as `error`, or
+            ``lambda cut: f"delay > {cut} and late = 0"``.
+
+    Examples:
+        >>> choose([10, 20, 30], loss=lambda cut: f"delay > {cut}").most
+        1
+    """
+    return ChoiceQuery(candidates, best, most, loss)

@@ -1,0 +1,320 @@
+"""A quantile of a number, by order statistics: both ends are public edges, and no law of the values is assumed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import as_float, as_whole, brief
+from everhold.display import at_least, at_most, rounded
+from everhold.errors import QueryRejected
+from everhold.mechanisms.forced_labels import steps_nats
+from everhold.queries.means.batch import Prepared
+from everhold.queries.means.mean import MeanQuery, in_one_line, parsed
+from everhold.queries.query import Query, QuerySpec, digest
+from everhold.queries.results import OneEntry, Paid, checks_guesses
+from everhold.queries.selection.candidates import SealedValues, ends_of, evaluate_sealed
+from everhold.values.expressions import ColumnKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.rows.table import StoredRows
+    from everhold.values.base import Schema
+
+_EDGES = 2_000  # of training values
+_USUAL_BINS, _MOST_BINS = 200, 10_000
+_COARSE, _MOST_FINE = 64, 400  # edges at which rows are counted, first and then near the quantile
+_FARTHEST_NATS = 60.0  # near the quantile means: where tests at this level can end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantile(Paid):
+    """A quantile with an interval that holds for the population, together with all other answers.
+
+    Attributes:
+        value: About the sealed quantile, a public edge; None if the query was refused.
+        low: Lower end, minus infinity where no edge is low enough; None if refused.
+        high: Upper end, infinity where no edge is high enough; None if refused.
+        level: The level that was asked for, such as 0.5 for the median.
+        level_error: Half-width of the interval in terms of the level: about so many more or fewer rows lie below its
+            ends. None if refused.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float
+    level_error: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"value", "low", "high", "level", "level_error", ...}``; an infinite end is None."""
+        low, high = (None if end is None or not math.isfinite(end) else end for end in (self.low, self.high))
+        numbers = {"value": self.value, "low": low, "high": high, "level": self.level, "level_error": self.level_error}
+        return {**numbers, **self.payment()}
+
+    def _found(self) -> str | None:
+        if self.value is None or self.low is None or self.high is None:
+            return None
+        error = at_most(self.level_error or 0.0)
+        ends = f"[{at_least(self.low)}, {at_most(self.high)}]"
+        return f"quantile {self.level:g} about {rounded(self.value)} in {ends}, its level within {error}"
+
+    def _meaning(self) -> str:
+        return (
+            f"the quantile {self.level:g} lies from {at_least(self.low or 0.0)} to "
+            f"{at_most(self.high or 0.0)}, whatever the law of the values is. Missing values count as larger than all "
+            "others. No surprise is charged. More sealed rows, or edges that lie closer, make the interval narrower."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileQuery(Query[Quantile]):
+    """A quantile of a number; made by `quantile`, which says what the attributes are."""
+
+    text: str
+    quantile: float
+    low: float | None = None
+    high: float | None = None
+    bins: int | None = None
+
+    def spec(self) -> QuerySpec:
+        """See `Query.spec`."""
+        given = {name: getattr(self, name) for name in ("quantile", "low", "high", "bins")}
+        return QuerySpec("quantile", self.text, given)
+
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QuantilePlan:
+        """The quantile of one holdout's rows."""
+        mechanism = checks_guesses(compiler, "a quantile", guess=guess, tolerance=tolerance)
+        level = as_float(self.quantile)
+        if not 0.0 <= level <= 1.0:
+            raise QueryRejected(
+                f"quantile is {brief(self.quantile)}; expected a number in [0, 1], such as 0.5 for the median"
+            )
+        if parsed(self.text, compiler.schema).kind is not ColumnKind.NUMBER:
+            raise QueryRejected(
+                f"{brief(self.text)} is no number, so it has no quantiles; expected a column or an expression that is "
+                "one"
+            )
+        values = self._training_values(compiler)
+        edges = self._edges(values)
+        below = np.full(len(edges), math.nan)
+        if values is not None:
+            known = values[~np.isnan(values)]
+            below = np.searchsorted(known, edges, side="right") / max(len(values), 1)
+        at = int(np.searchsorted(below, level)) if values is not None else len(edges) // 2
+        at = min(at, len(edges) - 1)
+        silent = compiler.silently()
+        (prepared,) = silent.prepare([_up_to(self.text, edges[at])], None)
+        return QuantilePlan(compiler.schema, mechanism, self.text, level, edges, below, prepared, silent)
+
+    def _training_values(self, compiler: QueryCompiler) -> NDArray[np.float64] | None:
+        """Values of a column on the training rows, in order, missing ones last; None where unknown."""
+        name = self.text.strip().strip('"')
+        if compiler.training is None or name not in compiler.schema.asked:
+            return None
+        values = np.asarray(compiler.training.table([name])[name], dtype=np.float64)
+        return np.sort(values)
+
+    def _edges(self, values: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        """Public edges in increasing order: of equal bins, or training values at even levels."""
+        if self.low is None and self.high is None and self.bins is None:
+            known = np.zeros(0) if values is None else values[np.isfinite(values)]
+            if not len(known):
+                raise QueryRejected(
+                    "the quantile needs edges, and no training rows show the values of this text; expected low and "
+                    "high, between which equal bins lie"
+                )
+            levels = np.sin(np.linspace(0.0, math.pi / 2.0, _EDGES + 1)) ** 2
+            return np.unique(known[np.ceil(levels * (len(known) - 1)).astype(np.int64)]) + 0.0
+        low, high, bins = as_float(self.low), as_float(self.high), _USUAL_BINS if self.bins is None else self.bins
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise QueryRejected(
+                f"low is {brief(self.low)} and high is {brief(self.high)}; expected two finite numbers, the smaller "
+                "first"
+            )
+        if not 1 <= (as_whole(bins) or 0) <= _MOST_BINS:
+            raise QueryRejected(f"bins is {brief(bins)}; expected a whole number from 1 to {_MOST_BINS:,}")
+        return np.unique(np.linspace(low, high, int(bins) + 1)) + 0.0
+
+
+def _up_to(text: str, edge: float) -> MeanQuery:
+    return MeanQuery(f"({text}) <= {float(edge)!r}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _CountedUpTo:
+    """Sealed rows up to some edges; secret.
+
+    Attributes:
+        values: What procedures need to know of the rows up to each.
+    """
+
+    edges: NDArray[np.int64]
+    values: SealedValues
+
+
+@dataclass(frozen=True)
+class QuantilePlan(OneEntry[Quantile]):
+    """A quantile that is ready to be searched for: tests with one procedure for all edges (corollary M3).
+
+    Attributes:
+        edges: Public edges, shape (edges,).
+        below: Shares of training rows up to each edge, shape (edges,); nan where unknown.
+        prepared: The share of rows up to the edge where the training quantile lies; its procedure tests all edges.
+    """
+
+    schema: Schema
+    mechanism: GuessAndCheck
+    text: str
+    level: float
+    edges: NDArray[np.float64] = field(repr=False)
+    below: NDArray[np.float64] = field(repr=False)
+    prepared: Prepared = field(repr=False)
+    compiler: QueryCompiler = field(repr=False)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Public and canonical."""
+        return {
+            "kind": "order statistic", "level": self.level, "of": parsed(self.text, self.schema).canonical(),
+            "edges": digest([repr(edge) for edge in self.edges.tolist()]),
+        }  # fmt: skip
+
+    @property
+    def shown(self) -> str:
+        """The query as people read it."""
+        return f"quantile {self.level:g} of {in_one_line(self.text)}"
+
+    def evaluate(self, sealed: StoredRows, places: Any) -> _CountedUpTo:
+        """Counts up to some edges over the whole range, and up to most edges near the quantile; secret."""
+        every = len(self.edges)
+        coarse = np.unique(np.linspace(0, every - 1, min(every, _COARSE)).astype(np.int64))
+        counted = self._look(sealed, coarse)
+        reach = float(self.mechanism.margin.concentration(_FARTHEST_NATS))
+        shares = counted.values.means
+        first = int(np.searchsorted(shares, self.level - reach)) - 1
+        last = int(np.searchsorted(shares, self.level + reach, side="right"))
+        start, end = coarse[max(first, 0)], coarse[min(last, len(coarse) - 1)]
+        fine = np.unique(np.linspace(start, end, min(int(end - start) + 1, _MOST_FINE)).astype(np.int64))
+        return self._look(sealed, np.union1d(coarse, fine))
+
+    def _look(self, sealed: StoredRows, edges: NDArray[np.int64]) -> _CountedUpTo:
+        prepared = [
+            Prepared(
+                self.compiler.parsed(_up_to(self.text, self.edges[edge])), -1, from_training=False,
+                procedure=self.prepared.procedure,
+            )
+            for edge in edges.tolist()
+        ]  # fmt: skip
+        return _CountedUpTo(edges, evaluate_sealed(prepared, sealed, self.schema, self.mechanism))
+
+    def _procedure(self, nats: float) -> Procedure:
+        assert self.prepared.procedure is not None
+        return self.mechanism.procedure_at(self.prepared.procedure, self.level, nats)
+
+    def release(
+        self, nats: float, seen: _CountedUpTo
+    ) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
+        """The last edge that the quantile surely exceeds, and the first that it surely does not."""
+        procedure = self._procedure(nats)
+        last = len(self.edges)
+
+        def ends(place: int) -> tuple[float, float]:
+            values = seen.values
+            one = SealedValues(values.totals[[place]], values.means[[place]], [values.seen[place]])
+            low, high = ends_of([procedure], one, nats, rounding=self.mechanism.rounding)
+            return float(low[0]), float(high[0])
+
+        # tests are monotone in the edge, because one procedure with fixed stakes makes all of them
+        above = _leading(len(seen.edges), lambda place: ends(place)[1] < self.level)
+        below = _leading(len(seen.edges), lambda place: not ends(place)[0] > self.level)
+        low = int(seen.edges[above - 1]) if above else -1
+        high = int(seen.edges[below]) if below < len(seen.edges) else last
+        told = {"edges": [low, high], "within": self.bound(nats)}
+        numbers = dict(zip(("value", "low", "high"), map(_finite, self._numbers(low, high)), strict=True))
+        return {**told, **numbers}, self._label(low, high, nats), None
+
+    def _label(self, low: int, high: int, nats: float) -> float:
+        """ln(1 / prior) of both positions."""
+        place, width, scale = self._expected(nats)
+        return steps_nats(low - place, scale=scale) + steps_nats(high - low - width, scale=max(scale / 2.0, 0.5))
+
+    def _expected(self, nats: float) -> tuple[int, int, float]:
+        """Expected position of the lower edge, number of steps to the upper one, and their scatter; public."""
+        if np.any(np.isnan(self.below)):
+            return -1, len(self.edges) + 1, len(self.edges) / 2.0
+        low, high = self._procedure(nats).expected(self.level, nats)
+        first = int(np.searchsorted(self.below, low)) - 1
+        last = int(np.searchsorted(self.below, high, side="right"))
+        return first, last - first, max((last - first) / 8.0, 0.5)
+
+    def bound(self, nats: float) -> float:
+        """The half-width in terms of the level."""
+        low, high = self._procedure(nats).expected(self.level, nats)
+        return max(self.level - low, high - self.level) + self.mechanism.rounding
+
+    def _numbers(self, low: int, high: int) -> tuple[float, float, float]:
+        """Value and both ends of edges at these positions."""
+        ends = np.concatenate([[-math.inf], self.edges, [math.inf]])
+        middle = min(max((low + high) // 2, 0), len(self.edges) - 1)
+        return float(self.edges[middle]), float(ends[low + 1]), float(ends[high + 1])
+
+    def released_width(self, answer: Mapping[str, Any]) -> float:
+        """The half-width in terms of the level, as it was told."""
+        return float(answer["within"])
+
+    def result(self, answer: Mapping[str, Any] | None, **paid: Any) -> Quantile:
+        """The quantile in its own units."""
+        if answer is None:
+            return Quantile(value=None, low=None, high=None, level=self.level, level_error=None, **paid)
+        value, low, high = self._numbers(*answer["edges"])
+        return Quantile(value=value, low=low, high=high, level=self.level, level_error=answer["within"], **paid)
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _leading(count: int, holds: Any) -> int:
+    """Number of leading positions at which a monotone condition holds, by bisection."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if holds(middle) else (low, middle)
+    return low
+
+
+def quantile(
+    text: str,
+    quantile: float = 0.5,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    bins: int | None = None,
+) -> Any:
+    """A quantile of a number, such as the median, with an interval that holds whatever the law of the values is.
+
+    The ends are public edges: by default values of the column on the training rows, else of equal bins.
+
+    Args:
+        text: A column or an expression that is a number; missing values count as larger than all others.
+        quantile: The level, in [0, 1]; 0.5 is the median.
+        low: Where equal bins begin; must not come from the sealed rows. Needed where no training rows show the values.
+        high: Where they end.
+        bins: Number of bins, all equally wide; 200 by default.
+
+    Examples:
+        >>> quantile("delay").quantile
+        0.5
+    """
+    return QuantileQuery(text, quantile, low, high, bins)

@@ -1,0 +1,357 @@
+"""A table of shares for all counts of some columns: made from training rows, corrected by few counts of sealed ones.
+
+A table that could be told has an event of its own at the level of its place times the prior of what it was made from.
+Its largest error over all counts is one event, however many counts there are (Lemma M).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import as_whole, brief
+from everhold.display import at_most
+from everhold.errors import QueryRejected
+from everhold.estimand import check_label_is_read
+from everhold.guarantees.intervals.bets.betting import GroupBetting
+from everhold.guarantees.largest import largest_upper
+from everhold.mechanisms.forced_labels import RATIO, Around
+from everhold.queries.query import Query, QuerySpec, digest
+from everhold.queries.results import OneEntry, Paid, checks_guesses
+from everhold.queries.selection.candidates import SealedValues, ends_of
+from everhold.queries.selection.universe_checks import check_universe, check_universe_columns, plain_universe
+from everhold.values.query_family import QueryMatrix
+from everhold.values.universe import Universe
+from everhold.values.universe_documents import universe_from
+from everhold.values.weighted_cells import WeightedCells
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.rows.table import StoredRows
+    from everhold.values.base import Schema
+
+_MOST_COUNTS, _MOST_CELLS, _MOST_MARKS = 2_000, 10_000, 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountTable(WeightedCells):
+    """Public weights over cells; every count of the family that it was made for is within `radius` of the population's.
+
+    Attributes:
+        counts: Number of counts that it promises.
+        marks: Number of counts of the sealed rows that corrected it.
+        radius: Largest error of a count's share, of all of them at once.
+        confidence: Probability with which all statements of the holdout hold together.
+    """
+
+    counts: int
+    marks: int
+    radius: float
+    confidence: float
+
+    def mean(self, vector: ArrayLike) -> float:
+        """The table's mean of one query, given by its values in the cells, shape (cells,)."""
+        return float(np.asarray(vector, dtype=np.float64) @ self.weights)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synthesis(Paid):
+    """A table of shares that may be queried any number of times at no further cost.
+
+    Attributes:
+        table: Public weights over the cells; None if the query was refused.
+        within: Largest error of a count's share in the table, of all counts at once and together with all other
+            answers. None if refused.
+    """
+
+    table: CountTable | None
+    within: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"cells", "counts", "marks", "within", "charged", "remaining", "query"}``, without the weights."""
+        table = self.table
+        return {
+            "cells": None if table is None else table.universe.cells,
+            "counts": None if table is None else table.counts,
+            "marks": None if table is None else table.marks,
+            "within": self.within,
+            **self.payment(),
+        }
+
+    def _found(self) -> str | None:
+        if self.table is None:
+            return None
+        return (
+            f"a table of {self.table.universe.cells:,} cells, {self.table.counts:,} shares within "
+            f"{at_most(self.within or 0.0)}"
+        )
+
+    def _meaning(self) -> str:
+        assert self.table is not None
+        made = f", corrected by {self.table.marks} counts of the sealed rows" if self.table.marks else ""
+        return (
+            f"each of the table's {self.table.counts:,} shares is within {at_most(self.within or 0.0)} of the truth. "
+            f"The table was made from the training rows{made}. Look at it with .table, which may be queried for "
+            "ever at no "
+            "further cost. More sealed rows, or training rows that are more like them, make it closer."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TableQuery(Query[Synthesis]):
+    """A table of shares; made by `synthesize`.
+
+    Attributes:
+        marginals: Number of columns at a time whose counts are promised.
+    """
+
+    universe: Universe
+    marginals: int
+
+    def spec(self) -> QuerySpec:
+        """See `Query.spec`."""
+        return QuerySpec("synthesize", self.universe, {"queries": self.marginals})
+
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> SynthesisPlan:
+        """The table of one holdout's rows."""
+        mechanism = checks_guesses(compiler, "a table", guess=guess, tolerance=tolerance)
+        check_universe_columns(self.universe, compiler.schema)
+        check_label_is_read((column.name for column in self.universe.columns), compiler.schema)
+        universe = plain_universe(self.universe)
+        if universe.cells > _MOST_CELLS:
+            raise QueryRejected(
+                f"the universe has {universe.cells:,} cells; expected at most {_MOST_CELLS:,}; list fewer columns, "
+                "fewer values or wider bins"
+            )
+        _check_width(universe, self.marginals)
+        counts = universe.marginals(int(self.marginals))
+        if len(counts) > _MOST_COUNTS:
+            raise QueryRejected(
+                f"there are {len(counts):,} counts; expected at most {_MOST_COUNTS:,}; use fewer columns at a time, "
+                "fewer values or wider bins"
+            )
+        return SynthesisPlan(compiler.schema, mechanism, universe, int(self.marginals), counts, compiler)
+
+
+@dataclass(frozen=True, eq=False)
+class CountShares:
+    """Shares of all counts: their interval procedures, and how far the weights of a table are off.
+
+    Attributes:
+        counts: Which cells each count is about.
+        training: The training rows; None without.
+    """
+
+    mechanism: GuessAndCheck
+    counts: QueryMatrix = field(repr=False)
+    universe: Universe
+    training: StoredRows | None = field(repr=False)
+
+    @cached_property
+    def _masks(self) -> NDArray[np.bool_]:
+        """Cells of each count, shape (counts, cells)."""
+        return np.asarray(self.counts.block(0, len(self.counts)), dtype=bool)
+
+    @cached_property
+    def first(self) -> NDArray[np.float64]:
+        """Weights that follow from the training rows alone, shape (cells,); even ones without training rows."""
+        cells = self.universe.cells
+        found = np.zeros(cells) if self.training is None else self.universe.histogram(self._columns(self.training))
+        return np.asarray((found + 0.5 / cells) / (found.sum() + 0.5))
+
+    @cached_property
+    def start(self) -> str:
+        """SHA-256 of the weights that follow from the training rows."""
+        return digest([repr(weight) for weight in self.first.tolist()])
+
+    def _columns(self, rows: StoredRows) -> Mapping[str, Any]:
+        return rows.table([column.name for column in self.universe.columns])
+
+    @cached_property
+    def procedures(self) -> list[Procedure]:
+        """The procedure of each share, by public facts."""
+        if self.mechanism.dependence.group_column is None:
+            return [self.mechanism.yes_no_procedure] * len(self.counts)
+        sizes = self.mechanism.dependence.counts  # type: ignore[attr-defined]  # of groups
+        seen = [] if self.training is None else self.summed(self.training, "groups").seen
+        return [GroupBetting(sizes=sizes, training=each) for each in seen] or [self.mechanism.procedure] * len(
+            self.counts
+        )
+
+    def summed(self, rows: StoredRows, needs: Any) -> SealedValues:
+        """Sums of each count over rows."""
+        unit, cells = self.mechanism.unit, self.universe.cells_of(self._columns(rows))
+        group_by = self.mechanism.dependence.group_column
+        found = [
+            rows.summary(needs, mask[cells].astype(np.int64) * unit, group_by=group_by, unit=unit)
+            for mask in self._masks
+        ]
+        totals = np.array([total for total, _ in found], dtype=np.int64)
+        return SealedValues(totals, totals / (len(cells) * unit), [seen for _, seen in found])
+
+    def worst(self, seen: SealedValues, weights: NDArray[np.float64]) -> int | None:
+        """The count that is off by the most standard errors, if they are more than honest ones; None if not."""
+        table = self.counts.means(weights)
+        errors = [each.standard_error(share) for each, share in zip(self.procedures, table.tolist(), strict=True)]
+        off = np.abs(seen.means - table) / np.maximum(errors, 1e-12)
+        worst = int(np.argmax(off))
+        share = sum(self.mechanism.cells.released(int(seen.totals[worst]))) / 2.0
+        closer = abs(share - seen.means[worst]) < abs(table[worst] - seen.means[worst])
+        return worst if off[worst] > self.mechanism.allowance and closer else None
+
+    def marked(self, weights: NDArray[np.float64], count: int, share: float) -> NDArray[np.float64]:
+        """The weights with a count's share as it was told; those of other cells in proportion."""
+        mask = self._masks[count]
+        inside, outside = float(weights[mask].sum()), float(weights[~mask].sum())
+        if inside <= 0.0 or outside <= 0.0:
+            return weights
+        return np.where(mask, weights * (share / inside), weights * ((1.0 - share) / outside))
+
+    def error(self, seen: SealedValues, weights: NDArray[np.float64], nats: float) -> tuple[float, float, float]:
+        """The largest error that is told of one public table, ln(1 / prior) of it, and the largest error itself."""
+        one_side = nats - math.log(2.0)  # ends have half of what a procedure is given
+        procedures = self._at(weights, one_side)
+        low, high = ends_of(procedures, seen, one_side, rounding=self.mechanism.rounding)
+        table = self.counts.means(weights)
+        found = largest_upper(np.maximum(high - table, table - low))
+        told, cost = Around(0.0, self._expected(procedures, table, one_side)).released_above(found)
+        return min(told, 1.0), cost, min(found, 1.0)
+
+    def usual(self, nats: float) -> float:
+        """The largest error that can be told as long as honest training shares correct nothing."""
+        one_side, table = nats, self.counts.means(self.first)  # ln 2 of "no marks", less ln 2 of one side
+        errors = []
+        for share, procedure in zip(table.tolist(), self._at(self.first, one_side), strict=True):
+            off = self.mechanism.allowance * procedure.standard_error(share)
+            most = procedure.expected(min(share + off, 1.0), one_side)[1] - share
+            errors.append(max(most, share - procedure.expected(max(share - off, 0.0), one_side)[0]))
+        return float(min(RATIO * (max(errors) + self.mechanism.rounding), 1.0))
+
+    def _at(self, weights: NDArray[np.float64], nats: float) -> list[Procedure]:
+        table = self.counts.means(weights).tolist()
+        return [self.mechanism.procedure_at(*each, nats) for each in zip(self.procedures, table, strict=True)]
+
+    def _expected(self, procedures: Sequence[Procedure], table: NDArray[np.float64], nats: float) -> float:
+        """The error that is expected of the count that spreads the most; public."""
+        middle = int(np.argmin(np.abs(table - 0.5)))
+        share = float(table[middle])
+        high = procedures[middle].expected(share, nats)[1]
+        return max(high - share + 2.0 * procedures[middle].standard_error(share), 2.0**-30)
+
+
+@dataclass(frozen=True, eq=False)
+class SynthesisPlan(OneEntry[Synthesis]):
+    """A table that is ready to be made (corollary M4).
+
+    Attributes:
+        marginals: Number of columns at a time.
+        counts: Which cells each count is about.
+    """
+
+    schema: Schema
+    mechanism: GuessAndCheck
+    universe: Universe
+    marginals: int
+    counts: QueryMatrix = field(repr=False)
+    compiler: QueryCompiler = field(repr=False)
+
+    @cached_property
+    def shares(self) -> CountShares:
+        """The shares of its counts."""
+        return CountShares(self.mechanism, self.counts, self.universe, self.compiler.training)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Public and canonical. A table that starts from other training rows is another one."""
+        described = {"kind": "table of shares", "marginals": self.marginals, "universe": self.universe.to_dict()}
+        return described if self.compiler.training is None else {**described, "starts_from": self.shares.start}
+
+    @property
+    def shown(self) -> str:
+        """The table as people read it."""
+        names = ", ".join(column.name for column in self.universe.columns)
+        return f"a table of {self.universe.cells:,} cells for {len(self.counts):,} shares about {names}"
+
+    def evaluate(self, sealed: StoredRows, places: Any) -> SealedValues:
+        """The share of sealed rows of each count; secret."""
+        return self.shares.summed(sealed, self.shares.procedures[0].needs)
+
+    def release(
+        self, nats: float, seen: SealedValues
+    ) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
+        """Marked counts, and the largest error of the table that follows from them."""
+        marks, weights, label = list[list[float]](), self.shares.first, math.log(2.0)
+        mark_nats = math.log(2.0 * len(self.counts)) + self.mechanism.cells.cost / 1e6
+        while len(marks) < _MOST_MARKS and (worst := self.shares.worst(seen, weights)) is not None:
+            share = sum(self.mechanism.cells.released(int(seen.totals[worst]))) / 2.0
+            marks.append([worst, share])
+            weights, label = self.shares.marked(weights, worst, share), label + mark_nats
+        error, cost, found = self.shares.error(seen, weights, nats + label)
+        off = float(np.max(np.abs(seen.means - self.counts.means(weights))))
+        return {"marks": marks, "within": error}, label + cost, (min(off, found), 0.0, found)
+
+    def bound(self, nats: float) -> float:
+        """The largest error that can be told; sealed rows may be unlike training rows."""
+        return 1.0
+
+    def usual(self, nats: float) -> float:
+        """The largest error that can be told as long as honest training shares correct nothing."""
+        return self.shares.usual(nats)
+
+    def released_width(self, answer: Mapping[str, Any]) -> float:
+        """The error that was told."""
+        return float(answer["within"])
+
+    def result(self, answer: Mapping[str, Any] | None, **paid: Any) -> Synthesis:
+        """The table, made anew from training rows and marks."""
+        if answer is None:
+            return Synthesis(table=None, within=None, **paid)
+        weights = self.shares.first
+        for count, share in answer["marks"]:
+            weights = self.shares.marked(weights, int(count), share)
+        weights.setflags(write=False)
+        within, marks = float(answer["within"]), len(answer["marks"])
+        table = CountTable(self.universe, weights, len(self.counts), marks, within, paid["confidence"])
+        return Synthesis(table=table, within=within, **paid)
+
+
+def synthesize(universe: Universe | Mapping[str, Any], queries: int = 2) -> Any:
+    """A table of made-up rows whose shares are close to the population's, for all counts of a few columns at a time.
+
+    It may be queried any number of times at no cost. It is one planned query, however many counts there are. It
+    starts from the training rows, so it is close where they are like the sealed ones.
+
+    Args:
+        universe: The cells, listed from public knowledge; its columns are columns of the holdout. Rows with other
+            values are counted in the place that each column has for them. Plain data, as a JSON file holds them,
+            describe them as well: ``{"columns": [{"name": "carrier", "values": ["AA", "UA"]}]}``.
+        queries: A number k, for all counts of k columns at a time.
+
+    Examples:
+        >>> synthesize({"columns": [{"name": "carrier", "values": ["AA", "UA"]}]}, 1).marginals
+        1
+    """
+    if isinstance(universe, Mapping):
+        universe = universe_from(universe, called="the document")
+    check_universe(universe)
+    _check_width(universe, queries)
+    return TableQuery(universe, queries)
+
+
+def _check_width(universe: Universe, width: object) -> None:
+    if not 1 <= (as_whole(width) or 0) <= len(universe.columns):
+        raise QueryRejected(
+            f"the width is {brief(width)}; expected a number of columns from 1 to {len(universe.columns)}; counts of "
+            "so many are promised"
+        )

@@ -1,0 +1,1 @@
+"""Rows that arrive after the sealing: `arriving` first."""

@@ -1,0 +1,319 @@
+"""Rows that arrive: checked against what is sealed already, and written durably before the ledger knows them.
+
+Files of an arrival have its number in their names. Until the ledger has the entry they are nobody's: whoever appends
+next removes them. One process appends at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from everhold.errors import HoldoutRejected
+from everhold.private_files import create_private, keep_others_out
+from everhold.progress import progress
+from everhold.sealing.arrivals.groups import arriving_groups, check_no_larger
+from everhold.sealing.arrivals.series import check_follows
+from everhold.sealing.duplicates.equal_rows import check_equal_rows
+from everhold.sealing.duplicates.known_rows import KnownRows
+from everhold.sealing.duplicates.resealing import check_may_match
+from everhold.sealing.fingerprints import fingerprint
+from everhold.sealing.intake.checks import FileSide, check_not_shared, check_row_ids
+from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
+from everhold.sealing.intake.files import write_rows
+from everhold.sealing.intake.reading import MOST_ROWS, check_size, column_kinds, read_rows, reading_errors_hidden
+from everhold.sealing.sealed_files import rows_file, training_file
+from everhold.values.expressions.tree import ColumnKind, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from everhold.dependence.series.base import SeriesModel
+    from everhold.sealing.intake.checks import Side
+    from everhold.sealing.intake.reading import RowSource
+    from everhold.values.base import Schema
+
+__all__ = [
+    "ArrivedFiles", "EarlierFiles", "arriving", "check_arriving_labels", "known_rows", "other_columns",
+    "seal_arrival",
+]  # fmt: skip
+
+_LOCK_FILE = "append.lock"
+_NUMBERED = re.compile(r"(?:arrival|arrived-training|known|compared)-([0-9]{6})[-.]")
+_DONE = "nothing was appended"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivedFiles:
+    """Files of an arrival, in public facts.
+
+    Attributes:
+        rows: Number of sealed rows; 0 for none.
+        training_rows: Number of training rows; 0 for none.
+        fingerprint: SHA-256 of the file of sealed rows; None without.
+        training_fingerprint: SHA-256 of the file of training rows; None without.
+        groups: Pairs (size, number of groups of that size) of the sealed rows, where they are in groups.
+    """
+
+    rows: int
+    training_rows: int
+    fingerprint: str | None
+    training_fingerprint: str | None
+    groups: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierFiles:
+    """Files of a holdout's rows before an arrival.
+
+    Attributes:
+        folder: Private folder of the holdout's rows.
+        schema: Of the holdout.
+        key: Secret key of the hashes of rows.
+        with_rows: Numbers of earlier arrivals with sealed rows, 0 for those of the creation.
+        with_training: Numbers of earlier arrivals with training rows, likewise.
+        group_by: Column whose equal values make a group of rows that depend on each other; None without.
+        series: Model of the one series that the rows are; None without.
+        largest_group: Rows that no group may have more of; None for any number.
+    """
+
+    folder: Path
+    schema: Schema
+    key: bytes = field(repr=False)
+    with_rows: Sequence[int]
+    with_training: Sequence[int]
+    group_by: str | None = None
+    series: SeriesModel | None = None
+    largest_group: int | None = None
+
+    @property
+    def sealed(self) -> list[Path]:
+        """Files of sealed rows, in order."""
+        return [rows_file(self.folder, number) for number in self.with_rows]
+
+    @property
+    def training(self) -> list[Path]:
+        """Files of training rows, in order."""
+        return [training_file(self.folder, number) for number in self.with_training]
+
+
+_PATHS = {"holdout": rows_file, "training": training_file}
+
+
+@contextmanager
+def arriving(folder: Path) -> Iterator[None]:
+    """Context in which one process appends; others wait for it."""
+    path = folder / _LOCK_FILE
+    with contextlib.suppress(FileExistsError):
+        os.close(create_private(path))
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        keep_others_out(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remove_orphans(folder: Path, *, arrivals: int) -> None:
+    """Remove files of arrivals that the ledger does not have; only within `arriving`."""
+    for path in folder.glob("*-[0-9][0-9][0-9][0-9][0-9][0-9][-.]*"):
+        found = _NUMBERED.match(path.name)
+        if found is not None and int(found[1]) > arrivals:
+            path.unlink()
+
+
+def known_rows(folder: Path, number: int, columns: Mapping[str, ColumnKind], *, key: bytes) -> KnownRows:
+    """The hashes of the sealed rows of an arrival, made now where they are not there."""
+    path = folder / f"known-{number:06}-{duckdb.__version__}.npy"
+    found = KnownRows.load(path)
+    if found is None:
+        found = KnownRows.of(rows_file(folder, number), columns, key=key)
+        with contextlib.suppress(FileExistsError):
+            found.save(path)
+    return found
+
+
+def seal_arrival(
+    earlier: EarlierFiles, number: int, *, rows: RowSource | None, training: RowSource | None
+) -> ArrivedFiles:  # fmt: skip
+    """Check rows that arrive, and write them to the folder of the holdout; on the disk before this returns.
+
+    Args:
+        earlier: Files of the rows that are there already.
+        number: Of the arrival.
+        rows: Rows to seal; None for none.
+        training: Open rows; None for none.
+
+    Raises:
+        HoldoutRejected: If the rows do not fit or are there already. Nothing is left behind.
+    """
+    folder, schema = earlier.folder, earlier.schema
+    given = {what: source for what, source in (("holdout", rows), ("training", training)) if source is not None}
+    paths = {what: _PATHS[what](folder, number) for what in given}
+    sides, made, groups = list(given), {}, tuple[tuple[int, int], ...]()
+    try:
+        with spilling_into(folder) as connection, progress("writing and checking rows", 3) as line:
+            limit_memory(connection, len(schema.columns))
+            for what, source in given.items():
+                made[what] = _written(connection, source, what=what, schema=schema, path=paths[what])
+            line(1)
+            with _errors_of_appending():
+                check_arriving_labels([FileSide(connection, what, schema.columns) for what in sides], schema)
+                _check_ids(connection, sides, earlier)
+                if earlier.group_by is not None:
+                    groups = arriving_groups(
+                        connection, sides, schema, earlier.group_by, sealed=earlier.sealed, training=earlier.training
+                    )
+                    check_no_larger(groups, earlier.largest_group)
+                if len(sides) > 1:
+                    check_equal_rows(connection, schema.columns, row_id=schema.row_id)
+            line(2)
+        if earlier.series is not None and "holdout" in paths:
+            check_follows(folder, earlier.series, earlier, arriving=paths["holdout"], rows=made["holdout"])
+        _check_new(earlier, number, paths)
+        for path in paths.values():
+            _keep(path)
+        _keep(folder)
+    except BaseException:
+        remove_orphans(folder, arrivals=number - 1)
+        raise
+    prints = {what: fingerprint(path) for what, path in paths.items()}
+    return ArrivedFiles(
+        made.get("holdout", 0), made.get("training", 0), prints.get("holdout"), prints.get("training"),
+        groups,
+    )  # fmt: skip
+
+
+def _written(connection: duckdb.DuckDBPyConnection, source: RowSource, *, what: str, schema: Schema, path: Path) -> int:
+    """Read one side and write its file; returns the number of rows."""
+    with _errors_of_appending():
+        read_rows(connection, source, name=f"{what}_source", what=what, most_rows=MOST_ROWS, kinds=schema.columns)
+        columns = column_kinds(connection.view(f"{what}_source"))
+        if dict(columns) != dict(schema.columns):
+            if not connection.execute(f"SELECT 1 FROM {what}_source LIMIT 1").fetchall():
+                raise HoldoutRejected(f"the {what} table is empty; expected at least one row; {_DONE}")
+            raise other_columns(columns, schema)
+        rows = write_rows(connection, what, dict(schema.columns), path)
+        check_size(rows=rows, columns=None, most_rows=MOST_ROWS, what=what)
+    return rows
+
+
+def other_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> HoldoutRejected:
+    """Error about rows whose columns are not those that were sealed."""
+    expected = dict(schema.columns)
+    faults = [f"no column {name!r}" for name in expected if name not in columns]
+    faults += [f"a column {name!r}" for name in columns if name not in expected]
+    faults += [
+        f"{name!r} as {columns[name].value}, not {kind.value}"
+        for name, kind in expected.items() if columns.get(name, kind) is not kind
+    ]  # fmt: skip
+    return HoldoutRejected(
+        f"the rows that arrive have {', '.join(faults[:5])}; expected the columns that were sealed, in the same "
+        f"types; {_DONE}"
+    )
+
+
+def check_arriving_labels(sides: Sequence[Side], schema: Schema) -> None:
+    """Check the labels of rows that arrive: there, and among those that were sealed.
+
+    Raises:
+        HoldoutRejected: If not. Nothing was appended.
+    """
+    label = schema.label
+    if label is None:
+        return
+    for side in sides:
+        if side.missing(label):
+            raise HoldoutRejected(
+                f"the label column {label!r} has missing values in the {side.what} rows that arrive; expected a label "
+                f"in every row; append rows when their labels are there, all at the same age; {_DONE}"
+            )
+        if schema.label_kind == "binary" and not side.is_binary(label):
+            raise HoldoutRejected(
+                f"the label column {label!r} of the {side.what} rows that arrive holds something else than 0 and 1; "
+                f"expected the labels that were sealed; {_DONE}"
+            )
+        if schema.classes and not {*side.values(label)} <= {*schema.classes}:
+            raise HoldoutRejected(
+                f"the {side.what} rows that arrive have labels that are none of the {len(schema.classes):,} classes of "
+                f"{label!r}; expected those that were declared when the holdout was created; {_DONE}"
+            )
+
+
+def _check_ids(connection: duckdb.DuckDBPyConnection, sides: Sequence[str], earlier: EarlierFiles) -> None:
+    """Check that row ids are new and name each row once."""
+    schema = earlier.schema
+    if schema.row_id is None:
+        return
+    check_row_ids(schema.row_id, schema.columns, [FileSide(connection, what, schema.columns) for what in sides])
+    if len(sides) > 1:
+        check_not_shared(connection, schema.row_id)
+    column = quoted(schema.row_id)
+    old = earlier.sealed + earlier.training
+    with reading_errors_hidden("holdout"):
+        connection.read_parquet([file_pattern(path) for path in old], hive_partitioning=False).create_view("old")
+        for what in sides:
+            ids = f"SELECT {column}::VARCHAR AS i FROM {what}"
+            sql = f"SELECT count(*) FROM (SELECT {column}::VARCHAR AS i FROM old) SEMI JOIN ({ids}) USING (i)"
+            if shared := int(connection.execute(sql).fetchall()[0][0]):
+                raise HoldoutRejected(
+                    f"{shared:,} row ids of the {what} rows that arrive are in the holdout or in its training rows "
+                    f"already; expected new rows; leave them out; {_DONE}",
+                    shared=shared,
+                )
+
+
+def _check_new(earlier: EarlierFiles, number: int, paths: Mapping[str, Path]) -> None:
+    """Check that rows are not there already, by their hashes."""
+    folder, columns, key = earlier.folder, earlier.schema.columns, earlier.key
+    new = {what: KnownRows.of(path, columns, key=key) for what, path in paths.items()}
+    for rows in new.values():
+        check_may_match(folder, len(rows.sorted_hashes))
+    old = [known_rows(folder, each, columns, key=key) for each in earlier.with_rows]
+    for what, rows in new.items():
+        if any(rows.repeats(before) for before in old):
+            said = "these rows, or most of them, are" if what == "holdout" else "training rows, or most of them, are"
+            raise HoldoutRejected(
+                f"{said} sealed in this holdout already; expected rows that are in none of its files; {_DONE}"
+            )
+    if "holdout" in new:
+        trained = [KnownRows.of(path, columns, key=key) for path in earlier.training[-1:]]
+        if any(new["holdout"].repeats(before) for before in trained):
+            raise HoldoutRejected(
+                f"these rows, or most of them, are training rows of this holdout; expected new rows; {_DONE}"
+            )
+        new["holdout"].save(folder / f"known-{number:06}-{duckdb.__version__}.npy")
+
+
+@contextmanager
+def _errors_of_appending() -> Iterator[None]:
+    """Errors of sealing, in the words of appending."""
+    try:
+        yield
+    except HoldoutRejected as error:
+        text = str(error)
+        if "nothing was created" not in text:
+            raise
+        raise HoldoutRejected(text.replace("nothing was created", _DONE), **_data(error)) from None
+
+
+def _data(error: HoldoutRejected) -> dict[str, Any]:
+    return dict(getattr(error, "data", {}))
+
+
+def _keep(path: Path) -> None:
+    """Wait until a file or folder is on the disk."""
+    if os.name != "posix" and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

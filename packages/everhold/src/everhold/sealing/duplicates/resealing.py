@@ -1,0 +1,378 @@
+"""The same rows sealed twice: two budgets for one set of rows, of which neither knows what the other told.
+
+Whether rows are sealed already shows in a keyed picture of what a table holds, whatever its order and format. It is
+kept in the private folder of the rows. The key is the storage's, not the holdout's, so that pictures of one storage can
+be compared; without it nothing can be told from them.
+
+Of a table that stays in an engine there is such a picture where it is short enough to be looked at whole. A longer one
+is known by what its engine says of its contents: found is the same table, or a copy in an engine of the same kind, in
+any order of the rows; not the same rows in a file or in an engine of another kind, nor most of them.
+
+A refusal tells whether guessed rows are right. So a steward of some holdouts only (`Sealer`) is told nothing about the
+others. What the comparison found there is kept in a private file, whatever it is, for the stewards of the storage.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import math
+import os
+import secrets
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from everhold.errors import HoldoutRejected
+from everhold.private_files import create_private
+from everhold.sealing.configuration import schema_from
+from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
+from everhold.sealing.intake.reading import reading_errors_hidden
+from everhold.sealing.storage import HOLDOUT_FILE, is_folder_name
+from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.tree import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+    from typing import Self
+
+    from everhold.ledger import HoldoutRecord, LedgerStore
+
+__all__ = [
+    "COMPARED_FILE", "CONTENT_FILE", "Content", "Sealer", "also_sealed_as", "arrived_elsewhere", "as_value",
+    "check_may_match",
+    "same_rows", "sealed_already", "sealing_for", "untold_matches",
+]  # fmt: skip
+
+CONTENT_FILE = "content.json"
+COMPARED_FILE = "compared.json"
+"""Outcome of the comparison for a limited steward: the token that sealed, and the matches it was not told."""
+
+_ENGINE = f"{duckdb.__version__}, streamed"
+_COUNTED = 2**16  # different rows that are counted; of more a random share, by the least of their hashes
+_SKETCH = 1_024
+_LEAST_COMMON = 16  # of the sketch; fewer say nothing
+_MOSTLY = 0.5  # share of the rows of one table that are in the other
+_DISTINCT = 0.9  # share of different rows: then two samples of one population share a fifth of their rows at most
+_CHANCE = math.log(1e-9)  # that two samples hold the same rows, each as often
+_LEAST_TOLD = 1_000  # rows; a match of a smaller table tells whether a few guessed rows are right
+_LEAST_SHARE_TOLD = 0.5  # of the other table's rows
+_SEALER: ContextVar[Sealer | None] = ContextVar("everhold_sealer", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Sealer:
+    """Steward of some holdouts of a storage, on whose behalf rows are sealed.
+
+    Attributes:
+        token: Public part of the token; holdouts that were sealed with it hold rows that its holder knows.
+        holdouts: Names of the holdouts that the steward may see.
+    """
+
+    token: str
+    holdouts: frozenset[str]
+
+
+@contextmanager
+def sealing_for(sealer: Sealer | None) -> Iterator[None]:
+    """Context in which rows are sealed on behalf of a limited steward; None for a steward of the whole storage."""
+    before = _SEALER.set(sealer)
+    try:
+        yield
+    finally:
+        _SEALER.reset(before)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Content:
+    """Content of a table.
+
+    Attributes:
+        key: The storage's key, in hex; secret.
+        engine: Version of DuckDB, whose hashes of cells may change with it, and of the way to look.
+        rows: Number of rows.
+        distinct: Number of different rows; of more than some ten thousand about their number, within one percent.
+        digest: Keyed digest of all rows, each as often as it occurs; of their order, too, where another sample of the
+            same population could well hold the same rows.
+        sketch: The least of the keyed hashes of all different rows; none of a long table in an engine.
+        table: Keyed digest of what an engine says of its table's contents; None of a file.
+    """
+
+    key: str
+    engine: str
+    rows: int
+    distinct: int
+    digest: str
+    sketch: tuple[int, ...]
+    table: str | None = None
+
+    @classmethod
+    def of(cls, path: Path, columns: Mapping[str, ColumnKind], *, key: str | None = None) -> Self:
+        """Look at a sealed file.
+
+        Args:
+            path: The Parquet file.
+            columns: Kind of each column.
+            key: The storage's; None for a new one.
+        """
+        with spilling_into(path.parent) as connection:
+            limit_memory(connection, len(columns))
+            with reading_errors_hidden("holdout"):
+                rows_read = connection.read_parquet(file_pattern(path), hive_partitioning=False, file_row_number=True)
+                rows_read.create_view("rows")
+            return cls.of_view(connection, columns, key=key)
+
+    @classmethod
+    def of_digest(cls, digest: str, *, rows: int, key: str | None = None) -> Self:
+        """Sketch of a table that is too long to be read: the keyed digest of its contents alone.
+
+        Args:
+            digest: Text that changes with any row of the table.
+            rows: Number of rows.
+            key: The storage's; None for a new one.
+        """
+        key = secrets.token_hex(32) if key is None else key
+        table = hmac.digest(bytes.fromhex(key), digest.encode(), "sha256").hex()
+        return cls(key, _ENGINE, rows, rows, table, (), table)
+
+    @classmethod
+    def of_view(
+        cls, connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], *, key: str | None = None
+    ) -> Self:
+        """Look at the view ``rows`` of a connection, which has the positions of its rows as ``file_row_number``."""
+        key = secrets.token_hex(32) if key is None else key
+        cells = ", ".join(as_value(name, columns[name]) for name in sorted(columns, key=str.casefold))
+        with reading_errors_hidden("holdout"):
+            ((about,),) = connection.execute(f"SELECT approx_count_distinct(hash({cells})) FROM rows").fetchall()
+            below = 2**64 if about <= _COUNTED else 2**64 * _COUNTED // about
+            connection.execute(
+                "CREATE OR REPLACE TEMP VIEW hashed AS "
+                f"SELECT md5_number_lower('{key}' || hash({cells})) AS h, file_row_number AS i FROM rows"
+            )
+            connection.execute(
+                "CREATE OR REPLACE TEMP TABLE counted AS SELECT CASE WHEN h < $1::UHUGEINT THEN h END AS least, "
+                "count(*) AS c, sum(h) AS total FROM hashed GROUP BY least",
+                [below],
+            )
+            ((rows, total),) = connection.execute("SELECT sum(c), sum(total) FROM counted").fetchall()
+            least = "FROM counted WHERE least IS NOT NULL"
+            ((counted, orders, repeats),) = connection.execute(
+                f"SELECT count(*), sum(lgamma(c + 1)), sum(c * ln(c)) {least}"
+            ).fetchall()
+            sketch = connection.execute(f"SELECT least {least} ORDER BY least LIMIT {_SKETCH}").fetchall()
+            told = f"{rows}:{total}"
+            by_chance = math.lgamma(rows + 1) - orders + repeats - int(rows) * math.log(rows)
+            if below == 2**64 and by_chance > _CHANCE:  # never where so many rows differ that few are counted
+                ordered = "SELECT sum(md5_number_lower(h || ':' || i)::HUGEINT) FROM hashed"
+                told = f"{told}:{connection.execute(ordered).fetchall()[0][0]}"
+        distinct = counted * 2**64 // below
+        digest = hmac.digest(bytes.fromhex(key), told.encode(), "sha256").hex()
+        return cls(key, _ENGINE, int(rows), int(distinct), digest, tuple(int(value) for (value,) in sketch))
+
+    @classmethod
+    def load(cls, folder: Path, name: str = CONTENT_FILE) -> Content | None:
+        """The picture in the folder of sealed rows; None if there is none that can be read and compared."""
+        try:
+            fields = json.loads((folder / name).read_bytes())
+            found = cls(**{**fields, "sketch": tuple(fields["sketch"])})
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+        if found.engine == _ENGINE:
+            return found
+        return None if found.table is None else replace(found, digest=found.table, sketch=())
+
+    def save(self, folder: Path, name: str = CONTENT_FILE) -> None:
+        """Write the picture to a new file that only its owner can read."""
+        with os.fdopen(create_private(folder / name, mode=0o400), "w") as file:
+            json.dump(asdict(self), file)
+
+    def resembles(self, other: Content) -> bool:
+        """True if another table of the same storage holds the same rows, or one of them most rows of the other.
+
+        A few rows more or less are found where rows differ from each other; where they mostly repeat, as in a table of
+        a few categories, any two samples of a population look alike, and only the same rows are found.
+        """
+        if self.key != other.key:
+            return False
+        # No early return below: the duration must not tell which of the two conditions holds.
+        equal = self.digest == other.digest or (self.table is not None and self.table == other.table)
+        least = sorted({*self.sketch, *other.sketch})[:_SKETCH]
+        common = len({*self.sketch} & {*other.sketch} & {*least})
+        shared = common / max(len(least), 1)  # of all different rows of both
+        in_both = shared * (self.distinct + other.distinct) / (1.0 + shared)
+        mostly_different = min(self.distinct / self.rows, other.distinct / other.rows) >= _DISTINCT
+        enough = common >= _LEAST_COMMON and in_both >= _MOSTLY * min(self.distinct, other.distinct)
+        return equal or (mostly_different and enough)
+
+    def may_name(self, other: Content) -> bool:
+        """True if a match with another table may be told to a steward who perhaps does not know the other's rows.
+
+        Then a match takes at least 500 of the other table's rows, and a quarter of them; a small table or a much
+        smaller one would be a test of a few guessed rows.
+        """
+        return self.rows >= _LEAST_TOLD and self.distinct >= _LEAST_SHARE_TOLD * other.distinct
+
+
+def as_value(name: str, kind: ColumnKind) -> str:
+    """A cell as all formats have it: single precision, days without a time, nothing where a value is missing."""
+    column = quoted(name)
+    if kind in (ColumnKind.NUMBER, ColumnKind.BOOLEAN):
+        number = f"try_cast({column} AS FLOAT)"
+        return f"CASE WHEN isnan({number}) THEN NULL ELSE {number} + 0 END"
+    text = f"({column})::VARCHAR"
+    return f"nullif(CASE WHEN ends_with({text}, '00:00:00') THEN left({text}, 10) ELSE {text} END, '')"
+
+
+def same_rows(folder: Path, others: Sequence[HoldoutRecord], content: Callable[[str | None], Content]) -> list[str]:
+    """Names of the holdouts of a storage that hold the rows in a folder, or most of them; keeps what they look like.
+
+    On behalf of a limited steward the list has no holdouts that this steward may not see. Matches with them go to
+    `COMPARED_FILE`, which is written in any case.
+
+    Args:
+        folder: Private folder of the rows that are being sealed.
+        others: All holdouts that the storage has.
+        content: From the key of a storage, or None for a new one, to the content of the rows.
+    """
+    known = {other.name: found for other in others if (found := _content(folder.parent, other)) is not None}
+    keys: list[str | None] = [*{found.key for found in known.values()}]  # hardly ever more than one
+    mine = [content(key) for key in keys or [None]]
+    mine[0].save(folder)
+    arrived = {other.name: _arrived(folder.parent, other) for other in others}
+    same = [
+        name for name, found in known.items()
+        if any(each.resembles(one) for each in mine for one in (found, *arrived[name]))
+    ]  # fmt: skip
+    sealer = _SEALER.get()
+    if sealer is None:
+        return same
+    told = {
+        other.name
+        for other in others
+        if other.name in sealer.holdouts and other.name in known
+        and (mine[0].may_name(known[other.name]) or _sealed_with(folder.parent, other) == sealer.token)
+    }  # fmt: skip
+    _write_compared(folder, sealer, [name for name in same if name not in told])
+    return [name for name in same if name in told]
+
+
+def check_may_match(folder: Path, rows: int) -> None:
+    """Check that a refusal of rows which are sealed already would not be a test of a few guessed rows.
+
+    Stewards of the whole storage may append any number of rows, and so may the token that sealed the holdout.
+
+    Raises:
+        HoldoutRejected: If a limited steward brings few rows. Nothing was changed.
+    """
+    sealer = _SEALER.get()
+    if sealer is None or rows >= _LEAST_TOLD or _compared(folder).get("token") == sealer.token:
+        return
+    raise HoldoutRejected(
+        f"{rows:,} rows are too few for the token of a steward of some holdouts, which did not seal this one; expected "
+        f"at least {_LEAST_TOLD:,}, because a refusal would tell whether guessed rows are sealed; nothing was appended"
+    )
+
+
+def arrived_elsewhere(
+    folder: Path, path: Path, others: Sequence[HoldoutRecord], columns: Mapping[str, ColumnKind]
+) -> list[str]:
+    """Names of other holdouts of a storage that hold rows which arrive, or most of them; keeps what they look like.
+
+    A limited steward is told nothing of holdouts that this steward may not see.
+
+    Args:
+        folder: Private folder of the holdout to which rows are appended.
+        path: File of the rows in it.
+        others: All other holdouts that the storage has.
+        columns: Kind of each column.
+    """
+    own = Content.load(folder)
+    mine = Content.of(path, columns, key=None if own is None else own.key)
+    mine.save(folder, path.with_suffix(".json").name)
+    sealer, same, untold = _SEALER.get(), list[str](), list[str]()
+    for other in others:
+        found = _content(folder.parent, other)
+        if found is None or not any(mine.resembles(each) for each in (found, *_arrived(folder.parent, other))):
+            continue
+        told = sealer is None or (other.name in sealer.holdouts and mine.may_name(found))
+        (same if told else untold).append(other.name)
+    if sealer is not None:
+        _write_compared(folder, sealer, untold, path.with_suffix(".json").name.replace("arrival", "compared"))
+    return same
+
+
+def _arrived(parent: Path, other: HoldoutRecord) -> list[Content]:
+    """Picture of the rows that were appended to a holdout."""
+    folder = parent / str(other.configuration.get("folder"))
+    found = (Content.load(folder, path.name) for path in sorted(folder.glob("arrival-*.json")))
+    return [each for each in found if each is not None]
+
+
+def _write_compared(folder: Path, sealer: Sealer, untold: list[str], name: str = COMPARED_FILE) -> None:
+    with os.fdopen(create_private(folder / name, mode=0o400), "w") as file:
+        json.dump({"token": sealer.token, "same_rows": untold}, file)
+
+
+def _compared(folder: Path, name: str = COMPARED_FILE) -> dict[str, Any]:
+    """Content of a file such as `COMPARED_FILE`; empty if there is none."""
+    try:
+        found = json.loads((folder / name).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _sealed_with(parent: Path, other: HoldoutRecord) -> str | None:
+    """Public part of the limited token that sealed a holdout; None if it was none."""
+    named = str(other.configuration.get("folder"))
+    return _compared(parent / named).get("token") if is_folder_name(named) else None
+
+
+def untold_matches(rows: Path, record: HoldoutRecord, *, arrival: int = 0) -> list[str] | None:
+    """Holdouts with the same rows of which the limited steward who sealed this one was told nothing.
+
+    Args:
+        rows: Folder with the rows of all holdouts of the storage.
+        record: The holdout.
+        arrival: Number of an arrival, for its rows.
+
+    Returns:
+        Their names, for stewards of the whole storage alone; None if no limited steward sealed it.
+    """
+    named = str(record.configuration.get("folder"))
+    name = f"compared-{arrival:06}.json" if arrival else COMPARED_FILE
+    found = _compared(rows / named, name) if is_folder_name(named) else {}
+    return [str(name) for name in found.get("same_rows", [])] if found else None
+
+
+def _content(parent: Path, other: HoldoutRecord) -> Content | None:
+    """Content of a sealed holdout, looked at again if its picture is not there; None if its rows are not either."""
+    named = str(other.configuration.get("folder"))
+    if not is_folder_name(named):
+        return None
+    found = Content.load(parent / named)
+    if found is None and (parent / named / HOLDOUT_FILE).is_file():
+        found = Content.of(parent / named / HOLDOUT_FILE, schema_from(other.configuration).columns)
+    return found
+
+
+def sealed_already(names: Sequence[str]) -> HoldoutRejected:
+    """Message about rows that are sealed already."""
+    return HoldoutRejected(
+        f"these rows, or most of them, are sealed in this storage already, as {', '.join(map(repr, names))}: budgets "
+        "do not add up, and neither holdout counts what the other told; ask the one that is there, seal other rows, "
+        "or pass allow_resealing=True (--allow-resealing) if no query will be chosen with answers of the other in "
+        "hand; nothing was created",
+        names=list(names),
+    )
+
+
+def also_sealed_as(store: LedgerStore, record: HoldoutRecord) -> list[str]:
+    """Names of the holdouts with the same rows, sealed earlier or later."""
+    others = [store.record(name) for name in store.names() if name != record.name]
+    later = {other.name for other in others if record.name in other.configuration.get("sealed_before", ())}
+    return sorted(later | set(record.configuration["sealed_before"]))

@@ -1,0 +1,353 @@
+"""Checks of rows before sealing: columns, labels and row ids, of files and of tables in an engine alike.
+
+What is refused says no more of the sealed rows than it has to: counts, and never a value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from everhold.arguments import as_float, brief
+from everhold.errors import HoldoutRejected
+from everhold.sealing.intake.duckdb_files import POSITION
+from everhold.values.expressions.tree import ColumnKind, quoted
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = [
+    "OPEN", "Classes", "FileSide", "Side", "check_names", "check_not_shared", "check_row_ids",
+    "check_same_columns", "checked_classes", "count_respelled", "is_missing", "label_facts", "same_id",
+]  # fmt: skip
+
+OPEN: Literal["open"] = "open"
+"""Declares that labels are free texts or numbers, so that any prediction may be right."""
+
+Classes = Sequence[str | float] | Literal["open"]
+
+_ROWS_OF_A_CLASS = 10  # training rows, on average, from which on labels are classes and no open texts or measurements
+_MOST_CLASSES = 1_000
+
+
+class Side(Protocol):
+    """The sealed or the training rows, to be counted.
+
+    Attributes:
+        what: How messages call the rows, "holdout" or "training".
+        rows: Their number.
+    """
+
+    @property
+    def what(self) -> str:
+        """See above."""
+
+    @property
+    def rows(self) -> int:
+        """See above."""
+
+    def missing(self, name: str) -> int:
+        """Number of rows without a value in a column; nan is none."""
+
+    def different(self, name: str) -> int:
+        """Number of different values of a column."""
+
+    def is_binary(self, name: str) -> bool:
+        """True if a column of numbers or truth values holds nothing but 0 and 1."""
+
+    def values(self, name: str) -> list[Any]:
+        """The different values of a column in order, texts or doubles."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSide:
+    """Rows of a view in DuckDB that is called as the side is."""
+
+    connection: duckdb.DuckDBPyConnection
+    what: str
+    columns: Mapping[str, ColumnKind]
+
+    @property
+    def rows(self) -> int:
+        """See `Side`."""
+        return int(self._one("count(*)"))
+
+    def missing(self, name: str) -> int:
+        """See `Side`."""
+        return int(self._one(f"count(*) FILTER ({is_missing(name, self.columns)})"))
+
+    def different(self, name: str) -> int:
+        """See `Side`."""
+        there = f"CASE WHEN {is_missing(name, self.columns)} THEN NULL ELSE {quoted(name)} END"
+        return int(self._one(f"count(DISTINCT {there})"))
+
+    def is_binary(self, name: str) -> bool:
+        """See `Side`."""
+        return bool(self._one(f"bool_and({quoted(name)}::DOUBLE IN (0, 1))"))
+
+    def values(self, name: str) -> list[Any]:
+        """See `Side`."""
+        read_as = "VARCHAR" if self.columns[name] is ColumnKind.STRING else "DOUBLE"
+        found = self.connection.execute(f"SELECT DISTINCT {quoted(name)}::{read_as} FROM {self.what}").fetchall()
+        return sorted(value for (value,) in found)
+
+    def _one(self, aggregate: str) -> Any:
+        return self.connection.execute(f"SELECT {aggregate} FROM {self.what}").fetchall()[0][0]
+
+
+def same_id(column: str) -> str:
+    """SQL of an id as it is meant: without outer spaces, case, leading zeros of a number and its ``.0``."""
+    text = f"lower(upper(nfc_normalize(trim(regexp_replace({quoted(column)}::VARCHAR, '[\\s\\pZ]+', ' ', 'g')))))"
+    return f"regexp_replace({text}, '^0*([0-9]+)([.]0*)?$', '\\1')"
+
+
+def count_respelled(connection: duckdb.DuckDBPyConnection, column: str, sets: Sequence[str]) -> int:
+    """Number of ids of a column of text that are spelled in two or more ways in these views, taken together."""
+    name = quoted(column)
+    ids = " UNION ".join(f"SELECT DISTINCT {name} FROM {what} WHERE {name} IS NOT NULL" for what in sets)
+    meant = f"SELECT {same_id(column)} AS id FROM ({ids}) GROUP BY 1 HAVING count(*) > 1"
+    return int(connection.execute(f"SELECT count(*) FROM ({meant})").fetchall()[0][0])
+
+
+def is_missing(name: str, columns: Mapping[str, ColumnKind]) -> str:
+    """SQL that says whether a column that exists has no value in a row; nan is none."""
+    column = quoted(name)
+    return f"{column} IS NULL" + (f" OR isnan({column}::DOUBLE)" if columns[name].value == "number" else "")
+
+
+def check_names(columns: Mapping[str, ColumnKind]) -> None:
+    """Refuse a column that is called as the engine calls the places of rows.
+
+    Raises:
+        HoldoutRejected: If there is one.
+    """
+    if POSITION in map(str.lower, columns):
+        raise HoldoutRejected(
+            f"a column is called {POSITION!r}, a name the engine needs; rename it; nothing was created"
+        )
+
+
+def check_same_columns(holdout: Mapping[str, ColumnKind], training: Mapping[str, ColumnKind]) -> None:
+    """Check that both sides have the same columns, in whatever order.
+
+    Raises:
+        HoldoutRejected: If not.
+    """
+    if holdout == training:
+        return
+    missing = [name for name in holdout if name not in training]
+    added = [name for name in training if name not in holdout]
+    other = [name for name in holdout if name in training and holdout[name] != training[name]]
+    differ = [f"{name!r} ({holdout[name].value} and {training[name].value})" for name in other]
+    faults = [
+        f"{fault} {', '.join(names)}"
+        for fault, names in (
+            ("training lacks", [*map(repr, missing)]),
+            ("holdout lacks", [*map(repr, added)]),
+            ("types differ for", differ),
+        )
+        if names
+    ]
+    raise HoldoutRejected(
+        f"holdout and training have different columns ({'; '.join(faults)}); expected the same names and types; "
+        "nothing was created",
+        missing=missing,
+        added=added,
+        different=other,
+    )
+
+
+def _check_column(name: str, columns: Mapping[str, ColumnKind], *, what: str) -> None:
+    if name not in columns:
+        raise HoldoutRejected(
+            f"the {what} column {name!r} does not exist; expected one of {', '.join(columns)}; nothing was created"
+        )
+
+
+def label_facts(
+    label: str | None, columns: Mapping[str, ColumnKind], sides: Sequence[Side], *, declared: Classes | None
+) -> tuple[str | None, tuple[str | float, ...] | None]:
+    """Kind of the labels and the classes that a prediction may name; None of both without a label.
+
+    Args:
+        label: The label column.
+        columns: Kind of each column.
+        sides: The sealed rows, and the training rows if there are any.
+        declared: Declared classes, as `checked_classes` returns them.
+
+    Raises:
+        HoldoutRejected: If the labels cannot be used, or are not the declared ones.
+    """
+    if label is None:
+        return None, None
+    kind = _label_kind(label, columns, sides, declared=declared)
+    return kind, _classes_of(label, kind, sides, declared=declared)
+
+
+def _label_kind(
+    label: str, columns: Mapping[str, ColumnKind], sides: Sequence[Side], *, declared: Classes | None
+) -> str:
+    """Kind of the labels: ``"binary"``, ``"number"`` or ``"string"``.
+
+    Declared classes decide whether numbers are 0 and 1: the rows may not hold all of them.
+
+    Raises:
+        HoldoutRejected: If they are nothing of that, are missing somewhere, or are not the same on both sides.
+    """
+    _check_column(label, columns, what="label")
+    kind = columns[label].value
+    if kind in ("time", "other"):
+        raise HoldoutRejected(
+            f"the label column {label!r} holds neither numbers nor text nor booleans; nothing was created"
+        )
+    for side in sides:
+        if side.missing(label):
+            raise HoldoutRejected(
+                f"the label column {label!r} has missing values in the {side.what} rows; expected a label in every "
+                "row; drop those rows; nothing was created"
+            )
+    if kind == "string":
+        return "string"
+    if declared is not None and declared != OPEN:
+        return "binary" if _as_numbers(declared) == {0.0, 1.0} else "number"
+    kinds = {"binary" if side.is_binary(label) else "number" for side in sides}
+    if len(kinds) > 1:  # analysts see the kind: it must not tell more than the training rows do
+        raise HoldoutRejected(
+            f"the label column {label!r} holds only 0 and 1 in one of holdout and training, but not in the other; "
+            "expected the same labels in both; nothing was created"
+        )
+    return kinds.pop()
+
+
+def _classes_of(
+    label: str, kind: str, sides: Sequence[Side], *, declared: Classes | None
+) -> tuple[str | float, ...] | None:
+    """The classes that a prediction may name, from public facts alone; None where any may be named.
+
+    They are those that were declared; otherwise those of the training labels, where these are so few that they are
+    classes. Of the sealed labels nothing is told. Without either, labels that are numbers have no known class: they may
+    be measurements, and a query that needs classes is refused.
+
+    Raises:
+        HoldoutRejected: If labels are not among the declared classes, or labels are texts whose classes are unknown.
+    """
+    if declared == OPEN:
+        return None
+    if declared is not None:
+        return _among_labels(label, kind, sides, declared)
+    if kind == "binary":
+        return None
+    training = sides[1] if len(sides) > 1 else None
+    different = 0 if training is None else training.different(label)
+    if training is not None and different <= min(training.rows // _ROWS_OF_A_CLASS, _MOST_CLASSES):
+        return tuple(training.values(label))
+    if kind == "string":
+        known = "there are no training rows" if training is None else f"training has {different:,} different labels"
+        raise HoldoutRejected(
+            f"the classes of the label {label!r} are not known: {known}; expected classes=[...] (--classes A,B), or "
+            "classes='open' (--classes open) if labels are free texts, so that no prediction can be checked; nothing "
+            "was created"
+        )
+    return ()
+
+
+def _among_labels(
+    label: str, kind: str, sides: Sequence[Side], declared: Sequence[str | float]
+) -> tuple[str | float, ...] | None:
+    """Declared classes in the type of the labels, all of which have to be among them; None where they are 0 and 1."""
+    classes: set[Any] | None = set(declared)
+    if kind != "string":
+        classes = _as_numbers(declared)
+    elif any(not isinstance(each, str) for each in declared):
+        classes = None
+    if classes is None:
+        expected = "texts, as in classes=['1', '2']" if kind == "string" else "numbers, as in classes=[1, 2]"
+        raise HoldoutRejected(
+            f"a declared class is of another kind than the labels in column {label!r}; expected {expected}; nothing "
+            "was created"
+        )
+    for side in sides:
+        unknown = side.different(label)
+        if unknown <= len(classes):
+            unknown = sum(each not in classes for each in side.values(label))
+        if unknown:
+            raise HoldoutRejected(
+                f"the {side.what} rows have {unknown:,} different labels in column {label!r} and not all of them are "
+                f"among the {len(classes):,} declared classes; expected every label to be one of them, with the same "
+                "case and blanks; nothing was created"
+            )
+    return None if kind == "binary" else tuple(sorted(classes))
+
+
+def _as_numbers(declared: Sequence[str | float]) -> set[float] | None:
+    """Declared classes as numbers, also where a command line spelled them as texts; None if one is none."""
+    try:
+        return {float(each) for each in declared}
+    except ValueError:
+        return None
+
+
+def checked_classes(classes: Any) -> Classes | None:
+    """Declared classes as plain texts and numbers.
+
+    Raises:
+        ValueError: If they are none.
+    """
+    if classes is None or (isinstance(classes, str) and classes == OPEN):
+        return classes
+    given = None if isinstance(classes, (str, Mapping)) or not isinstance(classes, Iterable) else list(classes)
+    plain = [_plain_class(each) for each in given or []]
+    if not 2 <= len(plain) <= _MOST_CLASSES or None in plain or len({*plain}) < len(plain):
+        raise ValueError(
+            f"classes is {brief(classes)}; expected 2 to {_MOST_CLASSES:,} different texts or numbers, each the exact "
+            f"value of a label, or {OPEN!r} if labels are free texts; nothing was created"
+        )
+    return tuple(each for each in plain if each is not None)
+
+
+def _plain_class(value: Any) -> str | float | None:
+    """A class as a text or a number; None if it is neither, as a truth value. 1 and 1.0 are one number, '1' a text."""
+    if isinstance(value, str):
+        return str(value)
+    number = as_float(value)
+    return number if math.isfinite(number) else None
+
+
+def check_row_ids(row_id: str, columns: Mapping[str, ColumnKind], sides: Sequence[Side]) -> None:
+    """Check that every row has an id of its own, on each side.
+
+    Raises:
+        HoldoutRejected: If not.
+    """
+    _check_column(row_id, columns, what="row id")
+    for side in sides:
+        rows, different = side.rows, side.different(row_id)
+        if side.missing(row_id) or different < rows:
+            raise HoldoutRejected(
+                f"the column {row_id!r} has {min(different, rows):,} different row ids for {rows:,} {side.what} rows; "
+                "expected one for each row and none missing, because predictions are joined by it; name another "
+                "column or none; nothing was created"
+            )
+
+
+def check_not_shared(connection: duckdb.DuckDBPyConnection, row_id: str) -> None:
+    """Check that no row id is in both of the views ``holdout`` and ``training``.
+
+    Raises:
+        HoldoutRejected: If one is.
+    """
+    column = quoted(row_id)
+    types = connection.execute(f"SELECT DISTINCT typeof({column}) FROM holdout").fetchall()
+    if types == [("VARCHAR",)]:
+        column = same_id(row_id)
+    sql = f"SELECT count(DISTINCT {column}) FROM holdout WHERE {column} IN (SELECT {column} FROM training)"
+    shared = int(connection.execute(sql).fetchall()[0][0])
+    if shared:
+        raise HoldoutRejected(
+            f"{shared} row ids of column {row_id!r} are in the holdout and in the training set; expected none; "
+            "a holdout that was trained on proves nothing: remove them from one of the two; ids that differ only in "
+            "case, spaces or leading zeros count as the same; nothing was created",
+            shared=shared,
+        )

@@ -1,0 +1,110 @@
+"""Sealing, in the order in which it is done: rows are checked and written, bound to a mechanism, and given a key."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from everhold.errors import HoldoutRejected
+from everhold.estimand import check_stratified
+from everhold.sealing.configuration import make_configuration
+from everhold.sealing.duplicates.resealing import Content, same_rows, sealed_already
+from everhold.sealing.intake.files import seal_rows
+from everhold.sealing.intake.structure import FileStructure
+from everhold.sealing.keys import KEY_FILE, StewardKey
+from everhold.sealing.rows.row_store import SealedRows, is_table
+from everhold.sealing.storage import HOLDOUT_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from everhold.dependence import RowStructure
+    from everhold.ledger import HoldoutRecord
+    from everhold.mechanisms import Mechanism
+    from everhold.sealing.intake.request import SealRequest
+
+__all__ = ["Sealed", "seal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Rows that are sealed, and that no ledger knows yet.
+
+    Attributes:
+        mechanism: The mechanism that will answer.
+        key: The steward's new key.
+        configuration: The public facts that the ledger binds.
+        apart: Columns none of whose values stand both in sealed and in training rows.
+        whole_groups: Those of them by which whole groups were put on one side, the largest groups first.
+    """
+
+    mechanism: Mechanism
+    key: StewardKey
+    configuration: dict[str, Any] = field(repr=False)
+    apart: frozenset[str]
+    whole_groups: tuple[str, ...] = ()
+
+
+def seal(
+    folder: Path,
+    request: SealRequest,
+    *,
+    choose: Callable[[RowStructure], Mechanism],
+    others: Sequence[HoldoutRecord],
+    allow_resealing: bool,
+    check: Callable[[Sealed], None],
+) -> Sealed:
+    """Seal rows in a new, private folder; the caller removes it if this fails.
+
+    Args:
+        folder: Where everything goes.
+        request: The rows, and what is declared of them.
+        choose: From the arrangement of the rows to the mechanism that answers; what it refuses is not sealed.
+        others: All holdouts that the storage has.
+        allow_resealing: Whether the rows may be sealed in this storage already.
+        check: Called before the rows are compared with those of other holdouts, so that a request that fails for
+            another reason tells nothing about the comparison.
+
+    Raises:
+        HoldoutRejected: If the rows cannot be sealed as they stand, or are sealed already.
+        DependenceError: If the dependence does not match the rows.
+        Unavailable: If an engine cannot be reached.
+    """
+    if is_table(request.training) and not is_table(request.holdout):
+        raise HoldoutRejected(
+            "the training rows are a table in an engine, and the sealed rows are not; expected both in one engine, or "
+            "training rows in a file or a frame, at best at least as many as are sealed; nothing was created"
+        )
+    key = StewardKey.create(folder / KEY_FILE)
+    table = request.holdout
+    sealing = table.sealing(folder, request, key=key) if is_table(table) else _file_sealing(folder, request)
+    with sealing as rows:
+        sealed, structure = rows.facts, rows.structure
+        mechanism = choose(structure)
+        apart = structure.apart()
+        named = [name for name in apart if name not in (request.label, request.rows.row_id)]
+        whole = structure.whole_groups(named, mechanism.dependence.sorting_columns)
+        check_stratified(
+            request.rows.stratified, columns=sealed.columns, label=request.label, features=request.rows.features,
+            mechanism=mechanism,
+        )  # fmt: skip
+        configuration = make_configuration(folder, sealed, mechanism, key, request, whole_groups=whole)
+        made = Sealed(mechanism, key, configuration, apart, whole)
+        check(made)
+        same = same_rows(folder, others, rows.content)
+        if same and not allow_resealing:
+            raise sealed_already(same)
+        configuration["sealed_before"] = same
+        rows.check_still()
+    return made
+
+
+@contextmanager
+def _file_sealing(folder: Path, request: SealRequest) -> Iterator[SealedRows]:
+    sealed = seal_rows(folder, request)
+    with FileStructure(folder, sealed) as structure:
+        if not sealed.training_rows:
+            structure.warn_of_missing()
+        yield SealedRows(sealed, structure, lambda key: Content.of(folder / HOLDOUT_FILE, sealed.columns, key=key))

@@ -1,0 +1,395 @@
+"""CSV and TSV files, read as they are written: nothing is skipped, guessed or swallowed by an open quotation mark.
+
+The engine hands over texts. Each text has one `Form`, and the forms of a column say what it holds. Files that belong
+together are read alike. Where two readings are possible, as of 03/04/2025 or of 1,234, the file is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import functools
+import gzip
+import io
+import operator
+import re
+from dataclasses import dataclass
+from enum import IntFlag, auto
+from typing import TYPE_CHECKING
+
+from everhold.errors import HoldoutRejected
+from everhold.sealing.intake.duckdb_files import file_pattern
+from everhold.values.expressions.tree import ColumnKind, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import duckdb
+
+__all__ = ["MISSING_WORDS", "DelimitedFile", "create_views"]
+
+MISSING_WORDS = ("na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "missing", "-", "--", ".", "?")
+"""Texts in lower case that stand for a missing number, date or truth value. In a column of texts they are texts."""
+
+_AT_ONCE = 200  # columns whose forms are counted together
+_LONGEST = 40  # characters of a number or a date
+_LEAST_NUMBERED = 3  # columns called 0, 1, 2, ..., as frames without names write them
+
+
+class Form(IntFlag):
+    """Form in which one value is written."""
+
+    MISSING = auto()
+    INTEGER = auto()
+    CODE = auto()
+    """Digits that are no number: with leading zeros, or too many."""
+    REAL = auto()
+    THREE_PLACES = auto()
+    """Such as 1.234, a thousand where commas are decimal."""
+    COMMA = auto()
+    """Such as 1,234, a thousand or a little more than one."""
+    THOUSANDS = auto()
+    """Such as 1,234.5."""
+    DECIMAL_COMMA = auto()
+    """Such as 0,5 or 1.234,5."""
+    WORD = auto()
+    """Yes, no, true or false."""
+    LETTER_T = auto()
+    LETTER_F = auto()
+    DATE = auto()
+    """Such as 2025-03-01."""
+    MOMENT = auto()
+    """Such as 2025-03-01 10:30."""
+    ZONED = auto()
+    """Such as 2025-03-01 10:30+02:00."""
+    CLOCK = auto()
+    """Such as 10:30:00."""
+    DAY_FIRST = auto()
+    """Such as 31/03/2025."""
+    MONTH_FIRST = auto()
+    """Such as 03/31/2025."""
+    EITHER_FIRST = auto()
+    """Such as 03/04/2025."""
+    SHORT_YEAR = auto()
+    """Such as 03/04/25."""
+    TIMED = auto()
+    """Beside `DAY_FIRST`, `MONTH_FIRST` or `EITHER_FIRST`: with a time of day."""
+    TEXT = auto()
+
+
+_PLAIN = Form.INTEGER | Form.REAL | Form.THREE_PLACES
+_POINTS = _PLAIN | Form.COMMA | Form.THOUSANDS
+_COMMAS = Form.INTEGER | Form.THREE_PLACES | Form.COMMA | Form.DECIMAL_COMMA
+_NUMBERS = _POINTS | _COMMAS
+_WORDS = Form.WORD | Form.LETTER_T | Form.LETTER_F
+_ORDERED = Form.DAY_FIRST | Form.MONTH_FIRST | Form.EITHER_FIRST | Form.TIMED
+
+_DMY = r"^(\d{1,2})([-/.])(\d{1,2})[-/.](\d{4})\b(.*)$"
+_HOURS = "['%Y-%m-%d %H:%M', '%Y-%m-%d %H:%M:%S', '%Y-%m-%d %H:%M:%S.%f', '%Y-%m-%d %I:%M %p', '%Y-%m-%d %I:%M:%S %p']"
+
+
+def _moment(order: str) -> str:
+    """SQL of the time that a text ``{t}`` of the form `_DMY` stands for; null where there is none in this order."""
+    iso = f"regexp_replace({{t}}, '{_DMY}', '{order}\\5')"
+    return f"coalesce(try_strptime({iso}, '%Y-%m-%d'), try_strptime(upper(replace({iso}, ',', '')), {_HOURS}))"
+
+
+_BY_DAY, _BY_MONTH = _moment(r"\4-\3-\1"), _moment(r"\4-\1-\3")
+_ISO_DATE, _ISO_CLOCK = r"\d{4}[-/]\d{1,2}[-/]\d{1,2}", r"[ T]\d{1,2}:\d{2}(:\d{2}([.]\d+)?)?"
+_ZONE = r" ?(Z|z|UTC|[-+]\d{2}(:?\d{2})?)"
+_SEPARATED = r"\d{1,2}([-]\d{1,2}[-]|/\d{1,2}/|[.]\d{1,2}[.])"
+
+
+def _is(pattern: str) -> str:
+    return f"regexp_full_match(t, '{pattern}')"
+
+
+_TIMED_DATE = (
+    f"CASE WHEN {_BY_DAY} IS NOT NULL AND {_BY_MONTH} IS NOT NULL THEN {Form.EITHER_FIRST:d} "
+    f"WHEN {_BY_DAY} IS NOT NULL THEN {Form.DAY_FIRST:d} WHEN {_BY_MONTH} IS NOT NULL THEN {Form.MONTH_FIRST:d} "
+    f"ELSE {Form.TEXT:d} END + CASE WHEN contains(t, ':') THEN {Form.TIMED:d} ELSE 0 END"
+)
+_FORM = (
+    "CASE "
+    + " ".join(
+        f"WHEN {condition} THEN {found if isinstance(found, str) else int(found)}"
+        for condition, found in (
+            ("t IS NULL OR t = ''", Form.MISSING),
+            (_is(r"[-+]?(0|[1-9]\d*)"), f"CASE WHEN TRY_CAST(t AS BIGINT) IS NULL THEN {Form.CODE:d} "
+             f"ELSE {Form.INTEGER:d} END"),
+            (f"length(t) > {_LONGEST}", Form.TEXT),
+            (f"lower(t) IN ({', '.join(map(repr, MISSING_WORDS))})", Form.MISSING),
+            ("lower(t) IN ('yes', 'no', 'true', 'false')", Form.WORD),
+            ("t IN ('t', 'T')", Form.LETTER_T),
+            ("t IN ('f', 'F')", Form.LETTER_F),
+            (_is("(?i)[-+]?inf(inity)?"), Form.REAL),
+            ("NOT regexp_matches(t, '^[-+.,0-9]')", Form.TEXT),
+            (_is(r"[-+]?0\d+"), Form.CODE),
+            (_is(r"[-+]?[1-9]\d{0,2}[.]\d{3}"), Form.THREE_PLACES),
+            (_is(r"[-+]?(\d+[.]\d*|[.]\d+|\d+)([eE][-+]?\d+)?"), Form.REAL),
+            (_is(r"[-+]?[1-9]\d{0,2},\d{3}"), Form.COMMA),
+            (_is(r"[-+]?[1-9]\d{0,2}(,\d{3})+([.]\d*)?"), Form.THOUSANDS),
+            (_is(r"[-+]?(\d+,\d*|,\d+)([eE][-+]?\d+)?|[-+]?[1-9]\d{0,2}([.]\d{3})+(,\d*)?"), Form.DECIMAL_COMMA),
+            (f"{_is(_ISO_DATE)} AND TRY_CAST(t AS DATE) IS NOT NULL", Form.DATE),
+            (f"{_is(_ISO_DATE + _ISO_CLOCK)} AND TRY_CAST(t AS TIMESTAMP) IS NOT NULL", Form.MOMENT),
+            (f"{_is(_ISO_DATE + _ISO_CLOCK + _ZONE)} AND TRY_CAST(t AS TIMESTAMPTZ) IS NOT NULL", Form.ZONED),
+            (f"{_is(r'[0-9]{1,2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?')} AND TRY_CAST(t AS TIME) IS NOT NULL", Form.CLOCK),
+            (_is(_SEPARATED + r"\d{4}\b.*"), _TIMED_DATE),
+            (f"{_is(_SEPARATED + r'[0-9]{2}')} AND try_strptime(replace(replace(t, '.', '-'), '/', '-'), "
+             "['%d-%m-%y', '%m-%d-%y']) IS NOT NULL", Form.SHORT_YEAR),
+        )
+    )
+    + f" ELSE {Form.TEXT:d} END"
+).replace("{t}", "t")  # fmt: skip
+
+
+def _unless_missing(cast: str) -> str:
+    words = ", ".join(map(repr, MISSING_WORDS))
+    return f"CASE WHEN {{t}} = '' OR lower({{t}}) IN ({words}) THEN NULL ELSE {cast} END"
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Reading of a column: its kind, and the SQL that makes a value of the trimmed text ``{t}``."""
+
+    kind: ColumnKind
+    sql: str
+
+
+_AS_TEXT = _Reading(ColumnKind.STRING, "")
+_EMPTY = {
+    ColumnKind.NUMBER: "CAST(NULL AS DOUBLE)", ColumnKind.BOOLEAN: "CAST(NULL AS BOOLEAN)",
+    ColumnKind.TIME: "CAST(NULL AS TIMESTAMP)",
+}  # fmt: skip
+
+
+def _reading(forms: Form, marks: frozenset[str]) -> _Reading | str:
+    """The reading of a column in which values have these forms; what is ambiguous, as words for a message.
+
+    Args:
+        forms: All that occur.
+        marks: Marks of decimals that the files certainly use, ``"."`` and ``","``.
+    """
+    there = forms & ~Form.MISSING
+    number = _decimals(there, marks)
+    if there and not there & ~Form.INTEGER:
+        return _Reading(ColumnKind.NUMBER, _unless_missing("CAST({t} AS BIGINT)"))
+    if number is not None:
+        if number == "ambiguous":
+            return "writes numbers such as 1,234 or 1.234, in which the mark may divide thousands or decimals"
+        plain = {"": "{t}", ".": "replace({t}, ',', '')", ",": "replace(replace({t}, '.', ''), ',', '.')"}[number]
+        return _Reading(ColumnKind.NUMBER, _unless_missing(f"CAST({plain} AS DOUBLE)"))
+    letters = there & (Form.LETTER_T | Form.LETTER_F)
+    if there and not there & ~_WORDS and (there & Form.WORD or letters == Form.LETTER_T | Form.LETTER_F):
+        return _Reading(ColumnKind.BOOLEAN, _unless_missing("lower({t}) IN ('yes', 'true', 't')"))
+    if there and not there & ~_ORDERED:
+        if there & Form.EITHER_FIRST and not there & (Form.DAY_FIRST | Form.MONTH_FIRST):
+            return "writes dates such as 03/04/2025, in which the day or the month may stand first"
+        if not (there & Form.DAY_FIRST and there & Form.MONTH_FIRST):
+            found = _BY_DAY if there & Form.DAY_FIRST else _BY_MONTH
+            return _Reading(ColumnKind.TIME, _unless_missing(found if there & Form.TIMED else f"CAST({found} AS DATE)"))
+    if there == Form.SHORT_YEAR:
+        return "writes dates such as 03/04/25, in which day, month or year may stand first"
+    if there & Form.ZONED and there & (Form.DATE | Form.MOMENT) and not there & ~(Form.ZONED | Form.DATE | Form.MOMENT):
+        return "writes some times with a zone and some without"
+    for only, written in ((Form.DATE, "DATE"), (Form.DATE | Form.MOMENT, "TIMESTAMP"), (Form.ZONED, "TIMESTAMPTZ")):
+        if there and not there & ~only:
+            return _Reading(ColumnKind.TIME, _unless_missing(f"CAST({{t}} AS {written})"))
+    if there == Form.CLOCK:
+        return _Reading(ColumnKind.OTHER, _unless_missing("CAST({t} AS TIME)"))
+    return _AS_TEXT
+
+
+def _decimals(there: Form, marks: frozenset[str]) -> str | None:
+    """How numbers are written: plainly, with ``"."`` or ``","`` before decimals, or ambiguously; None if they are none.
+
+    A file with leading zeros among whole numbers holds codes, and among decimals numbers.
+    """
+    decided = _mark_of(there)
+    if not there or there & ~(_NUMBERS | Form.CODE) or not there & ~(Form.INTEGER | Form.CODE):
+        return None
+    if decided is not None:
+        if there & ~((_POINTS if decided == "." else _COMMAS) | Form.CODE):
+            return None
+        return decided if there & ~(_PLAIN | Form.CODE) else ""
+    if there & (Form.REAL | Form.THOUSANDS):  # and decimal commas
+        return None
+    if there & Form.COMMA:
+        return "ambiguous" if there & Form.THREE_PLACES or len(marks) != 1 else next(iter(marks))
+    return "ambiguous" if "," in marks else ""
+
+
+def _mark_of(there: Form) -> str | None:
+    """The mark of decimals that a column certainly uses."""
+    if there & ~(_NUMBERS | Form.CODE | Form.MISSING):
+        return None
+    points, commas = bool(there & (Form.REAL | Form.THOUSANDS)), bool(there & Form.DECIMAL_COMMA)
+    return None if points == commas else "." if points else ","
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelimitedFile:
+    """A CSV or TSV file whose values are not read yet.
+
+    Attributes:
+        what: How messages call the rows, "holdout" or "training".
+        names: Names of the columns as they are written, without outer blanks.
+        texts: SQL that gives the texts as columns c0, c1, ...
+        forms: Forms of the values of each column.
+        trimmed: Whether a blank follows each delimiter, so that texts are read without outer blanks, too.
+        forms_of_names: Form that each name would have as a value.
+    """
+
+    what: str
+    names: list[str]
+    texts: str
+    forms: list[Form]
+    trimmed: bool
+    forms_of_names: list[Form]
+
+    @classmethod
+    def open(cls, connection: duckdb.DuckDBPyConnection, path: Path, ending: str, *, what: str) -> DelimitedFile:
+        """Read the names and find the forms of all values.
+
+        Quotation marks are ``"``, and twice where they stand for themselves; the first line holds the names.
+
+        Raises:
+            HoldoutRejected: If lines cannot be split into the named columns. Nothing was created.
+        """
+        written, delimiter = _first_line(connection, path, ending, what=what)
+        names = [name.strip() for name in written]
+        columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(len(names)))
+        escaped = file_pattern(path).replace("'", "''")
+        texts = (
+            f"read_csv('{escaped}', auto_detect = false, columns = {{{columns}}}, header = true, "
+            f"delim = '{delimiter}', quote = '\"', escape = '\"', comment = '', "
+            "skip = 0, null_padding = false, hive_partitioning = false)"
+        )
+        connection.execute(f"CREATE OR REPLACE TEMP MACRO form_of(t) AS ({_FORM})")
+        forms: list[Form] = []
+        for start in range(0, len(names), _AT_ONCE):
+            some = range(start, min(start + _AT_ONCE, len(names)))
+            trimmed = ", ".join(f"{_trimmed(place)} AS c{place}" for place in some)
+            counted = ", ".join(f"bit_or(form_of(c{place}))" for place in some)
+            found = connection.execute(f"SELECT {counted} FROM (SELECT {trimmed} FROM {texts})").fetchall()[0]
+            forms += [Form(each or 0) for each in found]
+        of_names = connection.execute("SELECT form_of(name) FROM (SELECT unnest($1::VARCHAR[]) AS name)", [names])
+        return cls(
+            what=what,
+            names=names,
+            texts=texts,
+            forms=forms,
+            trimmed=len(names) > 1 and all(name.startswith(" ") for name in written[1:]),
+            forms_of_names=[Form(form) for (form,) in of_names.fetchall()],
+        )
+
+    def create_view(self, connection: duckdb.DuckDBPyConnection, view: str, readings: Sequence[_Reading]) -> None:
+        """Make the file readable, each column in its reading.
+
+        Raises:
+            HoldoutRejected: If the names are values of their columns: a first row, which would become public.
+        """
+        valued = [
+            (form, reading) for form, reading in zip(self.forms_of_names, readings, strict=True)
+            if reading.kind is not ColumnKind.STRING
+        ]  # fmt: skip
+        counted = len(self.names) >= _LEAST_NUMBERED and self.names == [str(each) for each in range(len(self.names))]
+        if valued and not counted and all(_fits(form, reading) for form, reading in valued):
+            raise HoldoutRejected(
+                f"the first line of the {self.what} file holds values and no names of columns; expected names there; "
+                "write them into a first line, or rename columns that are called like numbers; nothing was created"
+            )
+        values = [
+            reading.sql.replace("{t}", _trimmed(place)) or (_trimmed(place) if self.trimmed else f"c{place}")
+            for place, reading in enumerate(readings)
+        ]
+        listed = ", ".join(f"{value} AS {quoted(name)}" for value, name in zip(values, self.names, strict=True))
+        connection.execute(f"CREATE VIEW {quoted(view)} AS SELECT {listed} FROM {self.texts}")
+
+
+def _fits(form: Form, reading: _Reading) -> bool:
+    own = _reading(form, frozenset())
+    return own.kind is reading.kind if isinstance(own, _Reading) else True
+
+
+def _trimmed(place: int) -> str:
+    return f"trim(c{place}, ' \t')"
+
+
+def _first_line(connection: duckdb.DuckDBPyConnection, path: Path, ending: str, *, what: str) -> tuple[list[str], str]:
+    """The names as they are written, and the delimiter: the one sign that divides them, or all lines alike."""
+    split: dict[str, list[str]] = {}
+    for delimiter in ["\t"] if ending.startswith("tsv") else [",", ";", "\t", "|"]:
+        with gzip.open(path) if ending.endswith("gz") else path.open("rb") as file, contextlib.suppress(csv.Error):
+            text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+            split[delimiter] = next(csv.reader(text, delimiter=delimiter, strict=True), [])
+    several = [delimiter for delimiter, names in split.items() if len(names) > 1]
+    if len(several) == 1:
+        return split[several[0]], several[0]
+    if not several and ending.startswith("tsv"):
+        return split.get("\t", []), "\t"
+    sniffed, columns = connection.execute(
+        "SELECT Delimiter, len(Columns) FROM sniff_csv($1, header = true, quote = '\"', escape = '\"', comment = '', "
+        "skip = 0)",
+        [file_pattern(path)],
+    ).fetchall()[0]
+    delimiter = str(sniffed) if several else ","
+    if delimiter in split and (sniffed in several or (columns == 1 and not re.search(r"[,;|\t]", split[","][0]))):
+        return split[delimiter], delimiter
+    raise HoldoutRejected(
+        f"the {what} file cannot be split into columns; expected the same number of values in every line, and "
+        "every quotation mark closed; nothing was created"
+    )
+
+
+def create_views(
+    connection: duckdb.DuckDBPyConnection, files: Mapping[str, DelimitedFile], kinds: Mapping[str, ColumnKind]
+) -> None:
+    """Make files that belong together readable as views. A column that they share has one reading.
+
+    Args:
+        connection: Of the steward's own.
+        files: By the name of the view.
+        kinds: Kinds that columns have elsewhere, as in a frame beside the file.
+
+    Raises:
+        HoldoutRejected: If a column can be read in two ways, or differently in two files. Nothing was created.
+    """
+    marks = frozenset(
+        mark for file in files.values() for forms in file.forms if (mark := _mark_of(forms)) is not None
+    )  # fmt: skip
+    together: dict[str, list[Form]] = {}
+    for file in files.values():
+        for name, forms in zip(file.names, file.forms, strict=True):
+            together.setdefault(name, []).append(forms)
+    for view, file in files.items():
+        readings = []
+        for name, own in zip(file.names, file.forms, strict=True):
+            reading = _reading_of(together[name], own, kinds.get(name), marks)
+            if isinstance(reading, str):
+                raise HoldoutRejected(
+                    f"the column {name!r} of the {file.what} file {reading}; expected one way in all rows; write dates "
+                    "as 2025-03-01, times as 2025-03-01T10:30, with a zone everywhere or nowhere, and numbers as "
+                    "1234.5; nothing was created",
+                    column=name,
+                )
+            readings.append(reading)
+        file.create_view(connection, view, readings)
+
+
+def _reading_of(each: Sequence[Form], own: Form, kind: ColumnKind | None, marks: frozenset[str]) -> _Reading | str:
+    """The reading of a column: of all files together; where their kinds differ, its own, which is then refused."""
+    forms = functools.reduce(operator.or_, each)
+    if kind is ColumnKind.STRING:
+        return _AS_TEXT
+    if kind in _EMPTY and not forms & ~Form.MISSING:
+        return _Reading(kind, _EMPTY[kind])
+    reading = _reading(forms, marks)
+    if reading != _AS_TEXT or not forms & ~(Form.INTEGER | Form.CODE | Form.MISSING):
+        return reading
+    found = [_reading(one, marks) for one in each if one & ~Form.MISSING]
+    if all(one == _AS_TEXT for one in found):
+        return reading
+    alike = len({one.kind if isinstance(one, _Reading) else None for one in found}) == 1
+    return "is written in another way than that of the other file" if alike else _reading(own, marks)

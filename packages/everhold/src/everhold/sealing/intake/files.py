@@ -1,0 +1,163 @@
+"""Sealing: rows are checked, written once to Parquet, and fingerprinted."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from everhold.errors import HoldoutRejected
+from everhold.private_files import create_private
+from everhold.progress import progress
+from everhold.sealing.doubtful_columns import warn_of_texts
+from everhold.sealing.duplicates.equal_rows import check_equal_rows
+from everhold.sealing.fingerprints import fingerprint
+from everhold.sealing.intake.categories import Categories, training_categories
+from everhold.sealing.intake.checks import (
+    FileSide,
+    check_names,
+    check_not_shared,
+    check_row_ids,
+    check_same_columns,
+    label_facts,
+)
+from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
+from everhold.sealing.intake.reading import (
+    check_size,
+    column_kinds,
+    read_together,
+    reading_errors_hidden,
+)
+from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
+from everhold.values.expressions.tree import quoted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import duckdb
+
+    from everhold.sealing.intake.request import SealRequest
+    from everhold.values.expressions import ColumnKind
+
+__all__ = ["SealedFiles", "seal_rows", "write_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class SealedFiles:
+    """Public facts of the written files.
+
+    Attributes:
+        rows: Number of sealed rows.
+        training_rows: Number of rows in the training file; 0 without a training set.
+        columns: Kind of each column, by name.
+        label_kind: ``"binary"``, ``"number"`` or ``"string"``; None without a label.
+        label_classes: The classes that a prediction may name; see `everhold.values.base.Schema.classes`.
+        fingerprint: SHA-256 of the holdout's file; of a table in an engine, what `keyed_fingerprint` says.
+        training_fingerprint: SHA-256 of the training file; None without a training set.
+        engine: Public facts of the engine in which the sealed rows stay; None where they are in a file.
+        training_table: Public facts of the table in it that has all training rows, and their number; None where they
+            are in a file. The training file has some of them then.
+        categories: Categories of the categorical columns of the training rows.
+    """
+
+    rows: int
+    training_rows: int
+    columns: dict[str, ColumnKind]
+    label_kind: str | None
+    label_classes: tuple[str | float, ...] | None
+    fingerprint: str
+    training_fingerprint: str | None
+    engine: dict[str, Any] | None = None
+    training_table: dict[str, Any] | None = None
+    categories: Categories = field(default_factory=dict)
+
+    @property
+    def guess_rows(self) -> int:
+        """Number of all training rows, in the file or in a table."""
+        return self.training_rows if self.training_table is None else int(self.training_table["rows"])
+
+
+def seal_rows(folder: Path, request: SealRequest) -> SealedFiles:
+    """Check the rows and write them to an existing, private folder.
+
+    Args:
+        folder: Where the Parquet files go.
+        request: The rows, which are no table that stays where it is. Holdout and training rows may share no row id.
+
+    Raises:
+        HoldoutRejected: If the rows cannot be sealed as they stand.
+    """
+    training, row_id, most_rows = request.training, request.rows.row_id, request.rows.most_rows
+    with spilling_into(folder) as connection, progress("writing and checking rows", 5) as line:
+        sources = {"holdout": request.holdout} | ({} if training is None else {"training": training})
+        read_together(connection, sources, most_rows=most_rows)
+        columns = column_kinds(connection.view("holdout_source"))
+        check_names(columns)
+        limit_memory(connection, len(columns))
+        if training is not None:
+            check_same_columns(columns, column_kinds(connection.view("training_source")))
+        sets = list(sources)
+        counts = {}
+        for done, what in enumerate(sets, 1):
+            counts[what] = write_rows(connection, what, columns, folder / f"{what}.parquet")
+            line(done)
+        sides = [FileSide(connection, what, columns) for what in sets]
+        kind, known = label_facts(request.label, columns, sides, declared=request.rows.classes)
+        for what, rows in counts.items():
+            check_size(rows=rows, columns=None, most_rows=most_rows, what=what)  # a stream does not say it before
+        line(3)
+        if row_id is not None:
+            check_row_ids(row_id, columns, sides)
+            if training is not None:
+                with reading_errors_hidden("holdout"):
+                    check_not_shared(connection, row_id)
+        line(4)
+        categories: Categories = {}
+        if training is not None:
+            with reading_errors_hidden("training"):
+                categories = training_categories(connection, training)
+                warn_of_texts(connection, columns, row_id=row_id)
+                if not request.rows.equal_rows:
+                    check_equal_rows(connection, columns, row_id=row_id)
+    return SealedFiles(
+        rows=counts["holdout"],
+        training_rows=counts.get("training", 0),
+        columns=columns,
+        label_kind=kind,
+        label_classes=known,
+        fingerprint=fingerprint(folder / HOLDOUT_FILE),
+        training_fingerprint=None if training is None else fingerprint(folder / TRAINING_FILE),
+        categories=categories,
+    )
+
+
+def _scalar(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
+    row = connection.execute(sql).fetchall()[0]
+    return row[0]
+
+
+def write_rows(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[str, ColumnKind], path: Path) -> int:
+    """Write the view of a source, ``holdout_source`` or ``training_source``, which is read this once.
+
+    Returns:
+        The number of rows; they are the view ``holdout`` or ``training`` from now on.
+
+    Raises:
+        HoldoutRejected: If they cannot be read, or there are none.
+    """
+    names = ", ".join(map(quoted, columns))  # both files get the holdout's order of columns
+    escaped = str(path).replace("'", "''")
+    salt = secrets.token_hex(32)  # the fingerprint is public: without it, guessed rows could be checked against it
+    with reading_errors_hidden(what):
+        os.close(create_private(path))  # the engine would create it as the umask says
+        connection.execute(
+            f"COPY (SELECT {names} FROM {what}_source) TO '{escaped}' "
+            f"(FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false, KV_METADATA {{everhold_salt: '{salt}'}})"
+        )
+        path.chmod(0o400)
+        connection.read_parquet(file_pattern(path), hive_partitioning=False).create_view(what)
+        rows = int(_scalar(connection, f"SELECT count(*) FROM {what}"))
+    if rows == 0:
+        raise HoldoutRejected(f"the {what} table is empty; expected at least one row; nothing was created")
+    return rows

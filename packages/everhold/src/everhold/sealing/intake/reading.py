@@ -1,0 +1,419 @@
+"""Bringing rows in: files, data frames and Arrow tables become one DuckDB relation, without a detour.
+
+How much is read at all is decided first: a small file can unpack to more than a machine holds, and says so before it is
+read. `everhold.sealing.intake.delimited` says what the texts of CSV and TSV files mean.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import operator
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+
+from everhold.errors import HoldoutRejected
+from everhold.sealing.intake.delimited import DelimitedFile, create_views
+from everhold.sealing.intake.duckdb_files import file_pattern
+from everhold.sealing.rows.engines.errors import errors_hidden
+from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.tree import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = [
+    "MOST_COLUMNS", "MOST_ROWS", "RowSource", "check_most_rows", "check_size", "column_kinds", "read_rows",
+    "read_together", "reading_errors_hidden",
+]  # fmt: skip
+
+RowSource = Any
+"""A path to a Parquet, CSV or TSV file; a pandas or Polars frame; an Arrow table; a mapping from names to arrays."""
+
+MOST_ROWS = 2**26
+"""Rows of a table unless `Holdout.create` is told otherwise; a column of so many takes half a gigabyte of memory."""
+
+MOST_COLUMNS = 2**14
+"""Columns of a table, the parts of nested ones counted too."""
+
+_CHUNK = 2**22  # bytes; the engine takes no line half as long
+
+_CAST = {"TIMESTAMP_NS": "::TIMESTAMP", "TIMESTAMP_S": "::TIMESTAMP", "TIMESTAMP_MS": "::TIMESTAMP",
+         "TIMESTAMPTZ_NS": "::TIMESTAMPTZ"}  # fmt: skip
+"""Types of times, each as the one that the engine computes with."""
+
+_NUMBERS = re.compile(r"^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|FLOAT|DOUBLE|DECIMAL\(.*\))$")
+_TIMES = re.compile(r"^(DATE|TIMESTAMP.*)$")
+_READABLE = re.compile(r"\.(parquet|csv|tsv|csv\.gz|tsv\.gz)$", re.IGNORECASE)
+
+
+def reading_errors_hidden(what: str) -> errors_hidden:
+    """Context in which every foreign error becomes a `HoldoutRejected`.
+
+    Args:
+        what: How the message calls the rows, "holdout" or "training".
+
+    Examples:
+        >>> with reading_errors_hidden("holdout"):
+        ...     raise duckdb.ConversionException("row 17 holds a secret")
+        Traceback (most recent call last):
+        everhold.errors.HoldoutRejected: the holdout rows cannot be read; expected ...
+    """
+    return errors_hidden(
+        lambda error: HoldoutRejected(
+            f"the {what} rows cannot be read; expected a table with named columns of plain types, each of one type "
+            f"throughout; {_place(error)}check that the file opens elsewhere and that there is room on the disk; "
+            "nothing was created"
+        )
+    )
+
+
+def _place(error: Exception) -> str:
+    """Position of a fault in a CSV file, as far as the engine says: a number, because the line itself holds values."""
+    line = re.search(r"CSV Error on Line: (\d+)\b", str(error)) if isinstance(error, duckdb.Error) else None
+    return f"line {line[1]} or the one before is at fault; " if line else ""
+
+
+class _ArrowStream:
+    """Hides everything of a table but its Arrow stream, so that no other library is needed to read it."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def read_rows(
+    connection: duckdb.DuckDBPyConnection,
+    source: RowSource,
+    *,
+    name: str,
+    what: str,
+    most_rows: int = MOST_ROWS,
+    kinds: Mapping[str, ColumnKind] | None = None,
+) -> None:
+    """Make ``source`` readable in the connection as the view ``name``; a stream can be read once only.
+
+    Args:
+        connection: A connection of the steward's own, not a locked one.
+        source: See `RowSource`.
+        name: Name of the view to make.
+        what: How messages call the rows, "holdout" or "training".
+        most_rows: The most rows that are read.
+        kinds: Kinds that the columns have where they are sealed already.
+
+    Raises:
+        HoldoutRejected: If the source cannot be read or is too large. Nothing was created.
+    """
+    with reading_errors_hidden(what):
+        file = _opened(connection, source, name=name, what=what, most_rows=most_rows)
+        if file is not None:
+            create_views(connection, {name: file}, kinds or {})
+
+
+def read_together(
+    connection: duckdb.DuckDBPyConnection, sources: Mapping[str, RowSource], *, most_rows: int = MOST_ROWS
+) -> None:
+    """Make sources readable that belong together, so that each column is read alike in all of them.
+
+    Args:
+        connection: See `read_rows`, like `most_rows`.
+        sources: By what messages call them. The views are called as the sources are, followed by ``_source``.
+        most_rows: See there.
+
+    Raises:
+        HoldoutRejected: If a source cannot be read or is too large. Nothing was created.
+    """
+    files: dict[str, DelimitedFile] = {}
+    kinds: dict[str, ColumnKind] = {}
+    for what, source in sources.items():
+        name = f"{what}_source"
+        with reading_errors_hidden(what):
+            file = _opened(connection, source, name=name, what=what, most_rows=most_rows)
+            if file is None:
+                kinds |= column_kinds(connection.view(name))
+            else:
+                files[name] = file
+    with reading_errors_hidden(" and ".join(sources)):
+        create_views(connection, files, kinds)
+
+
+def _opened(
+    connection: duckdb.DuckDBPyConnection, source: RowSource, *, name: str, what: str, most_rows: int
+) -> DelimitedFile | None:
+    """A source as the view ``name``, or as a file of texts of which a view is still to be made."""
+    if isinstance(source, (str, Path)):
+        path = Path(source)
+        ending = _ending(path, what=what)
+        if ending != "parquet":
+            _check_delimited_size(path, packed=ending.endswith("gz"), most_rows=most_rows, what=what)
+            file = DelimitedFile.open(connection, path, ending, what=what)
+            _check_names(file.names, what=what)
+            return file
+        pattern = file_pattern(path)
+        _check_parquet_size(connection, pattern, most_rows=most_rows, what=what)
+        _check_names(_parquet_names(connection, pattern), what=what)
+        connection.read_parquet(pattern, hive_partitioning=False).create_view(f"{name}_given")
+    else:
+        rows, columns = _size(source)
+        check_size(rows=rows, columns=columns, most_rows=most_rows, what=what)
+        _register(connection, f"{name}_given", source, what=what)
+    view = connection.view(f"{name}_given")
+    listed = ", ".join(
+        f"{quoted(column)}{_CAST.get(str(kind), '')} AS {quoted(column)}"
+        for column, kind in zip(view.columns, view.types, strict=True)
+    )
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS SELECT {listed} FROM {quoted(name + '_given')}")
+    return None
+
+
+def _register(connection: duckdb.DuckDBPyConnection, name: str, source: Any, *, what: str) -> None:
+    """Make a table in memory readable as it is.
+
+    Raises:
+        HoldoutRejected: If it is none, or a column cannot be read.
+    """
+    if isinstance(source, Mapping):
+        table: Any = _arrays(source, what=what)
+        names = list(table)
+    elif hasattr(source, "__dataframe__") and type(source).__module__.startswith("pandas"):
+        table = _with_index(source)  # DuckDB reads pandas itself, without pyarrow
+        names = [str(column) for column in table.columns]
+    elif hasattr(source, "__arrow_c_stream__"):
+        table = _ArrowStream(source)
+        names = _arrow_names(source)
+    else:
+        raise HoldoutRejected(
+            f"the {what} rows are a {type(source).__name__}; expected a path to a Parquet or CSV file, a pandas or "
+            "Polars frame, an Arrow table or a mapping from names to arrays; nothing was created"
+        )
+    _check_names(names, what=what)
+    try:
+        connection.register(name, table)
+        column_kinds(connection.view(name))
+    except duckdb.Error:
+        for place, column in enumerate(names if hasattr(table, "iloc") else ()):
+            try:
+                connection.register("one_column", table.iloc[:, [place]])
+                column_kinds(connection.view("one_column"))
+            except duckdb.Error:
+                raise HoldoutRejected(
+                    f"the {what} column {column!r} has the type {table.dtypes.iloc[place]}; expected numbers, texts, "
+                    "truth values or times; convert it, as with .astype(str), or leave it out; nothing was created",
+                    column=column,
+                ) from None
+        raise
+
+
+def _with_index(frame: Any) -> Any:
+    """A pandas frame with what its index says as columns: times, and levels that have a name.
+
+    Whole numbers without a name only count the rows.
+    """
+    levels = range(frame.index.nlevels)
+    told = [
+        level for level in levels
+        if frame.index.names[level] is not None or frame.index.get_level_values(level).dtype.kind not in "iu"
+    ]  # fmt: skip
+    if not told:
+        return frame
+    names = ["index" if frame.index.names[level] is None else str(frame.index.names[level]) for level in told]
+    if {*names} & {*map(str, frame.columns)}:
+        return frame
+    index = frame.index.set_names([names[told.index(level)] if level in told else None for level in levels])
+    return frame.set_axis(index, axis="index").reset_index(level=told)
+
+
+def _size(source: Any) -> tuple[int | None, int | None]:
+    """Rows and columns of a table in memory, as far as it says so."""
+    if isinstance(source, Mapping):
+        return None, len(source)
+    shape = getattr(source, "shape", None)  # of frames and Arrow tables; a stream has none
+    known = isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(size, int) for size in shape)
+    return shape if known else (None, None)  # type: ignore[return-value]
+
+
+def _check_names(names: Sequence[str], *, what: str) -> None:
+    """Refuse names that the engine would have to change: empty ones, repeated ones, ones that differ in case only."""
+    counts = Counter(name.casefold() for name in names)
+    faulty = [name for name in names if not name or counts[name.casefold()] > 1]
+    if faulty:
+        raise HoldoutRejected(
+            f"the {what} rows have columns without a name, of the same name or of names that differ in case only "
+            f"({', '.join(map(repr, faulty))}); expected different names; rename them; nothing was created",
+            columns=faulty,
+        )
+
+
+def _arrays(source: Mapping[Any, Any], *, what: str) -> dict[str, NDArray[Any]]:
+    """The columns of a mapping as arrays that the engine reads: contiguous, native, and text as objects."""
+    columns = {str(name): np.ma.asanyarray(values) for name, values in source.items()}
+    for name, column in columns.items():
+        if column.ndim != 1 or column.dtype.kind in "cV":
+            raise HoldoutRejected(
+                f"the {what} column {name!r} has the shape {column.shape} and the type {column.dtype}; expected one "
+                "plain value per row; nothing was created"
+            )
+    if len({len(column) for column in columns.values()}) > 1 or len(columns) < max(len(source), 1):
+        lengths = ", ".join(f"{name} {len(column)}" for name, column in columns.items())
+        raise HoldoutRejected(
+            f"the {what} columns have different lengths or names ({lengths}); expected columns of different names "
+            "with one value per row each; nothing was created"
+        )
+    return {name: _readable(column) for name, column in columns.items()}
+
+
+def _readable(masked: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
+    column: NDArray[Any] = masked
+    if column.dtype.kind in "UST":
+        column = (column.astype(str) if column.dtype.kind == "S" else column).astype(object)
+    elif column.dtype.kind == "M":
+        column = column.astype("datetime64[us]")
+    elif column.dtype.kind == "f" and column.dtype.itemsize > 8:
+        column = column.astype(np.float64)
+    plain = np.ascontiguousarray(np.ma.getdata(column), dtype=column.dtype.newbyteorder("="))
+    mask = np.ma.getmask(column)
+    return plain if mask is np.ma.nomask else np.ma.MaskedArray(plain, mask=mask)
+
+
+def _arrow_names(source: Any) -> list[str]:
+    """The names as the table itself has them; none where it does not say."""
+    for names in (getattr(source, "columns", None), getattr(getattr(source, "schema", None), "names", None)):
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return names
+    return []
+
+
+def _ending(path: Path, *, what: str) -> str:
+    """The ending of a file that can be read, in lower case.
+
+    Raises:
+        HoldoutRejected: If there is no such file.
+    """
+    readable = _READABLE.search(path.name)
+    if readable is None:
+        raise HoldoutRejected(
+            f"the {what} file {path.name!r} ends in {path.suffix!r}; expected .parquet, .csv, .tsv or a gzipped .csv; "
+            "nothing was created"
+        )
+    if path.exists() and not path.is_file():
+        raise HoldoutRejected(
+            f"the {what} file {path.name!r} is a folder, a pipe or a device; expected a plain file, because it is read "
+            "more than once; write the rows to one; nothing was created"
+        )
+    if not path.is_file():
+        raise HoldoutRejected(f"there is no {what} file {str(path)!r}; check the path; nothing was created")
+    return readable[1].lower()
+
+
+def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
+    """Names of the outermost columns, from the depth-first list of all parts of the schema."""
+    parts = connection.execute("SELECT name, num_children FROM parquet_schema($1)", [pattern]).fetchall()
+    names, inside = [], 0
+    for column, children in parts[1:]:
+        if inside == 0:
+            names.append(str(column))
+        inside = max(inside - 1, 0) + (children or 0)
+    return names
+
+
+def check_most_rows(most_rows: int) -> int:
+    """The requested limit as a plain whole number.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    try:
+        number = 0 if isinstance(most_rows, bool) else operator.index(most_rows)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise ValueError(f"most_rows is {most_rows!r:.100}; expected a whole number of at least 1")
+    return number
+
+
+def check_size(*, rows: int | None, columns: int | None, most_rows: int, what: str) -> None:
+    """Refuse a table that is too large; None stands for what is not known yet.
+
+    Raises:
+        HoldoutRejected: If there are too many rows or columns. Nothing was created.
+    """
+    if columns is not None and columns > MOST_COLUMNS:
+        raise HoldoutRejected(
+            f"the {what} table has {columns:,} columns; expected at most {MOST_COLUMNS:,}; keep those that queries "
+            "need; nothing was created",
+            columns=columns,
+            most_columns=MOST_COLUMNS,
+        )
+    if rows is not None and rows > most_rows:
+        raise HoldoutRejected(
+            f"the {what} table has {rows:,} rows or more; expected at most {most_rows:,}; keep a random sample of "
+            "them, or raise most_rows (--most-rows) where each column of them fits into memory; nothing was created",
+            rows=rows,
+            most_rows=most_rows,
+        )
+
+
+def _check_parquet_size(connection: duckdb.DuckDBPyConnection, pattern: str, *, most_rows: int, what: str) -> None:
+    """Refuse a Parquet file by its footer, before a row is read.
+
+    Raises:
+        HoldoutRejected: If it says that there are too many rows or columns. Nothing was created.
+    """
+    rows = connection.execute("SELECT sum(num_rows) FROM parquet_file_metadata($1)", [pattern]).fetchall()[0][0]
+    parts = connection.execute("SELECT count(*) FROM parquet_schema($1)", [pattern]).fetchall()[0][0]
+    check_size(rows=int(rows), columns=int(parts) - 1, most_rows=most_rows, what=what)  # the table is a part, too
+
+
+def _check_delimited_size(path: Path, *, packed: bool, most_rows: int, what: str) -> None:
+    """Refuse a CSV or TSV file by its line ends, long before the engine has made sense of them.
+
+    Raises:
+        HoldoutRejected: If it has too many lines or columns, or a line that is no row. Nothing was created.
+    """
+    ends, first, decoder = 0, True, codecs.getincrementaldecoder("utf-8")()
+    with gzip.open(path) if packed else path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            try:
+                decoder.decode(chunk, final=len(chunk) < _CHUNK)
+            except UnicodeDecodeError as fault:
+                raise HoldoutRejected(
+                    f"the {what} file is not UTF-8 text: line {ends + 1 + chunk[: fault.start].count(10):,} cannot be "
+                    "decoded; save it as UTF-8, or read it with its encoding and pass the frame; nothing was created"
+                ) from None
+            if first:
+                names = re.split(rb"[\r\n]", chunk, maxsplit=1)[0]
+                columns = 1 + max(names.count(sign) for sign in (b",", b";", b"\t", b"|"))
+                check_size(rows=None, columns=columns, most_rows=most_rows, what=what)
+            found = chunk.count(b"\n") or chunk.count(b"\r")
+            if not found and len(chunk) == _CHUNK:
+                raise HoldoutRejected(
+                    f"a line of the {what} file is longer than {_CHUNK // 2**20} MiB; expected a row in each line; "
+                    "check that every quotation mark is closed; nothing was created"
+                )
+            ends, first = ends + found, False
+            check_size(rows=ends - 1, columns=None, most_rows=most_rows, what=what)  # names stand in one line
+
+
+def column_kinds(relation: duckdb.DuckDBPyRelation) -> dict[str, ColumnKind]:
+    """The kind of each column of a relation, by name and in order."""
+    return {name: _kind(str(data_type)) for name, data_type in zip(relation.columns, relation.types, strict=True)}
+
+
+def _kind(data_type: str) -> ColumnKind:
+    if data_type == "BOOLEAN":
+        return ColumnKind.BOOLEAN
+    if data_type == "VARCHAR" or data_type.startswith("ENUM"):
+        return ColumnKind.STRING
+    if _TIMES.match(data_type):
+        return ColumnKind.TIME
+    return ColumnKind.NUMBER if _NUMBERS.match(data_type) else ColumnKind.OTHER

@@ -1,0 +1,281 @@
+"""Two files from one: rows to train on and rows to seal, apart in the way in which rows belong together.
+
+Which rows are sealed follows from their number, their groups, their times or their classes, and from chance, and from
+nothing else. The rows themselves go from file to file through the engine and are never all in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.errors import HoldoutRejected
+from everhold.private_files import create_private
+from everhold.sealing.intake.checks import is_missing
+from everhold.sealing.intake.duckdb_files import spilling_into
+from everhold.sealing.intake.reading import MOST_ROWS, column_kinds, read_rows, reading_errors_hidden
+from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
+from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.tree import quoted
+
+if TYPE_CHECKING:
+    import duckdb
+    from numpy.typing import NDArray
+
+__all__ = ["BLOCK", "Parts", "SplitRule", "by_chance", "by_class", "by_group", "by_time", "split_file"]
+
+BLOCK = "block"
+"""Column that numbers blocks of a series, which are declared as groups."""
+
+_TRAINED, _SEALED, _NOBODY = 0, 1, 2
+_SECONDS_OF_A_DAY = 86_400.0
+_GAPS_OF_A_BLOCK = 4.0  # so that means of rows that remember as long as the gap spread 1.04 times as far as declared
+_MOST_CLASSES = 1_000
+_MOST_BLOCKS = 2.0**52  # whose numbers are exact
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Division of the rows into parts.
+
+    Attributes:
+        side: Shape (rows,): 0 for training rows, 1 for sealed ones, 2 for rows that neither side gets.
+        groups: Shape (rows,): which rows belong together, as whole numbers; None where each stands alone.
+    """
+
+    side: NDArray[np.int8]
+    groups: NDArray[np.int64] | None = None
+
+    @property
+    def training_rows(self) -> int:
+        """Number of training rows."""
+        return int(np.count_nonzero(self.side == _TRAINED))
+
+    @property
+    def sealed_rows(self) -> int:
+        """Number of sealed rows."""
+        return int(np.count_nonzero(self.side == _SEALED))
+
+    @property
+    def left_out(self) -> int:
+        """Number of rows that neither side gets."""
+        return int(np.count_nonzero(self.side == _NOBODY))
+
+    @property
+    def sealed_sizes(self) -> NDArray[np.int64]:
+        """Sizes of the sealed groups; rows that stand alone are groups of one."""
+        if self.groups is None:
+            return np.ones(self.sealed_rows, dtype=np.int64)
+        return np.unique(self.groups[self.side == _SEALED], return_counts=True)[1]
+
+
+def by_chance(rows: int, share: float, rng: np.random.Generator) -> Parts:
+    """A simple random sample of the rows is sealed.
+
+    Examples:
+        >>> by_chance(10, 0.2, np.random.default_rng(1)).sealed_rows
+        2
+    """
+    return Parts(_drawn(rows, share, rng, "rows").astype(np.int8))
+
+
+def by_group(groups: NDArray[np.int64], share: float, rng: np.random.Generator) -> Parts:
+    """A simple random sample of the groups is sealed, so that chance alone decides, and no size.
+
+    Args:
+        groups: Shape (rows,): the group of each row.
+        share: Of the groups.
+        rng: Chance.
+    """
+    _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+    order = np.argsort(first)  # by first appearance: what the engine calls a group makes no difference
+    drawn = np.empty(len(order), dtype=bool)
+    drawn[order] = _drawn(len(order), share, rng, "groups")
+    return Parts(drawn[group].astype(np.int8), group)
+
+
+def by_class(classes: NDArray[np.int64], share: float, rng: np.random.Generator) -> Parts:
+    """A simple random sample of each class is sealed, of the same share to one row.
+
+    Args:
+        classes: Shape (rows,): the class of each row.
+        share: Of each class.
+        rng: Chance.
+    """
+    _, first, found, counts = np.unique(classes, return_index=True, return_inverse=True, return_counts=True)
+    if len(counts) > _MOST_CLASSES:
+        raise _refused(f"the column has {len(counts):,} values", f"expected at most {_MOST_CLASSES:,} classes")
+    requested = share * counts
+    taken = np.floor(requested).astype(np.int64)
+    missing = _number(len(classes), share, "rows") - int(taken.sum())
+    taken[np.lexsort((first, taken - requested))[: max(missing, 0)]] += 1  # the largest remainders
+    side = np.zeros(len(classes), dtype=np.int8)
+    for each in np.argsort(first):
+        members = np.flatnonzero(found == each)
+        side[rng.permutation(members)[: taken[each]]] = _SEALED
+    return Parts(side)
+
+
+def by_time(times: NDArray[np.float64], share: float, *, gap: float, block: float) -> Parts:
+    """The last rows are sealed, and those less than a gap before them are nobody's.
+
+    Args:
+        times: Shape (rows,).
+        share: Of the rows; rows of one time stay together.
+        gap: In units of the times.
+        block: Length of the blocks that are numbered, in units of the times.
+    """
+    rows = len(times)
+    if (times.max() - times.min()) / block >= _MOST_BLOCKS:
+        raise _refused(f"blocks of {block:g} are too short for such times", "expected a longer one, or a larger gap")
+    first = float(np.sort(times)[rows - _number(rows, share, "rows")])
+    side = np.where(times >= first, _SEALED, np.where(times > first - gap, _NOBODY, _TRAINED)).astype(np.int8)
+    parts = Parts(side)
+    if not parts.training_rows:
+        raise _refused(
+            f"no row is left before the gap: {parts.sealed_rows:,} are sealed and {parts.left_out:,} are in the gap",
+            "expected a smaller share or gap",
+        )
+    before = np.floor((times - times.min()) / block)
+    after = np.floor((times - first) / block) + before[side == _TRAINED].max() + 1.0
+    return Parts(side, np.where(side == _SEALED, after, before).astype(np.int64))
+
+
+def _drawn(count: int, share: float, rng: np.random.Generator, what: str) -> NDArray[np.bool_]:
+    chosen = np.zeros(count, dtype=bool)
+    chosen[rng.permutation(count)[: _number(count, share, what)]] = True
+    return chosen
+
+
+def _number(count: int, share: float, what: str) -> int:
+    """Number of sealed ones: at least one, and not all."""
+    if count < 2:
+        raise _refused(f"there are {count} {what}", "expected at least two, one for each file")
+    return min(max(round(share * count), 1), count - 1)
+
+
+def _refused(problem: str, advice: str) -> HoldoutRejected:
+    return HoldoutRejected(f"{problem}; {advice}; nothing was written")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitRule:
+    """Rule by which some rows are sealed: by chance, or by the one column that is named.
+
+    Attributes:
+        share: About which share of the rows is sealed, in (0, 1).
+        groups: Column whose equal values belong together: whole groups are sealed.
+        time: Column of times: the last rows are sealed, and `BLOCK` is added.
+        stratify: Column whose values keep their shares.
+        gap: With a time: days, or units of a column of numbers, that are left out.
+        block: With a time: days, or units, that are numbered as one block; four times the gap by default.
+    """
+
+    share: float
+    groups: str | None = None
+    time: str | None = None
+    stratify: str | None = None
+    gap: float = 0.0
+    block: float | None = None
+
+    @property
+    def group_column(self) -> str | None:
+        """Column of both files whose equal values belong together; None if there is none."""
+        return BLOCK if self.time else self.groups
+
+
+def split_file(
+    table: Path, folder: Path, rule: SplitRule, *, seed: int | None = None, most_rows: int = MOST_ROWS
+) -> Parts:  # fmt: skip
+    """Write `TRAINING_FILE` and `HOLDOUT_FILE`, with all columns, in the order of the table.
+
+    Args:
+        table: A Parquet, CSV or TSV file.
+        folder: Where they go; made if it is not there.
+        rule: Decides which rows are sealed.
+        seed: For the same split another time; None for chance of its own.
+        most_rows: The most rows that are read.
+
+    Raises:
+        HoldoutRejected: If the table cannot be read or split so, or a file is there already. Nothing was written.
+        OSError: If the files cannot be written.
+    """
+    targets = [folder / TRAINING_FILE, folder / HOLDOUT_FILE]
+    _check_absent(targets)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".split-") as own:
+        staged = [Path(own) / target.name for target in targets]
+        with spilling_into(Path(own)) as connection:
+            read_rows(connection, table, name="source", what="table", most_rows=most_rows)
+            with reading_errors_hidden("table"):
+                parts = _parts(connection, rule, np.random.default_rng(seed))
+                for side, path in enumerate(staged):
+                    _write(connection, parts, side, path, numbered=rule.time is not None)
+        _check_absent(targets)
+        for path, target in zip(staged, targets, strict=True):
+            path.replace(target)
+    return parts
+
+
+def _check_absent(targets: list[Path]) -> None:
+    for target in targets:
+        if target.exists():
+            raise _refused(f"{str(target)!r} is there already", "expected a folder without it; name another --output")
+
+
+def _parts(connection: duckdb.DuckDBPyConnection, rule: SplitRule, rng: np.random.Generator) -> Parts:
+    kinds = column_kinds(connection.view("source"))
+    share, time = rule.share, rule.time
+    named = rule.groups or time or rule.stratify
+    if named is None:
+        return by_chance(int(connection.execute("SELECT count(*) FROM source").fetchall()[0][0]), share, rng)
+    _check_column(connection, named, kinds)
+    if time is None:
+        values = _fetched(connection, f"hash({quoted(named)})").view(np.int64)
+        return (by_group if rule.groups else by_class)(values, share, rng)
+    if BLOCK in {name.casefold() for name in kinds}:
+        raise _refused(f"there is a column {BLOCK!r} already", "rename it: blocks of the series are numbered there")
+    if kinds[time] not in (ColumnKind.TIME, ColumnKind.NUMBER):
+        raise _refused(f"the column {time!r} holds {kinds[time].value}s", "expected dates, timestamps or numbers")
+    of_days = kinds[time] is ColumnKind.TIME
+    unit = _SECONDS_OF_A_DAY if of_days else 1.0
+    times = _fetched(connection, f"epoch({quoted(time)})" if of_days else f"{quoted(time)}::DOUBLE")
+    if not np.all(np.isfinite(times)):
+        raise _refused(f"the column {time!r} has infinite times", "expected finite ones")
+    block = rule.block or _GAPS_OF_A_BLOCK * rule.gap
+    return by_time(times, share, gap=rule.gap * unit, block=block * unit)
+
+
+def _check_column(connection: duckdb.DuckDBPyConnection, name: str, kinds: dict[str, ColumnKind]) -> None:
+    if name not in kinds:
+        raise _refused(f"there is no column {name!r}", f"expected one of {', '.join(kinds)}")
+    missing = connection.execute(f"SELECT count(*) FROM source WHERE {is_missing(name, kinds)}").fetchall()[0][0]
+    if missing:
+        raise _refused(
+            f"the column {name!r} has no value in {missing:,} rows", "expected one in each; drop them, or fill them in"
+        )
+
+
+def _fetched(connection: duckdb.DuckDBPyConnection, text: str) -> NDArray[np.float64]:
+    found = np.ma.asanyarray(connection.execute(f"SELECT {text} AS found FROM source").fetchnumpy()["found"])
+    return np.asarray(found.filled(np.nan) if found.dtype.kind == "f" else np.ma.getdata(found))
+
+
+def _write(connection: duckdb.DuckDBPyConnection, parts: Parts, side: int, path: Path, *, numbered: bool) -> None:
+    """The rows of one side, read with their sides in step."""
+    columns = {"side": parts.side, **({BLOCK: parts.groups} if numbered and parts.groups is not None else {})}
+    connection.register("sides", columns)
+    added = f", sides.{BLOCK}" if numbered else ""
+    if side == _SEALED:
+        os.close(create_private(path))
+    escaped = str(path).replace("'", "''")
+    connection.execute(
+        f"COPY (SELECT source.*{added} FROM source POSITIONAL JOIN sides WHERE sides.side = {side}) "
+        f"TO '{escaped}' (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
+    )
+    connection.unregister("sides")

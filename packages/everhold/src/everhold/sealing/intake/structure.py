@@ -1,0 +1,255 @@
+"""Arrangement of sealed and training rows: facts that a dependence model may learn when rows are sealed."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from everhold.dependence.base import ISO_TIME, ONE_STEP, SeriesFacts
+from everhold.errors import DependenceError
+from everhold.sealing.doubtful_columns import warn_of_missing
+from everhold.sealing.duplicates.whole_groups import BY_TYPE, TIMES, SealedTables, is_apart, whole_groups
+from everhold.sealing.intake.checks import count_respelled, is_missing
+from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
+from everhold.sealing.intake.reading import reading_errors_hidden
+from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
+from everhold.values.expressions.tree import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from everhold.sealing.intake.files import SealedFiles
+
+__all__ = ["FileStructure"]
+
+
+class FileStructure:
+    """The arrangement of rows in the files of a holdout; the `RowStructure` that models are bound to.
+
+    Args:
+        folder: Where the files are.
+        sealed: What was written there.
+        files: Other files than those of the creation, of the rows that are looked at and of those beside them.
+    """
+
+    def __init__(self, folder: Path, sealed: SealedFiles, files: Mapping[str, Sequence[Path]] | None = None) -> None:
+        self._sealed, self._connection = sealed, spilling_into(folder)
+        limit_memory(self._connection, len(sealed.columns))
+        found = files or {"holdout": [folder / HOLDOUT_FILE], "training": [folder / TRAINING_FILE]}
+        for name, paths in found.items():
+            if name == "holdout" or sealed.training_rows:
+                patterns = [file_pattern(path) for path in paths]
+                self._connection.read_parquet(patterns, hive_partitioning=False).create_view(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    @cached_property
+    def _tables(self) -> SealedTables:
+        return SealedTables(self._connection, self._sealed)
+
+    @property
+    def rows(self) -> int:
+        """Number of sealed rows."""
+        return self._sealed.rows
+
+    @property
+    def training_rows(self) -> int:
+        """Number of training rows."""
+        return self._sealed.guess_rows
+
+    def warn_of_missing(self) -> None:
+        """Warn of sealed columns with missing values; see `everhold.sealing.doubtful_columns.warn_of_missing`."""
+        with reading_errors_hidden("holdout"):
+            warn_of_missing(self._connection, self._sealed.columns)
+
+    def group_sizes(self, column: str) -> dict[int, int]:
+        """Size of a group to the number of sealed groups of that size."""
+        name = self._ids(column)
+        found = self._tables.fetch(
+            f"SELECT size, count(*) FROM (SELECT count(*) AS size FROM holdout GROUP BY {name}) GROUP BY size"
+        )
+        return {int(size): int(number) for size, number in sorted(found)}
+
+    def shared_groups(self, column: str) -> int:
+        """Number of groups with rows on both sides."""
+        name = self._ids(column)
+        if not self.training_rows:
+            return 0
+        return self._tables.count(
+            f"SELECT count(DISTINCT {name}) FROM holdout WHERE {name} IN (SELECT {name} FROM training)"
+        )
+
+    def apart(self) -> frozenset[str]:
+        """Columns none of whose values stand both in sealed and in training rows, as ids of whole groups do not.
+
+        Truth values are left out, and so are columns of different types, which do not compare.
+        """
+        tables = self._tables
+        return frozenset(name for name in tables.a_few_at_a_time([*self._sealed.columns]) if is_apart(tables, name))
+
+    def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
+        """Columns of whole groups that were put on one side each, the one with the fewest training groups first.
+
+        None of their values stand on both sides, although rows that were put there one by one would have left some on
+        both. Columns that only follow the time of a split, and groups inside declared ones, are left out.
+
+        Args:
+            apart: Columns none of whose values stand on both sides; see `apart`.
+            declared: Columns that the dependence names; groups inside those of the first are declared, too.
+        """
+        return whole_groups(self._tables, apart, declared)
+
+    def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
+        """Positions of the rows when each group of the column ``within`` is put in order."""
+        place = self._place(order_by)
+        group = "'all'" if within is None else self._ids(within)
+        lengths = self._tables.fetch(
+            f"SELECT length, count(*) FROM (SELECT count(*) AS length FROM holdout GROUP BY {group}) GROUP BY length"
+        )
+        ties = self._tables.count(
+            f"SELECT count(*) FROM (SELECT 1 FROM holdout GROUP BY {group}, {place} HAVING count(*) > 1)"
+        )
+        step, least = self._step("holdout", place, group)
+        training_step = self._step("training", place, group)[0] if self.training_rows else None
+        side, apart = self._training_side(place, group, usual=step or training_step)
+        return SeriesFacts(
+            lengths={int(length): int(number) for length, number in sorted(lengths)},
+            ties=ties > 0,
+            training=side,
+            step=step,
+            training_step=training_step,
+            apart=apart,
+            least_step=least,
+        )
+
+    def is_number(self, column: str) -> bool:
+        """True if a column holds numbers, and no truth values, text or times."""
+        self._column(column)
+        return self._sealed.columns[column].value == "number"
+
+    def unknown_values(
+        self, column: str, known: frozenset[str], *, side: Literal["both", "sealed", "training"] = "both"
+    ) -> int:
+        """Number of rows, of one side or both, whose text is none of the known ones."""
+        name = self._column(column)
+        counted = 0
+        for what in self._tables.sets:
+            if side not in ("both", "sealed" if what == "holdout" else what):
+                continue
+            values = self._tables.fetch(f"SELECT CAST({name} AS VARCHAR), count(*) FROM {what} GROUP BY 1")
+            counted += sum(int(number) for value, number in values if str(value) not in known)
+        return counted
+
+    def _training_side(
+        self, place: str, group: str, *, usual: float | None
+    ) -> tuple[Literal["none", "before", "after", "among"], float | None]:
+        """On which side the training rows of the sealed series lie, and how many steps away at least.
+
+        A series whose rows are all farther apart than the usual step has steps of its own.
+        """
+        if not self.training_rows:
+            return "none", None
+        sealed, training = (
+            f"(SELECT series, min(place) AS first, max(place) AS last, min(step) AS least "
+            f"FROM ({_steps(what, place, group)}) GROUP BY 1)"
+            for what in ("holdout", "training")
+        )
+        before, after, both, apart = self._tables.fetch(
+            "SELECT coalesce(bool_and(t.last < h.first), true), coalesce(bool_and(t.first > h.last), true), count(*), "
+            "min(greatest(h.first - t.last, t.first - h.last) "
+            f"/ greatest({usual or 'NULL'}, least(h.least, t.least))) "  # those without a value are left out of both
+            f"FROM {sealed} h JOIN {training} t USING (series)"
+        )[0]
+        if not both:
+            return "none", None
+        side: Literal["before", "after", "among"] = "before" if before else "after" if after else "among"
+        return side, None if side == "among" or not usual else float(apart)
+
+    def _step(self, what: str, place: str, group: str) -> tuple[float | None, float | None]:
+        """The usual and the least distance of neighbouring rows of a series; `ordered_runs` has the same usual one."""
+        found = self._tables.fetch(
+            f"WITH steps AS ({_steps(what, place, group)}), "
+            "middle AS (SELECT quantile_disc(step, 0.5) AS median FROM steps) "
+            f"SELECT avg(step) FILTER (abs(step - median) <= {ONE_STEP} * median), min(step) FROM steps, middle"
+        )[0]
+        usual, least = (None if value is None else float(value) for value in found)
+        return usual, least
+
+    def _place(self, column: str) -> str:
+        """The place of a row in an order, as a number."""
+        name = self._column(column)
+        kind = self._sealed.columns[column].value
+        if kind == "number":
+            return f"CAST({name} AS DOUBLE)"
+        if kind in BY_TYPE and all(TIMES.match(self._tables.type_of(what, column)) for what in self._tables.sets):
+            return f"epoch({name})"
+        if kind == "string" and not sum(
+            self._tables.count(f"SELECT count(*) FROM {what} WHERE NOT regexp_full_match({name}, '{ISO_TIME}')")
+            for what in self._tables.sets
+        ):
+            return f"epoch(CAST({name} AS TIMESTAMP))"
+        holds = self._tables.type_of("holdout", column).lower()
+        raise DependenceError(
+            f"the column {column!r} does not put rows in order: it holds {holds}, and text such as "
+            "'10' comes before '9'; expected numbers, dates or times; make a column of such a type"
+        )
+
+    def _column(self, column: str) -> str:
+        """The quoted name of a column that exists and has a value in every row."""
+        if column not in self._sealed.columns:
+            raise DependenceError(
+                f"the column {column!r} of the dependence does not exist; expected one of "
+                f"{', '.join(map(repr, self._sealed.columns))}; name a column of the rows"
+            )
+        name = quoted(column)
+        self._check_one_type(column)
+        missing = is_missing(column, self._sealed.columns)
+        for what in self._tables.sets:
+            if self._tables.count(f"SELECT count(*) FROM {what} WHERE {missing}"):
+                raise DependenceError(
+                    f"the column {column!r} of the dependence has missing values in the {what} rows; expected a value "
+                    "in every row; drop those rows, or give each a value of its own"
+                )
+        return name
+
+    def _ids(self, column: str) -> str:
+        """The quoted name of a column of ids of groups, each of which is spelled in one way."""
+        name = self._column(column)
+        if self._sealed.columns[column].value != "string":
+            return name
+        with reading_errors_hidden("holdout"):
+            respelled = count_respelled(self._connection, column, self._tables.sets)
+        if respelled:
+            raise DependenceError(
+                f"{respelled:,} ids of column {column!r} are spelled in two or more ways that differ only in case, "
+                "spaces or leading zeros, and rows of one group would count as independent; expected one spelling; "
+                "spell each id alike, or, if they are different groups, number the groups in a new column",
+                respelled=respelled,
+            )
+        return name
+
+    def _check_one_type(self, column: str) -> None:
+        """Dates, times and the like compare as they should only where both files mean them alike."""
+        types = {self._tables.type_of(what, column) for what in self._tables.sets}
+        if len(types) > 1 and self._sealed.columns[column].value in BY_TYPE:
+            raise DependenceError(
+                f"the column {column!r} holds {' in one file and '.join(sorted(map(str.lower, types)))} in the other; "
+                "expected the same type in holdout and training; convert one of them"
+            )
+
+
+def _steps(what: str, place: str, group: str) -> str:
+    """Every row with its series, its place and how far it is from the row before."""
+    return (
+        f"SELECT {group} AS series, {place} AS place, "
+        f"{place} - lag({place}) OVER (PARTITION BY {group} ORDER BY {place}) AS step FROM {what}"
+    )

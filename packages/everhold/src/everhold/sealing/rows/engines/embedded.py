@@ -1,0 +1,243 @@
+"""A sealed file and its reader: a DuckDB connection that can read this file, unchanged, and nothing else.
+
+The lock-down is a second wall: no analyst's text reaches the engine anyway. It does not protect the sealed file from
+being written (`COPY ... TO` the allowed path works in DuckDB 2.0); the fingerprint shows that. Before DuckDB 2 a
+statement may print query plans to the screen, though to no file. Neither the time limit of a statement nor DuckDB's
+memory limit is hard; a service that needs hard ones runs this in a worker process with RLIMIT_CPU and RLIMIT_AS.
+
+Expressions over the rows are no statements: `rows.columns` reads columns here, and NumPy evaluates them.
+Most rewriting is switched off, because DuckDB's optimizer may drop a test for nan on the word of the file's statistics.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from everhold.errors import HoldoutRejected
+from everhold.sealing.fingerprints import UnchangedFile
+from everhold.sealing.intake.duckdb_files import POSITION, file_pattern, without_progress_bar
+from everhold.sealing.rows.engines.errors import engine_errors_hidden
+from everhold.sealing.rows.time_limits import TimeLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from everhold.values.expressions import ColumnKind
+
+__all__ = ["SEALED", "Embedded", "fetched", "locked_connection"]
+
+SEALED = "sealed"
+"""Name of the view of the sealed rows."""
+
+_LIMITS = TimeLimits()
+_CTRL_C = "Query interrupted"
+_KEPT_OPTIMIZERS = ("column_lifetime", "common_subexpressions", "filter_pushdown", "unused_columns")
+
+
+class Embedded:
+    """DuckDB on one Parquet file, for statements that everhold wrote itself.
+
+    Args:
+        path: A file written by `everhold.sealing.intake.files.seal_rows`.
+        fingerprint: What the file has to be, now and around whatever needs it; None for a file that is not checked.
+        what: How messages call the rows, "holdout" or "training".
+
+    Attributes:
+        reading: Makes a context in which rows are read: the state of the file is compared before and after.
+
+    Raises:
+        IntegrityError: If the file is missing, or is not the one of the fingerprint. Nothing is charged.
+    """
+
+    def __init__(self, path: Path, *, fingerprint: str | None = None, what: str = "holdout") -> None:
+        self._path = path
+        self.reading: Callable[[], AbstractContextManager[None]] = (
+            nullcontext if fingerprint is None else UnchangedFile(path, fingerprint, what=what).reading
+        )
+        self._lock = threading.Lock()  # a DuckDB connection serves one thread at a time
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        _engines.add(self)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def source(self) -> str:
+        """Source after FROM: the view of the rows, with the column `POSITION`."""
+        return SEALED
+
+    def columns(self) -> dict[str, ColumnKind]:
+        """Kind of each column, by name, in the order of the file."""
+        with self._lock, engine_errors_hidden:
+            from everhold.sealing.intake.reading import column_kinds
+
+            kinds = column_kinds(self._opened().table(SEALED))
+        return {name: kind for name, kind in kinds.items() if name != POSITION}
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """Rows of a statement: whole numbers as ints, exact however large."""
+        with self._lock:
+            found: list[tuple[Any, ...]] = fetched(self._opened(), statement)
+        return found
+
+    def arrays(self, statement: str) -> dict[str, NDArray[Any]]:
+        """The same as an array for each column, by name; masked where a value is missing."""
+        with self._lock:
+            found: dict[str, NDArray[Any]] = fetched(self._opened(), statement, as_arrays=True)
+        return found
+
+    def interrupt(self) -> None:
+        """End the statement that runs now; from any thread, and without waiting for it."""
+        if (connection := self._connection) is not None:
+            connection.interrupt()
+
+    def close(self) -> None:
+        """Close the connection; it opens again when needed."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _close_at_exit(self) -> None:
+        """Close the connection, unless a thread still works with it after one second."""
+        self.interrupt()
+        if self._lock.acquire(timeout=1.0):
+            self._lock.release()
+            self.close()
+
+    def _opened(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            self._connection = locked_connection(self._path)
+        return self._connection
+
+    def _after_fork_in_child(self) -> None:
+        """The engine's threads stay with the parent, and a lock may be held by one of its threads for ever."""
+        self._lock = threading.Lock()
+        _left_to_parent.append(self._connection)
+        self._connection = None
+
+
+_engines: weakref.WeakSet[Embedded] = weakref.WeakSet()
+_left_to_parent: list[object] = []  # never closed in a child: that would wait for threads that it does not have
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """Close all connections: DuckDB lists each object that outlives the interpreter, some sixty lines, on stderr."""
+    for engine in list(_engines):
+        engine._close_at_exit()
+
+
+def _after_fork_in_child() -> None:
+    for engine in list(_engines):
+        engine._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def locked_connection(
+    path: Path, *, threads: int | None = None, memory_limit: str = "4GB"
+) -> duckdb.DuckDBPyConnection:
+    """Open an in-memory DuckDB whose only readable file is the sealed Parquet file, seen as the view `SEALED`.
+
+    Args:
+        path: The sealed Parquet file; none of its columns may be called `POSITION`.
+        threads: Threads of the engine; its own choice by default.
+        memory_limit: Soft limit, in DuckDB's notation.
+
+    Returns:
+        A connection whose configuration is locked; to be closed by the caller. Its cursors are locked too.
+
+    Raises:
+        HoldoutRejected: If column names differ in case only, which the engine cannot tell apart.
+        EverholdError: If the file cannot be read or the lock-down fails; without the engine's words.
+    """
+    file, pattern = str(path.resolve()), file_pattern(path.resolve())  # the engine looks a pattern up by itself
+    settings = {
+        "python_enable_replacements": "false",
+        "autoload_known_extensions": "false",
+        "autoinstall_known_extensions": "false",
+        "allow_community_extensions": "false",
+        "allow_persistent_secrets": "false",
+        "temp_directory": "''",
+        "memory_limit": _text(memory_limit),
+        "preserve_insertion_order": "true",  # columns are read without their positions
+        **({} if threads is None else {"threads": str(int(threads))}),
+        "allowed_paths": f"[{', '.join(map(_text, sorted({file, pattern})))}]",
+        "enable_external_access": "false",
+    }
+    with engine_errors_hidden:
+        connection = duckdb.connect(":memory:")
+        try:
+            without_progress_bar(connection)
+            settings["disabled_optimizers"] = _text(_rewriting(connection))
+            connection.execute("; ".join(f"SET {name} = {value}" for name, value in settings.items()))
+            # refuses a file with a column of that name; a folder called delay=5 is no column
+            rows = f"read_parquet({_text(pattern)}, {POSITION} = true, hive_partitioning = false)"
+            connection.execute(f"CREATE VIEW {SEALED} AS SELECT * FROM {rows}")
+            connection.execute("SET lock_configuration = true")
+            _check_names(connection, pattern)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def fetched(
+    connection: duckdb.DuckDBPyConnection, sql: str, *, as_arrays: bool = False, max_seconds: float = 60.0
+) -> Any:
+    """Result of one statement: a list of rows, or an array for each column by name.
+
+    Args:
+        connection: A `locked_connection`, not in use elsewhere.
+        sql: The statement.
+        as_arrays: Whether to return arrays.
+        max_seconds: Soft limit; the engine is interrupted then.
+
+    Raises:
+        EverholdError: If the engine fails or takes too long; without its words.
+    """
+    # DuckDB has a limit of its own from version 2 on only
+    with engine_errors_hidden, _LIMITS.at_most(max_seconds, connection.interrupt):
+        try:
+            found = connection.execute(sql)
+            return found.fetchnumpy() if as_arrays else found.fetchall()
+        except RuntimeError as error:  # what DuckDB makes of Ctrl-C
+            if str(error) != _CTRL_C:
+                raise
+    raise KeyboardInterrupt
+
+
+def _check_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> None:
+    """Refuses a file some of whose columns the engine has renamed, because names would then mean other columns."""
+    seen = {name for name, *_ in connection.execute(f"DESCRIBE {SEALED}").fetchall()} - {POSITION}
+    names = {name for (name,) in connection.execute(f"SELECT name FROM parquet_schema({_text(pattern)})").fetchall()}
+    if not seen <= names:
+        raise HoldoutRejected(
+            "two columns have names that differ in case only; expected names that differ otherwise; "
+            "rename one of them and seal the rows again"
+        )
+
+
+def _rewriting(connection: duckdb.DuckDBPyConnection) -> str:
+    """All optimizers but the few that only save columns, rows and repeated work."""
+    names = [str(name) for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
+    return ",".join(name for name in names if name not in _KEPT_OPTIMIZERS)
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

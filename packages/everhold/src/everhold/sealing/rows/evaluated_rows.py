@@ -1,0 +1,339 @@
+"""Queries on rows, as far as they do not depend on who evaluates expressions: functions, predictions and statistics.
+
+A store of rows inherits `EvaluatedRows` and gives it the row values of expressions, columns, groups and row ids. What
+is decided here follows from public facts alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from everhold.progress import progress
+from everhold.sealing.rows.sums import (
+    apart_of,
+    cells_across,
+    cells_of,
+    exact_sums,
+    group_sums_of,
+    named,
+    pairs_of,
+    parts_of_ratio,
+    row_pairs_of,
+)
+from everhold.values.evaluation import UNIT
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Needs
+    from everhold.sealing.rows.row_code import CodeOnRows
+    from everhold.values.base import BoundQuery, Schema, Table
+    from everhold.values.expressions import RowValue
+    from everhold.values.expressions.tree import AnyValue
+
+__all__ = ["EvaluatedRows", "across_of", "grids_of", "is_known", "ratio_of_sums"]
+
+
+class EvaluatedRows(ABC):
+    """A `everhold.sealing.rows.row_store.RowStore` whose subclass evaluates expressions and reads columns.
+
+    Args:
+        schema: Of the holdout. Its label has no missing values and keeps its own type.
+        rows: Number of these rows.
+        sealed: Whether faults of functions must go unreported, because a report would be a free answer.
+        order_key: Makes the secret order in which code meets sealed rows; None for their own order.
+    """
+
+    reads_ahead: ClassVar[bool] = False
+    at_once: int = 8
+    """Expressions that one reading evaluates."""
+
+    def __init__(self, schema: Schema, *, rows: int, sealed: bool, order_key: bytes | None = None) -> None:
+        self.rows = rows
+        self._schema = schema
+        self._sealed = sealed
+        self._order_key = order_key
+        self._arrays: dict[str, NDArray[Any]] = {}
+        self._ids: list[Any] | None = None
+        self._group_indices: dict[str, NDArray[np.int64]] = {}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(rows={self.rows})"
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[None]:
+        """Context in which rows are read, and a change of them is detected.
+
+        Raises:
+            IntegrityError: If the rows are not those that were sealed. Nothing is charged.
+        """
+
+    @abstractmethod
+    def _expression_totals(self, values: Sequence[AnyValue], *, parts: int, unit: int) -> NDArray[np.int64]:
+        """Sums of expressions over the parts of the rows, shape (values, parts)."""
+
+    @abstractmethod
+    def _expression_grids(self, values: Sequence[RowValue], *, unit: int) -> Iterator[NDArray[np.int64]]:
+        """Value of every row for each expression, shape (rows,)."""
+
+    @abstractmethod
+    def _column_arrays(self, names: Sequence[str]) -> Mapping[str, Any]:
+        """Columns in the order of the rows, shape (rows,), masked where a value is missing."""
+
+    @abstractmethod
+    def _index_of_groups(self, column: str) -> NDArray[np.int64]:
+        """Group of each row by equal values of a column, from 0, shape (rows,)."""
+
+    @abstractmethod
+    def _sizes_of_groups(self, group_by: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Sizes of groups, and how many groups have each; public as the column is."""
+
+    @abstractmethod
+    def _row_ids(self, name: str) -> list[Any]:
+        """The column of row ids: exact numbers, everything else as text."""
+
+    def _value(self, query: BoundQuery) -> AnyValue | None:
+        """Expression of a query that the subclass evaluates; None for code and for what is combined here."""
+        return None if is_known(query, sealed=self._sealed) else query.row_value
+
+    def _counted(
+        self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
+    ) -> dict[int, tuple[int, Any]]:
+        """Totals and statistics that the subclass computes in its own way, by place."""
+        return {}
+
+    def counts(self, query: BoundQuery) -> bool:
+        """See `RowStore.counts`."""
+        return all(self._value(part) is not None for part in parts_of_ratio(query) or (query,))
+
+    def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
+        """Exact sums of row values over each part of the rows; row i belongs to part i modulo ``parts``.
+
+        Returns:
+            Shape (queries, parts), in grid units.
+
+        Raises:
+            QueryRejected: If these are public rows and a function fails on them.
+        """
+        totals = np.zeros((len(queries), parts), dtype=np.int64)
+        written: dict[int, AnyValue] = {}
+        with self.reading():  # also where all columns are in memory already
+            for place, query in enumerate(queries):
+                function = query.sealed if self._sealed else query.training
+                if (value := self._value(query)) is not None:
+                    written[place] = value
+                elif query.pair is not None or is_known(query, sealed=self._sealed):
+                    (grid,) = grids_of(self, [query], unit=unit)
+                    totals[place] = [grid[part::parts].sum() for part in range(parts)]
+                elif function is not None:
+                    totals[place] = self.code.totals(function, query, parts=parts, unit=unit)
+            if written:
+                totals[list(written)] = self._expression_totals(list(written.values()), parts=parts, unit=unit)
+        return totals
+
+    def evaluate(
+        self, queries: Sequence[BoundQuery], needs: Sequence[Needs], *, parts: int = 1, group_by: str | None = None,
+        unit: int = UNIT,
+    ) -> tuple[NDArray[np.int64], list[Any]]:  # fmt: skip
+        """Totals, and what interval procedures have to know of the rows besides, from the same reading.
+
+        The row values of what needs more than a total are computed as for `totals`, without a branch that depends on
+        them, and then summed up by `rows.sums`, which says what its time depends on. Sums of groups follow
+        the column of the groups, which is public. Code meets sealed rows in the secret order, here as well.
+
+        Args:
+            queries: The queries.
+            needs: What the procedure of each has to know; see `everhold.guarantees.intervals.base.Procedure`.
+            parts: As for `totals`; where it is not 1, nothing but totals may be needed.
+            group_by: Column whose equal values make a group, for what needs groups.
+            unit: Grid steps between 0 and 1.
+
+        Returns:
+            Totals as for `totals`, of a ratio ``rows * unit * sum(min(a, b)) / sum(b)`` rounded down, 0 if no row
+            counts; and for each query `Cells`, `GroupSums`, `Pairs`, or None where the total is all that is needed.
+
+        Raises:
+            QueryRejected: If these are public rows and a function fails on them.
+        """
+        totals = np.zeros((len(queries), parts), dtype=np.int64)
+        seen: list[Any] = [None] * len(queries)
+        plain = [place for place, need in enumerate(needs) if need == "total"]
+        more = [place for place, need in enumerate(needs) if need != "total"]
+        if parts != 1 and more:
+            raise ValueError(f"{len(more)} queries need more than totals of {parts} parts; expected totals alone")
+        with self.reading():
+            if plain:
+                totals[plain] = self.totals([queries[place] for place in plain], parts=parts, unit=unit)
+            if not more:
+                return totals, seen
+            with progress("reading rows", len(more)) as line:
+                for start in range(0, len(more), self.at_once):
+                    some = more[start : start + self.at_once]
+                    shown = _shown(
+                        self, [queries[place] for place in some], [needs[place] for place in some], group_by, unit
+                    )
+                    for place, (total, what) in zip(some, shown, strict=True):
+                        totals[place, 0], seen[place] = total, what
+                    line(start + len(some))
+        return totals, seen
+
+    def row_values(self, query: BoundQuery, *, unit: int = UNIT) -> NDArray[np.int64]:
+        """The value of every row in grid units, shape (rows,); of sealed rows it is secret."""
+        with self.reading():
+            return grids_of(self, [query], unit=unit)[0]
+
+    def summary(
+        self, need: Needs, grid: NDArray[np.int64], *, group_by: str | None = None, unit: int = UNIT
+    ) -> tuple[int, Any]:
+        """The total of row values that are known already, and what a procedure needs of them besides; see `look`."""
+        if need == "total":
+            return int(grid.sum()), None
+        with self.reading():
+            return _summary(self, need, [grid], group_by, unit)
+
+    def group_index(self, group_by: str) -> NDArray[np.int64]:
+        """The group of each row, by equal values of a column, from 0; shape (rows,). Secret where rows are sealed."""
+        with self.reading():
+            if group_by not in self._group_indices:
+                self._group_indices[group_by] = self._index_of_groups(group_by)
+            return self._group_indices[group_by]
+
+    @cached_property
+    def code(self) -> CodeOnRows:
+        """Functions and predictions on these rows; imported with the first of them."""
+        from everhold.sealing.rows.row_code import CodeOnRows
+
+        return CodeOnRows(self, self._schema, self._sealed, self._order_key)
+
+    def table(self, names: Sequence[str]) -> Table:
+        """The named columns as NumPy arrays: numbers as float64, nan if missing; booleans, false if missing; objects.
+
+        The types do not depend on whether a value is missing: a function that fails on one of them would tell.
+        """
+        with self.reading():
+            if missing := [name for name in names if name not in self._arrays]:
+                from everhold.sealing.rows.plain_columns import plain_columns
+
+                found = self._column_arrays(missing)
+                self._arrays |= plain_columns({name: found[name] for name in missing}, label=self._schema.label)
+        return {name: self._arrays[name].view() for name in names}  # a view cannot be made writable again
+
+    def row_ids(self, name: str) -> list[Any]:
+        """The column of row ids, which are public: exact numbers, everything else as text."""
+        if self._ids is None:
+            with self.reading():
+                self._ids = self._row_ids(name)
+        return self._ids
+
+
+def is_known(query: BoundQuery, *, sealed: bool) -> bool:
+    """True if the row values of these rows were computed before."""
+    return not sealed and query.training_values is not None
+
+
+def grids_of(rows: EvaluatedRows, queries: Sequence[BoundQuery], *, unit: int) -> list[NDArray[np.int64]]:
+    """Row values in grid units, in the order of the rows; secret where the rows are sealed."""
+
+    def computed(query: BoundQuery) -> bool:
+        """True if it is not combined of two others here."""
+        return query.pair is None or is_known(query, sealed=rows._sealed)
+
+    def leaves_of(query: BoundQuery) -> list[BoundQuery]:
+        if query.pair is None or computed(query):
+            return [query]
+        return [*leaves_of(query.pair.first), *leaves_of(query.pair.second)]
+
+    def combined(query: BoundQuery) -> NDArray[np.int64]:
+        if query.pair is None or computed(query):
+            return next(found)
+        if query.pair.how == "ratio":
+            raise ValueError("a ratio has no row values; expected its numerator and its denominator")
+        first, second = combined(query.pair.first), combined(query.pair.second)
+        if query.pair.how == "difference":
+            return (unit + first - second) // 2
+        return np.minimum(first, second if query.pair.how == "within" else unit - second)
+
+    leaves = [leaf for query in queries for leaf in leaves_of(query)]
+    known = [np.asarray(leaf.training_values) if is_known(leaf, sealed=rows._sealed) else None for leaf in leaves]
+    new = [leaf for leaf, grid in zip(leaves, known, strict=True) if grid is None]
+    columns = rows._expression_grids([leaf.row_value for leaf in new if leaf.row_value is not None], unit=unit)
+    grids = iter([rows.code.grid(leaf, unit=unit) if leaf.row_value is None else next(columns) for leaf in new])
+    found = iter([next(grids) if grid is None else grid for grid in known])
+    return [combined(query) for query in queries]
+
+
+def _shown(
+    rows: EvaluatedRows, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
+) -> list[tuple[int, Any]]:
+    """The total of each query, and what its procedure needs; a few queries at once."""
+    shown = rows._counted(queries, needs, group_by, unit)
+    left = [place for place in range(len(queries)) if place not in shown]
+    parts = [parts_of_ratio(queries[place]) or (queries[place],) for place in left]
+    grids = iter(grids_of(rows, [part for own in parts for part in own], unit=unit))
+    for place, own in zip(left, parts, strict=True):
+        yes_no = all(part.yes_no for part in own)
+        if needs[place] == "apart":
+            shown[place] = apart_of(queries[place], next(grids))
+            continue
+        shown[place] = _summary(rows, needs[place], [next(grids) for _ in own], group_by, unit, yes_no=yes_no)
+    return [shown[place] for place in range(len(queries))]
+
+
+def _summary(
+    rows: EvaluatedRows,
+    need: Needs,
+    grids: Sequence[NDArray[np.int64]],
+    group_by: str | None,
+    unit: int,
+    *,
+    yes_no: bool = False,
+) -> tuple[int, Any]:
+    """The total of one query and what its procedure needs, from its row values, or from two of a ratio."""
+    if need == "cells":
+        cells = cells_of(grids[0], unit=unit)
+        return int(cells.sums.sum()), cells
+    across = across_of(rows, need, yes_no, group_by, unit)
+    if need == "groups":
+        sizes, (sums,) = _grouped(rows, grids, group_by, unit=unit)
+        return int(sums.sum()), group_sums_of(sizes, sums, unit=unit, across=across)
+    if need not in ("pairs", "group_pairs"):
+        raise ValueError(f"a procedure needs a {need}; expected what the values of rows can show of it")
+    numerators, denominators = np.minimum(*grids), grids[1]
+    part, whole = int(numerators.sum()), int(denominators.sum())
+    if need == "pairs":
+        pairs = row_pairs_of(numerators, denominators, unit=unit, across=across)
+    else:
+        sizes, sums_of_both = _grouped(rows, [numerators, denominators], group_by, unit=unit)
+        pairs = pairs_of(sizes, *sums_of_both, unit=unit, across=across)
+    return ratio_of_sums(rows.rows, part, whole, unit), pairs
+
+
+def across_of(rows: EvaluatedRows, need: Needs, yes_no: bool, group_by: str | None, unit: int) -> int:
+    """Cells in which units are counted; 0 where they are told apart, from public facts alone."""
+    if need in ("cells", "total"):
+        return 0
+    sizes, counts = np.ones(1, dtype=np.int64), np.full(1, rows.rows)
+    if need != "pairs":
+        sizes, counts = rows._sizes_of_groups(named(group_by))
+    return cells_across(sizes, counts, axes=1 if need == "groups" else 2, unit=unit, yes_no=yes_no)
+
+
+def _grouped(
+    rows: EvaluatedRows, grids: Sequence[NDArray[np.int64]], group_by: str | None, *, unit: int
+) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+    """Sizes of the groups, and sums of row values by group."""
+    index = rows.group_index(named(group_by))
+    sizes = np.bincount(index).astype(np.int64)
+    return sizes, [exact_sums(grid, index, len(sizes), unit=unit) for grid in grids]
+
+
+def ratio_of_sums(rows: int, part: int, whole: int, unit: int) -> int:
+    """A ratio in the units of a sum over so many rows, rounded down; 0 if no row counts."""
+    return part * rows * unit // whole if whole else 0

@@ -1,0 +1,291 @@
+"""Rows that a query is evaluated on: the protocol of a store, and tables that stay where they are.
+
+Rows of a file are read by `table.StoredRows`. Tables elsewhere come from extensions: an entry point of
+the group ``everhold.rows`` is named as the scheme of an address, ``scheme://host``, and names a class whose instances
+are `SealableTable`. Such a class is imported when an address has its scheme; a table that is handed in needs no entry
+point until its holdout is opened again from the ledger alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+
+from everhold.errors import IntegrityError
+from everhold.extensions import Registry
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Needs
+    from everhold.sealing.arrivals.arriving import ArrivedFiles
+    from everhold.sealing.duplicates.resealing import Content
+    from everhold.sealing.intake.files import SealedFiles
+    from everhold.sealing.intake.request import SealRequest
+    from everhold.sealing.intake.structure import FileStructure
+    from everhold.sealing.keys import StewardKey
+    from everhold.sealing.rows.row_code import CodeOnRows
+    from everhold.values.base import BoundQuery, Schema, Table
+
+__all__ = [
+    "ENGINE_VARIABLE", "TABLES", "RowStore", "SealableTable", "SealedRows", "is_table", "table_at", "table_of",
+]  # fmt: skip
+
+ENGINE_VARIABLE = "EVERHOLD_ENGINE"
+"""Environment variable: addresses of tables' engines, with their credentials, separated by blanks."""
+
+_SCHEME = re.compile(r"([a-z][a-z0-9_]*)(\+[a-z0-9_]+)?(://|\[[^\]]*\]$|$)", re.IGNORECASE)
+_METHODS = ("check_unaltered", "close", "pinned", "sealed_rows", "sealing", "to_dict", "training_rows")
+
+
+class RowStore(Protocol):
+    """Rows of one table, evaluated to exact integers; safe to be used by several threads.
+
+    A row value is a whole number of grid units, from 0 to ``unit``. All stores return the same integers for the same
+    rows. What a store raises says nothing about sealed rows: errors of code and of engines are replaced.
+
+    Attributes:
+        rows: Number of rows.
+        reads_ahead: Whether one reading is so expensive that it serves several transactions of a batch.
+    """
+
+    rows: int
+
+    @property
+    def reads_ahead(self) -> bool:
+        """See above."""
+
+    def counts(self, query: BoundQuery) -> bool:
+        """True if the store itself evaluates a query, so that no row leaves it."""
+
+    def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = ...) -> NDArray[np.int64]:
+        """Sums of row values over disjoint parts of the rows; row i belongs to part i modulo ``parts``.
+
+        Returns:
+            Shape (queries, parts), in grid units.
+        """
+
+    def evaluate(
+        self,
+        queries: Sequence[BoundQuery],
+        needs: Sequence[Needs],
+        *,
+        parts: int = 1,
+        group_by: str | None = None,
+        unit: int = ...,
+    ) -> tuple[NDArray[np.int64], list[Any]]:
+        """Totals as `totals` gives them, and the statistics that the interval procedure of each query needs."""
+
+    def row_values(self, query: BoundQuery, *, unit: int = ...) -> NDArray[np.int64]:
+        """Value of every row in grid units, shape (rows,)."""
+
+    def summary(
+        self, need: Needs, grid: NDArray[np.int64], *, group_by: str | None = None, unit: int = ...
+    ) -> tuple[int, Any]:
+        """Total of row values that are known already, and the statistics that a procedure needs of them."""
+
+    def table(self, names: Sequence[str]) -> Table:
+        """Columns as arrays of shape (rows,): float64 with nan, booleans, or objects with None."""
+
+    @property
+    def code(self) -> CodeOnRows:
+        """Functions on these rows, which meet sealed ones in a secret order."""
+
+    def row_ids(self, name: str) -> list[Any]:
+        """The public column of row ids: exact numbers, everything else as text."""
+
+    def close(self) -> None:
+        """Release files and connections; they open again when needed."""
+
+
+class SealableTable(Protocol):
+    """A table that stays where it is, handed to `Holdout.create` in place of rows.
+
+    `arrival_rows` and `arriving` are needed of tables to which rows arrive; such a table has ``arrived`` and ``until``
+    among the facts of `to_dict`.
+
+    Attributes:
+        kind: Name in ledger and certificate.
+        title: Name in sentences.
+    """
+
+    kind: str
+    title: str
+
+    @classmethod
+    def from_url(cls, url: str, table: str) -> SealableTable:
+        """The table at an address, which may hold credentials.
+
+        Raises:
+            ValueError: If it is not such an address. The message quotes nothing of it.
+            Unavailable: If the engine cannot be reached.
+        """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Public facts by which it is found again: kind, table, place, snapshot. Never credentials."""
+
+    def pinned(self, facts: Mapping[str, Any]) -> SealableTable:
+        """The same table at the snapshot of some facts; itself where there is none.
+
+        Raises:
+            IntegrityError: If the snapshot does not exist any more.
+        """
+
+    def sealing(
+        self, folder: Path, request: SealRequest, *, key: StewardKey
+    ) -> AbstractContextManager[SealedRows]:  # fmt: skip
+        """Check the table, and write the training rows to a private folder; see `files.seal_rows`.
+
+        Args:
+            folder: Where the training file goes.
+            request: The training rows, and what is declared; its holdout is this table.
+            key: The steward's, for the fingerprint.
+
+        Raises:
+            HoldoutRejected: If the rows cannot be sealed as they stand.
+            Unavailable: If the engine cannot be reached.
+        """
+
+    def check_unaltered(self, configuration: Mapping[str, Any], key: StewardKey) -> None:
+        """Check that the table holds the rows that were sealed, in the same columns.
+
+        Raises:
+            IntegrityError: If it does not, or does not exist any more.
+            Unavailable: If the engine cannot be reached.
+        """
+
+    def sealed_rows(self, schema: Schema, *, order_key: bytes) -> RowStore:
+        """The sealed rows; ``order_key`` makes the secret order in which code meets them."""
+
+    def arrival_rows(self, window: tuple[str, str], fingerprint: str, schema: Schema, key: StewardKey) -> RowStore:
+        """Rows that arrived from one time to another, which were sealed later; of a table with a watermark.
+
+        Raises:
+            IntegrityError: If they are not those that were sealed.
+            Unavailable: If the engine cannot be reached.
+        """
+
+    def arriving(
+        self, window: tuple[str, str], schema: Schema, key: StewardKey, *, training_ids: set[Any]
+    ) -> ArrivedFiles:
+        """Check rows that are about to be sealed, where they are.
+
+        Raises:
+            HoldoutRejected: If they do not fit. Nothing was changed.
+            Unavailable: If the engine cannot be reached.
+        """
+
+    def training_rows(self, facts: Mapping[str, Any], schema: Schema) -> RowStore:
+        """All training rows, where they are another table beside this one.
+
+        Raises:
+            IntegrityError: If that table has other columns, or more or fewer rows.
+            Unavailable: If the engine cannot be reached.
+        """
+
+    def close(self) -> None:
+        """Release connections; they open again when needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealedRows:
+    """Rows that were checked and are about to be sealed.
+
+    Attributes:
+        facts: Public facts of the rows.
+        structure: Their arrangement, for dependence models and for diagnosis.
+        content: From the key of a storage, or None for a new one, to a sketch that tells equal rows.
+        check_still: Raises `HoldoutRejected` if the rows were changed meanwhile.
+    """
+
+    facts: SealedFiles
+    structure: FileStructure
+    content: Callable[[str | None], Content]
+    check_still: Callable[[], None] = lambda: None
+
+
+def _fault_of(name: str, extension: Any) -> str:
+    missing = [each for each in ("from_url", *_METHODS) if not callable(getattr(extension, each, None))]
+    return f"it has no {', '.join(missing)}; expected a class of `SealableTable`." if missing else ""
+
+
+TABLES: Registry[type[SealableTable]] = Registry("everhold.rows", {}, _fault_of)
+"""Classes of tables by the scheme of their addresses."""
+
+
+def is_table(rows: object) -> TypeGuard[SealableTable]:
+    """True if rows are a table that stays where it is, and no rows to be copied."""
+    return all(hasattr(type(rows), name) for name in _METHODS)
+
+
+def table_at(url: str, table: str) -> SealableTable:
+    """The table of a name at the address of an engine.
+
+    Args:
+        url: The address, with a password where it takes one.
+        table: Name of the table, as the engine has it.
+
+    Raises:
+        ValueError: If no installed extension takes the address; the message quotes nothing of it, as it may hold a
+            password.
+        ModuleNotFoundError: If the package of the engine is not installed.
+        Unavailable: If it cannot be reached.
+
+    Examples:
+        >>> table_at("sealed.parquet", "flights")
+        Traceback (most recent call last):
+        ...
+        ValueError: The address of the engine has no scheme that is known. Expected one of ...
+    """
+    found = _SCHEME.match(url)
+    scheme = found[1].lower() if found else ""
+    if scheme not in TABLES:
+        raise ValueError(f"The address of the engine has no scheme that is known. {TABLES.missing(scheme)}")
+    return TABLES[scheme].from_url(url, table)
+
+
+def table_of(facts: Mapping[str, Any], given: SealableTable | None = None) -> SealableTable:
+    """The table of a holdout at the snapshot at which it was sealed; its rows are not checked yet.
+
+    Args:
+        facts: The facts of `SealableTable.to_dict` when it was sealed.
+        given: The table that was handed in. Without it `ENGINE_VARIABLE` says where the table is, or the facts do.
+
+    Raises:
+        IntegrityError: If the facts are not in the form in which everhold wrote them.
+        ValueError: If the table is of another kind.
+        Unavailable: If the engine cannot be reached.
+    """
+    if not all(isinstance(facts.get(name), str) for name in ("kind", "table", "place")):
+        raise IntegrityError(
+            "the recorded facts of the engine are not in the form in which everhold wrote them; expected an unaltered "
+            "ledger; nothing was answered or charged; verify the ledger and restore a backup"
+        )
+    table = _of_environment(facts) if given is None else given
+    if table.kind != facts["kind"]:
+        raise ValueError(
+            f"the rows were sealed in an engine of the kind {facts['kind']!r}, and the given one is of the kind "
+            f"{table.kind!r}; expected the same kind, because each computes fingerprints in its own way; nothing was "
+            "answered or charged"
+        )
+    return table.pinned(facts)
+
+
+def _of_environment(facts: Mapping[str, Any]) -> SealableTable:
+    """The table at an address of the environment: at the recorded place, else of its kind, because engines move."""
+    name = str(facts["table"])
+    tables = [table_at(url, name) for url in os.environ.get(ENGINE_VARIABLE, "").split()]
+    kin = [table for table in tables if table.kind == facts["kind"]]
+    there = [table for table in kin if table.to_dict().get("place") == facts["place"]]
+    chosen = next(iter([*there, *kin, *tables]), None)
+    for table in tables:
+        if table is not chosen:
+            table.close()
+    return table_at(str(facts["place"]), name) if chosen is None else chosen

@@ -1,0 +1,282 @@
+"""Statistics of row values for interval procedures: exact histograms, sums of groups and pairs, from arrays.
+
+All of it is made of integers, so it is the same from every engine and for every order of summation. Adding up a
+histogram passes every row once, in `_LANES` copies of the cells in turn, so that rows of one cell do not wait for each
+other: its time says next to nothing about the values. Putting groups or pairs in order is a sort, which may be faster
+for values that are alike or in order already.
+
+Groups, and pairs of a ratio, are as many as there are groups or rows. From `MOST_KINDS` on they are not told apart any
+more: units of one size whose sums lie in one cell of a coarse grid become lotteries over its corners with the same
+means, which can only widen an interval (`everhold.guarantees.intervals.bets.capital`, *Summaries*). Public facts decide
+that, never what the rows hold.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Pairs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.values.base import BoundQuery
+
+__all__ = [
+    "apart_of", "cells_across", "cells_of", "exact_sums", "group_lotteries", "group_sums_of", "named", "pair_lotteries",
+    "pairs_of", "parts_of_ratio", "row_pairs_of",
+]  # fmt: skip
+
+MOST_KINDS = 2**20
+"""So many different groups, or pairs, are told apart: some 32 MB of whole numbers."""
+
+_LANES = 8
+_MOST_UNIT = 2**54  # times 256 is less than 2^63
+_MOST_KEYED = 2**31 - 2  # two of its numbers fit into 64 bits
+_EXACT = 53  # bits of a whole number that a double holds
+_MOST_CELLS, _FEWEST_ACROSS = 2**22, 4  # of all sizes together; along an axis, even if there are very many sizes
+
+
+def cells_of(grid: NDArray[np.int64], *, unit: int) -> Cells:
+    """The histogram of row values: value v lies in the cell ``v * 256 // unit``, 1 in the last one.
+
+    Args:
+        grid: Shape (rows,): row values in grid units, from 0 to ``unit``.
+        unit: Grid steps between 0 and 1.
+
+    Examples:
+        >>> cells = cells_of(np.array([0, 3, 4]), unit=4)
+        >>> np.flatnonzero(cells.counts).tolist(), cells.sums[cells.counts > 0].tolist()
+        ([0, 192, 255], [0, 3, 4])
+    """
+    if unit & (unit - 1) == 0 and unit >= CELLS:
+        cell = grid >> (unit.bit_length() - CELLS.bit_length())
+    elif unit <= _MOST_UNIT:
+        cell = grid * CELLS // unit
+    else:
+        edges = np.array([-(-place * unit // CELLS) for place in range(1, CELLS)], dtype=np.int64)
+        cell = np.searchsorted(edges, grid, side="right")
+    places = np.minimum(cell, CELLS - 1) * _LANES
+    for lane in range(_LANES):
+        places[lane::_LANES] += lane
+    size = CELLS * _LANES
+    counts = np.bincount(places, minlength=size).reshape(CELLS, _LANES).sum(axis=1)
+    sums = exact_sums(grid, places, size, unit=unit).reshape(CELLS, _LANES).sum(axis=1)
+    return Cells(counts.astype(np.int64), sums, unit)
+
+
+def exact_sums(values: NDArray[np.int64], places: NDArray[np.int64], size: int, *, unit: int) -> NDArray[np.int64]:
+    """Sums of whole numbers from 0 to ``unit`` by place, shape (size,).
+
+    Doubles add them up exactly below 2^53; larger ones are added up in two pieces.
+    """
+    rows = max(len(values), 1)
+    if rows * unit < 2**_EXACT:
+        return np.bincount(places, weights=values, minlength=size).astype(np.int64)
+    bits = _EXACT - rows.bit_length()
+    upper = np.bincount(places, weights=values >> bits, minlength=size).astype(np.int64)
+    lower = np.bincount(places, weights=values & ((1 << bits) - 1), minlength=size).astype(np.int64)
+    return np.asarray((upper << bits) + lower)
+
+
+def group_sums_of(
+    sizes: NDArray[np.int64], sums: NDArray[np.int64], *, unit: int, across: int = 0
+) -> GroupSums:  # fmt: skip
+    """Groups in the order of their sizes and then of their sums, equal ones counted.
+
+    Args:
+        sizes: Shape (groups,): rows of each group.
+        sums: Shape (groups,): sum of its row values in grid units.
+        unit: Grid steps between 0 and 1.
+        across: Cells in which they are counted, from `cells_across`.
+
+    Examples:
+        >>> group_sums_of(np.array([2, 1, 2]), np.array([4, 0, 4]), unit=4).counts.tolist()
+        [1, 2]
+    """
+    if across:
+        cells = _cells(sums, sizes, across, unit)
+        order, starts, counts = _runs(sizes, cells)
+        some, totals = order[starts], np.add.reduceat(sums[order], starts)
+        return group_lotteries(sizes[some], cells[some], counts, totals, across=across, unit=unit)
+    (sizes, sums), counts = _counted(sizes, sums)
+    return GroupSums(sizes, sums, counts, unit)
+
+
+def row_pairs_of(
+    numerators: NDArray[np.int64], denominators: NDArray[np.int64], *, unit: int, across: int = 0
+) -> Pairs:  # fmt: skip
+    """Rows as units, in the order of their denominators and numerators, equal ones counted; both of shape (rows,)."""
+    if unit > _MOST_KEYED or across:
+        return pairs_of(np.ones(len(numerators), dtype=np.int64), numerators, denominators, unit=unit, across=across)
+    (keys,), counts = _counted(denominators * (unit + 1) + numerators)
+    return Pairs(np.ones(len(keys), dtype=np.int64), keys % (unit + 1), keys // (unit + 1), counts, unit)
+
+
+def pairs_of(
+    sizes: NDArray[np.int64], numerators: NDArray[np.int64], denominators: NDArray[np.int64], *,
+    unit: int, across: int = 0,
+) -> Pairs:  # fmt: skip
+    """Units in the order of their sizes, denominators and numerators, equal ones counted; all of shape (units,)."""
+    if across:
+        sums, step = (numerators, denominators), sizes * (unit // across)
+        cells = _cells(numerators, sizes, across, unit), _cells(denominators, sizes, across, unit)
+        steep = numerators - cells[0] * step > denominators - cells[1] * step
+        order, starts, counts = _runs(sizes, *cells, steep.astype(np.int64))
+        some = order[starts]
+        return pair_lotteries(
+            sizes[some], (cells[0][some], cells[1][some]), counts,
+            (np.add.reduceat(sums[0][order], starts), np.add.reduceat(sums[1][order], starts)),
+            across=across, unit=unit,
+        )  # fmt: skip
+    (sizes, denominators, numerators), counts = _counted(sizes, denominators, numerators)
+    return Pairs(sizes, numerators, denominators, counts, unit)
+
+
+def cells_across(sizes: NDArray[np.int64], counts: NDArray[np.int64], *, axes: int, unit: int, yes_no: bool) -> int:
+    """Cells along each axis in which units of one size are counted; 0 where all that differ are told apart.
+
+    From public facts: the sizes of the units, how many have each, and whether row values are 0 or 1 by type.
+
+    Args:
+        sizes: Shape (sizes,): rows of a unit, each size once.
+        counts: Shape (sizes,): units of each size.
+        axes: 1 for sums, 2 for pairs of them.
+        unit: Grid steps between 0 and 1.
+        yes_no: Whether there are no other row values.
+
+    Examples:
+        >>> rows, many = np.array([1]), np.array([100_000_000])
+        >>> [cells_across(rows, many, axes=2, unit=2**30, yes_no=yes_no) for yes_no in (True, False)]
+        [0, 256]
+    """
+    kinds = np.minimum((sizes + 1.0) ** axes, counts) if yes_no else counts
+    if float(np.sum(kinds, dtype=np.float64)) <= MOST_KINDS or unit % CELLS:
+        return 0
+    fitting = int((_MOST_CELLS / len(sizes)) ** (1.0 / axes))
+    return min(CELLS, max(_FEWEST_ACROSS, 1 << (fitting.bit_length() - 1)))
+
+
+def group_lotteries(
+    sizes: NDArray[np.int64], cells: NDArray[np.int64], counts: NDArray[np.int64], sums: NDArray[np.int64], *,
+    across: int, unit: int,
+) -> GroupSums:  # fmt: skip
+    """Groups in cells, as lotteries over the ends of their cells with the same sums; all of shape (cells,).
+
+    Args:
+        sizes: Rows of each group.
+        cells: In which of the cells from 0 to ``size * unit`` the sums lie, the last one with its upper end.
+        counts: Groups in it.
+        sums: The sum of theirs.
+        across: Number of cells of a size, a divisor of ``unit``.
+        unit: Grid steps between 0 and 1.
+
+    Examples:
+        >>> one_cell = [np.array([number]) for number in (2, 1, 10, 60)]
+        >>> found = group_lotteries(*one_cell, across=4, unit=8)
+        >>> found.sums.tolist(), found.counts.tolist()
+        ([4, 8], [5.0, 5.0])
+    """
+    step = sizes * (unit // across)
+    up = np.clip((sums - counts * cells * step) / step, 0.0, counts)
+    (sizes, sums), weights = _weighed(
+        [np.tile(sizes, 2), np.concatenate([cells * step, (cells + 1) * step])], np.concatenate([counts - up, up])
+    )
+    return GroupSums(sizes, sums, weights, unit)
+
+
+def pair_lotteries(
+    sizes: NDArray[np.int64], cells: tuple[NDArray[np.int64], NDArray[np.int64]], counts: NDArray[np.int64],
+    sums: tuple[NDArray[np.int64], NDArray[np.int64]], *, across: int, unit: int,
+) -> Pairs:  # fmt: skip
+    """Units in halves of square cells, as lotteries over the corners of the halves with the same sums.
+
+    A square is cut along its diagonal, so that no corner of a half has a numerator above its denominator where no unit
+    has, and so that the means alone say what the lottery is. All arrays are of shape (halves,).
+
+    Args:
+        sizes: Rows of each unit.
+        cells: In which cells numerators and denominators lie, as for `group_lotteries`.
+        counts: Units in the half: all of them, or none, have numerators that lie further inside than denominators.
+        sums: The sums of their numerators and denominators.
+        across: Number of cells along either axis, a divisor of ``unit``.
+        unit: Grid steps between 0 and 1.
+    """
+    step = sizes * (unit // across)
+    beyond = [total - counts * cell * step for total, cell in zip(sums, cells, strict=True)]
+    steep = beyond[0] > beyond[1]
+    inside = [np.clip(total / step, 0.0, counts) for total in beyond]
+    least, most = np.minimum(*inside), np.maximum(*inside)
+    numerators = np.concatenate([cells[0], cells[0] + steep, cells[0] + 1]) * np.tile(step, 3)
+    denominators = np.concatenate([cells[1], cells[1] + ~steep, cells[1] + 1]) * np.tile(step, 3)
+    keys = [np.tile(sizes, 3), denominators, numerators]
+    (sizes, denominators, numerators), weights = _weighed(keys, np.concatenate([counts - most, most - least, least]))
+    return Pairs(sizes, numerators, denominators, weights, unit)
+
+
+def apart_of(query: BoundQuery, grid: NDArray[np.int64]) -> tuple[int, Cells]:
+    """The total of a difference of two public arrays, and the histogram of the rows where they differ."""
+    if query.pair is None or query.pair.apart is None:
+        raise ValueError(f"{query.shown!r} is no difference of two arrays; expected one")
+    apart = query.pair.apart
+    return int(grid.sum()), cells_of(apart.shares(grid), unit=2 * apart.reach)
+
+
+def named(group_by: str | None) -> str:
+    """The column of groups that a procedure needs.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    if group_by is None:
+        raise ValueError("a procedure needs groups and no column names them; expected one")
+    return group_by
+
+
+def parts_of_ratio(query: BoundQuery) -> tuple[BoundQuery, ...]:
+    """Numerator and denominator; none of what is no ratio."""
+    return (query.pair.first, query.pair.second) if query.pair is not None and query.pair.how == "ratio" else ()
+
+
+def _cells(sums: NDArray[np.int64], sizes: NDArray[np.int64], across: int, unit: int) -> NDArray[np.int64]:
+    return np.asarray(np.minimum(sums // (sizes * (unit // across)), across - 1))
+
+
+def _runs(*keys: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64]]:
+    """The order of tuples, where in it the next one begins, and how often each is there."""
+    order = np.lexsort(keys[::-1])
+    starts = _starts([key[order] for key in keys])
+    return order, starts, np.diff(np.append(starts, len(order))).astype(np.int64)
+
+
+def _weighed(
+    keys: list[NDArray[np.int64]], weights: NDArray[np.float64]
+) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
+    """Different tuples in order, with the sums of their weights; none of weight 0."""
+    filled = weights > 0.0
+    keys, weights = [key[filled] for key in keys], weights[filled]
+    order = np.lexsort(keys[::-1])
+    keys = [key[order] for key in keys]
+    starts = _starts(keys)
+    return [key[starts] for key in keys], np.add.reduceat(weights[order], starts) if len(starts) else weights
+
+
+def _counted(*keys: NDArray[np.int64]) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    """Different tuples in order, the first key first, and how often each is there."""
+    if len(keys) == 1:
+        ordered = np.sort(keys[0])
+        starts = _starts([ordered])
+        return [ordered[starts]], np.diff(np.append(starts, len(ordered))).astype(np.int64)
+    order, starts, counts = _runs(*keys)
+    return [key[order[starts]] for key in keys], counts
+
+
+def _starts(ordered: list[NDArray[np.int64]]) -> NDArray[np.intp]:
+    """Start of the next tuple."""
+    first = np.zeros(len(ordered[0]), dtype=bool)
+    first[:1] = True
+    for key in ordered:
+        first[1:] |= key[1:] != key[:-1]
+    return np.flatnonzero(first)

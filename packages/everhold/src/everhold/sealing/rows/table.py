@@ -1,0 +1,281 @@
+"""Evaluating queries on the rows of a file: DuckDB reads its columns, and NumPy evaluates everything.
+
+Expressions are evaluated by `everhold.sealing.rows.embedded_rows`, in a time that says nothing of the rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.dependence.blocks import block_of_rows, sizes_of_blocks
+from everhold.progress import progress
+from everhold.sealing.intake.checks import is_missing
+from everhold.sealing.intake.duckdb_files import POSITION
+from everhold.sealing.rows.columns import ColumnStore
+from everhold.sealing.rows.embedded_rows import EmbeddedRows
+from everhold.sealing.rows.engines.errors import engine_errors_hidden
+from everhold.sealing.rows.evaluated_rows import EvaluatedRows, grids_of, is_known
+from everhold.sealing.rows.sums import exact_sums, parts_of_ratio
+from everhold.values.evaluation import UNIT
+from everhold.values.expressions.tree import quoted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Needs
+    from everhold.sealing.rows.engines.embedded import Embedded
+    from everhold.sealing.rows.row_store import RowStore
+    from everhold.values.base import BoundQuery, Schema
+    from everhold.values.expressions import RowValue
+
+__all__ = ["StoredRows"]
+
+_NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|UINTEGER$|FLOAT$|DOUBLE$|DECIMAL\(")
+_FIRST_ROWS = 1_000  # among which examples are found
+_AT_ONCE = 64  # expressions that are evaluated together
+_BEYOND_NUMPY = ("HUGEINT", "UHUGEINT")
+
+
+class StoredRows(EvaluatedRows):
+    """The rows of one file, as exact integer sums. Columns are read when a query first needs them.
+
+    Args:
+        engine: The file, and what reads it.
+        schema: As for `EvaluatedRows`, like `rows`, `sealed` and `order_key`.
+        rows: See there.
+        sealed: See there.
+        order_key: See there.
+        whole: Public rows in a table elsewhere of which these are some; None where these are all.
+    """
+
+    def __init__(
+        self,
+        engine: Embedded,
+        schema: Schema,
+        *,
+        rows: int,
+        sealed: bool,
+        order_key: bytes | None = None,
+        whole: RowStore | None = None,
+    ) -> None:
+        super().__init__(schema, rows=rows, sealed=sealed, order_key=order_key)
+        self.engine = engine
+        self.whole = whole
+        self._orders: dict[tuple[str, ...], NDArray[np.int64] | None] = {}
+
+    def close(self) -> None:
+        """Close the engine, and that of all rows; they open again when needed."""
+        self.engine.close()
+        self._embedded.close()
+        if self.whole is not None:
+            self.whole.close()
+
+    @cached_property
+    def incomplete(self) -> frozenset[str]:
+        """Columns of public rows with missing values.
+
+        Raises:
+            ValueError: If the rows are sealed.
+        """
+        if self._sealed:
+            raise ValueError("the rows are sealed; expected the training rows")
+        columns = self._schema.columns
+        names, found = list(columns), list[bool]()
+        with self.reading(), engine_errors_hidden:
+            for start in range(0, len(names), _AT_ONCE):
+                tests = ", ".join(f"bool_or({is_missing(name, columns)})" for name in names[start : start + _AT_ONCE])
+                found += self.engine.rows(f"SELECT {tests} FROM {self.engine.source}")[0]
+        return frozenset(name for name, missing in zip(names, found, strict=True) if missing)
+
+    def examples(self) -> dict[str, str]:
+        """A value of each column from the first public rows; none of columns that have no value there.
+
+        Raises:
+            ValueError: If the rows are sealed.
+        """
+        if self._sealed:
+            raise ValueError("the rows are sealed; expected the training rows")
+        names, found = list(self._schema.columns), list[str | None]()
+        with self.reading(), engine_errors_hidden:
+            for start in range(0, len(names), _AT_ONCE):
+                values = ", ".join(
+                    f"min_by({quoted(name)}, {POSITION})::VARCHAR" for name in names[start : start + _AT_ONCE]
+                )
+                first = f"(SELECT * FROM {self.engine.source} WHERE {POSITION} < {_FIRST_ROWS})"
+                found += self.engine.rows(f"SELECT {values} FROM {first}")[0]
+        return {name: value for name, value in zip(names, found, strict=True) if value is not None}
+
+    @cached_property
+    def _embedded(self) -> EmbeddedRows:
+        return EmbeddedRows(ColumnStore(self._arrays_of, self.engine.source, self.rows), self.rows)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """See `EvaluatedRows.reading`."""
+        return self.engine.reading()
+
+    def counting(self, query: BoundQuery) -> RowStore:
+        """The rows in which a query to public rows is counted: all, where their store itself can evaluate it."""
+        return self if self.whole is None or not self.whole.counts(query) else self.whole
+
+    def _expression_totals(self, values: Sequence[Any], *, parts: int, unit: int) -> NDArray[np.int64]:
+        if len(values) > _AT_ONCE:
+            totals = np.zeros((len(values), parts), dtype=np.int64)
+            with progress("reading rows", len(values)) as line:
+                for start in range(0, len(values), _AT_ONCE):
+                    some = slice(start, start + _AT_ONCE)
+                    totals[some] = self._expression_totals(values[some], parts=parts, unit=unit)
+                    line(min(some.stop, len(values)))
+            return totals
+        if parts == 1:
+            return self._embedded.totals(values, unit=unit)[:, None]
+        return self._embedded.sums(values, partial(_part_of, parts), parts, unit=unit)
+
+    def _counted(
+        self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
+    ) -> dict[int, tuple[int, Any]]:
+        """Histograms block by block, where all queries are expressions."""
+        new = [query for query in queries if not is_known(query, sealed=self._sealed)]
+        values = [query.row_value for query in new if query.row_value is not None]
+        if len(values) < len(queries) or any(need != "cells" for need in needs):
+            return {}
+        found = self._embedded.cells(values, unit=unit)
+        return {place: (int(cells.sums.sum()), cells) for place, cells in enumerate(found)}
+
+    def _sizes_of_groups(self, group_by: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        sizes = np.bincount(self.group_index(group_by))
+        found, counts = np.unique(sizes, return_counts=True)
+        return found.astype(np.int64), counts.astype(np.int64)
+
+    def grids(self, query: BoundQuery, *, unit: int = UNIT) -> tuple[NDArray[np.int64], ...]:
+        """Row values of public rows in grid units, shape (rows,): one array, or two of a ratio.
+
+        Raises:
+            QueryRejected: If a function fails.
+            ValueError: If the rows are sealed.
+        """
+        if self._sealed:
+            raise ValueError("the rows are sealed; expected a query to the training rows")
+        with self.reading():
+            return tuple(grids_of(self, parts_of_ratio(query) or (query,), unit=unit))
+
+    def each_grid(self, queries: Sequence[BoundQuery], *, unit: int = UNIT) -> Iterator[NDArray[np.int64]]:
+        """Row values of public rows in grid units, shape (rows,) for each query; none of them is a ratio.
+
+        Raises:
+            QueryRejected: If a function fails.
+            ValueError: If the rows are sealed.
+        """
+        if self._sealed:
+            raise ValueError("the rows are sealed; expected queries to the training rows")
+        for start in range(0, len(queries), self.at_once):
+            with self.reading():
+                yield from grids_of(self, queries[start : start + self.at_once], unit=unit)
+
+    def _expression_grids(self, values: Sequence[RowValue], *, unit: int) -> Iterator[NDArray[np.int64]]:
+        for start in range(0, len(values), self.at_once):
+            yield from self._embedded.grids(values[start : start + self.at_once], unit=unit)
+
+    def _index_of_groups(self, column: str) -> NDArray[np.int64]:
+        group = f"dense_rank() OVER (ORDER BY {quoted(column)}) - 1"
+        found = self._arrays_of(f"SELECT {POSITION} AS p, {group} AS g FROM {self.engine.source}")
+        index = np.empty(self.rows, dtype=np.int64)
+        index[np.ma.getdata(found["p"])] = np.ma.getdata(found["g"])
+        return index
+
+    def groups_of_rows(self, column: str) -> NDArray[np.int64]:
+        """The group of each public row, by equal values of a column, from 0; shape (rows,).
+
+        Raises:
+            ValueError: If the rows are sealed.
+        """
+        if self._sealed:
+            raise ValueError("the rows are sealed; expected the training rows")
+        return self.group_index(column)
+
+    def blocks_of_rows(self, order_by: Sequence[str]) -> NDArray[np.int64]:
+        """The block of each public row in an order, as for `block_totals`; shape (rows,)."""
+        with self.reading():
+            blocks = self._blocks(tuple(order_by)) if order_by else None
+        return block_of_rows(self.rows) if blocks is None else blocks
+
+    def block_totals(
+        self, queries: Sequence[BoundQuery], *, order_by: Sequence[str] = (), unit: int = UNIT
+    ) -> NDArray[np.int64]:
+        """Exact sums of row values over blocks of public rows that follow each other, in one pass as for `totals`.
+
+        Args:
+            queries: Queries with an expression or with a function of training rows.
+            order_by: Columns that put rows in order, the first one first; none for the order of the file.
+            unit: Grid steps between 0 and 1.
+
+        Returns:
+            Shape (queries, blocks), in grid units; the blocks are those of `block_of_rows`.
+
+        Raises:
+            QueryRejected: If a function fails.
+        """
+        count = len(sizes_of_blocks(self.rows))
+        totals = np.zeros((len(queries), count), dtype=np.int64)
+        written: dict[int, Any] = {}
+        with self.reading():
+            blocks = self._blocks(tuple(order_by)) if order_by else None
+            of_rows = block_of_rows(self.rows) if blocks is None else blocks
+            for place, query in enumerate(queries):
+                if (value := self._value(query)) is not None:
+                    written[place] = value
+                elif query.trained:
+                    (grid,) = grids_of(self, [query], unit=unit)
+                    totals[place] = exact_sums(grid, of_rows, count, unit=unit)
+            places, values = list(written), list(written.values())
+            for start in range(0, len(values), _AT_ONCE):
+                some = slice(start, start + _AT_ONCE)
+                totals[places[some]] = self._embedded.sums(
+                    values[some], lambda begin, end: of_rows[begin:end], count, unit=unit
+                )
+        return totals
+
+    def is_in_order(self, column: str) -> bool:
+        """True if the file is in the order of a column already; of public rows only."""
+        with self.reading():
+            return self._blocks((column,)) is None
+
+    def _blocks(self, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
+        """The block of each row in an order; None if that is the order of the file."""
+        if order_by not in self._orders:
+            place = f"row_number() OVER (ORDER BY {', '.join(map(quoted, (*order_by, POSITION)))}) - 1"
+            found = self._arrays_of(f"SELECT {POSITION} AS p, {place} AS place FROM {self.engine.source}")
+            places = np.empty(self.rows, dtype=np.int64)
+            places[np.asarray(found["p"])] = found["place"]
+            in_file = bool(np.all(np.diff(places) > 0))
+            self._orders[order_by] = None if in_file else block_of_rows(self.rows)[places]
+        return self._orders[order_by]
+
+    def _arrays_of(self, sql: str) -> dict[str, NDArray[Any]]:
+        with engine_errors_hidden:
+            return self.engine.arrays(sql)
+
+    def _column_arrays(self, names: Sequence[str]) -> Mapping[str, Any]:
+        listed = ", ".join(map(quoted, names))
+        return self._arrays_of(f"SELECT {listed} FROM {self.engine.source} ORDER BY {POSITION}")
+
+    def _row_ids(self, name: str) -> list[Any]:
+        column = quoted(name)
+        with engine_errors_hidden:  # a second wall
+            kind = self.engine.rows(f"SELECT typeof({column}) FROM {self.engine.source} LIMIT 1")[0][0]
+        exact = column if _NUMBERS.match(kind) else f"CAST({column} AS VARCHAR)"
+        sql = f"SELECT {exact} AS name FROM {self.engine.source} ORDER BY {POSITION}"
+        if kind in _BEYOND_NUMPY or kind.startswith("DECIMAL"):
+            with engine_errors_hidden:
+                return [row[0] for row in self.engine.rows(sql)]
+        ids: list[Any] = np.ma.getdata(self._arrays_of(sql)["name"]).tolist()
+        return ids
+
+
+def _part_of(parts: int, start: int, stop: int) -> NDArray[np.int64]:
+    return np.arange(start, stop) % parts
