@@ -193,7 +193,8 @@ class _StoredAnswers:
         return _Shown(
             entries=entries, told=(answer.value, answer.low, answer.high),
             sealed=(answer.sealed, answer.sealed_low, answer.sealed_high), measure=_measure(ready),
-            asked=answer.shown, query=answer.query, source=answer.source,
+            asked=f"{answer.shown}; {answer.clipped}" if answer.clipped else answer.shown, query=answer.query,
+            source=answer.source,
         ).fact()  # fmt: skip
 
 
