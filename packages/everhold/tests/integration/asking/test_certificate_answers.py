@@ -64,7 +64,7 @@ def test_an_answer_its_query_and_its_ids_are_shown_alike(holdout, measure, query
         assert fact["low"] <= answer.low + 1e-12
         assert fact["high"] >= answer.high - 1e-12
         assert (fact["query"], fact["entries"], fact["source"]) == (answer.query, [1], answer.source)
-        assert fact["asked"] == answer.shown
+        assert fact["asked"] == "; ".join(filter(None, (answer.shown, answer.clipped)))
     assert numbers(facts[1]) == (answer.value, answer.low, answer.high)
 
 
