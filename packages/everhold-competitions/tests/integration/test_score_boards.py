@@ -49,6 +49,17 @@ def test_a_board_by_area_under_the_curve(tmp_path):
         assert each.better == "owls"
 
 
+@pytest.mark.parametrize("feedback", ["none", "score"])
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc", "f1_macro"])
+def test_the_promise_is_about_the_metric_of_the_board(tmp_path, metric, feedback):
+    with contest(tmp_path, feedback=feedback, metric=metric) as holdout:
+        promised = holdout.promised
+        assert ("Every interval on the board contains the true score" in promised) == (metric != "accuracy")
+        assert holdout.certificate().promise == promised
+        holdout.certificate().save(tmp_path / "c.json")
+    assert eh.verify_certificate(tmp_path / "c.json").ok
+
+
 def test_a_score_of_numbers_needs_their_range(tmp_path):
     labels = np.random.default_rng(3).normal(0, 1, ROWS)
     rows = {"x": np.arange(ROWS) * 0.5, "y": labels}

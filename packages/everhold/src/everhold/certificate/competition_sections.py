@@ -17,6 +17,22 @@ _GATES_OF_CASES = (
 )
 
 
+_SHARES = ("accuracy", "error", "brier", "Brier score")
+"""Metrics of boards whose scores are means over [0, 1], of which a promise can name the half-width."""
+
+_BOARD = (
+    "Every interval on the board contains the true score, which is {value}, all of them at once, {holds}. How wide an "
+    "interval is depends on the submission."
+)
+
+
+def board_promise(competition: Mapping[str, Any] | None, *, value: str, holds: str) -> str | None:
+    """Promise of a board whose scores are no means over [0, 1]; None where the promise of a mean is about the board."""
+    if competition is None or competition["metric"] in _SHARES:
+        return None
+    return _BOARD.format(value=value, holds=holds)
+
+
 def gates_in_words(gates: Any, rows: Mapping[str, Any]) -> list[str]:
     """Meaning of promotions; empty where there is no gate."""
     if not gates:

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 _GROUPS = "groups"
 _MISSING = (
     "A condition whose value is missing counts as not met. A missing number counts as the low end of its range. A row "
-    "without a usable prediction counts as wrong, with the largest loss."
+    "on which a model fails counts as a wrong answer."
 )
+_REFUSED = "A query that has no value in some training rows was refused, unless it says what counts for them."
 
 
 def _counts(facts: Mapping[str, Mapping[str, Any]]) -> list[list[int]]:
@@ -63,4 +64,4 @@ def counting_words(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     weight = "Every sealed row has the same weight."
     if _counts(facts):
         weight += " So a group counts in proportion to its number of rows, and not once."
-    return [weight, _MISSING]
+    return [weight, *([_REFUSED] if facts["rows"]["training_rows"] else []), _MISSING]

@@ -152,6 +152,8 @@ def promise_in_words(record: HoldoutRecord, mechanism: Mechanism) -> str:
     """The promise in one sentence, as every certificate of the holdout says it."""
     simulation = record.configuration["seed"] is not None
     facts = {**_promise_facts(mechanism, simulation=simulation), **_holdout_facts(record, ())}
+    if (competition := record.configuration.get("competition")) is not None:
+        facts["account"] = {"competition": competition}
     return promise_sentence(facts, MECHANISMS[mechanism.name], simulation=simulation)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.competition_sections import competition_in_words, gates_in_words
+from everhold.certificate.competition_sections import board_promise, competition_in_words, gates_in_words
 from everhold.certificate.counting import counting_words
 from everhold.certificate.estimands import OF_POPULATION, by_labels, value_in_words
 from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
@@ -279,6 +279,9 @@ def promise_sentence(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanis
     before = "Simulation only: " if simulation else ""
     if promise["radius"] is None:
         return f"{before}Nothing is promised: the half-width is infinite {basis}."
+    holds = f"with probability {percent(promise['confidence'])} {basis}"
+    if (said := board_promise(facts.get("account", {}).get("competition"), value=value, holds=holds)) is not None:
+        return before + said
     radius, queries = at_most(promise["radius"]), counted(promise["queries"], "query")
     surprises = "" if promise["surprises"] is None else f" or {counted(promise['surprises'], 'surprise')}"
     return before + kind.presentation.sentence.format(
@@ -290,7 +293,7 @@ def promise_sentence(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanis
         radius=radius,
         reach=f"within {radius} of {value}",
         best="best population value" if value == OF_POPULATION else value.replace("the", "best", 1),
-        holds=f"with probability {percent(promise['confidence'])} {basis}",
+        holds=holds,
     )
 
 
