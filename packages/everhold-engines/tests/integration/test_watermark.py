@@ -101,7 +101,9 @@ def test_windows_are_sealed_one_after_the_other(tmp_path, pond):
         with pytest.raises(QueryRejected, match="opens none of it"):
             holdout.retire(1)
     with eh.Holdout.open(tmp_path / "s.db", "flights") as again:
-        assert again.append(until="2026-08-01").total == 900
+        arrived = again.append(until="2026-08-01")
+        assert arrived.total == 900
+        assert again.append(until="2026-08-01") == arrived  # the same call again
         assert again.ask("delay > 15", guess=0.99, as_of=1).value == both.value
 
 

@@ -85,7 +85,8 @@ def add_cases(
     """Add cases to a suite of `seal_cases`, with the results of the present champion on them.
 
     Verdicts that were given stay true of the cases that were there. Later challenges have results of all cases. What is
-    added, and when, may depend on everything that was told, and on nothing else of the sealed results.
+    added, and when, may depend on everything that was told, and on nothing else of the sealed results. The same call
+    again, as after a kill, completes what is left and returns the arrival that is there.
 
     Args:
         holdout: The suite.
@@ -112,6 +113,8 @@ def add_cases(
         >>> suite.close(); folder.cleanup()
     """
     found: CaseGate = holdout.gate(name=gate)  # type: ignore[assignment]  # it is about cases, or has no suite
+    if (repeated := _repeated(holdout, found, results, baseline, groups)) is not None:
+        return repeated
     cases, added = _added(found, results, "the champion")
     _, fixed = ([], None) if baseline is None else _added(found, baseline, "the baseline", cases)
     found.check_addition(fixed)
@@ -122,6 +125,26 @@ def add_cases(
         )
     arrived = holdout.append(_table(cases, groups, first=len(found.suite.ids)))
     found.complete(added, baseline=fixed)
+    return arrived
+
+
+def _repeated(
+    holdout: Holdout, gate: CaseGate, results: Any, baseline: Any, groups: Mapping[Any, Any] | None
+) -> Arrived | None:
+    """The latest arrival, where these are results of its cases and of no new one; what is left of it is completed."""
+    arrivals, ids, runs = holdout.arrivals.listed().rows, gate.suite.ids, runs_by_case(results)
+    if not arrivals or runs.keys() - set(ids):
+        return None
+    latest = arrivals[-1]
+    cases = ids[len(ids) - latest["rows"] :]
+    if not cases or any(case not in runs for case in cases):
+        return None
+    arrived = holdout.append(_table(cases, groups, first=len(ids) - len(cases)))
+    promoted = max((each["sequence"] for each in gate.promotions()), default=0)
+    left = gate.cases_left() if promoted < latest["entry"] else []  # a later champion has results of its own
+    if left:
+        fixed = None if baseline is None else {case: of for case, of in runs_by_case(baseline).items() if case in left}
+        gate.complete({case: runs[case] for case in left}, baseline=fixed)
     return arrived
 
 

@@ -124,7 +124,31 @@ def test_training_rows_that_are_sealed_are_refused(holdout):
         holdout.append(table(50, 4), training=table(600, 1))
     holdout.append(table(50, 4))
     with pytest.raises(HoldoutRejected, match="already"):
-        holdout.append(table(50, 4))
+        holdout.append(table(50, 4), training=table(50, 6))
+
+
+def test_the_same_append_again_is_the_same_arrival(holdout):
+    given = {"rows": table(100, 3), "training": table(300, 4), "until": "2026-01-31"}
+    first = holdout.append(**given)
+    holdout.ask("delay > 15")
+    head = holdout.status()["ledger_head"]
+    assert holdout.append(**given) == first
+    assert holdout.status()["ledger_head"] == head
+    with pytest.raises(HoldoutRejected, match="as arrival 1 with another until="):
+        holdout.append(**given | {"until": "2026-02-01"})
+    holdout.append(table(100, 5), until="2026-02-28")
+    with pytest.raises(HoldoutRejected, match="already"):
+        holdout.append(**given | {"until": "2026-02-28"})  # not the latest one
+    assert "arrival-000003.parquet" not in files_of(holdout)
+
+
+def test_rows_that_hardly_differ_are_new_rows_each_time(tmp_path):
+    rows = {"late": [0, 1] * 300}
+    with eh.Holdout.create(
+        tmp_path / "s.db", "h", holdout=rows, training=rows, mechanism="guess_and_check", allow_resealing=True
+    ) as holdout:
+        few = {"late": [0, 1] * 30}
+        assert [holdout.append(few).total for _ in range(2)] == [660, 720]
 
 
 def test_rows_of_another_holdout_are_refused(storage, holdout):
@@ -170,11 +194,9 @@ def test_killed_at_any_moment_it_is_there_or_not(storage, holdout, monkeypatch, 
         there = moment == "after the entry"
         assert again.status()["rows"] == (700 if there else 600)
         assert again.ask("delay > 15").value is not None
-        if there:
-            with pytest.raises(HoldoutRejected, match="already"):
-                again.append(table(100, 3))
-        else:
-            assert again.append(table(100, 3)).total == 700
+        arrived = again.append(table(100, 3))  # the same call again
+        assert (arrived.arrival, arrived.rows, arrived.total) == (1, 100, 700)
+        assert again.status()["rows"] == 700
 
 
 def test_another_process_sees_rows_that_arrived(storage, holdout):

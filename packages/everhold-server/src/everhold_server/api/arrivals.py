@@ -200,10 +200,7 @@ def _opened(received: RequestContent, what: str) -> Any:
 def _arrived(rows: list[dict[str, Any]], number: int) -> Arrived | None:
     """An arrival that was there already; None if the ledger lost it."""
     row = next((row for row in rows if row["arrival"] == number), None)
-    if row is None:
-        return None
-    names = ("arrival", "rows", "training_rows", "total", "tree", "within_before", "within")
-    return Arrived(**{name: row[name] for name in names})
+    return None if row is None else Arrived.of(row)
 
 
 @router.post(

@@ -6,6 +6,8 @@ import pytest
 
 import everhold as eh
 from everhold.asking.arrivals import appending
+from everhold.gates.cases.gate import CaseGate
+from everhold.sealing.result_store import ResultStore
 
 
 def results(cases, *, right=5, cost=0.2):
@@ -88,6 +90,48 @@ def test_nothing_is_added_while_a_challenge_is_open(suite, guards, monkeypatch):
     with pytest.raises(eh.QueryRejected, match="is open"):
         eh.add_cases(suite, results(100), **guards)
     assert suite.status()["rows"] == 60
+
+
+@pytest.mark.parametrize("point", ["appended", "baseline kept", "completed"])
+def test_killed_between_its_steps_the_same_addition_completes_it(suite, guards, tmp_path, monkeypatch, point):
+    class Killed(BaseException):
+        pass
+
+    complete, keep = CaseGate.complete, ResultStore.keep
+
+    def killed(*given, **named):
+        if point != "appended":
+            complete(*given, **named)
+        raise Killed
+
+    def kept(store, name, values):
+        keep(store, name, values)
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        if point == "baseline kept":
+            patched.setattr(ResultStore, "keep", kept)
+        else:
+            patched.setattr(CaseGate, "complete", killed)
+        with pytest.raises(Killed):
+            eh.add_cases(suite, results(100), **guards)
+    with eh.Holdout.open(tmp_path / "suite.db", "suite") as again:
+        with pytest.raises(eh.QueryRejected, match="no result of a new case"):
+            eh.add_cases(again, results(90), baseline=results(90))
+        for _ in range(2):
+            assert eh.add_cases(again, results(100), **guards).total == 100
+        gate = again.gate(name="main")
+        assert (gate.cases_left(), again.status()["arrivals"]["number"]) == ([], 1)
+        assert go_on(gate.open("y", batch=9), results(100, right=10)).promoted
+
+
+def test_an_addition_is_not_completed_for_a_later_champion(suite, guards, monkeypatch):
+    eh.add_cases(suite, results(100), **guards)
+    gate = suite.gate(name="main")
+    assert gate.challenge(results(100, right=10), challenger="y").promoted
+    monkeypatch.setattr(CaseGate, "cases_left", lambda _: ["t99"])  # as after an early promotion
+    monkeypatch.setattr(CaseGate, "complete", lambda *_, **__: pytest.fail("results of the former champion"))
+    assert eh.add_cases(suite, results(100), **guards).total == 100
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 An append writes and checks the files of its rows first, and waits until they are on the disk. Then one transaction adds
 the entry. Killed before it, nothing arrived, and the files are removed by the next append; killed after it, everything
-has.
+has, and the same call returns the same arrival.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
 from everhold.asking.arrivals.growth import Growth, arrival_query, one_series, table_of_rows
+from everhold.asking.arrivals.timeline import timeline
 from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
 from everhold.dependence import Groups, Independent
 from everhold.display import Display
@@ -24,6 +25,7 @@ from everhold.ledger.arrivals import ARRIVAL, MOST_ARRIVALS, RETIREMENT, Arrival
 from everhold.ledger.declarations import Declarations
 from everhold.ledger.gates import Gates
 from everhold.ledger.open_challenges import OpenChallenges
+from everhold.ledger.store import all_entries
 from everhold.mechanisms import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, opens
@@ -37,6 +39,7 @@ from everhold.sealing.sealed_files import rows_file
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from typing import Self
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Head
@@ -71,6 +74,11 @@ class Arrived(Display):
     tree: int | None
     within_before: float
     within: float
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """An arrival that was there already, by its row in the timeline."""
+        return cls(**{name: row[name] for name in cls.__slots__})
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes by name."""
@@ -217,10 +225,10 @@ def _checked(until: str | None, growth: Growth) -> str | None:
     """A time that does not run backwards."""
     if until is None:
         return None
-    latest = latest_until(growth.first.record.configuration, growth.rows.facts())
+    latest, table = latest_until(growth.first.record.configuration, growth.rows.facts()), table_of_rows(growth.first)
     if not (isinstance(until, str) and until.isprintable() and 0 < len(until) <= 100):
         raise HoldoutRejected("until is no date or time; expected a text such as 2026-12-01; nothing was appended")
-    if until < latest or (until == latest and table_of_rows(growth.first) is not None):
+    if until < latest or (until == latest and table is not None and not growth.account.arrivals):
         raise HoldoutRejected(
             f"until is {until}, and rows until {latest} are there already; expected times that do not run backwards, "
             "in one format such as 2026-12-01; nothing was appended"
@@ -237,7 +245,11 @@ def _append(
             f"there were {MOST_ARRIVALS:,} arrivals; expected fewer, larger ones; nothing was appended"
         )
     remove_orphans(folder, arrivals=growth.account.arrivals)
+    latest = growth.rows.parts[-1].description
     if (table := table_of_rows(executor)) is not None:
+        if until == latest.get("until"):  # the same call again, as after a kill
+            growth.check_unaltered()
+            return _latest(growth)
         files = _arriving_in(table, growth, str(until))
         before, tree = _next(growth.best()), _recorded(growth, number, files, until=until)
         return _result(growth, files, before=before, tree=tree)
@@ -248,7 +260,15 @@ def _append(
         group_by=executor.mechanism.dependence.group_column, series=one_series(executor.mechanism.dependence),
         largest_group=executor.record.configuration.get(LARGEST_GROUP),
     )  # fmt: skip
-    files = seal_arrival(earlier, number, rows=rows, training=training)
+    sealed = seal_arrival(earlier, number, rows=rows, training=training)
+    if sealed is None:
+        if until != latest["until"]:
+            raise HoldoutRejected(
+                f"These rows are in this holdout already, as arrival {number - 1} with another until=. Append new "
+                "rows; nothing was appended"
+            )
+        return _latest(growth)
+    files = sealed
     try:
         _check_elsewhere(growth, folder, number, files)
         before, tree = _next(growth.best()), _recorded(growth, number, files, until=until)
@@ -265,6 +285,13 @@ def _result(growth: Growth, files: ArrivedFiles, *, before: float, tree: Suffix 
     return Arrived(
         grown.account.arrivals, files.rows, files.training_rows, grown.rows.ever, opened, before, _next(grown.best())
     )
+
+
+def _latest(growth: Growth) -> Arrived:
+    """The latest arrival, as it was returned."""
+    acts = [entry for entry in all_entries(growth.first.ledger) if entry.answer["source"] in Arrivals.acts]
+    found = {row["arrival"]: row for row in timeline(growth, acts)}
+    return Arrived.of(found[growth.account.arrivals])
 
 
 def _arriving_in(table: Any, growth: Growth, until: str) -> ArrivedFiles:

@@ -110,7 +110,7 @@ class GrowingHoldout(ExtendedHoldout):
 
         What is appended, and when, may depend on everything that was told, and on nothing else of the sealed rows. Rows
         whose labels come late are appended when the labels are there, all at the same age. Asking again after an
-        arrival is a new query.
+        arrival is a new query. The same call again, as after a kill, returns the arrival that is there.
 
         A gate about rows answers no challenge until its champion has values for the new rows (`Gate.complete`), made by
         people who have seen no sealed labels.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
 
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private, keep_others_out
@@ -142,7 +143,7 @@ def known_rows(folder: Path, number: int, columns: Mapping[str, ColumnKind], *, 
 
 def seal_arrival(
     earlier: EarlierFiles, number: int, *, rows: RowSource | None, training: RowSource | None
-) -> ArrivedFiles:  # fmt: skip
+) -> ArrivedFiles | None:  # fmt: skip
     """Check rows that arrive, and write them to the folder of the holdout; on the disk before this returns.
 
     Args:
@@ -150,6 +151,9 @@ def seal_arrival(
         number: Of the arrival.
         rows: Rows to seal; None for none.
         training: Open rows; None for none.
+
+    Returns:
+        The files; None where the latest arrival brought these very rows, as after a kill, and nothing is left behind.
 
     Raises:
         HoldoutRejected: If the rows do not fit or are there already. Nothing is left behind.
@@ -163,6 +167,10 @@ def seal_arrival(
             limit_memory(connection, len(schema.columns))
             for what, source in given.items():
                 made[what] = _written(connection, source, what=what, schema=schema, path=paths[what])
+            new = {what: KnownRows.of(path, schema.columns, key=earlier.key) for what, path in paths.items()}
+            if _is_latest(earlier, number - 1, new):
+                remove_orphans(folder, arrivals=number - 1)
+                return None
             line(1)
             with _errors_of_appending():
                 check_arriving_labels([FileSide(connection, what, schema.columns) for what in sides], schema)
@@ -177,7 +185,7 @@ def seal_arrival(
             line(2)
         if earlier.series is not None and "holdout" in paths:
             check_follows(folder, earlier.series, earlier, arriving=paths["holdout"], rows=made["holdout"])
-        _check_new(earlier, number, paths)
+        _check_new(earlier, number, new)
         for path in paths.values():
             _keep(path)
         _keep(folder)
@@ -270,12 +278,29 @@ def _check_ids(connection: duckdb.DuckDBPyConnection, sides: Sequence[str], earl
                 )
 
 
-def _check_new(earlier: EarlierFiles, number: int, paths: Mapping[str, Path]) -> None:
-    """Check that rows are not there already, by their hashes."""
-    folder, columns, key = earlier.folder, earlier.schema.columns, earlier.key
-    new = {what: KnownRows.of(path, columns, key=key) for what, path in paths.items()}
+def _is_latest(earlier: EarlierFiles, latest: int, new: Mapping[str, KnownRows]) -> bool:
+    """True if the latest arrival brought these rows, and they cannot be others that are alike by chance."""
+    folder, schema = earlier.folder, earlier.schema
     for rows in new.values():
         check_may_match(folder, len(rows.sorted_hashes))
+    brought = {
+        what for what, numbers in (("holdout", earlier.with_rows), ("training", earlier.with_training))
+        if latest and latest in numbers
+    }  # fmt: skip
+    if brought != new.keys():
+        return False
+    for what, rows in new.items():
+        if schema.row_id is None and earlier.group_by is None and not rows.mostly_different:
+            return False
+        path = _PATHS[what](folder, latest)
+        if not np.array_equal(KnownRows.of(path, schema.columns, key=earlier.key).sorted_hashes, rows.sorted_hashes):
+            return False
+    return True
+
+
+def _check_new(earlier: EarlierFiles, number: int, new: Mapping[str, KnownRows]) -> None:
+    """Check that rows are not there already, by their hashes."""
+    folder, columns, key = earlier.folder, earlier.schema.columns, earlier.key
     old = [known_rows(folder, each, columns, key=key) for each in earlier.with_rows]
     for what, rows in new.items():
         if any(rows.repeats(before) for before in old):
