@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from everhold.display import Display, at_least, at_most, left_in_words, rounded
+from everhold.display import Display, at_least, at_most, left_in_words, rounded, wider_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -361,6 +361,8 @@ class QuotedPrice(Display):
         radius_unsealed: Half-width to be expected when the study is unsealed; None where that is not known or allowed.
         bits: Length of the description of a member of a declared family, with its share of the probability of failure;
             None for other queries.
+        widens: About how many times wider the intervals of later queries will be because of it; 1 where it costs them
+            nothing, or costs a surprise instead.
     """
 
     query: str | None
@@ -373,10 +375,12 @@ class QuotedPrice(Display):
     remaining: Mapping[str, int]
     radius_unsealed: float | None = None
     bits: float | None = None
+    widens: float = 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes by name; without ``bits`` where there are none."""
-        return {name: value for name, value in Display.to_dict(self).items() if name != "bits" or value is not None}
+        """All attributes by name; without ``bits`` and ``widens`` where they say nothing."""
+        silent = {"bits": None, "widens": 1.0}
+        return {name: value for name, value in Display.to_dict(self).items() if value != silent.get(name, ())}
 
     def _headline(self) -> str:
         return str(self)
@@ -391,7 +395,7 @@ class QuotedPrice(Display):
         cost = f"costs {most:,}" if least == most else f"costs {least:,} if the guess holds, else {most:,}"
         cost = "free, because it was answered before" if self.answered_before else cost
         unsealed = "" if self.radius_unsealed is None else f" (about {at_most(self.radius_unsealed)} unsealed)"
-        return f"within {self._bounds()}{unsealed}, {cost}, {left} left"
+        return f"within {self._bounds()}{unsealed}, {cost}{wider_in_words(self.widens)}, {left} left"
 
     def _bounds(self) -> str:
         """Both bounds in words; one if they are the same, or if only one is known."""

@@ -299,6 +299,16 @@ def rounded(value: float) -> str:
     return "0" if abs(value) < LEAST_SHOWN else f"{value:.4g}"
 
 
+def wider_in_words(widens: float) -> str:
+    """What an answer costs later ones, after a comma; empty where it costs nothing.
+
+    Examples:
+        >>> wider_in_words(1.35), wider_in_words(1.0)
+        (', later queries about 35 % wider', '')
+    """
+    return "" if widens == 1.0 else f", later queries about {100.0 * (widens - 1.0):.0f} % wider"
+
+
 def left_in_words(remaining: Mapping[str, int], whole: Mapping[str, int] | None = None) -> str:
     """Remaining budget in words, by name; with the whole, out of how many.
 

@@ -8,12 +8,12 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from everhold.answers import QuotedPrice, estimand_in_words
-from everhold.display import Display, left_in_words
+from everhold.display import Display, left_in_words, wider_in_words
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.ledger import EntryDraft, Outcome
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.mechanisms.labels import in_millionths
+from everhold.mechanisms.labels import DEAREST, in_millionths
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, QueryPlan, digest
 
 if TYPE_CHECKING:
@@ -59,7 +59,14 @@ class QueryResult(Display):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paid(QueryResult):
-    """Result that is charged in credits, with its finding in words; the fields are those of `QueryResult`."""
+    """Result that is charged in credits, with its finding in words; the other fields are those of `QueryResult`.
+
+    Attributes:
+        widens: About how many times wider the intervals of later queries are because of it; 1 where it costs them
+            nothing, and for a query that was answered before.
+    """
+
+    widens: float = 1.0
 
     @property
     def refused(self) -> bool:
@@ -67,9 +74,10 @@ class Paid(QueryResult):
         return self._found() is None
 
     def payment(self) -> dict[str, Any]:
-        """``{"charged", "remaining", "query"}``, the last part of every `to_dict`; and ``"about"`` if it has one."""
+        """``{"charged", "remaining", "query"}``, the end of each `to_dict`; ``"widens"`` and ``"about"`` if needed."""
         about = {} if self.about is None else {"about": self.about}
-        return {"charged": self.charged, "remaining": dict(self.remaining), "query": self.query, **about}
+        widens = {} if self.widens == 1.0 else {"widens": self.widens}
+        return {"charged": self.charged, "remaining": dict(self.remaining), "query": self.query, **widens, **about}
 
     @abstractmethod
     def _found(self) -> str | None:
@@ -83,7 +91,7 @@ class Paid(QueryResult):
         left, found = left_in_words(self.remaining), self._found()
         if found is None:
             return f"refused: what is left does not pay for it ({left} left)"
-        return f"{found}, charged {self.charged:,}, {left} left"
+        return f"{found}, charged {self.charged:,}{wider_in_words(self.widens)}, {left} left"
 
     def explain(self) -> str:
         """In words: what holds for the population, and what would make it sharper."""
@@ -206,8 +214,9 @@ class OneEntry(QueryPlan[Result]):
         nats = self.nats(state)
         told, label, sealed = self.release(nats, seen)
         answer = {"value": None, "low": None, "high": None, **told, "source": CHOSEN}
-        answer["node"] = {"by": self.description["kind"], "nats": nats}
-        return state.after(asked=1, charged=0, labels=in_millionths(label)), [Outcome(answer, 0, sealed)]
+        cost = in_millionths(label)
+        answer["node"] = {"by": self.description["kind"], "nats": nats, "widens": self._widening(state, cost)}
+        return state.after(asked=1, charged=0, labels=cost), [Outcome(answer, 0, sealed)]
 
     def present(self, result: ExecutionResult) -> Result:
         """The entry in the analyst's units."""
@@ -221,6 +230,7 @@ class OneEntry(QueryPlan[Result]):
             confidence=self.mechanism.confidence,
             about=about_of(self.schema, by_position=self.by_position),
             shown=self.shown,
+            widens=1.0 if entry is None or entry.repeated else entry.answer["node"]["widens"],
         )
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
@@ -229,7 +239,16 @@ class OneEntry(QueryPlan[Result]):
             within = most = self.released_width(entry.answer)
         else:
             within, most = self.usual(self.nats(state)), self.bound(self.nats(state))
-        return QuotedPrice(self.asked[0].fingerprint, within, most, 0, 0, False, entry is not None, {})
+        widens = 1.0 if entry is not None else self._widening(state, in_millionths(DEAREST))
+        return QuotedPrice(
+            self.asked[0].fingerprint, within, most, 0, 0, False, entry is not None, {}, widens=widens
+        )  # fmt: skip
+
+    def _widening(self, state: State, label: int) -> float:
+        """How many times wider the next yes-or-no answer is after a label of so many millionths of a nat."""
+        after = state.after(asked=1, charged=0, labels=label)
+        now, then = (self.mechanism.outlook(each).get("now") for each in (state, after))
+        return 1.0 if not now or not then else round(then / now, 2)
 
     def usual(self, nats: float) -> float:
         """`bound` if the training rows are like the sealed ones; mostly the same."""

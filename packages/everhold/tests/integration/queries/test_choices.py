@@ -56,7 +56,8 @@ def test_an_answer_agrees_with_its_quote_and_is_free_again(holdout, name):
     assert (price.charged_at_most, answer.charged, holdout.remaining["surprises"]) == (0, 0, before["surprises"])
     again = holdout.ask(queries()[name])
     assert again.repeated
-    assert again.to_dict() == answer.to_dict() | {"remaining": again.to_dict()["remaining"]}
+    told = {field: value for field, value in answer.to_dict().items() if field != "widens"}  # a repeat widens nothing
+    assert again.to_dict() == told | {"remaining": again.to_dict()["remaining"]}
     assert holdout.quote(queries()[name]).answered_before
     assert json.dumps(answer.to_dict(), allow_nan=False)
     assert answer.explain()
@@ -253,3 +254,18 @@ def test_a_scan_says_nothing_of_a_side_without_candidates(holdout, threshold, in
     for said in (str(found), found.explain()):
         assert words in said
         assert not [word for word in unsaid if word in said]
+
+
+def test_a_choice_says_how_much_wider_later_queries_are(tmp_path):
+    with create(tmp_path) as holdout:
+        before = holdout.status()["outlook"]["now"]
+        quoted = holdout.quote(eh.choose(KEYS))
+        chosen = holdout.ask(eh.choose(KEYS))
+        after = holdout.status()["outlook"]["now"]
+        assert chosen.charged == 0
+        assert 1.0 < chosen.widens == chosen.to_dict()["widens"] == pytest.approx(after / before, abs=0.01)
+        assert "% wider" in str(chosen)
+        assert quoted.widens > 1.0
+        assert "% wider" in str(quoted)
+        again = holdout.ask(eh.choose(KEYS))
+        assert (again.repeated, again.widens) == (True, 1.0)
