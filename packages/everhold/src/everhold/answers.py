@@ -443,7 +443,8 @@ class Unsealed(Display):
 
     Attributes:
         rows: One dict for each answer of which they were kept: sequence, query, asked, sealed, sealed_low,
-            sealed_high; and analyst, about and rows as in a `Transcript`. In the units of the transcript.
+            sealed_high; and analyst, about and rows as in a `Transcript`. In the units of the transcript. Sealed is
+            None where it lies beyond the scale of an unbounded number, as R2 below -1 or a gain in it.
         not_kept: Answers of the ledger without such numbers: of an earlier version of everhold.
         lost: Answers that the ledger lost: their numbers are lost with them.
         unsealed_at: UTC, ISO 8601.

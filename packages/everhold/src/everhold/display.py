@@ -293,9 +293,11 @@ def rounded(value: float) -> str:
     """A number that is no bound, with four significant digits.
 
     Examples:
-        >>> rounded(0.123449), rounded(-2.8e-27), rounded(3e-9)
-        ('0.1234', '0', '3e-09')
+        >>> rounded(0.123449), rounded(-2.8e-27), rounded(3e-9), rounded(-math.inf)
+        ('0.1234', '0', '3e-09', 'beyond the scale')
     """
+    if math.isinf(value):
+        return "beyond the scale"
     return "0" if abs(value) < LEAST_SHOWN else f"{value:.4g}"
 
 

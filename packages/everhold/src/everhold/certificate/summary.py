@@ -17,6 +17,7 @@ from everhold.certificate.arrivals import rows_that_arrived
 from everhold.certificate.counting import rows_and_groups
 from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
 from everhold.dependence import MODELS
+from everhold.display import rounded
 from everhold.estimand import PUBLIC
 from everhold.values.measures import POINTS, RATES
 
@@ -141,7 +142,7 @@ class Bounds:
         ends = [float(numbers[name]) for name in ("low", "value", "high")]
         if not all(map(math.isfinite, ends)):
             least, at, most = (end * scale for end in ends)
-            return cls(shown(at), at_least(least), at_most(most))
+            return cls(rounded(at), at_least(least), at_most(most))
         low, value, high = (Decimal(repr(end)) * scale for end in ends)
         if max(map(abs, (low, value, high))) >= _TOO_LARGE:
             return cls(shown(float(value)), at_least(float(low)), at_most(float(high)))

@@ -47,10 +47,14 @@ def test_the_interval_of_every_metric_reaches_as_far_as_the_metric(tmp_path, lab
             if name == "r2":
                 assert true < -1.0
                 assert told.low == unsealed.sealed_low == unsealed.sealed == -math.inf
+                assert "unsealed beyond the scale in [-inf, " in str(unsealed)
+                (row,) = [each for each in holdout.unseal().rows if "r2" in each["asked"]]
+                assert (row["sealed"], row["sealed_low"]) == (None, -math.inf)
                 assert told.to_dict()["low"] is unsealed.to_dict()["sealed_low"] is None
                 listed = holdout.certificate().to_dict()["account"]["queries"]
                 (row,) = [row for row in listed if "r2" in row["asked"]]
                 assert (row["low"], row["unsealed"]["value"]) == ("-inf", "-inf")
+                assert "beyond the scale</td>" in holdout.certificate().to_html().replace("</b>", "")
             else:
                 assert math.isfinite(unsealed.sealed), name
 
@@ -61,7 +65,7 @@ def test_the_gain_of_a_gate_in_r2_has_no_ends(tmp_path):
         gate = holdout.gate(lambda p: eh.metric("r2", p, **RANGE), champion=bad)
         assert gate.challenge(good).promoted
         (row,) = holdout.unseal().rows
-        assert row["sealed"] == row["sealed_high"] == math.inf  # it is above 2
+        assert (row["sealed"], row["sealed_high"]) == (None, math.inf)  # it is above 2, and not known
         assert 0.0 < row["sealed_low"] <= 2.0
         assert holdout.transcript().to_rows()[0]["sealed_high"] is None
 

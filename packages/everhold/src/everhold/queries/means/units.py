@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["GAIN_OPEN", "GAIN_WIDTH", "UNITS", "MeanUnits", "in_own_units", "with_open_ends"]
 
 _TOLD, _SEALED, _BARE = ("value", "low", "high"), ("sealed", "sealed_low", "sealed_high"), ("estimate", "guess")
+_POINTS = ("value", "sealed", *_BARE)
 
 _VECTORS, _BINS = "gradient", "quantile"  # kinds that keep their units in their own description
 
@@ -69,13 +70,22 @@ def with_open_ends(
 def in_own_units(row: Mapping[str, Any], description: Mapping[str, Any], *, row_step: float) -> dict[str, Any]:
     """A row of a transcript, or of an unsealed study, with the numbers that `ask` returned.
 
-    What keeps no reading stays as the ledger holds it, a mean over [0, 1].
+    What keeps no reading stays as the ledger holds it, a mean over [0, 1]. A number beyond an open end of its scale is
+    not known, so it is None there, and its interval is open.
 
     Args:
         row: Numbers as the ledger holds them, by name.
         description: Of the entry.
         row_step: One step of the grid of row values.
     """
+    read = _read(row, description, row_step)
+    return {
+        name: None if name in _POINTS and isinstance(number, float) and math.isinf(number) else number
+        for name, number in read.items()
+    }
+
+
+def _read(row: Mapping[str, Any], description: Mapping[str, Any], row_step: float) -> dict[str, Any]:
     reading = MeanUnits.kept(description)
     if reading is not None:
         return reading.of_row(row, row_step=row_step)
