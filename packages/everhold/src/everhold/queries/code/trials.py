@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.queries.code.identity import behaviour_digest
-from everhold.queries.metrics.label_query import EstimatedValues
 from everhold.sealing.rows.code_trials import (
     check_rows_alone,
     made_up_rows,
@@ -19,6 +18,7 @@ from everhold.sealing.rows.code_trials import (
     try_on_public_rows,
     varied_rows,
 )
+from everhold.sealing.rows.estimated_values import EstimatedValues
 from everhold.values.evaluation import to_grid
 
 if TYPE_CHECKING:

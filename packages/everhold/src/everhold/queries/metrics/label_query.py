@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.metrics.rules import label_node, prediction_node, sensible_classes
 from everhold.queries.predictions.arrays import PredictionTable, check_lengths, is_mixed, probabilities
 from everhold.queries.predictions.columns import GivenValues, Placed
+from everhold.sealing.rows.estimated_values import EstimatedValues
 from everhold.values.base import BoundQuery, Joined, JoinedColumn, RowFunction, Schema, Table, same_length
 from everhold.values.expressions import RowValue
 from everhold.values.expressions.tree import Node
@@ -27,37 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.queries.query_compiler import QueryCompiler
-
-
-@dataclass(frozen=True, slots=True)
-class EstimatedValues:
-    """Row values of an estimator: what it predicts, held against the label.
-
-    Attributes:
-        predict: From a table to one prediction per row, of the right kind.
-        judge: From predictions and their table to one value per row.
-        check: Refuses predictions that cannot be meant; for public rows, where refusing tells nothing.
-        fails: True for predictions that are no answer, shape (rows,).
-        failing: From a table of rows on which the model fails to their values.
-        everywhere: Whether predictions are of the right kind for whatever row, as classes are; numbers may be infinite
-            for made-up rows.
-    """
-
-    predict: Callable[[Table], NDArray[Any]]
-    judge: Callable[[NDArray[Any], Table], NDArray[Any]]
-    check: Callable[[NDArray[Any]], None]
-    fails: Callable[[NDArray[Any]], NDArray[np.bool_]]
-    failing: Callable[[Table], NDArray[Any]]
-    everywhere: bool = True
-
-    def __call__(self, table: Table) -> NDArray[Any]:
-        """The row values of a table."""
-        predictions = self.predict(table)
-        values = self.judge(predictions, table)
-        if (fails := self.fails(predictions)).any():
-            values = np.array(values, dtype=np.float64)
-            values[fails] = self.failing({name: column[fails] for name, column in table.items()})
-        return values
 
 
 class LabelQuery(RowwiseQuery):
@@ -218,7 +187,11 @@ class LabelQuery(RowwiseQuery):
             predicted = self.outputs(matrix_of(table, features, schema, framed=named is not None))
             return self._checked(predicted, len(table[label]), schema, what=what)
 
+        identity = content_digest(estimator) or secrets.token_hex(32)  # what cannot be told is a new query
+        asked = type(self).outputs, type(self)._checked, self._of_probabilities, getattr(self, "outputs_are", None)
         values = EstimatedValues(
+            (identity, *asked),
+            features,
             predict,
             lambda predictions, table: self._against(predictions, label)(table),
             lambda predictions: self._check(predictions, schema, what=what),
@@ -226,7 +199,6 @@ class LabelQuery(RowwiseQuery):
             lambda table: self._of_failing(table[label]),
             everywhere=self._bounded,
         )
-        identity = content_digest(estimator) or secrets.token_hex(32)  # what cannot be told is a new query
         return {"estimator": identity}, values, self._given_training(schema) or values, reads
 
     def outputs(self, features: Any) -> Any:

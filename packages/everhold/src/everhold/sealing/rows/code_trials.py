@@ -8,11 +8,13 @@ import threading
 import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everhold.errors import QueryRejected
+from everhold.sealing.rows.estimated_values import EstimatedValues
+from everhold.sealing.rows.failing_search import failing_rows_of
 from everhold.sealing.watched_code import calling_code
 from everhold.values.base import same_length
 from everhold.values.evaluation import shortened, to_grid
@@ -26,35 +28,13 @@ if TYPE_CHECKING:
     from everhold.values.base import RowFunction, Table
 
 __all__ = [
-    "Estimated", "check_rows_alone", "made_up_rows", "made_up_values", "predicted", "public_values",
+    "check_rows_alone", "made_up_rows", "made_up_values", "predicted", "public_values",
     "sealed_values", "try_estimator", "try_on_public_rows", "try_vectors_on_public_rows", "values_or_none",
     "varied_rows",
 ]  # fmt: skip
 
 _VARIED = 256
 _STEPS = (0.6180339887498949, 0.7548776662466927, 0.5698402909980532)  # of sequences that fill an interval evenly
-
-
-class Estimated(Protocol):
-    """Row values of an estimator.
-
-    Attributes:
-        predict: From a table to one prediction per row.
-        check: Refuses predictions that cannot be meant.
-        everywhere: Whether predictions are of the right kind for whatever row.
-    """
-
-    @property
-    def predict(self) -> Callable[[Table], NDArray[Any]]:
-        """See above."""
-
-    @property
-    def check(self) -> Callable[[NDArray[Any]], None]:
-        """See above."""
-
-    @property
-    def everywhere(self) -> bool:
-        """See above."""
 
 
 def made_up_rows(columns: Mapping[str, ColumnKind]) -> Table:
@@ -216,7 +196,7 @@ def _called(function: RowFunction, table: Table, expected: str) -> object:
         ) from fault
 
 
-def predicted(function: Estimated, table: Table) -> NDArray[Any]:
+def predicted(function: EstimatedValues, table: Table) -> NDArray[Any]:
     """An estimator's predictions for public rows, where every fault is reported.
 
     Raises:
@@ -227,7 +207,7 @@ def predicted(function: Estimated, table: Table) -> NDArray[Any]:
     return predictions
 
 
-def try_estimator(function: Estimated, table: Table) -> NDArray[Any] | None:
+def try_estimator(function: EstimatedValues, table: Table) -> NDArray[Any] | None:
     """An estimator's predictions for made-up rows, where there are no training rows; None where it gives none.
 
     Made-up rows may hold values that it has never seen; that it fails on them proves nothing. It is refused if it is
@@ -262,13 +242,23 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 
 
 def sealed_values(
-    function: RowFunction, table: Table, rows: int, width: tuple[int, ...] = (), *, fault: float = 0.0
+    function: RowFunction,
+    table: Table,
+    rows: int,
+    width: tuple[int, ...] = (),
+    *,
+    fault: float = 0.0,
+    known: dict[Any, Any] | None = None,
 ) -> NDArray[Any]:
     """Row values whatever happens: a row on which a function fails counts as ``fault``, so that failing tells nothing.
 
-    Where the function fails on many rows at once, they are halved until the rows at fault are found: one row with a
-    missing value must not move the others. What a model is held against knows better what such a row counts as: its
-    ``failing`` gives the values of a table of failing rows (`everhold.values.failing_rows`).
+    Where the function fails on many rows at once, the rows at fault are found (`everhold.sealing.rows.failing_search`):
+    one row with a missing value must not move the others. What a model is held against knows better what such a row
+    counts as: its ``failing`` gives the values of a table of failing rows (`everhold.values.failing_rows`). A model
+    predicts before anything is held against labels, so which rows it is called with follows from no label.
+
+    The time depends on how many rows fail: one call for each of them, and some more where nothing that they share tells
+    them from others.
 
     Args:
         function: From a table to the values of its rows.
@@ -276,21 +266,78 @@ def sealed_values(
         rows: How many there are.
         width: Shape of the value of one row.
         fault: What a row counts on which the function fails.
+        known: Predictions of models on these very rows, in one evaluation: what is found is added.
 
     Returns:
         Shape (rows, *width).
     """
-    values = values_or_none(function, table, (rows, *width))
-    if values is not None:
-        return values
-    if rows <= 1:
-        failing = getattr(function, "failing", None)
-        return np.full((rows, *width), fault) if failing is None else np.reshape(failing(table), (rows, *width))
-    middle = rows // 2
-    halves = [({name: column[part] for name, column in table.items()}, size) for part, size in
-              ((slice(None, middle), middle), (slice(middle, None), rows - middle))]  # fmt: skip
-    values_of = [sealed_values(function, half, size, width, fault=fault).astype(np.float64) for half, size in halves]
-    return np.concatenate(values_of)
+    if isinstance(function, EstimatedValues):
+        return _judged_values(function, table, rows, width, {} if known is None else known)
+    if (whole := values_or_none(function, table, (rows, *width))) is not None:
+        return whole
+    values = np.full((rows, *width), fault)
+
+    def succeeds(some: NDArray[np.int64]) -> bool:
+        found = values_or_none(function, _at(table, some), (len(some), *width))
+        if found is not None:
+            values[some] = found
+        return found is not None
+
+    failing_rows_of(succeeds, table, rows, tuple(table))
+    return values
+
+
+def _judged_values(
+    function: EstimatedValues, table: Table, rows: int, width: tuple[int, ...], known: dict[Any, Any]
+) -> NDArray[Any]:
+    """Values of a model's predictions, and of rows on which it fails."""
+    if function.source not in known:
+        known[function.source] = _predictions(function, table, rows)
+    fails, predictions = known[function.source]
+    values = np.full((rows, *width), np.nan)
+    answered = np.flatnonzero(~fails)
+
+    def judged(some: NDArray[np.int64]) -> bool:
+        places = answered[some]
+        found = values_or_none(lambda own: function.judged(predictions[some], own), _at(table, places),
+                               (len(some), *width))  # fmt: skip
+        if found is not None:
+            values[places] = found
+        return found is not None
+
+    if len(answered) and not judged(np.arange(len(answered))):
+        fails = fails.copy()
+        fails[answered] = failing_rows_of(judged, _at(table, answered), len(answered), tuple(table))
+    if fails.any():
+        values[fails] = np.reshape(function.failing(_at(table, np.flatnonzero(fails))), (-1, *width))
+    return values
+
+
+def _predictions(function: EstimatedValues, table: Table, rows: int) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """On which rows a model fails, and its predictions for all others, in their order."""
+    if (whole := _quietly(function.predict, table)) is not None:
+        return np.zeros(rows, dtype=bool), whole
+    places = [np.zeros(0, dtype=np.int64)]
+    found: list[NDArray[Any]] = []
+
+    def succeeds(some: NDArray[np.int64]) -> bool:
+        predictions = _quietly(function.predict, _at(table, some))
+        if predictions is not None:
+            places.append(some)
+            found.append(predictions)
+        return predictions is not None
+
+    fails = failing_rows_of(succeeds, table, rows, function.features)
+    order = np.argsort(np.concatenate(places))
+    return fails, np.concatenate(found)[order] if found else np.zeros(0)
+
+
+def _at(table: Table, places: NDArray[np.int64]) -> Table:
+    """Some of the rows, which code cannot change."""
+    some = {name: column[places] for name, column in table.items()}
+    for column in some.values():
+        column.flags.writeable = False
+    return some
 
 
 def _unlogged() -> AbstractContextManager[Any]:
@@ -318,7 +365,15 @@ def made_up_values(function: RowFunction, table: Table, width: tuple[int, ...] =
 
 
 def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[int, ...]) -> NDArray[Any] | None:
-    """The function's values, or None if it fails or if they have another shape.
+    """The function's values, or None if it fails or if they have another shape; quietly."""
+    values = _quietly(function, table)
+    if values is None or values.shape != shape or values.dtype.kind not in "biuf":
+        return None
+    return values if values.dtype == np.bool_ else values.astype(np.float64, copy=False)
+
+
+def _quietly(function: Callable[[Table], Any], table: Table) -> NDArray[Any] | None:
+    """What a function gives, as an array, or None if it fails.
 
     Warnings are kept back, too, and because they must not change an answer where they are errors.
     """
@@ -327,9 +382,7 @@ def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[
         with _warning_filters, warnings.catch_warnings(), _unlogged(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             with calling_code():
-                values = np.asarray(function(dict(table)))  # what it adds or takes away stays its own
-            if values.shape == shape and values.dtype.kind in "biuf":
-                return values if values.dtype == np.bool_ else values.astype(np.float64, copy=False)
+                return np.asarray(function(dict(table)))  # what it adds or takes away stays its own
     except KeyboardInterrupt:
         interrupted = True
     except BaseException:  # SystemExit too would tell something

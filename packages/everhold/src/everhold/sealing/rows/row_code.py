@@ -40,12 +40,18 @@ class CodeOnRows:
     are_sealed: bool
     order_key: bytes | None
 
-    def grid(self, query: BoundQuery, *, unit: int) -> NDArray[np.int64]:
-        """Row values in grid units; on sealed rows nothing is refused."""
+    def grid(self, query: BoundQuery, *, unit: int, known: dict[Any, Any] | None = None) -> NDArray[np.int64]:
+        """Row values in grid units; on sealed rows nothing is refused.
+
+        Args:
+            query: The query.
+            unit: Grid steps between 0 and 1.
+            known: As in `values`.
+        """
         function = query.sealed if self.are_sealed else query.training
         if function is None:
             raise ValueError(f"{query.shown!r} has no values for these rows; expected an expression or a function")
-        return self._on_grid(self._of(function, query), query, unit)
+        return self._on_grid(self._of(function, query, known), query, unit)
 
     def totals(self, function: RowFunction, query: BoundQuery, *, parts: int, unit: int) -> NDArray[np.int64]:
         """Sums of row values over each part of the rows, in grid units."""
@@ -55,7 +61,7 @@ class CodeOnRows:
         grid = self._on_grid(values, query, unit)
         return np.array([grid[part::parts].sum() for part in range(parts)], dtype=np.int64)
 
-    def _of(self, function: RowFunction, query: BoundQuery) -> NDArray[Any]:
+    def _of(self, function: RowFunction, query: BoundQuery, known: dict[Any, Any] | None = None) -> NDArray[Any]:
         rows, names = self.rows, tuple(self.schema.columns) if query.reads is None else query.reads
         if isinstance(function, Joined):
             raise TypeError(f"{query.shown!r} is computed by the engine; expected look or totals")
@@ -65,7 +71,7 @@ class CodeOnRows:
             return public_values(function, rows.table(names), rows.rows)
         if query.by_position:
             return sealed_values(function, rows.table(names), rows.rows, fault=query.at_fault)
-        return self.values(function, names, fault=query.at_fault)
+        return self.values(function, names, fault=query.at_fault, known=known)
 
     def _on_grid(self, values: NDArray[Any], query: BoundQuery, unit: int) -> NDArray[np.int64]:
         """Values of code on the grid; of a yes-no query whatever is not 1 is 0."""
@@ -74,13 +80,19 @@ class CodeOnRows:
         return grid // unit * unit if query.yes_no else grid
 
     def values(
-        self, function: RowFunction, names: Sequence[str], width: tuple[int, ...] = (), *, fault: float = 0.0
+        self,
+        function: RowFunction,
+        names: Sequence[str],
+        width: tuple[int, ...] = (),
+        *,
+        fault: float = 0.0,
+        known: dict[Any, Any] | None = None,
     ) -> NDArray[Any]:
         """Values of sealed rows by code, as in `sealed_values`: it meets the rows in a secret order.
 
         So what it makes of a row's place, against the rules, meets a row that has nothing to do with it.
         """
-        found = sealed_values(function, self.table(names), self.rows.rows, width, fault=fault)
+        found = sealed_values(function, self.table(names), self.rows.rows, width, fault=fault, known=known)
         if self._order is None:
             return found
         values = np.empty_like(found)
