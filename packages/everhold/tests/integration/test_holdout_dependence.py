@@ -315,6 +315,7 @@ def series_rows(**columns):
     return pd.DataFrame({"on": np.arange(10) % 2, **columns})
 
 
+@pytest.mark.filterwarnings("ignore::everhold.errors.ColumnWarning")  # of an order that is numbers written as text
 @pytest.mark.parametrize(
     ("sealed_order", "training_order", "reason"),
     [

@@ -154,12 +154,13 @@ def gate_at(holdout: Any, name: str) -> Any:
     Raises:
         NotFound: If there is none; no gate has a name that cannot be used.
     """
+    from everhold.gates.gate import checked_name
+
     try:
-        return holdout.gate(name=name)
-    except EverholdError:
-        raise
-    except ValueError:
+        checked_name(name)
+    except QueryRejected:
         raise NotFound(f"there is no gate named {brief(name)}; expected one of GET /gates") from None
+    return holdout.gate(name=name)
 
 
 @contextlib.contextmanager

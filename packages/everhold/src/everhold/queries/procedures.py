@@ -256,7 +256,7 @@ def _without_value(bound: BoundQuery, incomplete: Collection[str], within: Node 
         elif second.row_value is not None and second.yes_no:
             yield from _without_value(first, incomplete, second.row_value.expression.root)
         return
-    if bound.row_value is None:
+    if bound.row_value is None or "rule" in bound.description:  # a rule that says nothing is a wrong prediction
         return
     expression = bound.row_value.expression
     if not any(

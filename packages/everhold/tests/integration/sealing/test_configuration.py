@@ -129,7 +129,7 @@ def test_storage_needs_a_folder_that_exists(tmp_path):
     with pytest.raises(HoldoutRejected, match="does not exist"):
         create(tmp_path / "none")
     (tmp_path / "study.rows").write_text("a file in the way")
-    with pytest.raises(HoldoutRejected, match="cannot be made"):
+    with pytest.raises(HoldoutRejected, match="has files of others"):
         create(tmp_path)
     assert files(tmp_path) == ["study.rows"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from everhold.errors import EverholdError
+from everhold.errors import EverholdError, EverholdWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ __all__ = ["engine_errors_hidden", "errors_hidden"]
 class errors_hidden(contextlib.AbstractContextManager[None]):  # noqa: N801  a context manager reads like a function
     """Context in which every foreign error becomes one of everhold's, because engines quote rows in theirs.
 
-    Interrupts and errors of everhold pass.
+    Interrupts, and errors and warnings of everhold pass.
 
     Args:
         instead: From an error to the one that replaces it.
@@ -30,7 +30,7 @@ class errors_hidden(contextlib.AbstractContextManager[None]):  # noqa: N801  a c
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Replace an error."""
-        if not isinstance(error, Exception) or isinstance(error, EverholdError):
+        if not isinstance(error, Exception) or isinstance(error, (EverholdError, EverholdWarning)):
             return
         hidden = self._instead(error)
         try:
