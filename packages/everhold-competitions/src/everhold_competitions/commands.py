@@ -33,7 +33,10 @@ def submit(
     column: Annotated[str | None, typer.Option(help="Column of the predictions, where there are several.")] = None,
     guess: Annotated[
         float | None,
-        typer.Option(help="Where scores are told: your own guess; by default what the team was told last."),
+        typer.Option(
+            help="Where scores are told: your own guess. A team's first submission needs it, or "
+            "--training-predictions; later the default is what the team was told last."
+        ),
     ] = None,
     training_predictions: Annotated[
         Path | None, typer.Option(help="The same model's predictions for the training rows, if there are some.")

@@ -56,8 +56,8 @@ class HoldoutCompetition(HoldoutAccessor):
         Args:
             predictions: As the metric takes them: an array in the order of the rows, or a table with row ids.
             team: Who hands it in. Where an allotment has this name, it pays.
-            guess: Where scores are told: the team's own guess, such as a score by cross-validation; by default what
-                the team was told last.
+            guess: Where scores are told: the team's own guess, such as a score by cross-validation. A team's first
+                submission needs it, or predictions for training rows; later the default is what it was told last.
             training: Predictions for the training rows, where there are some; they make the guess.
 
         Returns:

@@ -78,7 +78,9 @@ class HandedIn(Strict):
 
     predictions: Annotated[Predictions, Field(default=None)]
     team: str | None = Field(None, description="Your own name, for an analyst; that is the default.", max_length=1_000)
-    guess: float | None = Field(None, description="Where scores are told: your own guess.")
+    guess: float | None = Field(
+        None, description="Where scores are told: your own guess. A first submission needs it, or `training`."
+    )
     training: Annotated[Predictions, Field(default=None)]
 
 

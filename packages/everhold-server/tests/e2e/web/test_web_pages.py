@@ -325,6 +325,14 @@ def test_a_team_hands_in_under_its_own_name_alone(send, tmp_path):
     assert "the score is confirmed within [" in received.text
 
 
+def test_a_first_submission_is_asked_for_its_guess(send, see, tmp_path):
+    given = [("predictions", ("x.csv", written(tmp_path / "p.csv", model(0.8, 3)).read_bytes(), "text/csv"))]
+    guess = r'<input id="f-guess"[^>]* required'
+    assert re.search(guess, see("/holdouts/cup/submit", Role.ANALYST, "wrens").text)
+    send("/holdouts/cup/submit", {"act": "submit", "guess": "0.8"}, Role.ANALYST, "wrens", given)
+    assert not re.search(guess, see("/holdouts/cup/submit", Role.ANALYST, "wrens").text)
+
+
 def test_a_team_makes_an_earlier_submission_final(send, see, tmp_path):
     for seed in (3, 4):
         given = [("predictions", ("x.csv", written(tmp_path / "p.csv", model(0.8, seed)).read_bytes(), "text/csv"))]
