@@ -86,7 +86,8 @@ class CaseTools:
 
     def _output(self, gate: CaseGate, opened: OpenChallenge) -> CasesOutput:
         cases: list[Any] = opened.next_cases()
-        says = f"run {len(cases)} cases" if cases else f"it has ended: {opened.verdict}"
+        whole = gate.status()["results"]
+        says = f"run {len(cases)} cases of {whole}" if cases else f"it has ended: {opened.verdict}"
         run = "run each of these cases as often as the champion was, then report"
         step = run if cases else self._after(gate, opened.verdict)
         return {"cases": [str(case) for case in cases], "says": says, "next": step}

@@ -30,6 +30,7 @@ def test_an_agent_reports_until_it_is_promoted(suite):
             _, early = await called(client, "next_cases", challenger="v2")
             assert "No challenge 'v2' is open" in early
             told, _ = await called(client, "open_challenge", challenger="v2")
+            assert f"cases of {CASES} cases x 1 run" in told["says"]
             while told["cases"]:
                 cases = told["cases"]
                 _, wrong = await called(client, "report", challenger="v2", results={"x": [{"passed": 1}]})

@@ -168,6 +168,8 @@ def test_the_population_is_named(holdout):
     assert verdict.about == "new runs of these cases"
     assert "new runs of these cases" in verdict.explain()
     assert gate.status()["population"] == "these cases, new runs"
+    assert gate.status()["results"] in repr(gate)
+    assert gate.status()["results"].endswith(" cases x 4 runs")
 
 
 def known_runs(cases, seed):

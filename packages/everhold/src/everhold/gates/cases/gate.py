@@ -24,7 +24,7 @@ from everhold.gates.cases.challenge import (
     next_nats,
 )
 from everhold.gates.cases.evidence import UnitPlan
-from everhold.gates.cases.results import NEW_RUNS, CaseSuite
+from everhold.gates.cases.results import NEW_RUNS, CaseSuite, cases_and_runs
 from everhold.gates.champion_results import ChampionResults, rerun
 from everhold.gates.facts import described_gate, history_of, promotions_of
 from everhold.gates.verdict import Decision, Verdict
@@ -68,7 +68,7 @@ class CaseGate(SeesArrivals):
         self._executor.state()
 
     def __repr__(self) -> str:
-        return f"CaseGate({self._name!r})"
+        return f"CaseGate({self._name!r}, {self._size()})"
 
     @property
     def name(self) -> str:
@@ -276,6 +276,7 @@ class CaseGate(SeesArrivals):
             "holdout": self._executor.record.name,
             "cases": len(self._units.suite.ids),
             "runs": self._units.suite.runs,
+            "results": self._size(),
             "population": self._units.suite.population,
             "open": opened is not None,
             **({"open_challenge": told} if told else {}),
@@ -297,6 +298,9 @@ class CaseGate(SeesArrivals):
 
     def _repr_html_(self) -> str:
         return self.status()._repr_html_()
+
+    def _size(self) -> str:
+        return cases_and_runs(len(self._units.suite.ids), self._units.suite.runs)
 
     def _nats(self) -> float:
         executor = self._executor

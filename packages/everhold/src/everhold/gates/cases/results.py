@@ -149,14 +149,21 @@ def counted(results: Any) -> str:
     """
     by_case = _by_case(results, None)
     runs = sorted({len(each) for each in by_case.values()})
-    many = "" if len(by_case) == 1 else "s"
-    words = (
-        f"{len(by_case)} case{many} x {' to '.join(map(str, runs[:: max(len(runs) - 1, 1)]))} run{'s' * (runs != [1])}"
-    )
+    words = cases_and_runs(len(by_case), *runs[:: max(len(runs) - 1, 1)])
     alike = runs[0] > 1 and all(run == each[0] for each in by_case.values() for run in each)
     return words + (
         ". All runs of each case are alike: if they are copies of one response, use one run." if alike else ""
     )
+
+
+def cases_and_runs(cases: int, *runs: int) -> str:
+    """Numbers of cases and of runs of each in words; of two numbers of runs, the least and the greatest.
+
+    Examples:
+        >>> cases_and_runs(60, 1), cases_and_runs(1, 2, 8)
+        ('60 cases x 1 run', '1 case x 2 to 8 runs')
+    """
+    return f"{cases} case{'s' * (cases != 1)} x {' to '.join(map(str, runs))} run{'s' * (runs != (1,))}"
 
 
 def runs_in(results: Any) -> int:
