@@ -20,7 +20,8 @@ from everhold.planning.choice import bound_mechanism, check_worth, chosen_mechan
 from everhold.planning.request import PlanRequest
 from everhold.progress import progress
 from everhold.queries.query import MemberLevels
-from everhold.sealing.configuration import ALIKE, WARNED, bound_state, drawn_from_rows, schema_from
+from everhold.sealing.configuration import ALIKE, LACKING, WARNED, bound_state, drawn_from_rows, schema_from
+from everhold.sealing.doubtful_columns import lacking_rows
 from everhold.sealing.duplicates.matched_classes import warn_of_matched_classes
 from everhold.sealing.intake.create import seal
 from everhold.sealing.intake.settings import Planning
@@ -166,6 +167,8 @@ class Creation:
         if not self.mostly_declared:
             warn_of_weak_promise(made.mechanism, self.alike)
         if copied := made.configuration["training_rows"]:
+            if lacking := lacking_rows(folder, schema_from(made.configuration).columns):
+                made.configuration[LACKING] = lacking
             with warnings_collected() as warned:
                 self._evaluate_training_rows(folder, made, copied)
             if warned:

@@ -247,6 +247,7 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
     "ledger_head": {"checkpoint": _object(sequence=_count, made_at=_text)},
     "rows": {
         "also_sealed_as": _texts,
+        "lacking": _list(lambda pair: isinstance(pair, list) and len(pair) == 2 and _text(pair[0]) and _count(pair[1])),
         "warned": _texts,
         "stratified": _text,
         "engine": _engine,

@@ -156,6 +156,8 @@ def _rows_items(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from labelled(
         {name: rows[name] for name in ("label", "row_id", "features", "stratified") if rows.get(name) is not None}
     )
+    if rows.get("lacking"):
+        yield "training rows without a value", ", ".join(f"{name}: {shown(count)}" for name, count in rows["lacking"])
     if rows.get("also_sealed_as"):
         yield "also sealed as", ", ".join(map(repr, rows["also_sealed_as"]))
     yield "columns", ", ".join(f"{name} ({kind})" for name, kind in rows["columns"])

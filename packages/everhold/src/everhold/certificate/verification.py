@@ -273,6 +273,9 @@ def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
         yield "the fingerprint of a file is no SHA-256, which has 64 hexadecimal digits"
     if (training is not None) != (rows["training_rows"] > 0):
         yield "there are training rows without a fingerprint, or a fingerprint without training rows"
+    lacking = rows.get("lacking", ())
+    if any(name not in columns or not 0 < count <= rows["training_rows"] for name, count in lacking):
+        yield "more training rows are said to lack a value of a column than there are"
     if document["account"]["by_source"]["training"] and not rows["training_rows"]:
         yield "there are answers of training rows, and there are no such rows"
     if "engine" in rows and not all(rows["engine"][name] for name in ("kind", "table")):

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from everhold.sealing.keys import StewardKey
 
 __all__ = [
-    "ALIKE", "FAMILIES_GROW", "GROWS", "LARGEST_GROUP", "WARNED", "bound_state", "check_settings", "drawn_from_rows",
-    "listed_facts", "make_configuration", "mechanism_from", "public_facts", "recorded_extensions", "schema_from",
-    "state_from",
+    "ALIKE", "FAMILIES_GROW", "GROWS", "LACKING", "LARGEST_GROUP", "WARNED", "bound_state", "check_settings",
+    "drawn_from_rows", "listed_facts", "make_configuration", "mechanism_from", "public_facts",
+    "recorded_extensions", "schema_from", "state_from",
 ]  # fmt: skip
 
 ALIKE = "alike"
@@ -48,13 +48,16 @@ LARGEST_GROUP = "largest_group"
 WARNED = "warned"
 """Setting: what was warned of when the rows were sealed, in words; public, as it follows from the training rows."""
 
+LACKING = "lacking"
+"""Setting: how many training rows lack a value, by column, where some do."""
+
 _SETTINGS = {
     "folder", "rows", "training_rows", "columns", "label", "label_kind", "row_id", "fingerprint",
     "training_fingerprint", "mechanism", "dependence", "public_key", "seed", "features", "label_classes",
 }  # fmt: skip
 _SOMETIMES = {
     "sealed_before", "stratified", "engine", "training_table", "categories", "whole_groups", ALIKE, GROWS,
-    FAMILIES_GROW, LARGEST_GROUP, WARNED,
+    FAMILIES_GROW, LARGEST_GROUP, LACKING, WARNED,
 }  # fmt: skip
 _OF_ENGINE = ("kind", "table", "snapshot")
 _KEY = re.compile("[0-9a-f]{64}")

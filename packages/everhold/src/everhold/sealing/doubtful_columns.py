@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 from everhold.arguments import brief
 from everhold.errors import ColumnWarning, warn_caller
 from everhold.sealing.intake.checks import is_missing
+from everhold.sealing.intake.duckdb_files import file_pattern, spilling_into
+from everhold.sealing.storage import TRAINING_FILE
 from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     import duckdb
 
-__all__ = ["warn_of_missing", "warn_of_texts"]
+__all__ = ["lacking_rows", "warn_of_missing", "warn_of_texts"]
 
 _MOSTLY = 0.99  # share of numbers among the texts of a column from which on it seems to be one of numbers
 _AT_ONCE = 25
@@ -95,6 +98,23 @@ def warn_of_missing(connection: duckdb.DuckDBPyConnection, columns: Mapping[str,
             f"about rows that have a value, as with given={brief(f'{quoted(found[0])} is not null')}, or seal with "
             "training rows, which show how many lack one."
         ))  # fmt: skip
+
+
+def lacking_rows(folder: Path, columns: Mapping[str, ColumnKind]) -> dict[str, int]:
+    """Number of training rows without a value, by column, where there are some.
+
+    Args:
+        folder: With the file of the training rows.
+        columns: Kind of each column, by name.
+    """
+    names, found = list(columns), dict[str, int]()
+    with spilling_into(folder) as connection:
+        rows = connection.read_parquet(file_pattern(folder / TRAINING_FILE), hive_partitioning=False)
+        for start in range(0, len(names), _AT_ONCE):
+            some = names[start : start + _AT_ONCE]
+            counts = rows.aggregate(", ".join(f"count(*) FILTER ({is_missing(name, columns)})" for name in some))
+            found |= dict(zip(some, counts.fetchall()[0], strict=True))
+    return {name: int(count) for name, count in found.items() if count}
 
 
 def _bare(text: str) -> str:

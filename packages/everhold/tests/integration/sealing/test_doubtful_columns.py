@@ -108,6 +108,14 @@ def test_the_mean_of_rows_with_a_value_is_theirs(holdout):
     assert "bp is not null" in answer.shown
 
 
+def test_the_certificate_counts_training_rows_without_a_value(holdout, tmp_path):
+    certificate = holdout.certificate()
+    assert certificate.to_dict()["rows"]["lacking"] == [["died", 500], ["bp", 500]]
+    assert "died: 500, bp: 500" in certificate.to_html()
+    certificate.save(tmp_path / "t.json")
+    assert eh.verify_certificate(tmp_path / "t.json", public_key=certificate.public_key).ok
+
+
 def test_without_training_rows_the_steward_is_told_which_columns_lack_values(tmp_path):
     with pytest.warns(ColumnWarning, match="Sealed rows lack values of 'died', 'bp', and count there as the lower end"):
         eh.Holdout.create(f"sqlite:///{tmp_path}/t.db", "t", holdout=trial(0), mechanism="silent", queries=2).close()
