@@ -92,7 +92,7 @@ def test_a_derived_query_has_its_own_digest_and_its_parts_are_in_the_transcript(
     assert answer.query not in listed
     again = holdout.ask(SPREAD)
     assert (again.query, again.value, again.charged, again.repeated) == (answer.query, answer.value, 0, True)
-    assert set(answer.to_dict()) == {"value", "low", "high", "source", "charged", "remaining", "query"}
+    assert set(answer.to_dict()) == {"value", "low", "high", "source", "charged", "remaining", "query", "clipped"}
     assert answer.remaining == holdout.remaining
 
 
