@@ -31,6 +31,7 @@ from everhold.queries.metrics.models import (
     require_sklearn,
     splits_of,
 )
+from everhold.queries.metrics.scorers import as_metric
 from everhold.sealed_scorer import SealedScorer
 from everhold.search_results import Refitted, SearchLine, checked_index, line_of, number_of, results_table, with_bar
 from everhold.search_reveals import are_training_rows, ask_about, check_reveal, groups_of_training
@@ -259,11 +260,11 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         Raises:
             QueryRejected: Nothing is charged.
         """
-        wanted = self.metric if self.scoring is None else self.scoring
+        wanted = as_metric(self.metric if self.scoring is None else self.scoring)
         of_default = self.scoring is None and self.metric == _METRIC
         different = {
             "estimators": described(self.estimator) != described(space.estimator),
-            "metrics": not of_default and wanted != space.metric,
+            "metrics": not of_default and wanted != as_metric(space.metric),
             "rows to fit on": not own,
         }
         if wrong := [what for what, is_other in different.items() if is_other]:

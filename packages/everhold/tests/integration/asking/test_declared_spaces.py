@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import get_scorer
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
 
@@ -234,6 +235,12 @@ def test_a_search_stops_where_an_allotment_ends_and_nothing_is_said_of_what_was_
             search_of(analyst, DecisionTreeClassifier(), random_state=5, n_iter=2)
 
 
+def test_a_search_takes_the_metric_of_the_space_as_a_scorer(tmp_path):
+    with create(tmp_path, {"trees": trees()}) as holdout:
+        search = search_of(holdout, DecisionTreeClassifier(), scoring=get_scorer("accuracy"), n_iter=2)
+        assert [answer.source for answer in search.answers_] == ["declared"] * 2
+
+
 @pytest.mark.parametrize(
     ("estimator", "wanted", "said"),
     [
@@ -241,6 +248,7 @@ def test_a_search_stops_where_an_allotment_ends_and_nothing_is_said_of_what_was_
         (DecisionTreeClassifier(max_features=1), {}, "other estimators"),
         (DecisionTreeClassifier(), {"metric": "error"}, "other metrics"),
         (DecisionTreeClassifier(), {"scoring": "f1"}, "other metrics"),
+        (DecisionTreeClassifier(), {"scoring": get_scorer("f1")}, "other metrics"),
         (LogisticRegression(), {"metric": "error"}, "other estimators, metrics"),
     ],
 )

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn import metrics
+from sklearn.base import BaseEstimator
 
 import everhold as eh
 from everhold.queries.metrics.scores import score_names
@@ -13,14 +14,14 @@ HOW = {"raises": "at_random", "nan": "of_ones", "no class": "of_zeros", "None": 
 """In which way a model fails, and the column that says on which sealed rows; it fails on no training row."""
 
 
-def table(seed, *, sealed):
+def table(seed, *, sealed, rows=ROWS):
     rng = np.random.default_rng(seed)
-    x, z = rng.normal(size=(2, ROWS))
-    y = (x + z + rng.normal(size=ROWS) > 0.3).astype(int)
-    some = rng.random(ROWS) < 0.15
+    x, z = rng.normal(size=(2, rows))
+    y = (x + z + rng.normal(size=rows) > 0.3).astype(int)
+    some = rng.random(rows) < 0.15
     fails = {
         "at_random": some, "of_ones": some & (y == 1), "of_zeros": some & (y == 0), "on_purpose": x > 1.2,
-        "second": rng.random(ROWS) < 0.05,
+        "second": rng.random(rows) < 0.05,
     }  # fmt: skip
     return {"x": x, "z": z, "y": y, **{name: found * sealed for name, found in fails.items()}}
 
@@ -246,3 +247,51 @@ def test_a_model_that_fails_nowhere_has_its_share_confirmed(tmp_path):
         )
     assert (sound.value, sound.low, sound.charged, failing.charged) == (0.0, 0.0, 0, 1)
     assert failing.low <= SEALED["at_random"].mean() <= failing.high
+
+
+class Fitted(Model, BaseEstimator):
+    """The same model after whatever fit."""
+
+    def fit(self, features, labels):
+        return self
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.VacuousGuaranteeWarning")
+def test_slices_by_their_values_count_failing_rows_alike(tmp_path):
+    sealed, training = (
+        {**table(seed, sealed=sealed, rows=6_000), "g": np.array(["a", "b"])[np.arange(6_000) % 2]}
+        for seed, sealed in ((3, 1), (4, 0))
+    )
+    model = Fitted("of_ones", "raises", 0.9)
+    names = ["accuracy", "error", "recall", "precision", "f1", "brier", "roc_auc", "neg_log_loss", "balanced_accuracy"]
+    rows = {"holdout": pd.DataFrame(sealed), "training": pd.DataFrame(training), "label": "y"}
+    with eh.Holdout.create(f"sqlite:///{tmp_path}/s.db", "s", **rows, mechanism="guess_and_check") as holdout:
+        for name in names:
+            holdout.evaluate(model, name, by=["g"])
+        holdout.unseal()
+        for name in names:
+            told = holdout.evaluate(model, name, by=["g"])
+            for value in "ab":
+                inside = {key: column[sealed["g"] == value] for key, column in sealed.items()}
+                assert told[(value,)].sealed == pytest.approx(REFERENCES[name](model, inside), abs=2e-4), (name, value)
+
+
+WRONG = {"nan": (np.nan, score_names()), "no class": (7, ["accuracy", "f1", "f1_macro", "balanced_accuracy"]),
+         "no probability": (1.5, ["brier", "neg_log_loss", "expected_calibration_error"])}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.VacuousGuaranteeWarning")
+@pytest.mark.parametrize("what", WRONG)
+def test_predictions_that_are_handed_in_are_refused_with_their_place(tmp_path, what):
+    value, names = WRONG[what]
+    rows = {"holdout": {**SEALED, "id": np.arange(ROWS)}, "training": {**TRAINING, "id": ROWS + np.arange(ROWS)}}
+    of_ids = {"label": "y", "rows": eh.Rows(row_id="id"), "mechanism": "guess_and_check"}
+    wrong = np.where(np.arange(ROWS) == 17, value, Y)
+    backwards = {"id": np.arange(ROWS)[::-1], "p": wrong[::-1]}
+    (tmp_path / "p.csv").write_text("id,p\n" + "".join(f"{row},{said}\n" for row, said in enumerate(wrong)))
+    with eh.Holdout.create(f"sqlite:///{tmp_path}/s.db", "s", **rows, **of_ids) as holdout:
+        for carried in (wrong, backwards, eh.predictions_in(tmp_path / "p.csv", row_id="id")["p"]):
+            for name in names:
+                with pytest.raises(eh.QueryRejected, match="the first for row 17, counted from 0"):
+                    holdout.ask(eh.metric(name, carried))
+        assert len(holdout.transcript()) == 0

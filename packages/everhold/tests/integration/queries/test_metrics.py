@@ -84,7 +84,7 @@ BAD = {
     "probabilities for labels": (
         accuracy([0.2, 0.7] * 3),
         "binary",
-        "such as 0.2, 0.7; expected one of 0, 1.*ask brier",
+        "such as 0.2, 0.7, the first for row 0, counted from 0; expected one of 0, 1.*ask brier",
     ),
     "another class": (error([0, 2] * 3), "binary", "3 are such as 2"),
     "measurements": (accuracy([0.5, 2.0] * 3), "number", "ask risk"),

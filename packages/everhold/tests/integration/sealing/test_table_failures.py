@@ -41,7 +41,6 @@ FAILURES = {
     "one value of some": (lambda rows: rows["z"] == 1.0, 60),
     "scattered": (lambda rows: rows["x"] > 0.4, 950),
     "one row": (lambda rows: rows["x"] > 2.9, 60),
-    "none": (lambda rows: np.zeros(len(rows["x"]), dtype=bool), 1),
 }
 """On which rows, and the most calls besides one for each of these rows."""
 
@@ -84,22 +83,3 @@ def test_failing_rows_are_found_in_few_calls(tmp_path, calls, what):
     assert told == pytest.approx(np.mean(~bad & (sealed["x"] > 0), where=sealed["y"] == 1), abs=1e-5)
     assert all([x] in called for x in sealed["x"][bad])  # whether a row fails is decided by the row alone
     assert len(called) <= bad.sum() + most
-
-
-def test_a_loss_that_fails_on_some_labels_does_not_show_a_model_which_rows_have_them(tmp_path, calls):
-    sealed, training = rows_of(1, ["a", "b"]), rows_of(2, ["a", "b"])
-    sealed["y"], training["y"] = np.abs(sealed["x"]) + 1.0, np.minimum(np.abs(training["x"]), 1.0)
-
-    def loss(predicted, labels):
-        if np.any(labels > 3.0):
-            raise ValueError("too large")
-        return predicted * 0.0
-
-    data = {"holdout": pd.DataFrame(sealed), "training": pd.DataFrame(training), "label": "y"}
-    with eh.Holdout.create(f"sqlite:///{tmp_path}/s.db", "s", **data, mechanism="guess_and_check") as holdout:
-        holdout.ask(eh.risk(Encoder("none"), loss, high=1.0))
-        called = calls(sealed["x"])
-        holdout.unseal()
-        (told,) = [row["sealed"] for row in holdout.transcript().rows]
-        assert told == pytest.approx(np.mean(sealed["y"] > 3.0), abs=1e-6)
-    assert {len(call) for call in called} == {ROWS}

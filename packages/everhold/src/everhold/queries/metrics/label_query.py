@@ -16,7 +16,7 @@ from everhold.errors import QueryRejected
 from everhold.queries.code.identity import content_digest
 from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.metrics.rules import label_node, prediction_node, sensible_classes
-from everhold.queries.predictions.arrays import PredictionTable, check_lengths, is_mixed, probabilities
+from everhold.queries.predictions.arrays import PredictionTable, check_lengths, first_of, is_mixed, probabilities
 from everhold.queries.predictions.columns import GivenValues, Placed
 from everhold.sealing.rows.estimated_values import EstimatedValues
 from everhold.values.base import BoundQuery, Joined, JoinedColumn, RowFunction, Schema, Table, same_length
@@ -225,8 +225,8 @@ class LabelQuery(RowwiseQuery):
                 f"{what} are of type {array.dtype} and the labels are of kind {schema.label_kind}; expected "
                 f"{remedy or 'the same kind, numbers or text, and none missing'}"
             )
-        if self._of_probabilities and not bool(np.all((array >= 0) & (array <= 1))):
-            raise QueryRejected(f"{what} are not all in [0, 1]; expected probabilities of label 1")
+        if self._of_probabilities and (wrong := ~((array >= 0) & (array <= 1))).any():
+            raise QueryRejected(f"{what} are not all in [0, 1]{first_of(wrong)}; expected probabilities of label 1")
         return array
 
 

@@ -15,7 +15,7 @@ from everhold.queries.code.identity import behaviour_digest
 from everhold.queries.code.trials import observed
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.rates import f1_ratio
-from everhold.queries.predictions.arrays import probabilities
+from everhold.queries.predictions.arrays import first_of, probabilities
 from everhold.queries.query import QuerySpec
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_positive, check_range
 from everhold.sealing.rows.code_trials import sealed_values
@@ -137,7 +137,7 @@ class _Pairs(LabelQuery):
         usable = np.isin(array, (0, 1)) if self.kind == "f1" else np.isfinite(array)
         if not bool(np.all(usable)):
             wanted = "predicted labels, 0 or 1" if self.kind == "f1" else "finite scores"
-            raise QueryRejected(f"{what} are not all of the right kind; expected {wanted}")
+            raise QueryRejected(f"{what} are not all of the right kind{first_of(~usable)}; expected {wanted}")
         return array
 
     def outputs(self, features: Any) -> Any:

@@ -15,6 +15,7 @@ from everhold.queries.code.identity import behaviour_digest, content_digest
 from everhold.queries.means.mean import in_one_line
 from everhold.queries.metrics.label_query import LabelQuery, subject_of
 from everhold.queries.metrics.rules import between, finite, known_or, label_node, rule_node
+from everhold.queries.predictions.arrays import first_of
 from everhold.queries.query import QuerySpec
 from everhold.values.base import BoundQuery, RowFunction, Schema, Table
 from everhold.values.expressions import Expression, RowValue
@@ -156,7 +157,9 @@ class RiskQuery(LabelQuery):
         # super() does not work in a method of a class with slots that a decorator made anew
         array = LabelQuery._checked(self, predictions, rows, schema, what=what).astype(np.float64)
         if not bool(np.all(np.isfinite(array))):
-            raise QueryRejected(f"{what} are not all finite; expected a number for each row")
+            raise QueryRejected(
+                f"{what} are not all finite{first_of(~np.isfinite(array))}; expected a number for each row"
+            )
         return array
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue | None:

@@ -11,7 +11,7 @@ from everhold.errors import QueryRejected
 from everhold.queries.code.identity import behaviour_digest
 from everhold.queries.code.trials import observed
 from everhold.queries.metrics.label_query import LabelQuery, subject_of
-from everhold.queries.predictions.arrays import check_classes, check_known, probabilities
+from everhold.queries.predictions.arrays import check_classes, check_known, first_of, probabilities
 from everhold.sealing.rows.code_trials import sealed_values
 from everhold.values.base import BoundQuery, RowFunction, Schema
 
@@ -81,7 +81,9 @@ class ScoredRows(LabelQuery):
             return _distributions(predictions, rows, schema, what=what)
         array = LabelQuery._checked(self, predictions, rows, schema, what=what)
         if self.outputs_are in ("scores", "numbers") and not bool(np.all(np.isfinite(array))):
-            raise QueryRejected(f"{what} are not all finite; expected a number for each row")
+            raise QueryRejected(
+                f"{what} are not all finite{first_of(~np.isfinite(array))}; expected a number for each row"
+            )
         return array
 
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
@@ -144,9 +146,11 @@ def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) ->
             f"{what} have the shape {array.shape}; expected ({rows}, {count}), a probability of each class in the "
             f"order {list(schema.label_classes or ())!r:.200}"
         )
-    sums = array.sum(axis=1)
-    if not bool(np.all((array >= 0.0) & (array <= 1.0)) and np.all(np.abs(sums - 1.0) <= _SUM_OF_PROBABILITIES)):
-        raise QueryRejected(f"{what} are no probabilities that add up to 1 in each row; expected numbers in [0, 1]")
+    right = np.all((array >= 0.0) & (array <= 1.0), axis=1)
+    if (wrong := ~(right & (np.abs(array.sum(axis=1) - 1.0) <= _SUM_OF_PROBABILITIES))).any():
+        raise QueryRejected(
+            f"{what} are no probabilities that add up to 1 in each row{first_of(wrong)}; expected numbers in [0, 1]"
+        )
     return array
 
 

@@ -248,6 +248,16 @@ def _example(row_id: str | None) -> str:
     return f'a table such as "{row_id},prediction", "17,1", "18,0", ...'
 
 
+def first_of(wrong: NDArray[np.bool_]) -> str:
+    """The first row whose prediction cannot be meant, in words: in the order of the rows, whatever that of a file.
+
+    Examples:
+        >>> first_of(np.array([False, True]))
+        ', the first for row 1, counted from 0'
+    """
+    return f", the first for row {int(np.argmax(wrong)):,}, counted from 0"
+
+
 def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
     """Refuse predictions that name no class of the label, from public facts.
 
@@ -262,18 +272,19 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
     floats = predictions.dtype.kind == "f"
     if floats and not bool(np.all(np.isfinite(predictions))):
         raise QueryRejected(
-            f"{what} hold nan or infinite numbers; expected a label for each row; fill in the missing ones"
+            f"{what} hold nan or infinite numbers{first_of(~np.isfinite(predictions))}; expected a label "
+            "for each row; fill in the missing ones"
         )
     classes = schema.label_classes
     expected, hint = known_classes(schema)
     if predictions.dtype.kind == "b" and schema.label_kind != "binary":
         raise QueryRejected(f"{what} are truth values and the classes are not 0 and 1; {expected} for each row; {hint}")
-    if strange := predictions[are_no_class(predictions, schema)].tolist():
+    if strange := predictions[is_strange := are_no_class(predictions, schema)].tolist():
         unknown = [each for each, _ in Counter(strange).most_common(_MOST_CLASSES)]
         more = ", ..." if len(set(strange)) > len(unknown) else ""
         raise QueryRejected(
-            f"{what} are no labels: {len(strange):,} are such as {', '.join(map(_shown, unknown))}{more}; {expected} "
-            f"for each row; {_look_alike(unknown, classes) or hint}",
+            f"{what} are no labels: {len(strange):,} are such as {', '.join(map(_shown, unknown))}{more}"
+            f"{first_of(is_strange)}; {expected} for each row; {_look_alike(unknown, classes) or hint}",
             unknown=[_plain(each) for each in unknown],
             known=[_plain(each) for each in (classes or ())[:_MOST_LISTED]],
         )
