@@ -61,7 +61,7 @@ class Competition(Display):
         >>> Competition(teams=50, submissions=20).queries
         1275
         >>> Competition(feedback="leader", metric={"loss": "squared", "high": 4.0}).in_words
-        'squared loss'
+        'squared loss, from 0 to 4 for a row'
     """
 
     feedback: str = NOTHING
@@ -184,7 +184,8 @@ class Competition(Display):
                 return f"{name} of labels from {given['low']:g} to {given['high']:g}{clip}"
             return name
         if isinstance(self.metric, Mapping):
-            return f"{self.metric['loss']} loss"
+            low, high = self.metric.get("low", 0.0), self.metric.get("high", 1.0)
+            return f"{self.metric['loss']} loss, from {low:g} to {high:g} for a row"
         return "Brier score" if self.metric == "brier" else self.metric
 
     @property
