@@ -40,7 +40,7 @@ def board(everhold):
 def test_a_competition_from_the_first_file_to_the_final_board(teams, everhold, metric):
     made = everhold(*MADE, "--feedback", "none", "--metric", metric, "--teams", "5", "--submissions", "2")
     assert made.stdout.startswith("Nothing is told before the study is unsealed; then every one of up to 15 answers")
-    assert "on the final leaderboard a share of rows" in made.stderr
+    assert "on the final leaderboard a score is within" in made.stderr
     for team in ("owls", "larks", "wrens"):
         told = everhold("submit", *CONTEST, f"{team}.csv", "--team", team).stdout
         assert told == f"received: submission 1 of 2 of team {team!r}; nothing is told before the end\n"

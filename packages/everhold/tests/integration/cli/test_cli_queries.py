@@ -356,7 +356,7 @@ def test_statistics_of_all_rows_are_held_against_guesses_from_the_shell(study, e
         assert found["low"] <= found["value"] <= found["high"]
         assert price["radius"] == pytest.approx((found["high"] - found["low"]) / 2, abs=1e-9) or found["high"] == 1.0
         assert "privacy_budget" in everhold("ask", *place, *arguments, "--tolerance", "0.1", code=5).stderr
-    own = ("--auc", "sealed_predictions.csv", "--positives", "100", "--negatives", "100")
+    own = ("--f1", "sealed_predictions.csv", "--least", "300")
     assert "--training-predictions" in everhold("ask", *place, *own, code=5).stderr
     assert as_json(everhold, "ask", *place, *own, "--guess", "0.9")["source"] in ("guess", "holdout")
 
