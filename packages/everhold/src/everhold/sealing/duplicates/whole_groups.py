@@ -75,11 +75,12 @@ class SealedTables:
 
     def type_of(self, what: str, column: str) -> str:
         """The engine's type of a column."""
-        if what not in self.types:
+        known = self.types.setdefault(what, {})
+        if column not in known:  # columns of an engine's table are brought one after the other
             with reading_errors_hidden("holdout"):
                 view = self.connection.view(what)
-                self.types[what] = {name: str(kind) for name, kind in zip(view.columns, view.types, strict=True)}
-        return self.types[what][column]
+                known |= {name: str(kind) for name, kind in zip(view.columns, view.types, strict=True)}
+        return known[column]
 
     def a_few_at_a_time(self, columns: Sequence[str]) -> Iterator[str]:
         """Columns one after the other, with only a few in the tables while each is looked at.
