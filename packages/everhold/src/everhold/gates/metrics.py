@@ -184,7 +184,7 @@ def metric_in_words(description: Mapping[str, Any]) -> str:
         >>> metric_in_words({"kind": "accuracy", "label": "late"})
         'accuracy'
         >>> metric_in_words({"kind": "risk", "loss": "log", "low": 0.0, "high": 5.0, "label": "late"})
-        'log loss'
+        'log loss, from 0 to 5 for a row'
         >>> metric_in_words({"kind": "score", "name": "roc_auc", "label": "late"})
         'roc_auc'
     """
@@ -197,4 +197,5 @@ def metric_in_words(description: Mapping[str, Any]) -> str:
         return str(kind)
     function = description.get("function")
     name = function.get("name") if isinstance(function, Mapping) else None
-    return f"{description['loss']} loss" if "loss" in description else f"loss {brief(name)}" if name else "loss"
+    loss = f"{description['loss']} loss" if "loss" in description else f"loss {brief(name)}" if name else "loss"
+    return f"{loss}, from {description['low']:g} to {description['high']:g} for a row"
