@@ -11,7 +11,10 @@ from everhold.mechanisms import Mechanism
 GAMES = 8
 NAMED = {family.name: family for family in (*FAMILIES, *ADVISED)}
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::everhold.errors.ColumnWarning"),  # of zip codes, which are texts on purpose
+]
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, *WITHOUT_A_NUMBER], ids=lambda family: family.name)
