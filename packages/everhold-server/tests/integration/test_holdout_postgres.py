@@ -76,7 +76,7 @@ def test_threads_of_several_open_holdouts_share_one_budget(postgres_url):
 
 def test_a_folder_that_is_not_there_is_said_before_anything_is_sealed(postgres, tmp_path):
     url = postgres.url(postgres.new_database(), rows=tmp_path / "no" / "rows")
-    with pytest.raises(HoldoutRejected, match="create it first"):
+    with pytest.raises(HoldoutRejected, match="Create it first"):
         sealed(url)
     assert not Path(tmp_path / "no").exists()
 

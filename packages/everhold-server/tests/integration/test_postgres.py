@@ -251,7 +251,7 @@ def test_what_cannot_be_opened_is_said_plainly(postgres):
 def test_a_newer_ledger_is_not_touched(store, raw, postgres_url):
     assert raw.execute("SELECT version_num FROM everhold_version").fetchone() == (CURRENT_REVISION,)
     raw.execute("UPDATE everhold_version SET version_num = '9999'")
-    with pytest.raises(EverholdError, match="update everhold"):
+    with pytest.raises(EverholdError, match="Update everhold"):
         LedgerStore.open(postgres_url)
 
 

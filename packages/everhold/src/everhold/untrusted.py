@@ -42,7 +42,7 @@ _FREED = threading.Condition()
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadingLimits:
     """What a worker may use for one file.
 
     Attributes:
@@ -59,7 +59,7 @@ class Limits:
 
 
 def read_in_worker(
-    reader: str, path: Path, *, name: str, limits: Limits, advice: str,
+    reader: str, path: Path, *, name: str, limits: ReadingLimits, advice: str,
     refusal: type[EverholdError] = QueryRejected, **task: Any,
 ) -> Any:  # fmt: skip
     """Read a stranger's file in a worker.
@@ -119,7 +119,7 @@ def _turn(of: str) -> Iterator[None]:
 def work() -> None:
     """Read one file under hard limits, and describe its content; run by the worker."""
     job = json.load(sys.stdin)
-    limit(Limits(**job["limits"]))
+    limit(ReadingLimits(**job["limits"]))
     module, _, function = job["reader"].partition(":")
     said: dict[str, Any]
     try:
@@ -134,7 +134,7 @@ def work() -> None:
     Path(job["into"]).write_text(json.dumps(said))
 
 
-def limit(limits: Limits) -> None:
+def limit(limits: ReadingLimits) -> None:
     """Give memory, time and files up, so that nothing can take them back; Windows has no such limits."""
     if sys.platform == "win32":
         return

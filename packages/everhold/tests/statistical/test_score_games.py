@@ -146,7 +146,10 @@ def test_intervals_of_groups_hold(name):
 
 @pytest.mark.parametrize("name", COUNTED[:-1])
 def test_groups_that_are_taken_for_rows_break_them(name):
-    """The protection removed: 40 rows of one label count as 40 rows."""
+    """The protection removed: 40 rows of one label count as 40 rows.
+
+    Matthews' correlation has five parts and is too wide for that; no model here fails on a row.
+    """
     assert failures(8, name, populations=("fair",), size=LARGE, believed=False) >= 5  # probability .01 at the bound
 
 
@@ -164,9 +167,12 @@ def test_intervals_of_differences_hold(name):
     assert failures(6, name, models=2, sliced=True, size=GROUP) <= 3
 
 
-@pytest.mark.parametrize("name", [name for name in COMPARED if name != "matthews_corrcoef"])  # of five parts: too wide
+@pytest.mark.parametrize("name", [name for name in COMPARED if name not in ("matthews_corrcoef", "failing_rows")])
 def test_groups_that_are_taken_for_rows_break_differences(name):
-    """The protection removed: 40 rows of one label count as 40 rows."""
+    """The protection removed: 40 rows of one label count as 40 rows.
+
+    Matthews' correlation has five parts and is too wide for that; no model here fails on a row.
+    """
     assert failures(8, name, populations=("fair",), size=LARGE, believed=False, models=2) >= 5
 
 

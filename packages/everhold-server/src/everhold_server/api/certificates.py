@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 
-from everhold.untrusted import Limits, read_in_worker
+from everhold.untrusted import ReadingLimits, read_in_worker
 from everhold_server.api.contract import HoldoutName, MalformedRequest, refusals, result, said, warned_of
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Forbidden, Role, Viewer
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 router = APIRouter(tags=["certificates"])
 
 _KEY = re.compile("[0-9a-fA-F]{64}")
-_LIMITS = Limits(content=2**22, memory=2 * 2**30)
+_LIMITS = ReadingLimits(content=2**22, memory=2 * 2**30)
 
 _SHORTEST_HASH = 8
 _PAGE = {  # its styles stand in the page itself, which is one file

@@ -71,7 +71,7 @@ def test_a_limited_steward_hears_the_same_of_a_hit_and_a_miss(http_client, again
     heard = []
     for name, label in (("probe", right), ("second", 1 - right)):
         prober = http_client(f"steward:prober:{name}")
-        made = prober.post(HOLDOUTS, **sealing(name, probe(table, 100, label), again=again))
+        made = prober.post(HOLDOUTS, **sealing(name, probe(table, 100, label), allow_resealing=again))
         assert made.status_code == 201, made.text
         facts = [prober.get(f"{HOLDOUTS}/{name}{part}").text for part in ("", "/certificate", "/unseal")]
         assert not any("study" in text or "not for you" in text or "also_sealed_as" in text for text in facts)

@@ -8,7 +8,7 @@ import duckdb
 
 from everhold.errors import HoldoutRejected
 from everhold.sealing.intake.duckdb_files import file_pattern
-from everhold.untrusted import Limits, read_in_worker
+from everhold.untrusted import ReadingLimits, read_in_worker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ def check_untrusted_rows(path: Path, *, name: str) -> None:
         HoldoutRejected: If it has too many columns or cells, or cannot be looked at. Nothing was created.
     """
     size = path.stat().st_size
-    limits = Limits(content=size, seconds=20 + size // _BYTES_A_SECOND)
+    limits = ReadingLimits(content=size, seconds=20 + size // _BYTES_A_SECOND)
     shape = read_in_worker(
         "everhold.sealing.untrusted_rows:shape", path, name=name, limits=limits, advice=_ADVICE, refusal=HoldoutRejected
     )

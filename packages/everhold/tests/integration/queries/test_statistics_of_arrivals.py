@@ -38,7 +38,6 @@ FIRST, SECOND = Model(0), Model(1)
 STATISTICS = {
     "auc": lambda: eh.auc(FIRST),
     "auc among some rows": lambda: eh.auc(FIRST, where="z > 0"),
-    "auc with counts": lambda: eh.auc(FIRST, positives=150, negatives=150),
     "difference of aucs": lambda: eh.difference(eh.auc(FIRST), eh.auc(SECOND)),
     "f1 with a floor": lambda: eh.f1(FIRST, least=200),
     "score": lambda: eh.metric("balanced_accuracy", FIRST),

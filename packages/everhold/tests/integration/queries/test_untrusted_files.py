@@ -13,7 +13,7 @@ from everhold.gates.cases.untrusted import read_untrusted_results
 from everhold.queries.predictions.files import Wanted, read_columns
 from everhold.queries.predictions.untrusted import limits_for, read_untrusted
 from everhold.sealing.untrusted_rows import check_untrusted_rows
-from everhold.untrusted import Limits
+from everhold.untrusted import ReadingLimits
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 
@@ -55,7 +55,7 @@ MUCH_MEMORY, LARGE_FILE = "import mmap; mmap.mmap(-1, 2**34)", "open('x', 'wb').
 @pytest.mark.parametrize("limited", [True, False])
 @pytest.mark.parametrize("code", [MUCH_MEMORY, LARGE_FILE])
 def test_the_limits_are_hard_and_without_them_nothing_stops_it(tmp_path, limited, code):
-    limit = f"from everhold.untrusted import Limits, limit; limit({limits_for(Wanted.of(SCHEMA))!r}); "
+    limit = f"from everhold.untrusted import ReadingLimits, limit; limit({limits_for(Wanted.of(SCHEMA))!r}); "
     run = subprocess.run(
         [sys.executable, "-c", f"{limit if limited else ''}{code}"], cwd=tmp_path, capture_output=True, check=False
     )
@@ -142,7 +142,7 @@ def test_rows_that_nobody_should_open_are_refused_by_their_shape(tmp_path, monke
 
 def test_an_error_of_a_reader_keeps_its_class_and_a_fault_of_a_reader_is_a_refusal(tmp_path):
     (path := tmp_path / "0").write_bytes(b"x")
-    limits = Limits(content=10)
+    limits = ReadingLimits(content=10)
     for reader, kind in [("json:no_such", QueryRejected), ("everhold.untrusted:read_in_worker", QueryRejected)]:
         with pytest.raises(kind, match="cannot be read; send another"):
             untrusted.read_in_worker(reader, path, name="the file", limits=limits, advice="send another")

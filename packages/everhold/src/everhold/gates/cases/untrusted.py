@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import QueryRejected
 from everhold.gates.cases.files import read_case_file
-from everhold.untrusted import Limits, read_in_worker
+from everhold.untrusted import ReadingLimits, read_in_worker
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_LIMITS = Limits(content=2**26, memory=2**30)
+_LIMITS = ReadingLimits(content=2**26, memory=2**30)
 _MOST_COLUMNS = 100
 _MOST_VALUES = 2**19
 _FIRST_BYTES, _LONGEST_LINE = 2**10, 2**16

@@ -10,7 +10,7 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.queries.predictions.arrays import PredictionTable
 from everhold.queries.predictions.files import ARROW, CSV, PARQUET, TSV, Wanted, read_columns
-from everhold.untrusted import Limits, read_in_worker
+from everhold.untrusted import ReadingLimits, read_in_worker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,9 +53,9 @@ def read_untrusted(path: Path, schema: Schema, *, name: str) -> PredictionTable:
     return PredictionTable({column: _array(listed) for column, listed in found.items()}, name=name)
 
 
-def limits_for(wanted: Wanted) -> Limits:
+def limits_for(wanted: Wanted) -> ReadingLimits:
     """What the worker may use: it follows the rows of the holdout."""
-    return Limits(
+    return ReadingLimits(
         content=wanted.most_bytes, memory=_MEMORY + _MEMORY_OF_A_LINE * wanted.most_lines,
         seconds=_SECONDS + wanted.most_lines // _LINES_A_SECOND, written=4 * wanted.most_bytes,
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """CSV and TSV files, read as they are written: nothing is skipped, guessed or swallowed by an open quotation mark.
 
-The engine hands over texts. Each text has one `Form`, and the forms of a column say what it holds. Files that belong
+The engine hands over texts. Each text has one `Shape`, and the forms of a column say what it holds. Files that belong
 together are read alike. Where two readings are possible, as of 03/04/2025 or of 1,234, the file is refused.
 """
 
@@ -37,8 +37,8 @@ _LONGEST = 40  # characters of a number or a date
 _LEAST_NUMBERED = 3  # columns called 0, 1, 2, ..., as frames without names write them
 
 
-class Form(IntFlag):
-    """Form in which one value is written."""
+class Shape(IntFlag):
+    """Shape in which one value is written."""
 
     MISSING = auto()
     INTEGER = auto()
@@ -78,12 +78,12 @@ class Form(IntFlag):
     TEXT = auto()
 
 
-_PLAIN = Form.INTEGER | Form.REAL | Form.THREE_PLACES
-_POINTS = _PLAIN | Form.COMMA | Form.THOUSANDS
-_COMMAS = Form.INTEGER | Form.THREE_PLACES | Form.COMMA | Form.DECIMAL_COMMA
+_PLAIN = Shape.INTEGER | Shape.REAL | Shape.THREE_PLACES
+_POINTS = _PLAIN | Shape.COMMA | Shape.THOUSANDS
+_COMMAS = Shape.INTEGER | Shape.THREE_PLACES | Shape.COMMA | Shape.DECIMAL_COMMA
 _NUMBERS = _POINTS | _COMMAS
-_WORDS = Form.WORD | Form.LETTER_T | Form.LETTER_F
-_ORDERED = Form.DAY_FIRST | Form.MONTH_FIRST | Form.EITHER_FIRST | Form.TIMED
+_WORDS = Shape.WORD | Shape.LETTER_T | Shape.LETTER_F
+_ORDERED = Shape.DAY_FIRST | Shape.MONTH_FIRST | Shape.EITHER_FIRST | Shape.TIMED
 
 _DMY = r"^(\d{1,2})([-/.])(\d{1,2})[-/.](\d{4})\b(.*)$"
 _HOURS = "['%Y-%m-%d %H:%M', '%Y-%m-%d %H:%M:%S', '%Y-%m-%d %H:%M:%S.%f', '%Y-%m-%d %I:%M %p', '%Y-%m-%d %I:%M:%S %p']"
@@ -106,41 +106,41 @@ def _is(pattern: str) -> str:
 
 
 _TIMED_DATE = (
-    f"CASE WHEN {_BY_DAY} IS NOT NULL AND {_BY_MONTH} IS NOT NULL THEN {Form.EITHER_FIRST:d} "
-    f"WHEN {_BY_DAY} IS NOT NULL THEN {Form.DAY_FIRST:d} WHEN {_BY_MONTH} IS NOT NULL THEN {Form.MONTH_FIRST:d} "
-    f"ELSE {Form.TEXT:d} END + CASE WHEN contains(t, ':') THEN {Form.TIMED:d} ELSE 0 END"
+    f"CASE WHEN {_BY_DAY} IS NOT NULL AND {_BY_MONTH} IS NOT NULL THEN {Shape.EITHER_FIRST:d} "
+    f"WHEN {_BY_DAY} IS NOT NULL THEN {Shape.DAY_FIRST:d} WHEN {_BY_MONTH} IS NOT NULL THEN {Shape.MONTH_FIRST:d} "
+    f"ELSE {Shape.TEXT:d} END + CASE WHEN contains(t, ':') THEN {Shape.TIMED:d} ELSE 0 END"
 )
 _FORM = (
     "CASE "
     + " ".join(
         f"WHEN {condition} THEN {found if isinstance(found, str) else int(found)}"
         for condition, found in (
-            ("t IS NULL OR t = ''", Form.MISSING),
-            (_is(r"[-+]?(0|[1-9]\d*)"), f"CASE WHEN TRY_CAST(t AS BIGINT) IS NULL THEN {Form.CODE:d} "
-             f"ELSE {Form.INTEGER:d} END"),
-            (f"length(t) > {_LONGEST}", Form.TEXT),
-            (f"lower(t) IN ({', '.join(map(repr, MISSING_WORDS))})", Form.MISSING),
-            ("lower(t) IN ('yes', 'no', 'true', 'false')", Form.WORD),
-            ("t IN ('t', 'T')", Form.LETTER_T),
-            ("t IN ('f', 'F')", Form.LETTER_F),
-            (_is("(?i)[-+]?inf(inity)?"), Form.REAL),
-            ("NOT regexp_matches(t, '^[-+.,0-9]')", Form.TEXT),
-            (_is(r"[-+]?0\d+"), Form.CODE),
-            (_is(r"[-+]?[1-9]\d{0,2}[.]\d{3}"), Form.THREE_PLACES),
-            (_is(r"[-+]?(\d+[.]\d*|[.]\d+|\d+)([eE][-+]?\d+)?"), Form.REAL),
-            (_is(r"[-+]?[1-9]\d{0,2},\d{3}"), Form.COMMA),
-            (_is(r"[-+]?[1-9]\d{0,2}(,\d{3})+([.]\d*)?"), Form.THOUSANDS),
-            (_is(r"[-+]?(\d+,\d*|,\d+)([eE][-+]?\d+)?|[-+]?[1-9]\d{0,2}([.]\d{3})+(,\d*)?"), Form.DECIMAL_COMMA),
-            (f"{_is(_ISO_DATE)} AND TRY_CAST(t AS DATE) IS NOT NULL", Form.DATE),
-            (f"{_is(_ISO_DATE + _ISO_CLOCK)} AND TRY_CAST(t AS TIMESTAMP) IS NOT NULL", Form.MOMENT),
-            (f"{_is(_ISO_DATE + _ISO_CLOCK + _ZONE)} AND TRY_CAST(t AS TIMESTAMPTZ) IS NOT NULL", Form.ZONED),
-            (f"{_is(r'[0-9]{1,2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?')} AND TRY_CAST(t AS TIME) IS NOT NULL", Form.CLOCK),
+            ("t IS NULL OR t = ''", Shape.MISSING),
+            (_is(r"[-+]?(0|[1-9]\d*)"), f"CASE WHEN TRY_CAST(t AS BIGINT) IS NULL THEN {Shape.CODE:d} "
+             f"ELSE {Shape.INTEGER:d} END"),
+            (f"length(t) > {_LONGEST}", Shape.TEXT),
+            (f"lower(t) IN ({', '.join(map(repr, MISSING_WORDS))})", Shape.MISSING),
+            ("lower(t) IN ('yes', 'no', 'true', 'false')", Shape.WORD),
+            ("t IN ('t', 'T')", Shape.LETTER_T),
+            ("t IN ('f', 'F')", Shape.LETTER_F),
+            (_is("(?i)[-+]?inf(inity)?"), Shape.REAL),
+            ("NOT regexp_matches(t, '^[-+.,0-9]')", Shape.TEXT),
+            (_is(r"[-+]?0\d+"), Shape.CODE),
+            (_is(r"[-+]?[1-9]\d{0,2}[.]\d{3}"), Shape.THREE_PLACES),
+            (_is(r"[-+]?(\d+[.]\d*|[.]\d+|\d+)([eE][-+]?\d+)?"), Shape.REAL),
+            (_is(r"[-+]?[1-9]\d{0,2},\d{3}"), Shape.COMMA),
+            (_is(r"[-+]?[1-9]\d{0,2}(,\d{3})+([.]\d*)?"), Shape.THOUSANDS),
+            (_is(r"[-+]?(\d+,\d*|,\d+)([eE][-+]?\d+)?|[-+]?[1-9]\d{0,2}([.]\d{3})+(,\d*)?"), Shape.DECIMAL_COMMA),
+            (f"{_is(_ISO_DATE)} AND TRY_CAST(t AS DATE) IS NOT NULL", Shape.DATE),
+            (f"{_is(_ISO_DATE + _ISO_CLOCK)} AND TRY_CAST(t AS TIMESTAMP) IS NOT NULL", Shape.MOMENT),
+            (f"{_is(_ISO_DATE + _ISO_CLOCK + _ZONE)} AND TRY_CAST(t AS TIMESTAMPTZ) IS NOT NULL", Shape.ZONED),
+            (f"{_is(r'[0-9]{1,2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?')} AND TRY_CAST(t AS TIME) IS NOT NULL", Shape.CLOCK),
             (_is(_SEPARATED + r"\d{4}\b.*"), _TIMED_DATE),
             (f"{_is(_SEPARATED + r'[0-9]{2}')} AND try_strptime(replace(replace(t, '.', '-'), '/', '-'), "
-             "['%d-%m-%y', '%m-%d-%y']) IS NOT NULL", Form.SHORT_YEAR),
+             "['%d-%m-%y', '%m-%d-%y']) IS NOT NULL", Shape.SHORT_YEAR),
         )
     )
-    + f" ELSE {Form.TEXT:d} END"
+    + f" ELSE {Shape.TEXT:d} END"
 ).replace("{t}", "t")  # fmt: skip
 
 
@@ -164,67 +164,77 @@ _EMPTY = {
 }  # fmt: skip
 
 
-def _reading(forms: Form, marks: frozenset[str]) -> _Reading | str:
+def _reading(forms: Shape, marks: frozenset[str]) -> _Reading | str:
     """The reading of a column in which values have these forms; what is ambiguous, as words for a message.
 
     Args:
         forms: All that occur.
         marks: Marks of decimals that the files certainly use, ``"."`` and ``","``.
     """
-    there = forms & ~Form.MISSING
+    there = forms & ~Shape.MISSING
     number = _decimals(there, marks)
-    if there and not there & ~Form.INTEGER:
+    if there and not there & ~Shape.INTEGER:
         return _Reading(ColumnKind.NUMBER, _unless_missing("CAST({t} AS BIGINT)"))
     if number is not None:
         if number == "ambiguous":
             return "writes numbers such as 1,234 or 1.234, in which the mark may divide thousands or decimals"
         plain = {"": "{t}", ".": "replace({t}, ',', '')", ",": "replace(replace({t}, '.', ''), ',', '.')"}[number]
         return _Reading(ColumnKind.NUMBER, _unless_missing(f"CAST({plain} AS DOUBLE)"))
-    letters = there & (Form.LETTER_T | Form.LETTER_F)
-    if there and not there & ~_WORDS and (there & Form.WORD or letters == Form.LETTER_T | Form.LETTER_F):
+    letters = there & (Shape.LETTER_T | Shape.LETTER_F)
+    if there and not there & ~_WORDS and (there & Shape.WORD or letters == Shape.LETTER_T | Shape.LETTER_F):
         return _Reading(ColumnKind.BOOLEAN, _unless_missing("lower({t}) IN ('yes', 'true', 't')"))
     if there and not there & ~_ORDERED:
-        if there & Form.EITHER_FIRST and not there & (Form.DAY_FIRST | Form.MONTH_FIRST):
+        if there & Shape.EITHER_FIRST and not there & (Shape.DAY_FIRST | Shape.MONTH_FIRST):
             return "writes dates such as 03/04/2025, in which the day or the month may stand first"
-        if not (there & Form.DAY_FIRST and there & Form.MONTH_FIRST):
-            found = _BY_DAY if there & Form.DAY_FIRST else _BY_MONTH
-            return _Reading(ColumnKind.TIME, _unless_missing(found if there & Form.TIMED else f"CAST({found} AS DATE)"))
-    if there == Form.SHORT_YEAR:
+        if not (there & Shape.DAY_FIRST and there & Shape.MONTH_FIRST):
+            found = _BY_DAY if there & Shape.DAY_FIRST else _BY_MONTH
+            return _Reading(
+                ColumnKind.TIME, _unless_missing(found if there & Shape.TIMED else f"CAST({found} AS DATE)")
+            )
+    if there == Shape.SHORT_YEAR:
         return "writes dates such as 03/04/25, in which day, month or year may stand first"
-    if there & Form.ZONED and there & (Form.DATE | Form.MOMENT) and not there & ~(Form.ZONED | Form.DATE | Form.MOMENT):
+    if (
+        there & Shape.ZONED
+        and there & (Shape.DATE | Shape.MOMENT)
+        and not there & ~(Shape.ZONED | Shape.DATE | Shape.MOMENT)
+    ):
         return "writes some times with a zone and some without"
-    for only, written in ((Form.DATE, "DATE"), (Form.DATE | Form.MOMENT, "TIMESTAMP"), (Form.ZONED, "TIMESTAMPTZ")):
+    for only, written in (
+        (Shape.DATE, "DATE"),
+        (Shape.DATE | Shape.MOMENT, "TIMESTAMP"),
+        (Shape.ZONED, "TIMESTAMPTZ"),
+    ):
         if there and not there & ~only:
             return _Reading(ColumnKind.TIME, _unless_missing(f"CAST({{t}} AS {written})"))
-    if there == Form.CLOCK:
+    if there == Shape.CLOCK:
         return _Reading(ColumnKind.OTHER, _unless_missing("CAST({t} AS TIME)"))
     return _AS_TEXT
 
 
-def _decimals(there: Form, marks: frozenset[str]) -> str | None:
+def _decimals(there: Shape, marks: frozenset[str]) -> str | None:
     """How numbers are written: plainly, with ``"."`` or ``","`` before decimals, or ambiguously; None if they are none.
 
     A file with leading zeros among whole numbers holds codes, and among decimals numbers.
     """
     decided = _mark_of(there)
-    if not there or there & ~(_NUMBERS | Form.CODE) or not there & ~(Form.INTEGER | Form.CODE):
+    if not there or there & ~(_NUMBERS | Shape.CODE) or not there & ~(Shape.INTEGER | Shape.CODE):
         return None
     if decided is not None:
-        if there & ~((_POINTS if decided == "." else _COMMAS) | Form.CODE):
+        if there & ~((_POINTS if decided == "." else _COMMAS) | Shape.CODE):
             return None
-        return decided if there & ~(_PLAIN | Form.CODE) else ""
-    if there & (Form.REAL | Form.THOUSANDS):  # and decimal commas
+        return decided if there & ~(_PLAIN | Shape.CODE) else ""
+    if there & (Shape.REAL | Shape.THOUSANDS):  # and decimal commas
         return None
-    if there & Form.COMMA:
-        return "ambiguous" if there & Form.THREE_PLACES or len(marks) != 1 else next(iter(marks))
+    if there & Shape.COMMA:
+        return "ambiguous" if there & Shape.THREE_PLACES or len(marks) != 1 else next(iter(marks))
     return "ambiguous" if "," in marks else ""
 
 
-def _mark_of(there: Form) -> str | None:
+def _mark_of(there: Shape) -> str | None:
     """The mark of decimals that a column certainly uses."""
-    if there & ~(_NUMBERS | Form.CODE | Form.MISSING):
+    if there & ~(_NUMBERS | Shape.CODE | Shape.MISSING):
         return None
-    points, commas = bool(there & (Form.REAL | Form.THOUSANDS)), bool(there & Form.DECIMAL_COMMA)
+    points, commas = bool(there & (Shape.REAL | Shape.THOUSANDS)), bool(there & Shape.DECIMAL_COMMA)
     return None if points == commas else "." if points else ","
 
 
@@ -238,15 +248,15 @@ class DelimitedFile:
         texts: SQL that gives the texts as columns c0, c1, ...
         forms: Forms of the values of each column.
         trimmed: Whether a blank follows each delimiter, so that texts are read without outer blanks, too.
-        forms_of_names: Form that each name would have as a value.
+        forms_of_names: Shape that each name would have as a value.
     """
 
     what: str
     names: list[str]
     texts: str
-    forms: list[Form]
+    forms: list[Shape]
     trimmed: bool
-    forms_of_names: list[Form]
+    forms_of_names: list[Shape]
 
     @classmethod
     def open(cls, connection: duckdb.DuckDBPyConnection, path: Path, ending: str, *, what: str) -> DelimitedFile:
@@ -267,13 +277,13 @@ class DelimitedFile:
             "skip = 0, null_padding = false, hive_partitioning = false)"
         )
         connection.execute(f"CREATE OR REPLACE TEMP MACRO form_of(t) AS ({_FORM})")
-        forms: list[Form] = []
+        forms: list[Shape] = []
         for start in range(0, len(names), _AT_ONCE):
             some = range(start, min(start + _AT_ONCE, len(names)))
             trimmed = ", ".join(f"{_trimmed(place)} AS c{place}" for place in some)
             counted = ", ".join(f"bit_or(form_of(c{place}))" for place in some)
             found = connection.execute(f"SELECT {counted} FROM (SELECT {trimmed} FROM {texts})").fetchall()[0]
-            forms += [Form(each or 0) for each in found]
+            forms += [Shape(each or 0) for each in found]
         of_names = connection.execute("SELECT form_of(name) FROM (SELECT unnest($1::VARCHAR[]) AS name)", [names])
         return cls(
             what=what,
@@ -281,7 +291,7 @@ class DelimitedFile:
             texts=texts,
             forms=forms,
             trimmed=len(names) > 1 and all(name.startswith(" ") for name in written[1:]),
-            forms_of_names=[Form(form) for (form,) in of_names.fetchall()],
+            forms_of_names=[Shape(form) for (form,) in of_names.fetchall()],
         )
 
     def create_view(self, connection: duckdb.DuckDBPyConnection, view: str, readings: Sequence[_Reading]) -> None:
@@ -308,7 +318,7 @@ class DelimitedFile:
         connection.execute(f"CREATE VIEW {quoted(view)} AS SELECT {listed} FROM {self.texts}")
 
 
-def _fits(form: Form, reading: _Reading) -> bool:
+def _fits(form: Shape, reading: _Reading) -> bool:
     own = _reading(form, frozenset())
     return own.kind is reading.kind if isinstance(own, _Reading) else True
 
@@ -359,7 +369,7 @@ def create_views(
     marks = frozenset(
         mark for file in files.values() for forms in file.forms if (mark := _mark_of(forms)) is not None
     )  # fmt: skip
-    together: dict[str, list[Form]] = {}
+    together: dict[str, list[Shape]] = {}
     for file in files.values():
         for name, forms in zip(file.names, file.forms, strict=True):
             together.setdefault(name, []).append(forms)
@@ -378,17 +388,17 @@ def create_views(
         file.create_view(connection, view, readings)
 
 
-def _reading_of(each: Sequence[Form], own: Form, kind: ColumnKind | None, marks: frozenset[str]) -> _Reading | str:
+def _reading_of(each: Sequence[Shape], own: Shape, kind: ColumnKind | None, marks: frozenset[str]) -> _Reading | str:
     """The reading of a column: of all files together; where their kinds differ, its own, which is then refused."""
     forms = functools.reduce(operator.or_, each)
     if kind is ColumnKind.STRING:
         return _AS_TEXT
-    if kind in _EMPTY and not forms & ~Form.MISSING:
+    if kind in _EMPTY and not forms & ~Shape.MISSING:
         return _Reading(kind, _EMPTY[kind])
     reading = _reading(forms, marks)
-    if reading != _AS_TEXT or not forms & ~(Form.INTEGER | Form.CODE | Form.MISSING):
+    if reading != _AS_TEXT or not forms & ~(Shape.INTEGER | Shape.CODE | Shape.MISSING):
         return reading
-    found = [_reading(one, marks) for one in each if one & ~Form.MISSING]
+    found = [_reading(one, marks) for one in each if one & ~Shape.MISSING]
     if all(one == _AS_TEXT for one in found):
         return reading
     alike = len({one.kind if isinstance(one, _Reading) else None for one in found}) == 1
