@@ -150,21 +150,21 @@ def _unless_missing(cast: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _ColumnReading:
     """Reading of a column: its kind, and the SQL that makes a value of the trimmed text ``{t}``."""
 
     kind: ColumnKind
     sql: str
 
 
-_AS_TEXT = _Reading(ColumnKind.STRING, "")
+_AS_TEXT = _ColumnReading(ColumnKind.STRING, "")
 _EMPTY = {
     ColumnKind.NUMBER: "CAST(NULL AS DOUBLE)", ColumnKind.BOOLEAN: "CAST(NULL AS BOOLEAN)",
     ColumnKind.TIME: "CAST(NULL AS TIMESTAMP)",
 }  # fmt: skip
 
 
-def _reading(forms: Shape, marks: frozenset[str]) -> _Reading | str:
+def _reading(forms: Shape, marks: frozenset[str]) -> _ColumnReading | str:
     """The reading of a column in which values have these forms; what is ambiguous, as words for a message.
 
     Args:
@@ -174,21 +174,21 @@ def _reading(forms: Shape, marks: frozenset[str]) -> _Reading | str:
     there = forms & ~Shape.MISSING
     number = _decimals(there, marks)
     if there and not there & ~Shape.INTEGER:
-        return _Reading(ColumnKind.NUMBER, _unless_missing("CAST({t} AS BIGINT)"))
+        return _ColumnReading(ColumnKind.NUMBER, _unless_missing("CAST({t} AS BIGINT)"))
     if number is not None:
         if number == "ambiguous":
             return "writes numbers such as 1,234 or 1.234, in which the mark may divide thousands or decimals"
         plain = {"": "{t}", ".": "replace({t}, ',', '')", ",": "replace(replace({t}, '.', ''), ',', '.')"}[number]
-        return _Reading(ColumnKind.NUMBER, _unless_missing(f"CAST({plain} AS DOUBLE)"))
+        return _ColumnReading(ColumnKind.NUMBER, _unless_missing(f"CAST({plain} AS DOUBLE)"))
     letters = there & (Shape.LETTER_T | Shape.LETTER_F)
     if there and not there & ~_WORDS and (there & Shape.WORD or letters == Shape.LETTER_T | Shape.LETTER_F):
-        return _Reading(ColumnKind.BOOLEAN, _unless_missing("lower({t}) IN ('yes', 'true', 't')"))
+        return _ColumnReading(ColumnKind.BOOLEAN, _unless_missing("lower({t}) IN ('yes', 'true', 't')"))
     if there and not there & ~_ORDERED:
         if there & Shape.EITHER_FIRST and not there & (Shape.DAY_FIRST | Shape.MONTH_FIRST):
             return "writes dates such as 03/04/2025, in which the day or the month may stand first"
         if not (there & Shape.DAY_FIRST and there & Shape.MONTH_FIRST):
             found = _BY_DAY if there & Shape.DAY_FIRST else _BY_MONTH
-            return _Reading(
+            return _ColumnReading(
                 ColumnKind.TIME, _unless_missing(found if there & Shape.TIMED else f"CAST({found} AS DATE)")
             )
     if there == Shape.SHORT_YEAR:
@@ -205,9 +205,9 @@ def _reading(forms: Shape, marks: frozenset[str]) -> _Reading | str:
         (Shape.ZONED, "TIMESTAMPTZ"),
     ):
         if there and not there & ~only:
-            return _Reading(ColumnKind.TIME, _unless_missing(f"CAST({{t}} AS {written})"))
+            return _ColumnReading(ColumnKind.TIME, _unless_missing(f"CAST({{t}} AS {written})"))
     if there == Shape.CLOCK:
-        return _Reading(ColumnKind.OTHER, _unless_missing("CAST({t} AS TIME)"))
+        return _ColumnReading(ColumnKind.OTHER, _unless_missing("CAST({t} AS TIME)"))
     return _AS_TEXT
 
 
@@ -294,7 +294,7 @@ class DelimitedFile:
             forms_of_names=[Shape(form) for (form,) in of_names.fetchall()],
         )
 
-    def create_view(self, connection: duckdb.DuckDBPyConnection, view: str, readings: Sequence[_Reading]) -> None:
+    def create_view(self, connection: duckdb.DuckDBPyConnection, view: str, readings: Sequence[_ColumnReading]) -> None:
         """Make the file readable, each column in its reading.
 
         Raises:
@@ -318,9 +318,9 @@ class DelimitedFile:
         connection.execute(f"CREATE VIEW {quoted(view)} AS SELECT {listed} FROM {self.texts}")
 
 
-def _fits(form: Shape, reading: _Reading) -> bool:
+def _fits(form: Shape, reading: _ColumnReading) -> bool:
     own = _reading(form, frozenset())
-    return own.kind is reading.kind if isinstance(own, _Reading) else True
+    return own.kind is reading.kind if isinstance(own, _ColumnReading) else True
 
 
 def _trimmed(place: int) -> str:
@@ -388,18 +388,20 @@ def create_views(
         file.create_view(connection, view, readings)
 
 
-def _reading_of(each: Sequence[Shape], own: Shape, kind: ColumnKind | None, marks: frozenset[str]) -> _Reading | str:
+def _reading_of(
+    each: Sequence[Shape], own: Shape, kind: ColumnKind | None, marks: frozenset[str]
+) -> _ColumnReading | str:
     """The reading of a column: of all files together; where their kinds differ, its own, which is then refused."""
     forms = functools.reduce(operator.or_, each)
     if kind is ColumnKind.STRING:
         return _AS_TEXT
     if kind in _EMPTY and not forms & ~Shape.MISSING:
-        return _Reading(kind, _EMPTY[kind])
+        return _ColumnReading(kind, _EMPTY[kind])
     reading = _reading(forms, marks)
     if reading != _AS_TEXT or not forms & ~(Shape.INTEGER | Shape.CODE | Shape.MISSING):
         return reading
     found = [_reading(one, marks) for one in each if one & ~Shape.MISSING]
     if all(one == _AS_TEXT for one in found):
         return reading
-    alike = len({one.kind if isinstance(one, _Reading) else None for one in found}) == 1
+    alike = len({one.kind if isinstance(one, _ColumnReading) else None for one in found}) == 1
     return "is written in another way than that of the other file" if alike else _reading(own, marks)
