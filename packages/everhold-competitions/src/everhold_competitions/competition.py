@@ -177,6 +177,8 @@ class Competition(Display):
     @property
     def in_words(self) -> str:
         """The metric as people read it."""
+        from everhold.gates.metrics import metric_in_words
+
         if self.score is not None:
             name, given = self.score
             if {"low", "high"} <= given.keys():
@@ -184,9 +186,8 @@ class Competition(Display):
                 return f"{name} of labels from {given['low']:g} to {given['high']:g}{clip}"
             return name
         if isinstance(self.metric, Mapping):
-            low, high = self.metric.get("low", 0.0), self.metric.get("high", 1.0)
-            return f"{self.metric['loss']} loss, from {low:g} to {high:g} for a row"
-        return "Brier score" if self.metric == "brier" else self.metric
+            return metric_in_words({"kind": "risk", "low": 0.0, "high": 1.0, **self.metric})
+        return metric_in_words({"kind": self.metric})
 
     @property
     def comparisons(self) -> int:

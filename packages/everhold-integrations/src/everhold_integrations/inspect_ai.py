@@ -155,7 +155,7 @@ def _told(holdout: Holdout, cases: Iterable[tuple[Any, str, bool]], guess: float
     if missing > 0:
         return {**unanswered, "missing": float(missing)}
     answer = holdout.ask(case_accuracy(sealed, training=opened if open_cases else None), guess=guess)
-    left = {f"{'surprises' if what == 'surprises' else what}_left": float(n) for what, n in answer.remaining.items()}
+    left = {f"{what}_left": float(n) for what, n in answer.remaining.items()}
     if answer.value is None or answer.low is None or answer.high is None:
         return {**unanswered, "missing": 0.0, **left}
     drawn = float(answer.source == "holdout")

@@ -324,9 +324,8 @@ def left_in_words(remaining: Mapping[str, int], whole: Mapping[str, int] | None 
     """
     said = []
     for name, count in remaining.items():
-        word = "surprises" if name == "surprises" else name
-        if not count and "surprises" in remaining:  # more may be answered than was planned
-            word = f"planned {word}"
+        # more may be answered than was planned
+        word = f"planned {name}" if not count and "surprises" in remaining else name
         if whole is not None:
             said.append(f"{count:,} of {whole[name]:,} {word}")
         else:

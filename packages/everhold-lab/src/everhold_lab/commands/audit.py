@@ -97,9 +97,7 @@ def audit(
         if plan is not None:
             result = audits.audit_plan(_read(plan), **chosen, progress=line)
         else:
-            session = asdict(request)
-            session["surprises"] = session.pop("surprises")
-            result = audits.audit(**session, **chosen, progress=line)
+            result = audits.audit(**asdict(request), **chosen, progress=line)
     _show(result, form)
 
 

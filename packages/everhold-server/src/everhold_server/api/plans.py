@@ -90,7 +90,7 @@ def plan_protocol(
     "/plan", summary="Plan a study", openapi_extra=json_of(PlanSettings),
     responses={200: said("All mechanisms, each at its best.", {
         "rows": 50_000, "queries": 1_000, "surprises": 10, "confidence": 0.95,
-        "lines": [{"mechanism": "guess_and_check", "statement": "S3", "radius": 0.046, "expected": 0.013}],
+        "lines": [{"mechanism": "guess_and_check", "statement": "S8", "radius": 0.046, "expected": 0.013}],
         "explanation": "guess_and_check is recommended ...", "warnings": [],
     }), **refusals(415)},
 )  # fmt: skip

@@ -9,7 +9,6 @@ from typing import Any
 from everhold.display import at_most
 
 _OUTLOOK = 2  # widths of a confirmed guess: now and later
-_WORDS = {"surprises": "surprises"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +28,7 @@ class Budget:
         planned, left = self.planned, self.status["remaining"]
         if planned is None:
             return []
-        return [
-            {"name": name, "word": _WORDS.get(name, name), "left": left[name], "planned": planned[name]}
-            for name in left
-        ]
+        return [{"name": name, "left": left[name], "planned": planned[name]} for name in left]
 
     @property
     def explained(self) -> str:
@@ -42,7 +38,7 @@ class Budget:
         else:
             counted = "Every new query counts; asking the same again is free."
         surprises = any(part["name"] == "surprises" for part in self.parts)
-        return counted + " A surprise, or surprise, is an answer that had to correct its guess." * surprises
+        return counted + " A surprise is an answer that had to correct its guess." * surprises
 
     @property
     def worth(self) -> list[dict[str, Any]]:

@@ -61,9 +61,7 @@ def planned_surprises(surprises: int | None, queries: int) -> int:
 def check_surprises(surprises: int, queries: int) -> None:
     """Check a requested number of surprises against the number of queries."""
     if not 1 <= (as_whole(surprises) or 0) <= queries:
-        raise ValueError(
-            f"surprises (surprises) is {brief(surprises)}; expected a whole number from 1 to the {queries} queries"
-        )
+        raise ValueError(f"surprises is {brief(surprises)}; expected a whole number from 1 to the {queries} queries")
 
 
 def check_slack(slack: float) -> None:

@@ -55,7 +55,7 @@ class State:
         return replace(self, asked=self.asked + asked, charged=self.charged + charged, labels=self.labels + labels)
 
     def to_dict(self) -> dict[str, int]:
-        """The state as plain data, for the ledger alone, which calls what was charged ``surprises``."""
+        """The state as plain data, for the ledger alone; what was charged is there as ``surprises``."""
         told = {"labels": self.labels} if self.labels else {}
         return {"asked": self.asked, "surprises": self.charged, "carried_noise": self.carried_noise, **told}
 

@@ -138,7 +138,7 @@ def _set_limits(accounts: Accounts, analyst: str, queries: int, charges: int) ->
 def _warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> None:
     """Warn if analysts were promised more than there is: then it is first come, first served."""
     beyond = _beyond(accounts, mechanism, state)
-    missing = ["surprises" if name == "surprises" else name for name, count in beyond.items() if count < 0]
+    missing = [name for name, count in beyond.items() if count < 0]
     if missing:
         warn_caller(EverholdWarning(
             f"what analysts may still spend adds up to more {' and '.join(missing)} than are left in the budget; it is "
