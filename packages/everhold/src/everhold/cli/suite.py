@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _KEPT, _FAULT, _SPENT = 1, 2, 3
 
 FileArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="JUnit XML, promptfoo JSON, or CSV with a column case.")
+    Path, typer.Argument(metavar="FILE", help="CSV with a column case, JUnit XML, or promptfoo JSON.")
 ]
 StorageOption = Annotated[str | None, typer.Option(help=f"Path or URL of the storage; or set {STORAGE_VARIABLE}.")]
 HoldoutOption = Annotated[str, typer.Option("--holdout", help="Name of the holdout of the cases.")]

@@ -1,6 +1,7 @@
 """`everhold suite` and `everhold challenge`: files, exit codes, and what a stranger's file cannot do."""
 
 import json
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -117,3 +118,16 @@ def test_a_guard_that_an_equal_version_cannot_meet_is_named_when_it_is_sealed(tm
                     f"{tmp_path}/{name}.db")  # fmt: skip
         assert told.exit_code == 0
         assert ("units cannot prove even of a version that is equal" in told.stderr) == warned
+
+
+def test_tables_need_no_extra_and_other_files_name_theirs(tmp_path, monkeypatch):
+    for name in ("junit", "promptfoo"):
+        monkeypatch.setitem(sys.modules, f"everhold_integrations.{name}", None)  # as where it is not installed
+    storage, table = tmp_path / "s.db", tmp_path / "first.csv"
+    table.write_text("case,passed\n" + "".join(f"t{number},{number % 2}\n" for number in range(40)))
+    assert call("suite", table, "--storage", storage).exit_code == 0
+    assert call("challenge", table, "--storage", storage).exit_code == 1
+    (tmp_path / "b.json").write_text("{}")
+    for file in (junit(tmp_path / "a.xml", 10), tmp_path / "b.json"):
+        told = call("challenge", file, "--storage", storage)
+        assert (told.exit_code, "pip install 'everhold[integrations]'" in told.stderr) == (2, True)

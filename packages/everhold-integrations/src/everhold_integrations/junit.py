@@ -1,0 +1,187 @@
+"""JUnit: test cases of an XML file as runs of cases, and what of them is an outcome.
+
+Files may come from strangers. XML is read by events, and a document type or an entity is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+from xml.parsers import expat
+
+from everhold.arguments import brief
+from everhold.errors import QueryRejected
+from everhold.gates.cases.files import NOT_RUN, SAYS_NO, CaseRun
+from everhold.gates.cases.results import RUN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["exception_in", "junit_runs"]
+
+_MOST_DEPTH = 64
+_WORDS = {
+    **dict.fromkeys(("", "run", "completed", "executed"), None),
+    **dict.fromkeys(("passed", "pass", "success", "successful", "ok"), 1),
+    **dict.fromkeys(("failed", "fail", "failure"), 0),
+}
+"""What the attributes status, result and outcome say of a test that ran: passed, failed, or nothing about it."""
+
+_TRIED_AGAIN = ("retries", "retry", "retried", "attempts", "reruns", "flaky")
+_ASSERTION = re.compile(
+    r"assert|expectation|comparisonfail|conditionnotsatisfied|multiplefail|^failed$|^failure$", re.IGNORECASE
+)
+_EXCEPTION = re.compile(r"(Error|Exception|Exit|Interrupt(ed)?|Timeout|Expired|Fault|Panic|Abort(ed)?|Refused|Killed)$")
+_CRASH = re.compile(
+    r"\b(timed?[ -]?out|abort(ed)?|signal|sig(segv|abrt|kill|term|bus|ill|fpe|trap|int)|seg(mentation )?fault|killed|"
+    r"crash(ed)?)\b",
+    re.IGNORECASE,
+)
+_HEAD = re.compile(r"\s*([A-Za-z_][\w.$\\]*)\s*(?::|$)")
+_PYTHON_TAIL = re.compile(r"\.py:\d+: ([A-Za-z_][\w.]*)\s*$")
+_LONGEST_MESSAGE = 4096
+
+
+def exception_in(kind: str, message: str, text: str) -> str | None:
+    r"""Name of what a failure of a test was, if that was no assertion; None for a failed assertion.
+
+    Some tools write every exception as a failure, so an outage looks like a wrong answer. The name is in the type, at
+    the start of the message or text, or at the end of a traceback of Python.
+
+    Examples:
+        >>> exception_in("java.net.ConnectException", "refused", ""), exception_in("AssertionError", "1 != 2", "")
+        ('ConnectException', None)
+        >>> exception_in("", "down", "E   down\ntest_a.py:3: Boom"), exception_in("", "assert 1 == 2", "")
+        ('Boom', None)
+    """
+    found = ["" if kind.lower() in ("failure", "failed") else kind.strip()]
+    for words in (message, text):
+        if head := _HEAD.match(words):
+            found.append("assertion" if head[1] == "Error" and "expect(" in words[:400] else head[1])
+    names = ["assertion" if name.startswith("Xunit.Sdk.") else re.split(r"[.\\$:]", name)[-1] for name in found]
+    named = [name for name in names if _ASSERTION.search(name) or _EXCEPTION.search(name)]
+    if tail := _PYTHON_TAIL.search(text):
+        named.insert(0, tail[1].rpartition(".")[2])
+    if named:
+        return None if any(map(_ASSERTION.search, named)) else named[0]
+    short = message if len(message.split()) <= 3 else ""  # a state such as "Timeout", not a sentence
+    crash = _CRASH.search(kind) or _CRASH.search(short)
+    return crash[0] if crash else None
+
+
+def junit_runs(content: bytes) -> list[CaseRun]:
+    """The runs of a JUnit file: ``passed`` and ``duration`` (seconds) of cases named by suite, class and test.
+
+    Raises:
+        ValueError: If it is no JUnit XML.
+        QueryRejected: If it declares a document type, or reports an error outside of its cases.
+    """
+    reader = _JUnit()
+    parser = reader.parser = expat.ParserCreate(namespace_separator=" ")
+    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
+    parser.CharacterDataHandler = reader.characters
+    parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = _refuse_declarations
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as fault:
+        raise ValueError from fault
+    return reader.runs
+
+
+def _refuse_declarations(*_: Any) -> None:
+    raise QueryRejected("The XML file declares a document type or an entity. Pass plain JUnit results.")
+
+
+class _JUnit:
+    """The test cases of a JUnit file, while it is read."""
+
+    def __init__(self) -> None:
+        self.runs: list[CaseRun] = []
+        self.parser: Any = None
+        self._tags: list[str] = []
+        self._suites: list[str] = []
+        self._case: dict[str, str] | None = None
+        self._faults: list[tuple[str, str]] = []
+        self._failures: list[tuple[str, str]] = []
+        self._text = ""
+        self._run: str | None = None
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """A suite, a test case, or what became of it."""
+        name, parent = tag.rpartition(" ")[2], self._tags[-1] if self._tags else ""
+        self._tags.append(name)
+        if len(self._tags) > _MOST_DEPTH:
+            raise ValueError
+        if name == "testsuite":
+            self._suites.append(attributes.get("name", ""))
+        elif name == "testcase":
+            if self._case is not None:
+                raise ValueError
+            self._case, self._faults, self._failures, self._run = attributes, [], [], None
+        elif name in ("failure", "error") and self._case is None:
+            raise QueryRejected(
+                f"The suite {brief((self._suites or [''])[-1])} reports an error outside of its cases (line "
+                f"{self.parser.CurrentLineNumber}). Run it again."
+            )
+        elif parent == "testcase":
+            if name == "failure":
+                self._failures.append((attributes.get("type", ""), attributes.get("message", "")))
+                self._text = ""
+            elif name.lower().startswith(("flaky", "rerun", "retr")):
+                self._faults.append(("retried", f"as <{name}> says"))
+            elif name == "error":
+                self._faults.append(("crashed", (attributes.get("type") or attributes.get("message") or "")[:80]))
+            elif name in ("skipped", "disabled", "ignored", "notrun", "not-run", "pending"):
+                self._faults.append(("skipped", (attributes.get("message") or f"as <{name}> says")[:80]))
+        elif name == "property" and parent == "properties" and self._case is not None and attributes.get("name") == RUN:
+            self._run = attributes.get("value")
+
+    def characters(self, text: str) -> None:
+        """Text of a failure; its start and its end tell what failed."""
+        if self._tags[-1] == "failure" and self._case is not None:
+            whole = self._text + text
+            self._text = whole if len(whole) <= _LONGEST_MESSAGE else whole[:500] + whole[-500:]
+
+    def end(self, tag: str) -> None:
+        """The end of an element."""
+        name = self._tags.pop()
+        if name == "testsuite":
+            self._suites.pop()
+        elif name == "failure" and self._tags[-1] == "testcase":
+            found = exception_in(*self._failures[-1], self._text)
+            if found is not None:
+                self._faults.append(("crashed", f"its failure is {brief(found)} and no assertion"))
+        elif name == "testcase":
+            self._finish(self._case or {})
+            self._case = None
+
+    def _finish(self, attributes: Mapping[str, str]) -> None:
+        parts = [*self._suites, attributes.get("classname", ""), attributes["name"]]
+        case = "::".join(part for place, part in enumerate(parts) if part and part not in parts[:place])
+        passed = 0 if self._failures else 1
+        for name in ("status", "result", "outcome"):
+            word = attributes.get(name, "").strip().lower()
+            if word not in _WORDS:
+                self._faults.append((NOT_RUN.get(word, "skipped"), f"its {name} is {brief(attributes[name])}"))
+            elif _WORDS[word] == 0:
+                passed = 0
+            elif _WORDS[word] == 1 and self._failures:
+                self._faults.append(("retried", f"its {name} is {brief(attributes[name])} beside a failure"))
+        for name in _TRIED_AGAIN:
+            if attributes.get(name, "").strip().lower() not in (*SAYS_NO, *(("1",) if name == "attempts" else ())):
+                self._faults.append(("retried", f"its {name} is {brief(attributes[name])}"))
+        for name, no in (("skipped", SAYS_NO), ("disabled", SAYS_NO), ("executed", ("true", "1", "yes", ""))):
+            if attributes.get(name, "").strip().lower() not in no:
+                self._faults.append(("skipped", f"its {name} is {brief(attributes[name])}"))
+        fault, why = self._faults[0] if self._faults else (None, "")
+        metrics = {"passed": passed, "duration": _duration(attributes.get("time"))}
+        where = f"test case {len(self.runs) + 1}"
+        self.runs.append(CaseRun(case, where, metrics, self._run, fault, why))
+
+
+def _duration(text: str | None) -> Any:
+    """Seconds; None where there are none, and the text as it is where it is no number."""
+    if not text:
+        return None
+    plain = text.replace(",", "") if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d*)?", text) else text
+    return float(plain) if re.fullmatch(r"\d+\.?\d*([eE][-+]?\d+)?|\.\d+", plain) else text

@@ -1,0 +1,109 @@
+"""promptfoo: rows of a JSON file of results as runs of cases, and what of them is an outcome."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from everhold.arguments import brief
+from everhold.errors import QueryRejected
+from everhold.gates.cases.files import CaseRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["promptfoo_runs"]
+
+_MOST_OBJECTS = 2_500_000
+_CRASHED = 2  # failureReason of promptfoo: the provider or the test itself failed, and no assertion did
+
+
+def promptfoo_runs(content: bytes) -> Iterator[CaseRun]:
+    """The runs of a promptfoo file: ``passed``, ``score``, ``cost`` and ``latency`` (seconds).
+
+    Cases are named by their description and variables.
+
+    Raises:
+        ValueError: If it is no JSON of promptfoo.
+        QueryRejected: If it has results of several providers, or a name twice.
+    """
+    if content.count(b"{") > _MOST_OBJECTS:
+        raise QueryRejected(f"The JSON file has more than {_MOST_OBJECTS:,} objects. Pass results of promptfoo alone.")
+    document = json.loads(content, object_pairs_hook=_once, parse_constant=_refuse_constant)
+    found = document["results"]
+    rows = found["results"] if isinstance(found, dict) else found
+    if not isinstance(rows, list):
+        raise ValueError
+    arms = {json.dumps([row.get("provider"), row.get("promptIdx")], sort_keys=True) for row in rows}
+    if len(arms) > 1:
+        raise QueryRejected(
+            f"The promptfoo results are of {len(arms)} providers or prompts, and a challenger is one. Run promptfoo "
+            "with --filter-providers."
+        )
+    runs: Counter[str] = Counter()
+    tests: dict[str, str] = {}
+    seen: dict[str, int] = {}
+    for number, row in enumerate(rows, 1):
+        test = row.get("testCase") or {}
+        variables, described = row.get("vars") or test.get("vars") or {}, test.get("description")
+        if not (described is None or isinstance(described, str)):
+            raise QueryRejected(f"The description of test {number} is {brief(described)}. Expected a text.")
+        written = json.dumps(variables, sort_keys=True, ensure_ascii=False)
+        case = " ".join(filter(None, (described, written if variables or not described else "")))
+        whole = json.dumps({**test, "vars": variables}, sort_keys=True)
+        fault, why = _promptfoo_fault(row)
+        if fault is None and tests.setdefault(case, whole) != whole:
+            fault, why = "doubled", "with other assertions or options"
+        identity = ("id", row["id"]) if row.get("id") is not None else ("test", row.get("testIdx"))
+        for key in (json.dumps(identity), json.dumps(row, sort_keys=True)):
+            if fault is None and key != '["test", null]' and seen.setdefault(key, number) != number:
+                fault, why = "doubled", f"the same run as row {seen[key]}"
+        index = row.get("testIdx")
+        if fault is None and index is not None and seen.setdefault(json.dumps(["test", index]), number) != number:
+            fault, why = "doubled", f"test {brief(index)} is also row {seen[json.dumps(['test', index])]}"
+        runs[case] += 1
+        latency = row.get("latencyMs")
+        measured = {"score": row.get("score"), "cost": row.get("cost"),
+                    "latency": latency / 1000.0 if isinstance(latency, (int, float)) else latency}  # fmt: skip
+        metrics = {} if fault else {"passed": int(_promptfoo_passed(row)), **measured}
+        yield CaseRun(case, f"row {number}", metrics, runs[case], fault, why)
+
+
+def _promptfoo_passed(row: Mapping[str, Any]) -> Any:
+    """Whether the assertions held: True or False, or what is written there."""
+    return row["success"] if "success" in row else (row.get("gradingResult") or {}).get("pass")
+
+
+def _promptfoo_fault(row: Mapping[str, Any]) -> tuple[str | None, str]:
+    """Why a row is no outcome of a run: a key of `REFUSED`, and what the row says."""
+    response, passed, graded = row.get("response") or {}, _promptfoo_passed(row), row.get("gradingResult") or {}
+    told = response if isinstance(response, dict) else {}
+    tokens = [each.get("tokenUsage") for each in (row, told)]
+    cached = [each.get("cached") for each in (row, told, *tokens) if isinstance(each, dict)]
+    if any(cached):
+        return "copied", ""
+    reason = row.get("failureReason")
+    if (
+        reason == _CRASHED
+        or told.get("error")
+        or (row.get("error") and (passed is True or (reason is None and not graded)))
+    ):
+        return "crashed", str(told.get("error") or row.get("error") or "")[:80]
+    if not isinstance(passed, bool):
+        return "broken", f"its success is {brief(passed)}"
+    if isinstance(graded.get("pass"), bool) and graded["pass"] is not passed:
+        return "broken", "its success is not that of its grading"
+    return None, ""
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        name = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise QueryRejected(f"The JSON file has {brief(name)} twice in one object. Expected each name once.")
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise QueryRejected(f"The JSON file has the value {name}. Expected finite numbers.")
