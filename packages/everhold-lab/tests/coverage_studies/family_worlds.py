@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from everhold.families.texts import expression_nats
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Pairs
 from everhold.guarantees.intervals.bets.betting import Bets, Betting, GroupBetting, side_of
-from everhold.guarantees.intervals.bets.hedge import hedged_capital
+from everhold.guarantees.intervals.bets.joint import ratio_bets
 from everhold.guarantees.intervals.pairs.ratios import RatioBetting
 from everhold.guarantees.intervals.shares.means import ClopperPearson
 from everhold.mechanisms.guess_and_check import GuessAndCheck
@@ -90,8 +90,8 @@ class World(ABC):
             return low > 0.5, high < 0.5
         units, side = procedure._units(seen), side_of(nats)
         stakes = _stakes(type(procedure), nats)
-        below = units.mean > 0.5 and hedged_capital(units.mirrored, 0.5, stakes[0])[0] >= side
-        above = units.mean < 0.5 and hedged_capital(units, 0.5, stakes[1])[0] >= side
+        below = units.mean > 0.5 and ratio_bets(units.mirrored, stakes[0]).at(0.5) >= side
+        above = units.mean < 0.5 and ratio_bets(units, stakes[1]).at(0.5) >= side
         return below, above
 
     def below(self, one: SealedUnits, nats: float) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from everhold.guarantees.intervals.base import GroupSums
 from everhold.guarantees.intervals.bets.at_all_sizes import CoinMixture, groups_at_all_sizes
 from everhold.guarantees.intervals.bets.betting import NO_STAKE, side_of
-from everhold.guarantees.intervals.bets.hedge import hedged_capital
+from everhold.guarantees.intervals.bets.joint import ratio_bets
 from everhold.guarantees.intervals.shares.means import Hoeffding
 
 SIZES, LARGEST, MOST = (1, 2, 3), 3, 9
@@ -42,7 +42,7 @@ def capital(theta, largest):
         made = groups_at_all_sizes(Hoeffding(rows=1, training=1), sizes=((bound, 1),), largest=bound)
         units = made._units(groups)
         side, value = (units, theta) if upper else (units.mirrored, 1.0 - theta)
-        return hedged_capital(side, value, NO_STAKE)[0] if any(counts) else 0.0
+        return ratio_bets(side, NO_STAKE).at(value) if any(counts) else 0.0
 
     return of
 

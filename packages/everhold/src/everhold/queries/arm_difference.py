@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from everhold.arguments import as_float
-from everhold.guarantees.intervals.bets.capital import Units
+from everhold.guarantees.intervals.bets.joint import Units
 from everhold.guarantees.intervals.composites.parts import units_of
 from everhold.guarantees.intervals.pairs.arms import ArmDifference, SeenArms
 from everhold.queries.metrics.score_query import largest_group

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from everhold.guarantees.intervals.base import Cells, GroupSums, Pairs
-from everhold.guarantees.intervals.bets.capital import Units
+from everhold.guarantees.intervals.bets.joint import JointBets, Units
 from everhold.guarantees.intervals.composites.calibration import SeenBins
 from everhold.guarantees.intervals.composites.operating_point import SeenRules
 from everhold.guarantees.intervals.composites.parts import SeenParts
@@ -16,6 +16,7 @@ SUMMARIES = [
     GroupSums(SECRETS, SECRETS, SECRETS, 1),
     Pairs(SECRETS, SECRETS, SECRETS, SECRETS, 1),
     Units(SECRETS, SECRETS, SECRETS, 1.0),
+    JointBets(SECRETS, SECRETS, SECRETS, SECRETS, SECRETS),
     SeenBins(SECRET, SECRETS),
     SeenRules(SECRET, SECRETS, SECRETS),
     SeenParts(SECRET, (Units(SECRETS, SECRETS, SECRETS, 1.0),)),

@@ -1,4 +1,4 @@
-"""Bets on both arms at once: how often they miss, exactly, and the corners at which the least difference lies."""
+"""Bets on both arms at once: how often they miss, exactly, and whether a smaller difference is left."""
 
 import itertools
 import math
@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals.bets.capital import Units
+from everhold.guarantees.intervals.bets.joint import Units
 from everhold.guarantees.intervals.pairs import arms
 from everhold.guarantees.intervals.pairs.arms import ArmDifference, SeenArms
 
@@ -97,13 +97,13 @@ def test_no_pair_that_is_left_has_a_smaller_difference(seed):
     plan, nats = procedure._from_below, 4.0
     boxes = [(0.5, 0.7), (0.3, 0.5)] if seed % 2 else [(0.48, 0.75), (0.25, 0.5)]
     found = arms._least_difference(both, plan, nats, *boxes)
-    stakes = [plan.stake(nats - math.log(0.75)), *(arms.FRACTIONS * plan.cap)]
-    pays = [-math.log(0.75), *[math.log(64.0)] * 16]
+    stakes = np.array([plan.stake(nats - math.log(0.75)), *(arms.FRACTIONS * plan.cap)])
+    weights = np.log([0.75, *[1.0 / 64.0] * 16])
     cells, least = 60, math.inf
     for b, a in itertools.product(*(np.linspace(*box, cells) for box in boxes)):
-        moves = arms._moves(both.treated, both.control, plan, b, a)
-        gains = np.log1p(np.multiply.outer(stakes, moves)).sum(axis=1) - pays
-        if gains.max() < nats or b > plan.most or a < plan.least:
+        moves = (sums[0] - b * sizes[0]) / plan.treated + (a * sizes[1] - sums[1]) / plan.control
+        capital = np.logaddexp.reduce(np.log1p(np.multiply.outer(stakes, moves)).sum(axis=1) + weights)
+        if capital < nats or b > plan.most or a < plan.least:
             least = min(least, b - a)
     assert least - 0.02 <= found <= least + 1e-9
 

@@ -10,7 +10,7 @@ from worlds import MARGIN, NATS, Outcomes, laws_of, misses
 
 from everhold.guarantees.intervals.base import CELLS, Cells
 from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
-from everhold.guarantees.intervals.bets.capital import Units, upper_end
+from everhold.guarantees.intervals.bets.joint import Units, upper_end
 
 SUPPORT = grid([0.0, 0.35, 1.0]) / UNIT
 HEDGE = math.log(2.0)  # the predicted stake has half of the capital
@@ -72,11 +72,13 @@ def test_the_chord_lies_below_the_capital_and_the_cells_mean_above():
     values = grid(np.clip((rng.integers(0, CELLS, 400) + rng.choice([0.02, 0.98], 400)) / CELLS, 0, 1)) / UNIT
     seen, nats, stake = cells(values), 8.0, 0.9
     filled = seen.counts > 0
-    exact = upper_end(Units(np.ones(400), values, np.ones(400), 1.0), stake, nats)
+    exact = upper_end(Units(np.ones(400), values, np.ones(400), 1.0), stake, nats, hedged=False)
     means = seen.sums[filled] / UNIT / seen.counts[filled]
-    at_means = upper_end(Units(np.ones(len(means)), means, seen.counts[filled].astype(float), 1.0), stake, nats)
+    at_means = upper_end(
+        Units(np.ones(len(means)), means, seen.counts[filled].astype(float), 1.0), stake, nats, hedged=False
+    )
     procedure = Betting(rows=400, training=seen)
-    chord = upper_end(procedure._units(seen), stake, nats)
+    chord = upper_end(procedure._units(seen), stake, nats, hedged=False)
     assert at_means < exact < chord < exact + 1e-4
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from worlds import Outcomes, laws_of
 
-from everhold.guarantees.intervals.bets.capital import Units, upper_end
 from everhold.guarantees.intervals.bets.closed_form import planned_radius, psi, shortfall
+from everhold.guarantees.intervals.bets.joint import Units, upper_end
 
 SIZES, SHARES = np.array([1.0, 2.0, 5.0]), np.array([0.0, 0.25, 1.0])
 CENTRES = np.array([0.3, 0.5, 0.1]) * SIZES
@@ -59,7 +59,7 @@ def test_it_is_a_little_wider_than_the_bet():
     spread = float(np.sum((values - theta * sizes) ** 2))
     stake = math.sqrt(2 * nats / spread)
     closed = shortfall(values, sizes, theta * sizes, stake=stake, nats=nats) / sizes.sum()
-    bet = upper_end(Units(sizes, values, np.ones(20_000), 5.0), stake, nats) - theta
+    bet = upper_end(Units(sizes, values, np.ones(20_000), 5.0), stake, nats, hedged=False) - theta
     planned = planned_radius(spread=spread, total=sizes.sum(), largest=5.0 * (1 - theta), nats=nats)
     assert bet < closed < 1.15 * bet
     assert closed < planned < 1.2 * bet

@@ -8,8 +8,7 @@ from summaries import cells, pairs
 from worlds import MARGIN, Outcomes, laws_of, misses
 
 from everhold.guarantees.intervals.bets.betting import Betting
-from everhold.guarantees.intervals.bets.capital import Units, capital, upper_end
-from everhold.guarantees.intervals.bets.hedge import FRACTIONS, hedged_capital, hedged_end
+from everhold.guarantees.intervals.bets.joint import FRACTIONS, Units, ratio_bets, upper_end
 from everhold.guarantees.intervals.pairs.ratios import RatioBetting
 
 SIZES = np.array([1.0, 1.0, 4.0])
@@ -30,7 +29,7 @@ def test_at_the_truth_the_averaged_capital_gains_nothing_on_average(stake):
     for laws in laws_of(3, 3, np.random.default_rng(1), number=40):
         truth = float(SIZES @ (laws @ SHARES)) / SIZES.sum()
         if truth < 1.0 - 1e-9:
-            gains = [math.exp(hedged_capital(units_of(SHARES[choice]), truth, stake)[0]) for choice in outcomes.choices]
+            gains = [math.exp(ratio_bets(units_of(SHARES[choice]), stake).at(truth)) for choice in outcomes.choices]
             assert float(outcomes.probabilities(laws) @ gains) <= 1.0
 
 
@@ -47,7 +46,7 @@ def miss_of(upper, nats):
 @pytest.mark.parametrize("stake", [1e-3, 2.0, 1e5])
 @pytest.mark.parametrize("nats", [0.3, 1.5, 3.0])
 def test_an_end_holds_at_its_level_in_every_tiny_world(stake, nats):
-    assert miss_of(lambda units: hedged_end(units, stake, nats), nats) <= math.exp(-nats) + MARGIN
+    assert miss_of(lambda units: upper_end(units, stake, nats), nats) <= math.exp(-nats) + MARGIN
 
 
 def test_the_best_stake_after_the_look_is_caught():
@@ -55,30 +54,22 @@ def test_the_best_stake_after_the_look_is_caught():
     outcomes, laws, truth = Outcomes.of(3, 3), np.full((3, 3), 1.0 / 3.0), float(np.mean(SHARES))
     stakes = (FRACTIONS / (1.0 - truth)).tolist()
     best = [
-        max(math.exp(capital(rows(SHARES[choice]), truth, stake)[0]) for stake in stakes) for choice in outcomes.choices
+        max(math.exp(ratio_bets(rows(SHARES[choice]), stake, hedged=False).at(truth)) for stake in stakes)
+        for choice in outcomes.choices
     ]
     assert float(outcomes.probabilities(laws) @ best) > 1.1
-
-
-def test_the_slope_is_the_derivative():
-    units, step = units_of(np.array([0.2, 0.9, 0.4])), 1e-6
-    for stake in (0.3, 40.0):
-        for theta in (0.6, 0.8):
-            both = [hedged_capital(units, theta + sign * step, stake)[0] for sign in (1.0, -1.0)]
-            slope = hedged_capital(units, theta, stake)[1]
-            assert slope == pytest.approx((both[0] - both[1]) / (2 * step), rel=1e-4)
 
 
 def test_a_good_prediction_costs_ln_2_nats_and_a_bad_one_ln_32_beyond_the_best_fraction():
     values = np.random.default_rng(3).beta(1.0, 4.0, 2_000)
     units, nats = rows(values), 12.0
     good = math.sqrt(2.0 * nats / units.spread())
-    assert hedged_end(units, good, nats) <= upper_end(units, good, nats + math.log(2.0)) + 1e-9
+    assert upper_end(units, good, nats) <= upper_end(units, good, nats + math.log(2.0), hedged=False) + 1e-9
     for bad in (1e-6, 1e6):
-        end = hedged_end(units, bad, nats)
-        best = max(capital(units, end, float(share) / (1.0 - end))[0] for share in FRACTIONS)
+        end = upper_end(units, bad, nats)
+        best = max(ratio_bets(units, float(share) / (1.0 - end), hedged=False).at(end) for share in FRACTIONS)
         assert best <= nats + math.log(2.0 * len(FRACTIONS))
-        assert end - units.mean < 1.2 * (upper_end(units, good, nats) - units.mean)
+        assert end - units.mean < 1.2 * (upper_end(units, good, nats, hedged=False) - units.mean)
 
 
 @pytest.mark.parametrize("spread", [0.5, 0.05])

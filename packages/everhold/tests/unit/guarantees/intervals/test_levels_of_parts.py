@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from everhold.guarantees.intervals.bets.betting import Betting
-from everhold.guarantees.intervals.bets.capital import Units
-from everhold.guarantees.intervals.bets.hedge import FRACTIONS
+from everhold.guarantees.intervals.bets.joint import FRACTIONS, Units
 from everhold.guarantees.intervals.composites.class_gains import ClassGains, SeenClasses
 from everhold.guarantees.intervals.composites.operating_point import OperatingPoint, SeenRules
 from everhold.guarantees.intervals.composites.ranking import RankBetting

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.bets.hedge import hedged_capital
+from everhold.guarantees.intervals.bets.joint import ratio_bets
 from everhold.guarantees.intervals.composites.ranking import (
     BlockBetting,
     RankBetting,
@@ -63,8 +63,8 @@ def test_bets_on_blocks_are_fair_whatever_the_labels(labels):
     for scores, chance in outcomes(labels):
         units = _single(block_averages(scores, np.array(labels), np.arange(4)))
         mean += chance * units.mean
-        gained += chance * math.exp(hedged_capital(units, true, 1.5)[0])
-        lost += chance * math.exp(hedged_capital(units.mirrored, 1.0 - true, 1.5)[0])
+        gained += chance * math.exp(ratio_bets(units, 1.5).at(true))
+        lost += chance * math.exp(ratio_bets(units.mirrored, 1.5).at(1.0 - true))
     assert mean == pytest.approx(true)
     assert gained <= 1.0
     assert lost <= 1.0

@@ -1,4 +1,4 @@
 """Intervals by betting.
 
-Read `capital` is what a bet is, `hedge` the stakes, `betting` the procedure for rows and for groups.
+Read `joint` for what a bet is and how values are excluded, then `betting` for the procedures of rows and of groups.
 """

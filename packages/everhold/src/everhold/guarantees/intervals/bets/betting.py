@@ -1,7 +1,7 @@
 """Betting: intervals as narrow as the spread of the values, for rows and for groups of rows (S8).
 
 How far the values spread is predicted from training units or from the analyst's own guess. Half of the capital is
-staked for that prediction, the other half is spread over fixed stakes (`hedge`). If the sealed units are as predicted,
+staked for that prediction, the other half is spread over fixed stakes (`joint`). If the sealed units are as predicted,
 the interval is about as narrow as a normal approximation. If not, it is still as narrow as the sealed spread allows,
 but for a few nats.
 """
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Needs, Procedure
-from everhold.guarantees.intervals.bets.capital import Units, best_stake
-from everhold.guarantees.intervals.bets.hedge import FRACTIONS, MOST_PAID, hedged_capital, hedged_end
+from everhold.guarantees.intervals.bets.joint import FRACTIONS, MOST_PAID, Units, best_stake, ratio_bets, upper_end
 from everhold.guarantees.intervals.bets.prediction import LEAST_NATS, Prediction
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ _PLANNED_UNIT = 2**20  # grid steps of sums that are only planned
 
 @dataclass(frozen=True)
 class Bets(Procedure):
-    """A hedged bet against too large and one against too small values, each at half the level (`hedge`).
+    """A hedged bet against too large and one against too small values, each at half the level (`joint`).
 
     Attributes:
         guess: The analyst's own guess in [0, 1], which says what to expect in place of the training mean; else None.
@@ -90,9 +89,9 @@ class Bets(Procedure):
         """
         units, side, stake = self._units(seen), side_of(nats), self._stake(nats, upper=upper)
         units, value = (units, known) if upper else (units.mirrored, None if known is None else 1.0 - known)
-        if value is not None and units.mean < value < 1.0 and hedged_capital(units, value, stake)[0] >= side:
+        if value is not None and units.mean < value < 1.0 and ratio_bets(units, stake).at(value) >= side:
             return None
-        end = hedged_end(units, stake, side)
+        end = upper_end(units, stake, side)
         return end if upper else 1.0 - end
 
     def stakes(self, nats: float) -> dict[str, float]:
@@ -104,8 +103,8 @@ class Bets(Procedure):
         side = side_of(nats)
         low, high = self._stakes(nats)
         return (
-            1.0 - hedged_end(units.mirrored, low, side, tolerance=tolerance),
-            hedged_end(units, high, side, tolerance=tolerance),
+            1.0 - upper_end(units.mirrored, low, side, tolerance=tolerance),
+            upper_end(units, high, side, tolerance=tolerance),
         )
 
     def interval(self, seen: Any, nats: float) -> tuple[float, float]:

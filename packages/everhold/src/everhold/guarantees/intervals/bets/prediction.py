@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.guarantees.intervals.bets.capital import Units
+from everhold.guarantees.intervals.bets.joint import Units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from everhold.guarantees.intervals.bets.betting import side_of
-from everhold.guarantees.intervals.bets.capital import Units, best_stake
-from everhold.guarantees.intervals.bets.hedge import hedged_end
+from everhold.guarantees.intervals.bets.joint import Units, best_stake, upper_end
 from everhold.guarantees.intervals.composites.parts import OfScore
 from everhold.guarantees.intervals.shares.means import ClopperPearson
 
@@ -134,7 +133,7 @@ class OperatingPoint(OfScore):
 
         def limit(count: int, *, upper: bool) -> float:
             units = _counted(float(count), float(total))
-            return hedged_end(units, stake, side) if upper else 1.0 - hedged_end(units.mirrored, stake, side)
+            return upper_end(units, stake, side) if upper else 1.0 - upper_end(units.mirrored, stake, side)
 
         return limit
 

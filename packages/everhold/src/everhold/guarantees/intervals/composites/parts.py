@@ -18,8 +18,7 @@ import numpy as np
 
 from everhold.guarantees.intervals.base import Needs, Procedure
 from everhold.guarantees.intervals.bets.betting import Bets, side_of
-from everhold.guarantees.intervals.bets.capital import Units, doubt
-from everhold.guarantees.intervals.bets.hedge import FRACTIONS
+from everhold.guarantees.intervals.bets.joint import FRACTIONS, JointBets, Units, first_excluded
 from everhold.guarantees.intervals.bets.prediction import Prediction
 from everhold.guarantees.intervals.shares.means import ClopperPearson
 
@@ -31,9 +30,7 @@ Bounds = Callable[["NDArray[np.float64]", "NDArray[np.float64]"], tuple[float, f
 
 _MOST_KINDS = 2**12  # beyond them, values are lotteries over the ends of a cell
 _FINE = 2**12  # cells of [0, 1]
-_STEPS = 60
 _MOST_RATIO = 1e12
-_PRECISION = 1e-5  # of an end's distance from the ratio, by which it may lie too far out
 _LEAST_ERROR, _ROUNDING = 1e-9, 1e-12
 
 
@@ -185,27 +182,15 @@ def free_ratio_end(units: Units, nats: float) -> float:
         nats: ln(1 / level) of this side.
     """
     above, below = float(units.counts @ units.values), float(units.counts @ units.sizes)
-    if not below > 0.0:
+    if not above < _MOST_RATIO * below:
         return math.inf
-
-    def gained(theta: float) -> float:
-        step = (theta * units.sizes - units.values) / units.largest
-        gains = np.log1p(FRACTIONS[:, None] * step) @ units.counts
-        gains = gains - doubt(units, 1.0 / units.largest) * (1.0 + theta)
-        top = float(gains.max())
-        return top + math.log(float(np.mean(np.exp(gains - top)))) - nats
-
-    inside = outside = max(above / below, 1e-12)
-    while gained(outside) < 0.0:
-        outside = 2.0 * outside + 1e-9
-        if outside > _MOST_RATIO:
-            return math.inf
-    for _ in range(_STEPS):
-        middle = (inside + outside) / 2.0
-        inside, outside = (middle, outside) if gained(middle) < 0.0 else (inside, middle)
-        if outside - inside <= _PRECISION * (outside - above / below) + 1e-15:
-            break
-    return math.nextafter(outside, math.inf)
+    mean, equal = above / below, np.full(len(FRACTIONS), -math.log(len(FRACTIONS)))
+    moves = np.stack([-units.values, units.sizes], axis=-1)[None]
+    bets = JointBets(moves, np.array([[units.largest, 0.0]]), units.counts, FRACTIONS, equal)
+    spread = float(units.counts @ (units.values - mean * units.sizes) ** 2)
+    start = mean + (math.sqrt(2.0 * nats * spread) + nats * units.largest) / below
+    end = first_excluded(bets.at, nats, inside=mean, outside=_MOST_RATIO, start=start)
+    return math.nextafter(end, math.inf) if end < _MOST_RATIO else math.inf
 
 
 class OfScore(Procedure):

@@ -16,7 +16,7 @@ import scipy.special
 
 from everhold.guarantees.intervals.base import Needs
 from everhold.guarantees.intervals.bets.betting import Bets
-from everhold.guarantees.intervals.bets.capital import Units
+from everhold.guarantees.intervals.bets.joint import Units
 from everhold.guarantees.intervals.bets.prediction import Prediction
 from everhold.guarantees.intervals.shares.means import ClopperPearson
 

@@ -18,7 +18,7 @@ from everhold.guarantees.intervals.composites.parts import units_of
 from everhold.guarantees.intervals.composites.ranking import RankBets, ScoreBets, SeenScores
 
 if TYPE_CHECKING:
-    from everhold.guarantees.intervals.bets.capital import Units
+    from everhold.guarantees.intervals.bets.joint import Units
 
 _PLANNED, _LIKELY_SPREAD = 64, 0.05
 

@@ -1,38 +1,32 @@
 """The difference of two arms in one query: bets on both arms at once (docs/theory/contrasts.md, Statement K).
 
 Unit i, a row or a group of rows, has ``v`` rows and the sum ``u`` of row values in either arm: T for treated, C for
-control. ``b`` and ``a`` are the claimed means of the arms. With public weights ``V``, a public stake s and
+control. ``b`` and ``a`` are the claimed means of the arms. With public weights ``V`` and a public stake s, a bet on
 
-    x_i(a, b) = (u_T - b v_T) / V_T + (a v_C - u_C) / V_C,
+    x_i(a, b) = (u_T - b v_T) / V_T + (a v_C - u_C) / V_C
 
-the capital ``prod (1 + s x_i)`` is fair at the true pair. It falls in b and grows with a, and its logarithm is concave
-in both. So the pairs that it excludes are a convex set, and the least ``b - a`` among the other pairs of a box lies at
-one of a few corners.
+is fair at the true pair. Its capital falls in b and grows with a. So a difference is excluded, and all smaller ones
+are, if the pairs ``(a, a + difference)`` of a box are: one cell of `JointBets`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from everhold.guarantees.intervals.bets.betting import refuse_larger, side_of
-from everhold.guarantees.intervals.bets.capital import Units, doubt
-from everhold.guarantees.intervals.bets.hedge import FRACTIONS
+from everhold.guarantees.intervals.bets.joint import FRACTIONS, JointBets, Units, first_excluded
 from everhold.guarantees.intervals.composites.parts import OfScore, PartBets
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _JOINT = 15.0 / 16.0  # of the level for both bets together, the rest for the box
 _HONEST_ERRORS = 6.0  # standard errors from the planned means up to which bets are made
-_HALVINGS = 40
 _CAP = 0.99  # of the stake with which one unit could lose everything
-_OWN = 0.75  # of the level of a bet, for the stake that the training rows name
+_OWN = 0.75  # of the capital, for the stake that the training rows name; the rest for `FRACTIONS`
+_WEIGHTS = np.log(np.append(_OWN, np.full(len(FRACTIONS), (1.0 - _OWN) / len(FRACTIONS))))
 _LEAST_ERROR, _ROUNDING = 1e-9, 1e-12
 
 Ends = tuple[float, float]
@@ -55,7 +49,8 @@ class SeenArms:
     @property
     def score(self) -> float:
         """``(1 + difference) / 2``; 1/2 for the mean of an arm without rows."""
-        return (1.0 + _mean(self.treated) - _mean(self.control)) / 2.0
+        means = [units.mean if units.total > 0.0 else 0.5 for units in (self.treated, self.control)]
+        return (1.0 + means[0] - means[1]) / 2.0
 
     @property
     def swapped(self) -> SeenArms:
@@ -64,7 +59,8 @@ class SeenArms:
 
     def times(self, scale: float) -> SeenArms:
         """So many units for each one."""
-        return SeenArms(_times(self.treated, scale), _times(self.control, scale), self.rounded)
+        treated, control = (replace(units, counts=units.counts * scale) for units in (self.treated, self.control))
+        return SeenArms(treated, control, self.rounded)
 
     def ends(self, procedure: PartBets, nats: float, *, control: bool) -> Ends:
         """Means of one arm that are not excluded, whatever the values were before they were rounded."""
@@ -227,8 +223,6 @@ def _plan(planned: SeenArms, scale: float) -> _BettingPlan:
 def _least_difference(seen: SeenArms, plan: _BettingPlan, nats: float, treated: Ends, control: Ends) -> float:
     """The least ``b - a`` in the box of both intervals that the bets leave, rounded down (Statement K).
 
-    All stakes hold at once, so whichever is best for these units may be taken.
-
     Args:
         seen: The units; values of the treated arm rounded down.
         plan: Public numbers.
@@ -238,47 +232,21 @@ def _least_difference(seen: SeenArms, plan: _BettingPlan, nats: float, treated: 
     """
     up, down = seen.treated, _raised(seen.control, seen.rounded)
     refuse_larger(np.asarray(np.rint(up.sizes + down.sizes), dtype=np.int64), plan.largest)
-    (least_b, most_b), (least_a, most_a) = treated, control
-    stakes = np.append(plan.stake(nats - math.log(_OWN)), FRACTIONS * plan.cap)
-    pays = -np.log(np.append(_OWN, np.full(len(FRACTIONS), (1.0 - _OWN) / len(FRACTIONS))))
-    spread = _moves(up, down, plan, _mean(seen.treated), _mean(seen.control))
-    costs = stakes * float(up.counts @ spread**2) / 2.0 + (nats + pays) / stakes
-    best = int(np.argmin(costs))
-    stake = float(stakes[best])
-    needed = nats + float(pays[best]) + doubt(up, stake * (1.0 / plan.treated + 1.0 / plan.control))
+    moves = [up.values / plan.treated - down.values / plan.control, down.sizes / plan.control, -up.sizes / plan.treated]
+    stakes = np.append(plan.stake(nats - math.log(_OWN)) / plan.cap, FRACTIONS)
+    largest_loss = np.array([[1.0 / plan.cap, 0.0, 0.0]])
+    bets = JointBets(np.stack(moves, axis=-1)[None], largest_loss, up.counts, stakes, _WEIGHTS)
 
-    def excluded(a: float, b: float) -> bool:
-        return float(up.counts @ np.log1p(stake * _moves(up, down, plan, b, a))) >= needed
+    def capital(difference: float) -> float:
+        """Of all pairs in the box with the difference; no bet is made on unlikely ones."""
+        ends = max(control[0], treated[0] - difference), min(control[1], treated[1] - difference)
+        if ends[0] < plan.least or ends[1] + difference > plan.most:
+            return -math.inf
+        return float(bets.capital(np.array([[[1.0, a, a + difference] for a in ends]]))[0, 0])
 
-    start, most_b = max(least_a, min(plan.least, most_a)), min(most_b, plan.most)
-    least = least_b - start if start > least_a else math.inf  # pairs that are not bet against
-    if most_b <= least_b or not excluded(most_a, least_b):
-        return min(least, least_b - most_a)
-
-    def largest_excluded(a: float) -> float:
-        return _halved(lambda b: excluded(a, b), least_b, most_b)
-
-    if excluded(start, least_b):
-        corner = largest_excluded(start) - start
-    else:
-        corner = least_b + _halved(lambda minus_a: excluded(-minus_a, least_b), -most_a, -start)
-    return min(least, corner, largest_excluded(most_a) - most_a)
-
-
-def _moves(up: Units, down: Units, plan: _BettingPlan, b: float, a: float) -> NDArray[np.float64]:
-    """``x_i(a, b)``, shape (units,)."""
-    gains: NDArray[np.float64] = (up.values - b * up.sizes) / plan.treated
-    return gains + (a * down.sizes - down.values) / plan.control
-
-
-def _halved(holds: Callable[[float], bool], inside: float, outside: float) -> float:
-    """The farthest value from ``inside``, where it holds, towards ``outside`` that was tried and holds."""
-    if holds(outside):
-        return outside
-    for _ in range(_HALVINGS):
-        middle = (inside + outside) / 2.0
-        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
-    return inside
+    inside, outside = 2.0 * seen.score - 1.0, treated[0] - control[1]
+    start = inside - math.sqrt(2.0 * nats * plan.variance)
+    return first_excluded(capital, nats, inside=inside, outside=outside, start=start) if outside < inside else outside
 
 
 def _counting(units: Units) -> Units:
@@ -291,11 +259,3 @@ def _raised(units: Units, rounded: float) -> Units:
     """With values as large as they may have been before they were rounded down."""
     values = np.minimum(units.values + rounded * units.sizes, units.sizes)
     return Units(units.sizes, values, units.counts, units.largest)
-
-
-def _times(units: Units, scale: float) -> Units:
-    return Units(units.sizes, units.values, units.counts * scale, units.largest)
-
-
-def _mean(units: Units) -> float:
-    return units.mean if units.total > 0.0 else 0.5

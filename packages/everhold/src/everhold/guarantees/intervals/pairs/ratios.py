@@ -1,7 +1,7 @@
 """Ratios of two sums in one query: conditional means, precision, recall, F1, rates by arm (S8).
 
 ``theta = sum E u / sum E v`` with ``0 <= u <= v <= 1`` in every row. At the true theta the sum of ``u - theta v`` has
-mean 0, so the bets of `capital` work as they stand, with the random denominators as sizes: no unit's denominator is
+mean 0, so the bets of `joint` work as they stand, with the random denominators as sizes: no unit's denominator is
 larger than its number of rows. Where no sealed row is in the denominator, nothing is excluded.
 """
 
@@ -16,8 +16,7 @@ import numpy as np
 
 from everhold.guarantees.intervals.base import Needs, Pairs
 from everhold.guarantees.intervals.bets.betting import NO_STAKE, Bets, OfGroups, refuse_larger, side_of
-from everhold.guarantees.intervals.bets.capital import Units
-from everhold.guarantees.intervals.bets.hedge import hedged_end
+from everhold.guarantees.intervals.bets.joint import Units, upper_end
 from everhold.guarantees.intervals.bets.prediction import Prediction
 
 _HONEST_ERRORS = 4.0  # standard errors of the number of rows that count
@@ -42,7 +41,7 @@ class _RatioBets(Bets):
         less = _pairs(seen, self._largest, denominators=1)
         more = _pairs(seen, self._largest, numerators=1)
         side, (low, high) = side_of(nats), self._stakes(nats)
-        return 1.0 - hedged_end(less.mirrored, low, side), hedged_end(more, high, side)
+        return 1.0 - upper_end(less.mirrored, low, side), upper_end(more, high, side)
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class RatioBetting(_RatioBets):
         if rows < 1.0:
             return 0.5
         halves = Units(np.ones(2), np.array([0.0, 1.0]), np.full(2, rows / 2.0), 1.0)
-        return min(hedged_end(halves, NO_STAKE, side_of(nats), tolerance=1e-4) - 0.5, 0.5)
+        return min(upper_end(halves, NO_STAKE, side_of(nats), tolerance=1e-4) - 0.5, 0.5)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The capital of a bet: fair at the truth, growing in theta, and rounded against whoever bets."""
 
 import math
+from functools import partial
 
 import mpmath as mp
 import numpy as np
@@ -9,16 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import Outcomes, laws_of
 
-from everhold.guarantees.intervals.bets import capital as module
-from everhold.guarantees.intervals.bets.capital import Units, best_stake, capital, upper_end
+from everhold.guarantees.intervals.bets import joint as module
+from everhold.guarantees.intervals.bets.joint import JointBets, Units, best_stake, first_excluded, ratio_bets, upper_end
 
 SIZES = np.array([1.0, 1.0, 4.0])
 SHARES = np.array([0.0, 0.3, 1.0])
 STAKES = (0.1, 0.5, 2.0, 30.0, 1e6)
+alone = partial(upper_end, hedged=False)
 
 
 def units_of(shares, sizes=SIZES):
     return Units(sizes, shares * sizes, np.ones(len(sizes)), float(np.max(sizes)))
+
+
+def capital(units, theta, stake):
+    """Logarithm of the capital of one stake."""
+    return ratio_bets(units, stake, hedged=False).at(theta)
 
 
 def expected_capital(function):
@@ -30,7 +37,7 @@ def expected_capital(function):
             continue
         chances = outcomes.probabilities(laws)
         for stake in STAKES:
-            gains = [math.exp(function(units_of(SHARES[choice]), truth, stake)[0]) for choice in outcomes.choices]
+            gains = [math.exp(function(units_of(SHARES[choice]), truth, stake)) for choice in outcomes.choices]
             worst = max(worst, float(chances @ gains))
     return worst
 
@@ -42,7 +49,7 @@ def test_at_the_truth_nobody_gains_on_average():
 def test_without_the_cap_somebody_gains():
     def uncapped(units, theta, stake):
         factors = 1.0 + stake * (theta * units.sizes - units.values)
-        return float(np.sum(units.counts * np.log(np.maximum(factors, 0.05)))), 0.0
+        return float(np.sum(units.counts * np.log(np.maximum(factors, 0.05))))
 
     assert expected_capital(uncapped) > 2.0
 
@@ -57,18 +64,8 @@ def test_it_grows_with_theta(shares, stake, theta, further):
     sizes = 1.0 + np.arange(len(shares)) % 3
     units = units_of(np.array(shares), sizes)
     beyond = theta + further * (0.999 - theta)
-    value, slope = capital(units, theta, stake)
     rounding = 1e-9 * (1.0 + stake)  # what is taken off for floating point grows with the rate
-    assert slope >= 0.0
-    assert capital(units, beyond, stake)[0] >= value - rounding
-
-
-@pytest.mark.parametrize("stake", [0.3, 4.0])
-def test_the_slope_is_the_derivative(stake):
-    units, step = units_of(np.array([0.2, 0.9, 0.4])), 1e-6
-    for theta in (0.3, 0.6, 0.8):
-        difference = capital(units, theta + step, stake)[0] - capital(units, theta - step, stake)[0]
-        assert capital(units, theta, stake)[1] == pytest.approx(difference / (2 * step), rel=1e-4)
+    assert capital(units, beyond, stake) >= capital(units, theta, stake) - rounding
 
 
 def exact(units, theta, stake):
@@ -86,7 +83,7 @@ def test_an_end_is_rounded_outwards_and_close(nats, number):
     rng = np.random.default_rng(2)
     units = Units(np.ones(9), rng.random(9), rng.multinomial(number, np.full(9, 1 / 9)).astype(float), 1.0)
     stake = math.sqrt(2.0 * nats / (units.spread() + 1.0))
-    end = upper_end(units, stake, nats)
+    end = alone(units, stake, nats)
     if end < 1.0:
         assert exact(units, end, stake) >= nats
         assert exact(units, units.mean + (1 - 1e-6) * (end - units.mean), stake) < nats
@@ -94,20 +91,20 @@ def test_an_end_is_rounded_outwards_and_close(nats, number):
 
 
 def test_units_at_the_top_and_no_units_exclude_nothing():
-    assert upper_end(units_of(np.ones(3)), 1.0, 5.0) == 1.0
-    assert upper_end(Units(np.zeros(0), np.zeros(0), np.zeros(0), 1.0), 1.0, 5.0) == 1.0
+    assert alone(units_of(np.ones(3)), 1.0, 5.0) == 1.0
+    assert alone(Units(np.zeros(0), np.zeros(0), np.zeros(0), 1.0), 1.0, 5.0) == 1.0
 
 
 @pytest.mark.parametrize("nats", [1.0, 12.0, 100.0])
 def test_no_other_stake_is_much_better(nats):
     rng = np.random.default_rng(3)
     units = Units(np.ones(400), rng.beta(0.5, 5.0, 400), np.full(400, 5.0), 1.0)
-    best = upper_end(units, best_stake(units, nats), nats) - units.mean
-    others = [upper_end(units, stake, nats) - units.mean for stake in np.geomspace(1e-3, 1e3, 300)]
+    best = alone(units, best_stake(units, nats), nats) - units.mean
+    others = [alone(units, stake, nats) - units.mean for stake in np.geomspace(1e-3, 1e3, 300)]
     assert best <= 1.01 * min(others)
 
 
-OVERSHOT = [  # one kind of units each: Newton's last step lands beyond the root, and used to be rounded on from there
+OVERSHOT = [  # one kind of units each: steps land beyond the root
     (0.1, 684.0948990101994, [15.0], [13.42], [929.0]),
     (3.0, 0.03504752935722971, [17.0], [14.85], [73_490.0]),
     (3.0, 0.010464234229558804, [268.0, 336.0, 393.0], [226.121, 308.144, 356.602], [11_897.0, 12_984.0, 42_696.0]),
@@ -115,8 +112,41 @@ OVERSHOT = [  # one kind of units each: Newton's last step lands beyond the root
 
 
 @pytest.mark.parametrize(("nats", "stake", "sizes", "values", "counts"), OVERSHOT)
-def test_an_end_is_as_close_as_its_tolerance_says_where_newton_overshoots(nats, stake, sizes, values, counts):
+def test_an_end_is_as_close_as_its_tolerance_says_where_steps_overshoot(nats, stake, sizes, values, counts):
     units = Units(np.array(sizes), np.array(values), np.array(counts), max(sizes))
-    end = upper_end(units, stake, nats, tolerance=1e-9)
-    assert capital(units, end, stake)[0] >= nats
-    assert capital(units, end - 3e-9 * (end - units.mean), stake)[0] < nats
+    end = alone(units, stake, nats, tolerance=1e-9)
+    assert capital(units, end, stake) >= nats
+    assert capital(units, end - 3e-9 * (end - units.mean), stake) < nats
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_bound_of_a_cell_is_below_the_capital_at_each_of_its_points(seed):
+    rng = np.random.default_rng(seed)
+    moves = rng.normal(size=(2, 30, 3))
+    losses = np.abs(moves).sum(axis=1)  # of points whose coordinates are in [0, 1]
+    bets = JointBets(moves, losses, rng.integers(1, 5, 30) * 1.0, np.array([0.9, 0.3]), np.log(np.full((2, 2), 0.25)))
+    cells = np.concatenate([np.ones((20, 3, 1)), rng.random((20, 3, 2))], axis=-1)
+    bound, corners = bets.capital(cells)[:, 0], bets.gains(cells)
+    assert bound == pytest.approx(np.logaddexp.reduce(corners[..., 0], axis=(1, 2)))
+    for _ in range(20):
+        inside = np.einsum("cv,cvd->cd", rng.dirichlet(np.ones(3), 20), cells)
+        room = (cells @ losses.T).max(axis=1)
+        steps = np.einsum("gud,cd->cgu", moves, inside)[:, :, None] * (bets.stakes[:, None] / room[..., None, None])
+        assert (np.logaddexp.reduce(np.log1p(steps) @ bets.counts + bets.weights, axis=(1, 2)) >= bound).all()
+
+
+@pytest.mark.parametrize("root", [1e-3, 0.3, 1.0])
+@pytest.mark.parametrize("power", [1.0, 2.0, 5.0])
+def test_the_end_that_is_found_was_tried_in_either_direction(root, power):
+    for sign in (1.0, -1.0):
+        tried = []
+
+        def gained(value, *, sign=sign, tried=tried):
+            tried.append(value)
+            return 7.0 * (sign * value / root) ** power if sign * value > root / 2.0 else -math.inf
+
+        end = first_excluded(gained, 7.0, inside=0.0, outside=sign * 50.0, start=sign)
+        assert root <= sign * end <= root * (1.0 + 3e-9)
+        assert end in tried
+        assert len(tried) < 60
+    assert first_excluded(lambda _: 0.0, 7.0, inside=0.0, outside=1.0, start=0.5) == 1.0

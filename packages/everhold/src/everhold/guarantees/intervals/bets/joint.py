@@ -1,0 +1,251 @@
+"""Joint bets: the capital against a value and its nuisance values at once, and what it excludes (S8).
+
+Proofs are in docs/theory/interval-procedures.md.
+
+Units k = 1, 2, ... are independent: rows, or groups of rows. The move x_k(p) of a unit is linear in a point p, which is
+``(1, theta)``, or ``(1, theta, nuisance)``. At the true point the moves have the sum 0 on average, or less. No unit
+loses more than r(p). A bet with the public stake c < 1 has the capital ``prod (1 + c x_k(p) / r(p))``, and bets with
+several stakes share the capital with public weights.
+
+*Valid.* Every factor is at least ``1 - c``. At the true point, by independence and because arithmetic means are at
+least geometric ones, the expected capital is at most 1, and so is that of a mixture. By Markov's inequality it reaches
+``exp(L)`` with probability at most ``exp(-L)``. No equal means, no variances, no identical laws. So a value is excluded
+if the capital reaches ``exp(L)`` whatever the nuisance value is: the true one is among them.
+
+*Cells.* In a cell of points, the hull of its corners, bets share the largest loss r of its corners. Then the logarithm
+of each bet's capital is concave in p, as each factor is linear, and is least at a corner. The mixture of these least
+values is a certified lower bound in the whole cell.
+
+*Ratios and means.* Unit k has a value Y_k with ``0 <= Y_k <= n_k``, and ``theta = sum E Y_k / sum E n_k``; the sizes
+n_k may be public or themselves random, as long as no unit can be larger than a public size N. Then
+``x_k = theta n_k - Y_k`` and ``r = (1 - theta) N``. Where a public guess of the spread names a rate s, its bet has
+``min(s, u / r)`` in place of ``c / r``. Each capital grows with theta, so the values that are not excluded reach up to
+the first root: where the rate is s, each move grows, and elsewhere ``x_k / r`` has the derivative
+``(n_k - Y_k) / ((1 - theta)^2 N)``. Without a guess, c takes fixed fractions of the largest loss.
+
+*A hedge.* Half of the weight lies on the stake that the guess names, the other half is spread evenly over `FRACTIONS`.
+A good guess costs ln 2 nats, and no guess costs more than ln 32 nats beyond the best of the fractions.
+
+*Summaries.* The logarithm is concave, so replacing a unit by a lottery over (size, value) with the same mean can only
+lower the capital: still valid, only wider. This is how histograms are read, and very many groups or pairs: those of one
+cell as lotteries over its ends, or over the three corners of the half of a square in which (n_k, Y_k) lies. The weights
+of three corners are linear in the point between them, so for all units of a half together they follow from its sums.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+CAP = 0.95  # u: one unit as large as can be costs at most ln 20 of the capital
+FRACTIONS = 0.9 * 2.0 ** -np.arange(16.0)
+"""Fixed stakes, as parts of what one unit could lose; shape (16,)."""
+
+MOST_PAID = math.log(2.0 * len(FRACTIONS))
+"""Nats that each of the fractions pays for standing beside other stakes: ln 32."""
+
+_HEDGE = np.log(np.append(0.5, np.full(len(FRACTIONS), 0.5 / len(FRACTIONS))))
+_MULTIPLES = np.array([0.35, 0.5, 0.62, 0.75, 0.87, 1.0, 1.15, 1.35, 1.7, 2.5, 5.0, 15.0, 100.0, 1e4])
+_STEPS, _BISECTED, _ROUNDS = 80, 6, 6  # every sixth step halves the bracket
+_BELOW_ONE = math.nextafter(1.0, 0.0)
+_DOUBT, _DOUBT_BY_UNIT = 1e-9, 1e-14  # what floating point may add to the capital, in nats; generously
+_UNITS_AT_ONCE, _MOST_NUMBERS = 2**14, 2**19  # bounds of the memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """Independent units, counted by kind.
+
+    Attributes:
+        sizes: Shape (kinds,): n_k; for ratios the denominators.
+        values: Shape (kinds,): Y_k in [0, n_k].
+        counts: Shape (kinds,): how many units are of the kind; lotteries make parts of units.
+        largest: No unit can be larger, seen or not; public.
+    """
+
+    sizes: NDArray[np.float64] = field(repr=False)
+    values: NDArray[np.float64] = field(repr=False)
+    counts: NDArray[np.float64] = field(repr=False)
+    largest: float
+
+    @property
+    def total(self) -> float:
+        """Sum of the sizes."""
+        return float(np.sum(self.counts * self.sizes))
+
+    @property
+    def mean(self) -> float:
+        """Sum of the values by sum of the sizes; nan where there are none."""
+        total = self.total
+        return min(float(np.sum(self.counts * self.values)) / total, 1.0) if total > 0.0 else math.nan
+
+    @property
+    def mirrored(self) -> Units:
+        """With values counted from the other end, so that a lower end becomes an upper one."""
+        return Units(self.sizes, self.sizes - self.values, self.counts, self.largest)
+
+    def spread(self) -> float:
+        """Sum of squared distances of values from what the mean predicts, V."""
+        return float(np.sum(self.counts * (self.values - self.mean * self.sizes) ** 2))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointBets:
+    """Bets on units, with stakes that are fixed before the look.
+
+    Attributes:
+        moves: Shape (games, units, coordinates): at the point p a unit moves by ``moves @ p``.
+        losses: Shape (games, coordinates): no unit of a game loses more than ``losses @ p``.
+        counts: Shape (units,): how many units are alike. Or (units, looks): how many of them count at each look.
+        stakes: Shape (stakes,): parts of the largest loss, in [0, 1).
+        weights: Shape (games, stakes) or (stakes,): logarithms of the shares of the capital.
+        rates: Shape (stakes,): a bet has no higher rate than this, whatever the largest loss is.
+    """
+
+    moves: NDArray[np.float64] = field(repr=False)
+    losses: NDArray[np.float64] = field(repr=False)
+    counts: NDArray[np.float64] = field(repr=False)
+    stakes: NDArray[np.float64] = field(repr=False)
+    weights: NDArray[np.float64] = field(repr=False)
+    rates: NDArray[np.float64] | float = field(default=math.inf, repr=False)
+
+    def gains(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Least logarithm of each bet's capital in cells, less what rounding may have added.
+
+        Args:
+            cells: Shape (cells, corners, coordinates).
+
+        Returns:
+            Shape (cells, games, stakes, looks).
+        """
+        room = (cells @ self.losses.T).max(axis=1)[..., None]
+        rates = np.minimum(self.stakes / room, self.rates)
+        counts = self.counts if self.counts.ndim > 1 else self.counts[:, None]
+        gained = np.zeros((1, 1, 1, 1, 1))
+        for start in range(0, self.moves.shape[1], _UNITS_AT_ONCE):
+            some = slice(start, start + _UNITS_AT_ONCE)
+            moves = np.einsum("cvd,gud->cvgu", cells, self.moves[:, some])
+            factors = rates[:, None, :, :, None] * moves[..., None, :]
+            factors += 1.0
+            gained = gained + np.log(factors, out=factors) @ counts[some]
+        sizes = (np.abs(cells) @ np.abs(self.moves).max(axis=1, initial=0.0).T).max(axis=1)[..., None]
+        doubt = _DOUBT + _DOUBT_BY_UNIT * counts.sum(axis=0) * (1.0 + rates * sizes)[..., None]
+        return np.asarray(gained.min(axis=1) + self.weights[..., None] - doubt)
+
+    def capital(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Logarithm of the capital that is there in all of a cell, shape (cells, looks)."""
+        each = cells.shape[1] * self.moves.shape[0] * len(self.stakes) * min(self.moves.shape[1], _UNITS_AT_ONCE)
+        at_once = max(_MOST_NUMBERS // max(each, 1), 1)
+        parts = [self.gains(cells[start : start + at_once]) for start in range(0, len(cells), at_once)]
+        return np.concatenate([log_of_sum(part.reshape(len(part), -1, part.shape[-1]), axis=1) for part in parts])
+
+    def at(self, *point: float) -> float:
+        """Logarithm of the capital at one point ``(1, ...)``."""
+        return float(self.capital(np.array([[[1.0, *point]]]))[0, 0])
+
+
+def log_of_sum(logs: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    """``ln sum e^l`` of finite numbers along an axis, in a tenth of the time of `scipy.special.logsumexp`."""
+    most = logs.max(axis=axis, keepdims=True)
+    return np.asarray(np.log(np.exp(logs - most).sum(axis=axis)) + most.squeeze(axis))
+
+
+def first_excluded(
+    capital: Callable[[float], float], nats: float, *, inside: float, outside: float, start: float,
+    tolerance: float = 1e-9,
+) -> float:  # fmt: skip
+    """The value from which on values are excluded on the way outwards, rounded outwards; ``outside`` if none is.
+
+    Secant steps inside a bracket, each a little beyond the expected root, so that both ends of the bracket close in.
+    What is returned was itself tried, and its capital suffices.
+
+    Args:
+        capital: Its logarithm, which grows on the way.
+        nats: ln(1 / level) of this side.
+        inside: A value that is not excluded.
+        outside: Above or below it.
+        start: The value that is tried first.
+        tolerance: By how much of its distance from ``inside`` the end may lie too far out.
+    """
+    span = outside - inside
+    least, most = 0.0, 1.0  # parts of the way
+    at, before = min(max((start - inside) / span, 1e-15), 0.9), (0.0, 0.0)
+    for step in range(1, _STEPS):
+        gained = capital(inside + at * span)
+        least, most = (at, most) if gained < nats else (least, at)
+        if most - least <= tolerance * most + 1e-15 / abs(span):
+            break
+        if step == 1:  # the capital is nearly a square of the distance
+            following = at * math.sqrt(nats / max(gained, nats / 16.0))
+        else:
+            slope = (gained - before[1]) / (at - before[0])
+            following = at + (nats - gained) / slope if 0.0 < slope < math.inf else 0.0
+        following += math.copysign(0.25 * tolerance * at, nats - gained)
+        if step % _BISECTED == 0 or not least < following < most:
+            following = (least + most) / 2.0 if most < 1.0 else min(4.0 * least, (least + 1.0) / 2.0)
+        at, before = following, (at, gained)
+    return inside + most * span if most < 1.0 else outside
+
+
+def ratio_bets(units: Units, stake: float, *, hedged: bool = True) -> JointBets:
+    """Bets against too large ratios, at points ``(1, theta)`` below 1.
+
+    Args:
+        units: The sealed units.
+        stake: The rate that a public guess of the spread names, fixed before the look.
+        hedged: Whether fixed fractions have half of the weight; else that rate has all of it.
+    """
+    moves = np.stack([-units.values, units.sizes], axis=-1)[None]
+    losses = np.array([[units.largest, -units.largest]])
+    if not hedged:
+        return JointBets(moves, losses, units.counts, np.array([CAP]), np.zeros(1), np.array([stake]))
+    rates = np.append(stake, np.full(len(FRACTIONS), math.inf))
+    return JointBets(moves, losses, units.counts, np.append(CAP, FRACTIONS), _HEDGE, rates)
+
+
+def upper_end(units: Units, stake: float, nats: float, *, hedged: bool = True, tolerance: float = 1e-9) -> float:
+    """The ratio from which on all ratios are excluded, rounded up; 1 where none is excluded.
+
+    Args:
+        units: The sealed units.
+        stake: See `ratio_bets`.
+        nats: ln(1 / level) of this side.
+        hedged: See `ratio_bets`.
+        tolerance: By how much of its distance from the mean the end may lie too far out.
+    """
+    mean = units.mean
+    if not mean < 1.0:
+        return 1.0
+    bets = ratio_bets(units, stake, hedged=hedged)
+    likely = math.sqrt(2.0 * nats * units.spread()) if hedged else nats / stake + stake * units.spread() / 2.0
+    wide = (likely + nats * units.largest * hedged) / units.total
+    return first_excluded(
+        lambda theta: bets.at(min(theta, _BELOW_ONE)), nats, inside=mean, outside=1.0, start=mean + wide,
+        tolerance=tolerance,
+    )  # fmt: skip
+
+
+def best_stake(predicted: Units, nats: float) -> float:
+    """The stake that makes the upper end least if the sealed units are as predicted; six digits.
+
+    Near ``sqrt(2 L / V)`` where the central limit theorem rules, and more or less for skewed values and rare levels.
+    """
+    stakes = math.sqrt(2.0 * nats / predicted.spread()) * _MULTIPLES
+    best = int(np.flatnonzero(_MULTIPLES == 1.0)[0])
+    for _ in range(_ROUNDS):
+        end = min(upper_end(predicted, float(stakes[best]), nats, hedged=False, tolerance=1e-4), _BELOW_ONE)
+        rates = np.minimum(stakes, CAP / ((1.0 - end) * predicted.largest))
+        factors = 1.0 + rates[:, None] * (end * predicted.sizes - predicted.values)
+        gains = np.sum(predicted.counts * np.log(factors), axis=1)  # rates that are capped alike gain exactly alike
+        if int(np.argmax(gains)) == best:
+            break
+        best = int(np.argmax(gains))  # its capital suffices there already, so its end is less
+    return float(f"{stakes[best]:.6g}")
