@@ -72,7 +72,7 @@ class LowSensitivityQuery(StatisticQuery):
         return Statistic(
             grid, lambda sealed: self._value(sealed.table(names)), described,
             shown=f"statistic {self.name or 'without a name'}", reads=names,
-            trained=self._trained(compiler.training, names),
+            trained=self._trained(compiler.training, names), claimed=True,
         )  # fmt: skip
 
     def check(self, compiler: QueryCompiler) -> None:
@@ -154,7 +154,8 @@ def low_sensitivity(
     against it; that none does proves nothing, and the promise holds only if the claim is true of all possible rows. If
     it is false the interval was too narrow, or the noise too small, and what that told counts against the promise of
     *all* answers of the holdout. On sealed rows a value outside the range is clipped, and nan or a fault counts as
-    ``low``, silently: a function that fails on some data sets may break its own sensitivity.
+    ``low``; the answer names the range, and everhold warns where the value on the training rows lies beyond. A function
+    that fails on some data sets may break its own sensitivity.
 
     Args:
         function: From a table (columns by name, NumPy arrays) to a number.

@@ -17,6 +17,7 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.queries import query
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, digest
 from everhold.queries.results import Paid
+from everhold.values.clips import Clip, noted_clips
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
 if TYPE_CHECKING:
@@ -77,7 +78,13 @@ class Price:
 
 
 class Purchase(ABC, Generic[Seen, Result]):
-    """A query that is ready to be answered; looks at public facts only, until `look`."""
+    """A query that is ready to be answered; looks at public facts only, until `look`.
+
+    Attributes:
+        clips: What counts as an end of its range.
+    """
+
+    clips: Sequence[Clip] = ()
 
     @property
     @abstractmethod
@@ -165,7 +172,7 @@ class Bought(QueryPlan[Result]):
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
         """Its entry."""
         purchase = self.purchase
-        described = {**purchase.description, "shown": purchase.shown[:MOST_SHOWN]}
+        described = {**purchase.description, "shown": purchase.shown[:MOST_SHOWN], **noted_clips(purchase.clips)}
         return [EntryDraft(purchase.query, marked(described, by_position=purchase.by_position))]
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from everhold.answers import Answer
 from everhold.dependence import Independent
 from everhold.errors import QueryRejected
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_rows
+from everhold.values.clips import Clip, clips_in_words
 from everhold_privacy.mechanisms.privacy_budget import largest_scale, release
 from everhold_privacy.queries.priced import MechanismResult, Price, PricedQuery, Purchase, paying
 
@@ -53,7 +54,7 @@ class _PricedStatistic(PricedQuery[Answer]):
             except ValueError as reason:
                 raise QueryRejected(f"{reason}") from None
         self.query.check(compiler)
-        return StatisticPurchase(statistic, scale)
+        return StatisticPurchase(statistic, scale, statistic.clips(compiler.schema.training_rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,12 @@ class StatisticPurchase(Purchase[int, Answer]):
 
     Attributes:
         scale: Noise scale, in the units of a mean.
+        clips: What counts as an end of its range.
     """
 
     statistic: Statistic
     scale: float
+    clips: Sequence[Clip] = ()
 
     @property
     def description(self) -> dict[str, Any]:
@@ -108,7 +111,10 @@ class StatisticPurchase(Purchase[int, Answer]):
         value, low, high = (None if answer[end] is None else grid.at(answer[end]) for end in ("value", "low", "high"))
         if low is not None and high is not None:  # rounded outwards
             low, high = max(math.nextafter(low, -math.inf), grid.low), min(math.nextafter(high, math.inf), grid.high)
-        return Answer(value=value, low=low, high=high, source=answer["source"], statement="S1", **paid)
+        clipped = clips_in_words(self.clips)
+        return Answer(
+            value=value, low=low, high=high, source=answer["source"], statement="S1", clipped=clipped, **paid
+        )  # fmt: skip
 
 
 def half_width(grid: StatisticGrid, mechanism: PrivacyBudget, scale: float) -> float:

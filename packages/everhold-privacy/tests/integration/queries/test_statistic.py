@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 import everhold as eh
 from everhold.asking.create_settings import settings_from
-from everhold.errors import QueryRejected
+from everhold.errors import ClippingWarning, QueryRejected
 from everhold.guarantees.intervals.shares.low_sensitivity import BoundedDifferences
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import Source, State
@@ -111,6 +112,19 @@ def test_a_surprise_and_a_silent_query_and_what_is_unsealed(holdout):
     again = holdout.ask(variance(name="v", high=2.0))
     assert again.sealed == pytest.approx(spread(SEALED), abs=1e-6)
     assert again.sealed_low < again.sealed < again.sealed_high
+
+
+@pytest.mark.parametrize("mechanism", ["guess_and_check", "privacy_budget"])
+def test_a_statistic_names_its_range_and_warns_where_the_training_rows_lie_beyond(tmp_path, mechanism):
+    with made(tmp_path, mechanism=mechanism) as holdout:
+        with pytest.warns(ClippingWarning, match="the training rows give one beyond"):
+            clipped = holdout.ask(variance(name="v", low=0.9)).clipped
+        assert clipped.startswith("values of the statistic below 0.9 count as 0.9, and above 1 as 1")
+        asked = holdout.certificate().to_dict()["account"]["queries"][0]["asked"]
+        assert clipped in asked
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ClippingWarning)
+            assert "the training rows give one within" in holdout.ask(variance(name="w")).clipped
 
 
 def test_a_guess_is_needed_and_a_tolerance_is_refused(holdout):

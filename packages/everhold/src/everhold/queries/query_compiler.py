@@ -16,7 +16,7 @@ from everhold.mechanisms import GuessAndCheck
 from everhold.progress import progress
 from everhold.queries.interval_planner import IntervalPlanner
 from everhold.queries.means.batch import Batch, Prepared, RowwiseQuery
-from everhold.queries.means.mean import MeanQuery
+from everhold.queries.means.mean import MeanQuery, only_zero_to_one
 from everhold.queries.procedures import TrainingEvaluator
 from everhold.queries.query import AskedBefore, MemberLevels, Query, QueryPlan, never_declared
 from everhold.values.base import BoundQuery, Schema, with_clips
@@ -248,14 +248,16 @@ class QueryCompiler:
     def with_clip(self, bound: BoundQuery) -> BoundQuery:
         """The query with the range beyond which its row values are clipped, where it is a mean of numbers or a loss."""
         kind, value = bound.description.get("kind"), bound.row_value
-        what = {"mean": "values", "risk": "losses"}.get(str(kind))
+        what = {"mean": "values", "function": "values", "risk": "losses"}.get(str(kind))
         if what is None or bound.pair is not None or bound.yes_no:
             return bound
         natural = (bound.at_zero, bound.at_one) == (0.0, 1.0)
-        if natural and what == "values":
+        if natural and isinstance(value, RowValue) and only_zero_to_one(value.expression):
             return bound
         beyond = None
-        if self.training is not None and isinstance(value, RowValue):
+        if kind == "function":  # training rows beyond are refused, and sealed ones are clipped
+            beyond = None if self.training is None else 0.0
+        elif self.training is not None and isinstance(value, RowValue):
             root, ends = value.expression.root, (Node.literal(value.low), Node.literal(value.high))
             outside = Node.of(
                 Operation.OR, Node.of(Operation.LESS, root, ends[0]), Node.of(Operation.LESS, ends[1], root)
@@ -269,7 +271,7 @@ class QueryCompiler:
             with np.errstate(all="ignore"):
                 found = np.asarray(bound.training(table), dtype=np.float64)
             beyond = float(np.mean(~((found >= 0.0) & (found <= 1.0))))
-        if natural and not beyond:
+        if natural and not beyond and kind != "function" and (beyond is not None or what == "losses"):
             return bound
         low = None if what == "losses" and bound.at_zero == 0.0 else bound.at_zero
         return with_clips(bound, [Clip(what, low, bound.at_one, beyond)])

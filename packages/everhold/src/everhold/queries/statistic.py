@@ -25,7 +25,8 @@ from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.means.batch import OneMean, Prepared
 from everhold.queries.procedures import statistic_procedure, takes_statistics
 from everhold.queries.query import Query, paying
-from everhold.values.base import BoundQuery
+from everhold.values.base import BoundQuery, with_clips
+from everhold.values.clips import Clip
 from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class Statistic:
         trained: From the places of some training rows to its value there, on the scale of as many rows as are sealed;
             None where unknown.
         by_position: Whether it is about predictions as arrays.
+        claimed: Whether its range was claimed, so that values beyond are clipped.
     """
 
     grid: StatisticGrid
@@ -103,6 +105,15 @@ class Statistic:
     reads: tuple[str, ...] | None = None
     trained: Callable[[NDArray[np.intp]], float | Fraction] | None = None
     by_position: bool = False
+    claimed: bool = False
+
+    def clips(self, training_rows: int) -> list[Clip]:
+        """Its clip, with whether its value on so many training rows lies beyond; none where nothing lies there."""
+        if not self.claimed:
+            return []
+        value = self.trained(np.arange(training_rows)) if self.trained is not None and training_rows else None
+        beyond = None if value is None else float(not self.grid.low <= value <= self.grid.high)
+        return [Clip("values of the statistic", self.grid.low, self.grid.high, beyond, whole=True)]
 
     def share_of(self, value: float | Fraction) -> Fraction:
         """A value as a share of the range, rounded down to the grid."""
@@ -173,6 +184,7 @@ class StatisticQuery(Query[Answer]):
             {**statistic.described, **dict(schema.about)}, statistic.shown, statistic.grid.low, statistic.grid.high,
             reads=statistic.reads, by_position=statistic.by_position,
         )  # fmt: skip
+        bound = with_clips(bound, statistic.clips(schema.training_rows))
         prepared = compiler.planner.of_statistic(bound, guess, None if known is None else known[0], procedure)
         return OneStatistic([prepared], schema, mechanism, statistic.sealed_share)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.values.clips import CLIPS, Clip, kept_clips
+from everhold.values.clips import Clip, kept_clips, noted_clips
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -239,7 +239,7 @@ class BoundQuery:
 
 def with_clips(bound: BoundQuery, clips: Sequence[Clip]) -> BoundQuery:
     """The query with its clips, which the ledger keeps beside its description."""
-    return replace(bound, facts={**bound.facts, CLIPS: [clip.to_list() for clip in clips]}) if clips else bound
+    return replace(bound, facts={**bound.facts, **noted_clips(clips)}) if clips else bound
 
 
 def _rounded(query: BoundQuery) -> tuple[float, float]:

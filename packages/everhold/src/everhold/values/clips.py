@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["CLIPS", "MANY_BEYOND", "Clip", "clips_in_words", "kept_clips"]
+__all__ = ["CLIPS", "MANY_BEYOND", "Clip", "clips_in_words", "kept_clips", "noted_clips"]
 
 CLIPS = "clips"
 """Field of an entry's description, beside what identifies the query: its clips."""
@@ -23,13 +23,16 @@ class Clip:
         what: What is clipped, such as ``"losses"``.
         low: Least number; None where nothing is clipped below.
         high: Largest number; None likewise.
-        beyond: Share of training rows beyond; None where that is not known.
+        beyond: Share of training rows beyond; None where that is not known. Of a statistic of all rows 1 where its value
+            on the training rows lies beyond, else 0.
+        whole: Whether it is about a statistic of all rows, and not about each row.
     """
 
     what: str
     low: float | None
     high: float | None
     beyond: float | None = None
+    whole: bool = False
 
     @property
     def named(self) -> str:
@@ -46,13 +49,20 @@ class Clip:
 
     def __str__(self) -> str:
         if self.beyond is None:
-            return f"{self.named} (how many is not known)"
+            return f"{self.named} ({'whether' if self.whole else 'how many'} is not known)"
+        if self.whole:
+            return f"{self.named} (the training rows give one {'beyond' if self.beyond else 'within'})"
         share = f"{100.0 * self.beyond:.2g} %" if self.beyond else "none"
         return f"{self.named} ({share} of the training rows)"
 
     def to_list(self) -> list[Any]:
         """The clip as the ledger keeps it."""
-        return [self.what, self.low, self.high, self.beyond]
+        return [self.what, self.low, self.high, self.beyond, self.whole]
+
+
+def noted_clips(clips: Sequence[Clip]) -> dict[str, Any]:
+    """Clips as a field of an entry's description; empty without any."""
+    return {CLIPS: [clip.to_list() for clip in clips]} if clips else {}
 
 
 def kept_clips(description: Mapping[str, Any]) -> list[Clip]:

@@ -27,6 +27,7 @@ def sure(table):
 QUERIES = {
     "neg_log_loss": ("y", lambda: eh.metric("neg_log_loss", sure(SEALED), training=sure(TRAINED)), "losses above 6.9"),
     "mean": ("y", lambda: eh.mean("cost", low=0, high=2), "values below 0 count as 0, and above 2 as 2"),
+    "unit": ("y", lambda: eh.mean("cost", low=0, high=1), "values below 0 count as 0, and above 1 as 1"),
     "given": ("y", lambda: eh.mean("cost", low=0, high=2, given="x > 0"), "above 2 as 2"),
     "rule": ("cost", lambda: eh.risk("x", "squared", high=1.0), "losses above 1"),
     "labels": ("cost", lambda: eh.metric("neg_mean_absolute_error", SEALED["x"], training=TRAINED["x"], low=0, high=1),
@@ -61,5 +62,8 @@ def test_a_range_that_holds_all_rows_is_named_without_a_warning(tmp_path):
     ):
         warnings.simplefilter("error", ClippingWarning)
         assert "(none of the training rows)" in holdout.ask(eh.mean("cost", low=0, high=1_000)).clipped
+        code = holdout.ask(eh.mean(lambda table: table["y"] / 2.0))
+        assert code.clipped == "values below 0 count as 0, and above 1 as 1 (none of the training rows)"
+        assert holdout.ask(eh.mean(lambda table: table["x"] > 0.0)).clipped == ""
         assert holdout.ask("cost > 1").clipped == ""
         assert holdout.ask(eh.accuracy(sure(SEALED), training=sure(TRAINED))).clipped == ""

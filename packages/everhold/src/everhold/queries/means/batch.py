@@ -27,7 +27,7 @@ from everhold.queries.means.units import UNITS, MeanUnits
 from everhold.queries.procedures import how_made, rows_worth, what_narrows
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying, rows_of
 from everhold.values.base import Joined, Kept
-from everhold.values.clips import CLIPS, clips_in_words
+from everhold.values.clips import clips_in_words, noted_clips
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -166,7 +166,7 @@ class Means(QueryPlan[Result]):
                 **mean.bound.description,
                 "shown": mean.bound.shown[:MOST_SHOWN],
                 **mean.bound.facts,
-                **({CLIPS: [clip.to_list() for clip in mean.bound.clips]} if mean.bound.clips else {}),
+                **noted_clips(mean.bound.clips),
                 **read_as,
             }
             lines.append(EntryDraft(mean.bound.query, marked(described, by_position=mean.bound.by_position)))

@@ -18,7 +18,17 @@ from everhold.values.expressions.tree import Node, Operation
 if TYPE_CHECKING:
     from everhold.queries.means.conditional_mean import ConditionalMean
 
-__all__ = ["MeanQuery", "StatisticalQuery", "bound_mean", "in_one_line", "in_words", "is_condition", "mean", "parsed"]
+__all__ = [
+    "MeanQuery",
+    "StatisticalQuery",
+    "bound_mean",
+    "in_one_line",
+    "in_words",
+    "is_condition",
+    "mean",
+    "only_zero_to_one",
+    "parsed",
+]
 
 _LONGEST_NAME = 1_000
 _QUOTED_OR_SPACE = re.compile(r"""('[^']*'|"[^"]*")|\s+""")
@@ -73,7 +83,7 @@ class MeanQuery(RowwiseQuery):
             return self.low, self.high
         if (self.low is None) != (self.high is None):
             raise QueryRejected("only one end of the range is given; expected both low and high; nothing was charged")
-        if expression.kind is ColumnKind.NUMBER and not _between_zero_and_one(expression):
+        if expression.kind is ColumnKind.NUMBER and not only_zero_to_one(expression):
             raise QueryRejected(
                 f"{brief(self.text)} is a number and its range is not known; expected low and high, at which values "
                 f"are clipped, such as low=-60, high=180, or a condition, such as {brief(f'{self.text} > 0')}; nothing "
@@ -109,7 +119,7 @@ def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
     )
 
 
-def _between_zero_and_one(expression: Expression) -> bool:
+def only_zero_to_one(expression: Expression) -> bool:
     """True if an expression can only give numbers from 0 to 1: choices among such literals."""
     choices = {Operation.CASE, Operation.LEAST, Operation.GREATEST}
     inside: dict[Node, bool] = {}
