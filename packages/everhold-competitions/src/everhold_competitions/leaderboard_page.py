@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from typing import TYPE_CHECKING
 
 from everhold.display import at_least, at_most, printable_lines, rounded
@@ -91,12 +92,14 @@ class _Scale:
     @classmethod
     def of(cls, board: Leaderboard) -> _Scale | None:
         """One for all rows; None where there is nothing to draw."""
-        ends = [end for each in board.standings for end in (each.low, each.high) if end is not None]
+        ends = [
+            end for each in board.standings for end in (each.low, each.high) if end is not None and math.isfinite(end)
+        ]
         return cls(min(ends), max(ends)) if ends else None
 
     def at(self, value: float) -> str:
-        """The place of a score."""
-        share = (value - self.low) / ((self.high - self.low) or 1.0)
+        """The place of a score; of one beyond all ends, the nearer end."""
+        share = (min(max(value, self.low), self.high) - self.low) / ((self.high - self.low) or 1.0)
         return f"{_MARGIN + share * (_WIDTH - 2.0 * _MARGIN):.1f}"
 
 

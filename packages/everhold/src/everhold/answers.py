@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from everhold.display import Display, at_least, at_most, left_in_words, rounded, wider_in_words
+from everhold.display import Display, at_least, at_most, left_in_words, plain, rounded, wider_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -149,8 +149,9 @@ class Answer(Display):
 
         Once the study is unsealed, there are ``"sealed"``, ``"sealed_low"`` and ``"sealed_high"``, too.
         """
-        stable = {name: _finite(value) for name, value in Display.to_dict(self).items() if name in _STABLE}
-        told = {} if self.sealed is None else {name: _finite(getattr(self, name)) for name in UNSEALED}
+        fields = Display.to_dict(self)
+        stable = {name: value for name, value in fields.items() if name in _STABLE}
+        told = {} if self.sealed is None else {name: fields[name] for name in UNSEALED}
         about = {} if self.about is None else {"about": self.about}
         clipped = {"clipped": self.clipped} if self.clipped else {}
         return {**stable, **told, **clipped, **about, **({} if self.rows is None else {"rows": list(self.rows)})}
@@ -350,7 +351,8 @@ class QuotedPrice(Display):
     Attributes:
         query: SHA-256 of the query; None for a quote without one.
         radius: A bound: if the guess is confirmed, the population's value lies within this distance of the told value,
-            in the query's units. None if it would be refused, or if it depends on a guess and there is none.
+            in the query's units. Infinite where the interval has an end that nothing bounds, as R2 from below; then
+            `to_dict` has None. None if it would be refused, or if it depends on a guess and there is none.
         radius_if_charged: The same bound if the answer comes from the sealed rows, whatever they say; a surprise is
             usually told much more sharply. None where there is no such bound.
         charged_if_confirmed: What is charged if the guess is confirmed.
@@ -434,7 +436,7 @@ class Transcript(Display):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each query."""
-        return [{name: _finite(value) for name, value in row.items()} for row in self.rows]
+        return [plain(row) for row in self.rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,8 +445,8 @@ class Unsealed(Display):
 
     Attributes:
         rows: One dict for each answer of which they were kept: sequence, query, asked, sealed, sealed_low,
-            sealed_high; and analyst, about and rows as in a `Transcript`. In the units of the transcript. Sealed is
-            None where it lies beyond the scale of an unbounded number, as R2 below -1 or a gain in it.
+            sealed_high; and analyst, about and rows as in a `Transcript`. In the units of the transcript. Numbers are
+            infinite where an `Answer` has them so; then `to_rows` has None.
         not_kept: Answers of the ledger without such numbers: of an earlier version of everhold.
         lost: Answers that the ledger lost: their numbers are lost with them.
         unsealed_at: UTC, ISO 8601.
@@ -486,9 +488,4 @@ class Unsealed(Display):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each answer; None for infinite numbers."""
-        return [{name: _finite(value) for name, value in row.items()} for row in self.rows]
-
-
-def _finite(value: Any) -> Any:
-    """A value as JSON can hold it: None in place of an infinite number."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return [plain(row) for row in self.rows]

@@ -39,8 +39,11 @@ class Display:
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain data that `json` can write; by default all its fields by name."""
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        """The result as plain data that `json` can write; by default all its fields by name.
+
+        None stands for a number that is infinite, such as an end of an interval that nothing bounds.
+        """
+        return {field.name: plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     def to_rows(self) -> list[dict[str, Any]]:
         """The result as table rows, all with the same keys in the same order; by default one row."""
@@ -245,13 +248,21 @@ def _is_number(value: Any) -> bool:
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it: None in place of an infinite number.
+
+    Examples:
+        >>> plain({"low": -math.inf, "rows": (1, 40)})
+        {'low': None, 'rows': [1, 40]}
+    """
     for method in ("to_dict", "tolist"):
         if hasattr(value, method):
-            return getattr(value, method)()
+            return plain(getattr(value, method)())
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    return dict(value) if isinstance(value, Mapping) else value
+        return [plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {name: plain(each) for name, each in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cut(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -23,8 +23,8 @@ class Clip:
         what: What is clipped, such as ``"losses"``.
         low: Least number; None where nothing is clipped below.
         high: Largest number; None likewise.
-        beyond: Share of training rows beyond; None where that is not known. Of a statistic of all rows 1 where its value
-            on the training rows lies beyond, else 0.
+        beyond: Share of training rows beyond; None where that is not known. Of a statistic of all rows 1 where its
+            value on the training rows lies beyond, else 0.
         whole: Whether it is about a statistic of all rows, and not about each row.
     """
 

@@ -4,6 +4,7 @@ A metric is on a scale from 0 to 1. Where the metric itself is unbounded, as R2,
 """
 
 import functools
+import json
 import math
 
 import numpy as np
@@ -36,7 +37,12 @@ def test_the_interval_of_every_metric_reaches_as_far_as_the_metric(tmp_path, lab
             worst = OPPOSITE[predict]
             numbers = {**numbers, **WIDE.get(name, {}), **(RANGE if label == "amount" else {})}
             query = eh.metric(name, worst(SEALED), training=worst(TRAINED), **numbers)
-            told = holdout.ask(query)
+            quote, told = holdout.quote(query), holdout.ask(query)
+            farthest = math.inf if told.low == -math.inf else max(told.value - told.low, told.high - told.value)
+            assert quote.radius == pytest.approx(farthest) or (told.charged and math.isfinite(quote.radius)), name
+            assert holdout.quote(query).radius == pytest.approx(farthest), name
+            for said in (quote, told, holdout.quote(query)):
+                json.dumps(said.to_dict(), allow_nan=False)
             asked[name] = query, told, float(score(SEALED[label], worst(SEALED)))
         holdout.unseal()
         for name, (query, told, true) in asked.items():
@@ -49,7 +55,9 @@ def test_the_interval_of_every_metric_reaches_as_far_as_the_metric(tmp_path, lab
                 assert told.low == unsealed.sealed_low == unsealed.sealed == -math.inf
                 assert "unsealed beyond the scale in [-inf, " in str(unsealed)
                 (row,) = [each for each in holdout.unseal().rows if "r2" in each["asked"]]
-                assert (row["sealed"], row["sealed_low"]) == (None, -math.inf)
+                assert (row["sealed"], row["sealed_low"]) == (-math.inf, -math.inf)
+                assert str(quote).startswith("within inf (about inf unsealed), costs")
+                assert quote.to_dict()["radius"] is None
                 assert told.to_dict()["low"] is unsealed.to_dict()["sealed_low"] is None
                 listed = holdout.certificate().to_dict()["account"]["queries"]
                 (row,) = [row for row in listed if "r2" in row["asked"]]
@@ -65,7 +73,7 @@ def test_the_gain_of_a_gate_in_r2_has_no_ends(tmp_path):
         gate = holdout.gate(lambda p: eh.metric("r2", p, **RANGE), champion=bad)
         assert gate.challenge(good).promoted
         (row,) = holdout.unseal().rows
-        assert (row["sealed"], row["sealed_high"]) == (None, math.inf)  # it is above 2, and not known
+        assert (row["sealed"], row["sealed_high"]) == (math.inf, math.inf)  # it is above 2, and not known
         assert 0.0 < row["sealed_low"] <= 2.0
         assert holdout.transcript().to_rows()[0]["sealed_high"] is None
 

@@ -332,18 +332,19 @@ class OneMean(Means[Answer]):
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """Its price, in its own units."""
         (mean,), (entry,) = self.prepared, stored
-        bound, before, width = mean.bound, entry is not None, abs(mean.bound.at_one - mean.bound.at_zero)
+        bound, before, reading = mean.bound, entry is not None, MeanUnits.of(mean.bound)
         price = self.price(mean, state) if entry is None else _as_stored(entry)
+        at, unsealed = mean.guess / self.mechanism.steps, price.radius_unsealed
         return QuotedPrice(
             query=bound.query,
-            radius=None if price.radius is None else price.radius * width,
-            radius_if_charged=None if price.radius_if_charged is None else price.radius_if_charged * width,
+            radius=reading.radius(price.radius, price.confirmed),
+            radius_if_charged=reading.radius(price.radius_if_charged, price.confirmed if before else None),
             charged_if_confirmed=0 if before or self.silent else price.charged_if_confirmed,
             charged_at_most=0 if before or self.silent else price.charged_at_most,
             refused=False,
             answered_before=before,
             remaining={},
-            radius_unsealed=None if price.radius_unsealed is None else price.radius_unsealed * width,
+            radius_unsealed=reading.radius(unsealed, None if unsealed is None else (at - unsealed, at + unsealed)),
             bits=mean.declared / math.log(2.0) if self.is_free else None,
         )
 
@@ -372,4 +373,4 @@ def _as_stored(entry: Entry) -> Quote:
     """Quote of a stored answer, in units of a mean; empty for a silent query."""
     value, low, high = (entry.answer[name] for name in ("value", "low", "high"))
     within = None if value is None or low is None or high is None else max(value - low, high - value)
-    return Quote(within, within, 0, 0, refused=False)
+    return Quote(within, within, 0, 0, refused=False, confirmed=None if within is None else (low, high))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["GAIN_OPEN", "GAIN_WIDTH", "UNITS", "MeanUnits", "in_own_units", "with_open_ends"]
 
 _TOLD, _SEALED, _BARE = ("value", "low", "high"), ("sealed", "sealed_low", "sealed_high"), ("estimate", "guess")
-_POINTS = ("value", "sealed", *_BARE)
 
 _VECTORS, _BINS = "gradient", "quantile"  # kinds that keep their units in their own description
 
@@ -70,22 +69,13 @@ def with_open_ends(
 def in_own_units(row: Mapping[str, Any], description: Mapping[str, Any], *, row_step: float) -> dict[str, Any]:
     """A row of a transcript, or of an unsealed study, with the numbers that `ask` returned.
 
-    What keeps no reading stays as the ledger holds it, a mean over [0, 1]. A number beyond an open end of its scale is
-    not known, so it is None there, and its interval is open.
+    What keeps no reading stays as the ledger holds it, a mean over [0, 1].
 
     Args:
         row: Numbers as the ledger holds them, by name.
         description: Of the entry.
         row_step: One step of the grid of row values.
     """
-    read = _read(row, description, row_step)
-    return {
-        name: None if name in _POINTS and isinstance(number, float) and math.isinf(number) else number
-        for name, number in read.items()
-    }
-
-
-def _read(row: Mapping[str, Any], description: Mapping[str, Any], row_step: float) -> dict[str, Any]:
     reading = MeanUnits.kept(description)
     if reading is not None:
         return reading.of_row(row, row_step=row_step)
@@ -170,6 +160,19 @@ class MeanUnits:
         ends = sorted((self._from_mean(low), self._from_mean(high)))  # an error rate turns an accuracy round
         mean = None if value is None else self._from_mean(value)
         return self._opened(mean, *self._outwards(*ends, row_step=row_step))
+
+    def radius(self, within: float | None, interval: tuple[float, float] | None) -> float | None:
+        """A half-width in the analyst's units; infinite where the interval ends where nothing bounds the number.
+
+        Args:
+            within: In the units of a mean; None where there is none.
+            interval: In the same units; None where it is not known, and may end anywhere.
+        """
+        if within is None:
+            return None
+        _, low, high = self._opened(None, *sorted(map(self._from_mean, interval or (0.0, 1.0))))
+        is_open = low == -math.inf or high == math.inf
+        return math.inf if is_open else within * abs(self.at_one - self.at_zero)
 
     def of_row(self, row: Mapping[str, Any], *, row_step: float) -> dict[str, Any]:
         """A row of a transcript, or of an unsealed study, in the analyst's units."""
