@@ -15,7 +15,7 @@ _HOMES = {
     "everhold.gates.cases.gate": "CaseGate",
     "everhold.gates.gate": "Gate",
     "everhold.certificate": "Certificate verify_certificate",
-    "everhold.dependence": "DependenceModel GaussianAR1 Groups Independent MarkovChain",
+    "everhold.dependence": "DependenceModel GaussianAR1 Groups InOrder Independent MarkovChain",
     "everhold.diagnosis.diagnosis": "Diagnosis",
     "everhold.errors": (
         "AuthError BudgetExhausted BudgetWarning CaseRejected ColumnWarning DependenceError DependenceWarning "

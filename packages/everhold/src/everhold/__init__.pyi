@@ -10,6 +10,7 @@ from everhold.dependence import DependenceModel as DependenceModel
 from everhold.dependence import GaussianAR1 as GaussianAR1
 from everhold.dependence import Groups as Groups
 from everhold.dependence import Independent as Independent
+from everhold.dependence import InOrder as InOrder
 from everhold.dependence import MarkovChain as MarkovChain
 from everhold.diagnosis.diagnosis import Diagnosis as Diagnosis
 from everhold.errors import AuthError as AuthError

@@ -94,6 +94,6 @@ def are_training_rows(holdout: Holdout, labels: Any) -> bool:
 
 
 def groups_of_training(holdout: Holdout) -> Any:
-    """The group of each training row; None where the dependence names no column of groups."""
-    column = holdout.mechanism.dependence.group_column
+    """The group or unit of each training row; None where the dependence names no column of them."""
+    column = holdout.mechanism.dependence.unit_column
     return None if column is None else holdout.training_rows([column])[0][column].to_numpy()

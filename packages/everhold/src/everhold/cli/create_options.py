@@ -190,6 +190,14 @@ class DependenceOptions:
         str | None,
         typer.Option(help="Rows with equal values of this column belong together.", rich_help_panel=_ROWS),
     ] = None
+    in_order: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that puts the rows in order of time, such as a day; they may depend on each other in any way. "
+            "Answers are about the sealed days, given what came before each.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = None
     model: Annotated[
         Path | None, typer.Option(help="How the rows depend on each other: a JSON file.", rich_help_panel=_ROWS)
     ] = None
@@ -206,10 +214,11 @@ class DependenceOptions:
         Raises:
             Misuse: If more than one option says it.
         """
-        from everhold.dependence import Groups, Independent
+        from everhold.dependence import Groups, Independent, InOrder
 
         given = {
             "--groups": self.groups is not None,
+            "--in-order": self.in_order is not None,
             "--model": self.model is not None,
             "--independent": self.independent,
         }
@@ -219,6 +228,8 @@ class DependenceOptions:
             return Independent()
         if self.groups is not None:
             return Groups(self.groups)
+        if self.in_order is not None:
+            return InOrder(self.in_order)
         return None if self.model is None else model_from(self.model)
 
 

@@ -13,6 +13,7 @@ from everhold.extensions import Registry
 
 if TYPE_CHECKING:
     from everhold.dependence.groups import Groups
+    from everhold.dependence.in_order import InOrder
     from everhold.dependence.independent import Independent
     from everhold.dependence.series.gaussian_ar1 import GaussianAR1
     from everhold.dependence.series.markov_chain import MarkovChain
@@ -22,6 +23,7 @@ __all__ = [
     "DependenceModel",
     "GaussianAR1",
     "Groups",
+    "InOrder",
     "Independent",
     "MarkovChain",
     "RowStructure",
@@ -46,6 +48,7 @@ MODELS: Final[Registry[type[DependenceModel]]] = Registry(
     {
         "independent": "everhold.dependence.independent:Independent",
         "groups": "everhold.dependence.groups:Groups",
+        "in_order": "everhold.dependence.in_order:InOrder",
         "markov_chain": "everhold.dependence.series.markov_chain:MarkovChain",
         "gaussian_ar1": "everhold.dependence.series.gaussian_ar1:GaussianAR1",
     },

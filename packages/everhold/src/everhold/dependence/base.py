@@ -114,6 +114,7 @@ class DependenceModel(ABC):
         influence_in: What lines of `influences` are, with their unit.
         holds_given_features: Whether labels depend on each other as declared when all features are known.
         binomial_tails: Whether averages have the exact binomial-KL tails of independent rows, not only Hoeffding's.
+        assumes_no_law: Whether rows may depend on each other in any way, so that rows cannot speak against it.
     """
 
     __slots__ = ()
@@ -127,6 +128,7 @@ class DependenceModel(ABC):
     influence_in: ClassVar[str] = "max-influence (nats)"
     holds_given_features: ClassVar[bool] = False
     binomial_tails: ClassVar[bool] = False
+    assumes_no_law: ClassVar[bool] = False
 
     def __init_subclass__(cls, **settings: Any) -> None:
         """Refuse a model with a kind that leaves out some of what it has to tell."""
@@ -202,6 +204,16 @@ class DependenceModel(ABC):
     def group_column(self) -> str | None:
         """The column whose equal values make groups in which anything is allowed; None without one."""
         return None
+
+    @property
+    def unit_column(self) -> str | None:
+        """The column whose equal values make the units whose sums are bet on; None without one."""
+        return None
+
+    @property
+    def unit_counts(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of a size and the number of units of that size; empty where rows are in no units of known sizes."""
+        return ()
 
     @property
     def sorting_columns(self) -> tuple[str, ...]:

@@ -230,6 +230,8 @@ def diagnose_rows(
 def _promised(mechanism: Mechanism, training: OpenRows) -> float | None:
     """Number of training rows worth one as declared: larger groups than the sealed ones are worth less."""
     declared = mechanism.dependence
+    if declared.assumes_no_law:
+        return None
     try:
         promised = mechanism.rows / declared.concentration(mechanism.rows)
     except DependenceError:

@@ -95,6 +95,8 @@ class DependenceMonitor:
     @classmethod
     def of(cls, mechanism: Mechanism, rows: int) -> DependenceMonitor:
         """For the dependence of a mechanism and so many training rows, by the declared order alone."""
+        if mechanism.dependence.assumes_no_law:
+            return cls(rows, mechanism.dependence.sorting_columns, None, sizes_of_blocks(rows))
         try:
             rows_for_one = mechanism.rows / mechanism.dependence.concentration(mechanism.rows)
         except DependenceError:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import as_float, brief
-from everhold.dependence import Groups
 from everhold.errors import QueryRejected
 from everhold.gates.gains import gain_of_means, gain_of_outcomes, paired
 from everhold.gates.metrics import metric_description, metric_in_words, no_metric
-from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.bets.betting import Betting
+from everhold.guarantees.intervals.bets.in_order import betting_on
 from everhold.guarantees.intervals.pairs.gain_difference import GAINS, gain_of
 from everhold.guarantees.intervals.pairs.outcome_gain import OutcomeGain
 from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding
@@ -187,7 +187,7 @@ def procedure_for_gain(
     """
     mechanism, schema = compiler.mechanism, compiler.schema
     dependence, unit, rises = mechanism.dependence, mechanism.unit, challenger.rises
-    independent, group_by = dependence.binomial_tails, dependence.group_column
+    independent, group_by = dependence.binomial_tails, dependence.unit_column
     if (score := challenger.metric["kind"]) in GAINS:
         return gain_of(str(score), schema.rows)
     if independent and public is not None and _is_sign(challenger, schema):
@@ -197,9 +197,9 @@ def procedure_for_gain(
         gains = paired(challenger.training, champion.training, rises=rises, unit=unit)
         if independent:
             return Betting(rows=mechanism.rows, training=cells_of(gains, unit=unit))
-        if isinstance(dependence, Groups) and group_by is not None:
+        if group_by is not None:
             _, known = compiler.training.summary("groups", gains, group_by=group_by, unit=unit)
-            return GroupBetting(sizes=dependence.counts, training=known)
+            return betting_on(in_order=dependence.assumes_no_law)(sizes=dependence.unit_counts, training=known)
     if independent and public is not None and challenger.predictions is not None:
         possible = _labels_that_matter(challenger, public, schema)
         if possible:

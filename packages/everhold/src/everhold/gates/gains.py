@@ -78,7 +78,7 @@ def _summary(
     sealed: StoredRows, procedure: Procedure, both: NDArray[np.int64], mechanism: Mechanism
 ) -> tuple[int, Any]:  # fmt: skip
     """Exact sum of paired row values, and what the procedure needs."""
-    return sealed.summary(procedure.needs, both, group_by=mechanism.dependence.group_column, unit=mechanism.unit)
+    return sealed.summary(procedure.needs, both, group_by=mechanism.dependence.unit_column, unit=mechanism.unit)
 
 
 def paired(challenger: NDArray[np.int64], champion: NDArray[np.int64], *, rises: bool, unit: int) -> NDArray[np.int64]:

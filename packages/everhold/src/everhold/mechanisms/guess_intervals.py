@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.dependence import Groups
 from everhold.guarantees.concentration import hoeffding_radius
-from everhold.guarantees.intervals.bets.betting import GroupBetting
+from everhold.guarantees.intervals.bets.in_order import betting_on
 from everhold.guarantees.intervals.shares.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.mechanisms.described import USUAL_TEXT_BITS, Description, narrower
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.guarantees.intervals.base import Procedure
+    from everhold.guarantees.intervals.bets.betting import GroupBetting
     from everhold.guarantees.intervals.shares.means import Ends
     from everhold.mechanisms.base import Mechanism
     from everhold.mechanisms.guess_and_check import GuessAndCheck
@@ -297,8 +297,11 @@ def bets_on_groups(mechanism: Mechanism, at: float, alike: float | None, *, trai
         training_rows: Number of training rows.
     """
     dependence = mechanism.dependence
-    if alike is None or not isinstance(dependence, Groups) or not dependence.counts:
+    counts = dependence.unit_counts
+    if alike is None or not counts:
         return None
-    times = mechanism.rows / dependence.rows  # of sizes that are only shares; 1 where the rows are known
-    sizes = tuple((size, number * times) for size, number in dependence.counts)
-    return GroupBetting.planned(sizes, at=at, alike=alike, training_rows=training_rows)
+    times = mechanism.rows / sum(size * number for size, number in counts)  # 1 where the rows are known
+    sizes = tuple((size, number * times) for size, number in counts)
+    return betting_on(in_order=dependence.assumes_no_law).planned(
+        sizes, at=at, alike=alike, training_rows=training_rows
+    )

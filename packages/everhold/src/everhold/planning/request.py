@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any, Self, TypedDict, Unpack
 
 from everhold.arguments import as_float, as_whole, brief
-from everhold.dependence import DependenceModel, Groups, Independent
+from everhold.dependence import DependenceModel, Independent
+from everhold.dependence.units import RowUnits
 from everhold.errors import DependenceError, HoldoutRejected
 from everhold.mechanisms import MECHANISMS, Mechanism
 from everhold.mechanisms.base import MOST_ROWS
@@ -143,11 +144,11 @@ class PlanRequest:
         """The request that arguments of `everhold.plan` make."""
         given: dict[str, Any] = {**terms}
         dependence, alike = given.pop("dependence", None), given.pop("alike", None)
-        bets_on_groups = isinstance(dependence, Groups) and given.get("training_rows") != 0
+        bets_on_units = isinstance(dependence, RowUnits) and given.get("training_rows") != 0
         return cls(
             rows=rows, queries=queries, surprises=planned_surprises(given.pop("surprises", None), queries),
             dependence=Independent() if dependence is None else dependence,
-            alike=(1.0 if alike is None else alike) if bets_on_groups else None, **given,
+            alike=(1.0 if alike is None else alike) if bets_on_units else None, **given,
         )  # fmt: skip
 
     def with_rows(self, rows: int) -> Self:

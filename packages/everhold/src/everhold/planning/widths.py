@@ -142,16 +142,16 @@ def _units(mechanism: GuessAndCheck) -> tuple[str, float]:
         return "", 0.0  # a promise of slack takes no bets
     if isinstance(mechanism.dependence, Independent):
         return "spread", 1.0
-    if isinstance(mechanism.dependence, Groups) and mechanism.dependence.counts:
-        return "groups", float(mechanism.dependence.counts[-1][0])
+    if counts := mechanism.dependence.unit_counts:
+        return "groups", float(counts[-1][0])
     return "", 0.0
 
 
 def _width_by_spread(mechanism: GuessAndCheck, kind: str, size: float, sd: float, surprises: int) -> Width:
     """Of values whose units spread by ``sd`` per row about a mean that may be anything (S7)."""
     rows, nats = float(mechanism.rows), _last_nats(mechanism, surprises)
-    groups = mechanism.dependence
-    spread = sd * sd * (_squares(groups, mechanism.rows) if isinstance(groups, Groups) else rows)
+    counts = mechanism.dependence.unit_counts
+    spread = sd * sd * (_squares(counts, mechanism.rows) if counts else rows)
     unsealed = planned_radius(spread=spread, total=rows, largest=size, nats=nats + math.log(2.0))
     training = mechanism.training_rows or mechanism.rows
     error = math.sqrt(spread * (1.0 + rows / training)) / rows
@@ -161,10 +161,9 @@ def _width_by_spread(mechanism: GuessAndCheck, kind: str, size: float, sd: float
     return Width(kind, sd, surprises, *halves)
 
 
-def _squares(groups: Groups, rows: int) -> float:
-    """Sum of the squared sizes of all sealed groups; sizes that are only shares are scaled to the rows."""
-    squares = sum(size * size * number for size, number in groups.counts)
-    return float(squares) * rows / groups.rows
+def _squares(counts: tuple[tuple[int, int], ...], rows: int) -> float:
+    """Sum of the squared sizes of all sealed units; sizes that are only shares are scaled to the rows."""
+    return rows * sum(size * size * number for size, number in counts) / sum(size * number for size, number in counts)
 
 
 def surprises_until(mechanism: GuessAndCheck, width: float, at: float, alike: float | None = None) -> int | None:

@@ -224,7 +224,7 @@ class IntervalPlanner:
             return self.procedure_apart(bound, own_guess=own_guess, guess=at)
         needs, schema = needs_of(bound, self.mechanism, self.schema), self.schema
         if self.evaluator.training is not None:
-            rows, group_by = self.evaluator.training.counting(bound), self.mechanism.dependence.group_column
+            rows, group_by = self.evaluator.training.counting(bound), self.mechanism.dependence.unit_column
             schema = replace(schema, training_rows=rows.rows)
             if needs != "total" and seen is None:
                 _, (seen,) = rows.evaluate([bound], [needs], group_by=group_by, unit=self.mechanism.unit)

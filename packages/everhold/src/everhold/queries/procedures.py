@@ -27,6 +27,7 @@ from everhold.dependence import Groups, Independent
 from everhold.diagnosis.queries import DependenceMonitor, dependence_monitor, warn_of_queries
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.bets.in_order import betting_on
 from everhold.guarantees.intervals.shares.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.shares.means import Chernoff, ClopperPearson, Hoeffding
 from everhold.ledger.declarations import DECLARED
@@ -58,14 +59,14 @@ def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema) -> Needs:
         ValueError: If it is a ratio and no procedure takes it; see `takes_ratios`.
     """
     independent, trained = mechanism.dependence.binomial_tails, schema.training_rows > 0 and bound.trained
-    grouped = mechanism.dependence.group_column is not None
+    in_units = mechanism.dependence.unit_column is not None
     if bound.pair is not None and bound.pair.how == "ratio":
         if not takes_ratios(mechanism) or not trained:
             raise ValueError(f"{mechanism.name} has no procedure for {bound.shown!r}; expected two means")
         return "pairs" if independent else "group_pairs"
     if not mechanism.traits.unsealable or not trained or (independent and bound.yes_no):
         return "total"
-    return "cells" if independent else "groups" if grouped else "total"
+    return "cells" if independent else "groups" if in_units else "total"
 
 
 def procedure_for(
@@ -88,7 +89,8 @@ def procedure_for(
     if needs == "cells":
         return Betting(rows=mechanism.rows, training=training, guess=guess)
     if needs == "groups":
-        return GroupBetting(sizes=_sizes(mechanism), training=training, guess=guess)
+        units = mechanism.dependence
+        return betting_on(in_order=units.assumes_no_law)(sizes=units.unit_counts, training=training, guess=guess)
     if needs == "pairs":
         from everhold.guarantees.intervals.pairs.ratios import RatioBetting
 
@@ -366,7 +368,7 @@ class TrainingEvaluator:
             return {}
         asked = [bound[place] for place in places]
         needs = [needs_of(query, self.mechanism, self.schema) for query in asked]
-        group_by = self.mechanism.dependence.group_column
+        group_by = self.mechanism.dependence.unit_column
         totals, seen = whole.evaluate(asked, needs, group_by=group_by, unit=self.mechanism.unit)
         return {place: (whole.rows, int(totals[row, 0]), seen[row]) for row, place in enumerate(places)}
 

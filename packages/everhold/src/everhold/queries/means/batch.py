@@ -216,7 +216,7 @@ class Means(QueryPlan[Result]):
             [mean.bound for mean in means],
             ["total" if mean.procedure is None else mean.procedure.needs for mean in means],
             parts=self.mechanism.parts,
-            group_by=self.mechanism.dependence.group_column,
+            group_by=self.mechanism.dependence.unit_column,
             unit=unit,
         )
         evaluations = Evaluations(

@@ -269,7 +269,7 @@ def open_rows(compiler: QueryCompiler, features: Sequence[str] | None = None) ->
 
     Args:
         compiler: What is known of the holdout.
-        features: Columns; None for all but the label, the row ids and what names groups of rows.
+        features: Columns; None for all but the label, the row ids and what names groups or the order of rows.
 
     Raises:
         QueryRejected: If there are no such rows, labels or columns.
@@ -281,7 +281,7 @@ def open_rows(compiler: QueryCompiler, features: Sequence[str] | None = None) ->
             f"this holdout has no {lacking}; expected one that was created with training=... and label=...; fit the "
             "estimator yourself and ask with a guess of your own, ask(accuracy(model), guess=0.8)"
         )
-    group = compiler.mechanism.dependence.group_column
+    group = compiler.mechanism.dependence.unit_column
     known = tuple(name for name in schema.features if name != group)
     names = known if features is None else tuple(features)
     if isinstance(features, str) or not names or not set(names) <= set(schema.features):
@@ -327,8 +327,8 @@ def classifies(estimator: Any) -> bool:
 
 
 def groups_of(compiler: QueryCompiler) -> NDArray[Any] | None:
-    """The group of each training row; None where the dependence names no column of groups."""
-    column = compiler.mechanism.dependence.group_column
+    """The group or unit of each training row; None where the dependence names no column of them."""
+    column = compiler.mechanism.dependence.unit_column
     return None if column is None or compiler.training is None else compiler.training.table((column,))[column]
 
 

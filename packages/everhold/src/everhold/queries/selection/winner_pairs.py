@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums
-from everhold.guarantees.intervals.bets.betting import Bets, Betting, GroupBetting
+from everhold.guarantees.intervals.bets.betting import Bets, Betting
+from everhold.guarantees.intervals.bets.in_order import betting_on
 from everhold.queries.means.batch import Prepared, RowwiseQuery
 from everhold.queries.metrics.difference import DifferenceQuery
 from everhold.queries.selection.candidates import SealedValues, evaluate_sealed
@@ -50,7 +51,7 @@ class WinnerPairs:
     ) -> WinnerPairs | None:
         """None where differences have no procedure that is as narrow as they spread."""
         dependence = compiler.mechanism.dependence
-        known = dependence.binomial_tails or dependence.group_column is not None
+        known = dependence.binomial_tails or dependence.unit_column is not None
         slack = compiler.mechanism.parameters().get("slack")
         return cls(compiler, queries, bound) if known and not slack else None
 
@@ -69,7 +70,7 @@ class WinnerPairs:
         seen = [self._nothing(needs)] * len(differences)
         training = self.compiler.training
         if training is not None and all(each.trained for each in differences):
-            rows, group_by = training.counting(differences[0]), self.mechanism.dependence.group_column
+            rows, group_by = training.counting(differences[0]), self.mechanism.dependence.unit_column
             _, seen = rows.evaluate(
                 differences, [needs] * len(differences), group_by=group_by, unit=self.mechanism.unit
             )
@@ -81,7 +82,8 @@ class WinnerPairs:
     def _procedure(self, needs: Needs, training: Any) -> Procedure:
         if needs == "cells":
             return Betting(rows=self.mechanism.rows, training=training)
-        return GroupBetting(sizes=self.mechanism.dependence.counts, training=training)  # type: ignore[attr-defined]
+        units = self.mechanism.dependence
+        return betting_on(in_order=units.assumes_no_law)(sizes=units.unit_counts, training=training)
 
     def _nothing(self, needs: Needs) -> Any:
         """An empty summary, for a spread without training rows."""

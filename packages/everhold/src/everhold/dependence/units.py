@@ -1,0 +1,144 @@
+"""Rows that come in units of public sizes: what groups and units in order have in common."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from everhold.dependence.base import DependenceModel, require_rows
+from everhold.errors import DependenceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everhold.dependence.base import RowStructure
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class RowUnits(DependenceModel):
+    """Rows in units whose sizes are public: equal values of a column, or sizes that are given.
+
+    Attributes:
+        unit: What a unit is called in messages.
+        column: Name of the column; None if only sizes were given.
+        counts: Pairs (size, number of units of that size), by size; empty until the sizes are known.
+    """
+
+    unit: ClassVar[str]
+
+    column: str | None
+    counts: tuple[tuple[int, int], ...]
+
+    def __init__(self, units: str | int | Iterable[int]) -> None:
+        if isinstance(units, str):
+            if not units:
+                raise DependenceError(
+                    f"the column of the {self.unit}s has no name; expected the name of a column, or sizes"
+                )
+            self._set(units, {})
+        else:
+            self._set(None, Counter(map(self._whole, units if isinstance(units, Iterable) else [units])))
+            if not self.counts:
+                raise DependenceError(
+                    f"there are no {self.unit}s; expected at least one size; name a column or give sizes"
+                )
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[int, int], *, column: str | None = None) -> Self:
+        """Units of known sizes.
+
+        Args:
+            counts: Size to the number of units of that size.
+            column: Name of the column that they come from.
+        """
+        made = cls([1])
+        made._set(column, {made._whole(size): made._whole(number) for size, number in counts.items()})
+        return made
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of the known units."""
+        return sum(size * number for size, number in self.known_counts)
+
+    @property
+    def known_counts(self) -> tuple[tuple[int, int], ...]:
+        """`counts`, once they are known.
+
+        Raises:
+            DependenceError: Before.
+        """
+        if not self.counts:
+            name = type(self).__name__
+            raise DependenceError(
+                f"the {self.unit}s of column {self.column!r} have no sizes until rows are sealed; expected sizes to "
+                f"plan with, such as {name}(5) for {self.unit}s of five or {name}([3, 2, 5])"
+            )
+        return self.counts
+
+    def concentration(self, rows: int) -> float:
+        """``n^2 / sum k_c^2`` for units of sizes k_c (S5); for other numbers of rows in proportion."""
+        require_rows(rows)
+        return rows * self.rows / sum(size * size * number for size, number in self.known_counts)
+
+    @property
+    def unit_column(self) -> str | None:
+        """The column of the units."""
+        return self.column
+
+    @property
+    def unit_counts(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of a size and the number of units of that size."""
+        return self.counts
+
+    def sized(self, structure: RowStructure) -> Self:
+        """The same units with their sizes among the sealed rows."""
+        if self.column is not None:
+            return self.of_counts(structure.group_sizes(self.column), column=self.column)
+        times, rest = divmod(structure.rows, self.rows)
+        if rest:
+            raise DependenceError(
+                f"the {self.unit}s have {self.rows} rows and the holdout has {structure.rows}; expected as many, or a "
+                f"multiple; name the column of the {self.unit}s instead of their sizes"
+            )
+        return self.of_counts({size: times * number for size, number in self.counts})
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"kind", "column", "counts": [[size, units of that size], ...]}``."""
+        return {"kind": self.kind, "column": self.column, "counts": [list(pair) for pair in self.counts]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`; the kind with a ``column`` or ``sizes`` alone is understood, too."""
+        column, counts = data.get("column"), data.get("counts") or []
+        if "sizes" in data:
+            if isinstance(data["sizes"], str) or counts or column is not None:
+                raise DependenceError(
+                    f"sizes of {cls.unit}s are numbers and stand alone; expected no column or counts, too"
+                )
+            return cls(data["sizes"])
+        if not isinstance(column, str | None):
+            raise DependenceError(f"the column of the {cls.unit}s is {column!r}; expected the name of a column")
+        if counts:
+            return cls.of_counts(dict(counts), column=column)
+        if column is None:
+            raise DependenceError(f"the data say nothing about the {cls.unit}s; expected a column, sizes or counts")
+        return cls(column)
+
+    def _set(self, column: str | None, counts: Mapping[int, int]) -> None:
+        object.__setattr__(self, "column", column)
+        object.__setattr__(self, "counts", tuple(sorted(counts.items())))
+
+    @classmethod
+    def _whole(cls, size: Any) -> int:
+        try:
+            number = 0 if isinstance(size, bool) else operator.index(size)
+        except TypeError:
+            number = 0
+        if number < 1:
+            raise DependenceError(
+                f"the size {size!r} of a {cls.unit} is not valid; expected whole numbers of at least 1"
+            )
+        return number
