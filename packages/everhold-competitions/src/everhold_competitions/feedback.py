@@ -11,7 +11,7 @@ from everhold.asking.accounts.budget import on_behalf_of
 from everhold.errors import QueryRejected
 from everhold.gates.candidates import Candidate
 from everhold.gates.challenge import challenge_of
-from everhold.gates.gate import Gate, GateRules, open_gate
+from everhold.gates.rows import open_row_gate
 from everhold.ledger.gates import Gates
 from everhold.ledger.store import all_entries
 from everhold.queries.means.batch import OneMean
@@ -25,6 +25,7 @@ from everhold_competitions.teams import LEADERBOARD, SUBMISSION, Team
 if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.gates.gate import Gate
     from everhold.queries.query import QueryPlan
     from everhold_competitions.session import CompetitionSession
 
@@ -121,14 +122,16 @@ class TeamFeedback:
     def _gate(self, executor: QueryExecutor, telling: Callable[..., Any], predictions: Any, training: Any) -> Gate:
         """The gate whose champion leads; the first submission of all opens it."""
         assert isinstance(self.session.scoring, MeanScoring)
-        rules = GateRules(name=LEADERBOARD, metric=self.session.scoring.of_gate)
+        metric, folder = self.session.scoring.of_gate, self.session.champions.folder
         if not self._led():
             try:
-                open_gate(self.session.executor, self.session.champions, rules, champion=predictions, training=training)
+                open_row_gate(
+                    self.session.executor, folder, LEADERBOARD, metric, champion=predictions, training=training
+                )  # fmt: skip
             except QueryRejected:
                 if not self._led():  # else another team was first
                     raise
-        return open_gate(executor, self.session.champions, rules, telling=telling)
+        return open_row_gate(executor, folder, LEADERBOARD, metric, telling=telling)
 
     def _led(self) -> bool:
         return LEADERBOARD in self.session.accounts().of(Gates).by_name

@@ -18,7 +18,7 @@ from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.accounts.budget import checked_name
 from everhold.errors import NotFound, QueryRejected
-from everhold.gates.gate import model_store_of
+from everhold.gates.rows import model_store_of
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.store import all_entries
 from everhold_competitions.competition import Competition

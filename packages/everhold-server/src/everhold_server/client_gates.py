@@ -119,11 +119,11 @@ class RemoteGate:
 class RemoteCaseGate(RemoteGate):
     """A gate about cases of a holdout of a service; made by `RemoteHoldout.gate`."""
 
-    def challenge(  # type: ignore[override]  # of results, as `CaseGate.challenge`
+    def challenge(  # type: ignore[override]  # of results, as `Gate.challenge`
         self, results: Any, *, challenger: str | None = None, champion: Any = None, baseline: Any = None,
         strict: bool = False,
     ) -> Verdict:  # fmt: skip
-        """See `CaseGate.challenge`."""
+        """See `Gate.challenge`."""
         name = f"run {secrets.token_hex(4)}" if challenger is None else challenger  # one, also if it is sent twice
         sent = _sent(name, results, champion, baseline)
         verdict: Verdict = result_from(self._post("results", sent))
@@ -131,18 +131,18 @@ class RemoteCaseGate(RemoteGate):
         return verdict
 
     def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> RemoteOpenChallenge:
-        """See `CaseGate.open`."""
+        """See `Gate.open`."""
         self._post("open", {"challenger": challenger, "batch": batch, "futility": futility})
         return RemoteOpenChallenge(self, challenger)
 
     def cases_left(self) -> list[Any]:
-        """See `CaseGate.cases_left`."""
+        """See `Gate.cases_left`."""
         return list(self._get("missing")["cases"])
 
-    def complete(  # type: ignore[override]  # with results, as `CaseGate.complete`
+    def complete(  # type: ignore[override]  # with results, as `Gate.complete`
         self, results: Any, *, baseline: Any = None
     ) -> None:  # fmt: skip
-        """See `CaseGate.complete`."""
+        """See `Gate.complete`."""
         fixed = {} if baseline is None else {"baseline": written_results(baseline)}
         self._post("missing", {"results": written_results(results), **fixed})
 

@@ -37,7 +37,6 @@ from everhold.families.protocol import protocol as protocol
 from everhold.families.study import plan as plan
 from everhold.families.subgroups import subgroups as subgroups
 from everhold.families.texts import texts as texts
-from everhold.gates.cases.gate import CaseGate as CaseGate
 from everhold.gates.gate import Gate as Gate
 from everhold.holdout import Holdout as Holdout
 from everhold.mechanisms import GuessAndCheck as GuessAndCheck

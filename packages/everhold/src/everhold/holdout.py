@@ -59,11 +59,9 @@ if TYPE_CHECKING:
     from everhold.asking.accounts.allotting import Allotments
     from everhold.asking.reports.certificate_answers import Choice
     from everhold.asking.reports.holdout_ledger import HoldoutLedger
-    from everhold.asking.terms import CaseClaims
     from everhold.certificate import Certificate, Timestamper
     from everhold.diagnosis.diagnosis import Diagnosis
     from everhold.families.base import Family
-    from everhold.gates.cases.gate import CaseGate
     from everhold.gates.gate import Gate
     from everhold.ledger import HoldoutRecord
     from everhold.sealing.intake.reading import RowSource
@@ -368,21 +366,11 @@ class Holdout(GrowingHoldout):
         view._executor = on_behalf_of(self._executor, name)
         return view
 
-    @overload
-    def gate(
-        self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
-        name: str = "gate", training: Any = None,
-    ) -> Gate: ...  # fmt: skip
-    @overload
-    def gate(
-        self, metric: None = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
-        name: str = "gate", **claims: Unpack[CaseClaims],
-    ) -> CaseGate: ...  # fmt: skip
     @current
     @names_keywords(GateTerms, USUAL_GATE)
     def gate(
         self, metric: Any = None, *, champion: Any = None, name: str = "gate", **terms: Unpack[GateTerms]
-    ) -> Any:  # fmt: skip
+    ) -> Gate:  # fmt: skip
         """A champion that gives way only to challengers that are proved to be better: keep or revert.
 
         Every promotion is proved, all of them at once, however many challengers failed in between and however they were
@@ -418,7 +406,8 @@ class Holdout(GrowingHoldout):
             ValueError: If the name or the limit cannot be used.
         """
         self._check_queries()
-        return self.gates.named(name, metric, champion=champion, **terms)
+        found: Gate = self.gates.named(name, metric, champion=champion, **terms)
+        return found
 
     def allotments(self) -> Allotments:
         """Allotments of analysts, their spending, and the acts by which the steward set them."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from everhold.arguments import brief, names_keywords
 from everhold.asking.terms import USUAL_SUITE, SuiteTerms
 from everhold.errors import QueryRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
-from everhold.gates.cases.opening import CaseRules, with_champion
 from everhold.gates.cases.results import CASE, ids_in, runs_by_case
+from everhold.gates.cases.rules import CaseRules, with_champion
 from everhold.holdout import DEFAULT_STORAGE, Holdout
 from everhold.sealing.intake.settings import Planning, Rows
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.asking.arrivals.appending import Arrived
-    from everhold.gates.cases.gate import CaseGate
+    from everhold.gates.gate import Gate
 
 _GROUP = "group"
 _PLANNED = ("challenges", "surprises", "confidence", "allow_resealing")
@@ -34,7 +34,7 @@ def seal_cases(
     Args:
         storage: As for `Holdout.create`.
         name: Name of the holdout.
-        results: Results of the first champion, as for `CaseGate.challenge`; its ids are the cases.
+        results: Results of the first champion, as for `Gate.challenge`; its ids are the cases.
         gate: Name of the gate.
         groups: Case id to group, where cases of one group may depend on each other, such as those of one document.
         **terms: ``challenges``, those that are planned, 200 by default; the level of each follows from it, and more
@@ -90,8 +90,8 @@ def add_cases(
 
     Args:
         holdout: The suite.
-        results: Results of the champion, as for `CaseGate.challenge`; those of cases that are there are left out.
-        gate: Name of the gate. Others need `CaseGate.complete` before their next challenge.
+        results: Results of the champion, as for `Gate.challenge`; those of cases that are there are left out.
+        gate: Name of the gate. Others need `Gate.complete` before their next challenge.
         baseline: The same of the baseline; needed where there are guards against it.
         groups: Case id to group, as for `seal_cases`; a group arrives whole.
 
@@ -112,7 +112,7 @@ def add_cases(
         90
         >>> suite.close(); folder.cleanup()
     """
-    found: CaseGate = holdout.gate(name=gate)  # type: ignore[assignment]  # it is about cases, or has no suite
+    found = holdout.gate(name=gate)
     if (repeated := _repeated(holdout, found, results, baseline, groups)) is not None:
         return repeated
     cases, added = _added(found, results, "the champion")
@@ -129,7 +129,7 @@ def add_cases(
 
 
 def _repeated(
-    holdout: Holdout, gate: CaseGate, results: Any, baseline: Any, groups: Mapping[Any, Any] | None
+    holdout: Holdout, gate: Gate, results: Any, baseline: Any, groups: Mapping[Any, Any] | None
 ) -> Arrived | None:
     """The latest arrival, where these are results of its cases and of no new one; what is left of it is completed."""
     arrivals, ids, runs = holdout.arrivals.listed().rows, gate.suite.ids, runs_by_case(results)
@@ -149,7 +149,7 @@ def _repeated(
 
 
 def _added(
-    gate: CaseGate, results: Any, whose: str, cases: Sequence[Any] | None = None
+    gate: Gate, results: Any, whose: str, cases: Sequence[Any] | None = None
 ) -> tuple[list[Any], dict[Any, list[Any]]]:
     """Results of the cases that a suite does not have, checked; other cases are left out."""
     known = set(gate.suite.ids)

@@ -8,11 +8,12 @@ from unittest import mock
 
 import numpy as np
 
-from everhold.gates.cases import evidence as case_evidence
-from everhold.gates.cases.challenge import interim_label
-from everhold.gates.cases.evidence import Evidence, UnitPlan, run_chunks
+from everhold.gates.cases import units as case_units
+from everhold.gates.cases.evidence import interim_label
 from everhold.gates.cases.metrics import CaseMetric
-from everhold.gates.cases.results import NEW_RUNS, CaseSuite
+from everhold.gates.cases.results import CaseSuite
+from everhold.gates.cases.units import PairedResults, UnitPlan, run_chunks
+from everhold.gates.facts import NEW_RUNS
 from everhold.guarantees.intervals.pairs.claims import ClaimUnits, GateClaim, first_proof, stakes_for
 from everhold.guarantees.intervals.pairs.ratio_claims import RatioUnits
 from everhold.mechanisms.guess_and_check import GuessAndCheck
@@ -211,8 +212,10 @@ class _Redraws:
         if night.removed == "fresh order":
             draws = np.sort(draws)
         chunks = [slice(0, night.runs)] * 12 if night.removed == "fresh runs" else run_chunks(night.runs)
-        with mock.patch.object(case_evidence, "run_chunks", return_value=chunks):
-            evidence = Evidence(self.plan, challenger.astype(float), champion.astype(float), champion.astype(float))
+        with mock.patch.object(case_units, "run_chunks", return_value=chunks):
+            evidence = PairedResults(
+                self.plan, challenger.astype(float), champion.astype(float), champion.astype(float)
+            )
             return evidence.proves_drawn(nats, draws.tolist(), whole=True)
 
 

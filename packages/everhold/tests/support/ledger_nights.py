@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import everhold as eh
-from everhold.gates.cases import challenge as case_challenge
 from everhold.gates.cases import evidence as case_evidence
-from everhold.gates.cases import gate as case_gate
 from everhold.gates.cases import open_challenge
+from everhold.gates.cases import units as case_units
 from everhold.guarantees.intervals.pairs import ratio_claims
 
 
@@ -42,16 +41,16 @@ class LedgerNight:
         elif protection == "ratio":  # by the scores alone
             patch.setattr(ratio_claims.RatioUnits, "first_look", _lower_score)
         elif protection == "levels":  # each challenge at 5 %, as if it were the only one
-            for module in (case_challenge, open_challenge):
+            for module in (case_evidence, open_challenge):
                 patch.setattr(module, "next_nats", lambda *_: float(np.log(20.0)))
         elif protection == "order":  # groups are handed out as the file has them
             patch.setattr(open_challenge, "order_of_units", lambda key, opened, units: list(range(units)))
         elif protection == "groups":
-            patch.setattr(case_gate, "groups_of", lambda executor, _: np.arange(executor.schema.rows))
+            patch.setattr(case_evidence, "groups_of", lambda executor, _: np.arange(executor.schema.rows))
         elif protection == "fresh runs":  # each draw of a case looks at all of its runs
-            patch.setattr(case_evidence, "run_chunks", lambda runs: [slice(0, runs)] * 12)
+            patch.setattr(case_units, "run_chunks", lambda runs: [slice(0, runs)] * 12)
         elif protection == "guard":  # a guard by its score alone
-            patch.setattr(case_evidence, "first_proof", _guards_by_score)
+            patch.setattr(case_units, "first_proof", _guards_by_score)
 
     def wrong(self, folder, seed):
         """Wrong promotions of one night, which ends with the first."""

@@ -30,8 +30,8 @@ from everhold_server.uploads import Brought
 from everhold_server.wire.case_results import results_from
 
 if TYPE_CHECKING:
-    from everhold.gates.cases.gate import CaseGate
     from everhold.gates.cases.open_challenge import OpenChallenge
+    from everhold.gates.gate import Gate
     from everhold_server.principals import Principal
 
 router = APIRouter(prefix="/holdouts/{name}", tags=["gates"])
@@ -268,9 +268,9 @@ def complete(
     return result({"cases": left}, warned)
 
 
-def _gate(holdouts: Holdouts, name: str, principal: Principal, gate: str) -> CaseGate:
+def _gate(holdouts: Holdouts, name: str, principal: Principal, gate: str) -> Gate:
     found = gate_at(holdouts.asked_by(name, principal), gate)
-    if not hasattr(found, "open"):
+    if not found.about_cases:
         raise QueryRejected(f"gate {gate!r} is not about cases; expected a candidate at its address /challenges")
     return found  # type: ignore[no-any-return]
 

@@ -165,7 +165,7 @@ def complete(
     with warned_of() as warned:
         champion, training = _models(requested.champion, requested.training, holdout.schema, principal, received)
         found = gate_at(holdout, gate)
-        if hasattr(found, "cases_left"):
+        if found.about_cases:
             raise QueryRejected(
                 f"gate {gate!r} is about cases; expected results at its address /missing; nothing was changed"
             )

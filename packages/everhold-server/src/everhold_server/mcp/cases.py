@@ -11,8 +11,8 @@ from everhold_server.mcp.results import CasesOutput, ReportOutput
 from everhold_server.mcp.tools import GateName, gate_named, is_about_cases
 
 if TYPE_CHECKING:
-    from everhold.gates.cases.gate import CaseGate
     from everhold.gates.cases.open_challenge import OpenChallenge
+    from everhold.gates.gate import Gate
     from everhold.gates.verdict import Verdict
     from everhold.holdout import Holdout
 
@@ -84,7 +84,7 @@ class CaseTools:
         step = "run the champion on these cases and pass the results to complete" if cases else _OPEN
         return {"cases": cases, "says": says, "next": step}
 
-    def _output(self, gate: CaseGate, opened: OpenChallenge) -> CasesOutput:
+    def _output(self, gate: Gate, opened: OpenChallenge) -> CasesOutput:
         cases: list[Any] = opened.next_cases()
         whole = gate.status()["results"]
         says = f"run {len(cases)} cases of {whole}" if cases else f"it has ended: {opened.verdict}"
@@ -100,7 +100,7 @@ class CaseTools:
         left = dict(found.status()["remaining"])
         return {"verdict": word, "reported": reported, "left": left, "says": says, "next": step}
 
-    def _after(self, gate: CaseGate, told: Verdict | None) -> str:
+    def _after(self, gate: Gate, told: Verdict | None) -> str:
         """What to do after a challenge has ended."""
         if told is not None and told.promoted and told.champion == gate.champion and gate.cases_left():
             return "run the cases of cases_left and pass the results to complete; then open_challenge again"
@@ -113,6 +113,6 @@ class CaseTools:
             raise QueryRejected(f"No challenge {challenger!r} is open. Call open_challenge first, or see status.")
         return found
 
-    def _gate(self, name: str | None) -> CaseGate:
-        found: CaseGate = gate_named(self._holdout, name, cases=True)
+    def _gate(self, name: str | None) -> Gate:
+        found: Gate = gate_named(self._holdout, name, cases=True)
         return found

@@ -68,8 +68,8 @@ def challenge_with_results(
     fault, verdict = "", None
     try:
         with warned_of():
-            gate: Any = holdouts.asked_by(name, principal).gate(name=fields.text("gate"))
-            if not hasattr(gate, "open"):
+            gate = holdouts.asked_by(name, principal).gate(name=fields.text("gate"))
+            if not gate.about_cases:
                 raise QueryRejected("the gate is not about cases; expected a rule or predictions")
             verdict = gate.challenge(_results(fields), challenger=fields.some("challenger"))
         noted(request, "challenge", gate=gate.name, outcome=verdict.to_dict()["verdict"], query=verdict.query)
@@ -84,8 +84,8 @@ def complete(request: Request, name: HoldoutName, holdouts: Holdouts, principal:
     view, fault, completed = View.of(holdouts, name, principal), "", ""
     try:
         with warned_of():
-            gate: Any = view.whole.gate(name=fields.text("gate"))
-            if hasattr(gate, "cases_left"):
+            gate = view.whole.gate(name=fields.text("gate"))
+            if gate.about_cases:
                 raise QueryRejected("the gate is about cases; expected a gate about rows; nothing was changed")
             gate.complete(_candidate(view, fields), training=fields.chosen.tables(view.whole.schema).get(_TRAINING))
         noted(request, "complete a champion", gate=gate.name)

@@ -41,7 +41,7 @@ def results_from(written: Any) -> dict[Any, list[Any]]:
 
 
 def written_results(results: Any) -> list[list[Any]]:
-    """Results as plain data, from all that `CaseGate.challenge` takes."""
+    """Results as plain data, from all that `Gate.challenge` takes."""
     return [
         [_plain(case), [{str(name): _plain(value) for name, value in run.items()} if isinstance(run, dict)
                         else _plain(run) for run in runs]]

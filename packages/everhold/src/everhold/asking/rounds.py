@@ -5,14 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from everhold.errors import EverholdError
 from everhold.progress import progress
 from everhold.queries.query import IN_ONE_TRANSACTION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from everhold.asking.query_executor import Execution
-    from everhold.ledger import Committed
+    from everhold.ledger import Committed, Head
 
 __all__ = ["ask_in_rounds"]
 
@@ -61,9 +62,12 @@ def _next_turn(work: Execution, entries: Sequence[Committed | None]) -> tuple[li
         if entries[place] is None:
             order.append(place)
             first.setdefault(line.fingerprint, place)
-    head, stored = executor.ledger.look_up([*first])
-    new = [place for fingerprint, place in first.items() if fingerprint not in stored]
-    paid = work.paid(*work.opened(head.state, new=len(new)), len(new))
+    try:
+        head, new, paid = _paid(work, first, read=False)
+    except EverholdError:
+        paid = 0
+    if not paid:  # this process may not know the newest state
+        head, new, paid = _paid(work, first, read=True)
     most = paid if plan.whole else min(paid, plan.at_once, IN_ONE_TRANSACTION)
     ahead = turn = new[:most]
     if turn and not plan.whole and executor.sealed.reads_ahead:
@@ -72,3 +76,16 @@ def _next_turn(work: Execution, entries: Sequence[Committed | None]) -> tuple[li
         turn = ahead[:IN_ONE_TRANSACTION]
     later = {plan.asked[place].fingerprint for place in new[len(turn) :]}
     return [place for place in order if plan.asked[place].fingerprint not in later], turn, ahead
+
+
+def _paid(work: Execution, first: Mapping[str, int], *, read: bool) -> tuple[Head, list[int], int]:
+    """The head, places of new entries among these, and how many of them are surely paid for.
+
+    Args:
+        work: The query.
+        first: Place of each entry by its fingerprint.
+        read: False for what this process has seen of the ledger.
+    """
+    head, stored = work.executor.ledger.look_up([*first], read=read)
+    new = [place for fingerprint, place in first.items() if fingerprint not in stored]
+    return head, new, work.paid(*work.opened(head.state, new=len(new)), len(new))

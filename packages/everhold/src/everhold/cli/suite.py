@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +14,6 @@ from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_record, show_sentence
 from everhold.errors import BudgetExhausted, EverholdError
-
-if TYPE_CHECKING:
-    from everhold.gates.cases.gate import CaseGate
 
 _KEPT, _FAULT, _SPENT = 1, 2, 3
 
@@ -200,7 +197,7 @@ def challenge(
 
     try:
         with arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
-            asked: CaseGate = found.gate(name=gate)  # type: ignore[assignment]  # it is about cases, or refuses the file
+            asked = found.gate(name=gate)
             results = read_case_file(file)
             verdict = asked.challenge(
                 results, challenger=challenger.challenger,

@@ -1,5 +1,5 @@
 """Gates.
 
-A champion that gives way only to a challenger that is proved better. Read `gate`, then `challenge` and `candidates`;
-`cases` has gates about test suites.
+A champion that gives way only to a challenger that is proved better. Read `gate`, `challenge` and `evidence`, which are
+for all of them. Then `rows`: models, compared row by row; or `cases`: versions of a test suite, compared by results.
 """

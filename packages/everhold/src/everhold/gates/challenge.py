@@ -1,75 +1,131 @@
-"""Is the challenger better than the champion? A challenge of a gate, which tells only whether it is proved.
+"""A challenge: is the challenger proved to be better than the champion? It is told in one word.
 
-The query is the paired gain of the challenger in a metric, in [-1, 1]. It is put into [0, 1] as ``(1 + gain) / 2``.
-The answer is *promoted*, if the lower limit of the gain exceeds the margin at the node's own level, or *kept*, which
-promises nothing. No value is told, so a kept challenge is free and a promotion costs one surprise and no label
-(docs/theory, the gate).
+The answer is *promoted*, if what is claimed is proved at the level of the query, or *kept*, which promises nothing. No
+value is told, so a kept challenge is free and a promotion costs one surprise (docs/theory, the gate). A challenge is
+one entry and one transaction. It is prepared against the champion of the moment; if that one has gone when the
+transaction is open, nothing is answered, and it is prepared again.
 """
 
 from __future__ import annotations
 
-import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from everhold.answers import QuotedPrice
+from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.errors import QueryRejected
-from everhold.estimand import about_of, marked
-from everhold.gates.history import most_gain
-from everhold.gates.metrics import metric_in_words
-from everhold.gates.verdict import Decision, Verdict
+from everhold.gates.verdict import Verdict
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import PROMOTED, Gates
-from everhold.mechanisms import GuessAndCheck, Source
-from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.means.units import GAIN_OPEN, GAIN_WIDTH
+from everhold.mechanisms import GuessAndCheck
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, Pricing, QueryPlan, digest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
-    from numpy.typing import NDArray
-
-    from everhold.gates.candidates import Candidate
-    from everhold.gates.gains import Gain, Gained
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.gates.evidence import Version
     from everhold.ledger import Entry
+    from everhold.ledger.extension import LedgerExtension
     from everhold.ledger.gates import GateAccount
     from everhold.mechanisms import Mechanism, State
     from everhold.randomness import Noise
-    from everhold.sealing.model_store import Champion, ModelStore, Written
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import Schema
+
+__all__ = [
+    "Challenge",
+    "VersionComparison",
+    "act",
+    "challenge_of",
+    "check_gates",
+    "next_nats",
+    "record_act",
+    "told_nothing",
+]
 
 
-class GateChallenge(QueryPlan[Verdict]):
-    """One entry of the ledger that is about the champion which a gate has now.
+class VersionComparison(ABC):
+    """The challenger beside the champion of the moment, on rows or on cases."""
+
+    @property
+    @abstractmethod
+    def described(self) -> dict[str, Any]:
+        """Public facts for the entry that are no part of its identity."""
+
+    @abstractmethod
+    def pricing(self, keeping: int) -> Pricing:
+        """A surprise at most; with room afterwards for so many silent queries."""
+
+    def is_short(self, rows: int) -> bool:
+        """See `QueryPlan.is_short`."""
+        return False
+
+    @abstractmethod
+    def evaluate(self, sealed: StoredRows) -> Any:
+        """What is seen of both; secret."""
+
+    @abstractmethod
+    def answer(
+        self, state: State, seen: Any, rows: list[int], noise: Noise, *, margin: float
+    ) -> tuple[State, Outcome]:  # fmt: skip
+        """The verdict; what is kept of a promoted challenger is written before anybody hears of it."""
+
+
+@dataclass(frozen=True)
+class Challenge(QueryPlan[Verdict]):
+    """A challenge of the champion that a gate has now.
 
     Attributes:
         gate: The gate as it was when the challenge was prepared.
+        version: The challenger.
+        comparison: Of the two.
+        rows: What says which rows or cases it is about, where some arrived; part of its identity.
+        about: What a promotion is about, in words; None for the population.
+        confidence: That of the holdout.
+        keeping: For so many silent queries there has to be room afterwards.
     """
 
     gate: GateAccount
+    version: Version
+    comparison: VersionComparison = field(repr=False)
+    rows: tuple[tuple[str, int], ...]
+    about: str | None
+    confidence: float
+    keeping: int = 0
+
+    @cached_property
+    def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
+        """One entry."""
+        public = {**self._identity, "margin": self.gate.margin, **self.comparison.described}
+        return [EntryDraft(self.query, {**public, "shown": self.shown[:MOST_SHOWN]})]
 
     @property
-    @abstractmethod
-    def identity(self) -> dict[str, Any]:
-        """Gate, champion and challenger, and the rows where some arrived."""
-
-    @property
-    @abstractmethod
-    def shown(self) -> str:
-        """The challenge as people read it."""
+    def _identity(self) -> dict[str, Any]:
+        return {**challenge_of(self.gate, self.gate.champion, self.version.digest), **dict(self.rows)}
 
     @property
     def query(self) -> str:
-        """SHA-256 of the identity."""
-        return digest(self.identity)
+        """SHA-256 of gate, champion and challenger, and of the rows where some arrived."""
+        return digest(self._identity)
+
+    @property
+    def shown(self) -> str:
+        """The challenge as people read it."""
+        return f"gate {self.gate.name!r}: {self.version.shown} against champion {self.gate.champion[:8]}"
+
+    @property
+    def pricing(self) -> Pricing:  # type: ignore[override]
+        """A surprise at most."""
+        return self.comparison.pricing(self.keeping)
+
+    def is_short(self, rows: int) -> bool:
+        """See `QueryPlan.is_short`."""
+        return self.comparison.is_short(rows)
 
     def silently(self) -> Self:
         """Refused: a gate that told nothing could not go on with a better model.
@@ -93,125 +149,32 @@ class GateChallenge(QueryPlan[Verdict]):
             raise Outdated
         return min(count, now.left)
 
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:
+        """What is seen of both; secret."""
+        return self.comparison.evaluate(sealed)
+
+    def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
+        """The verdict."""
+        state, outcome = self.comparison.answer(state, seen, rows, noise, margin=self.gate.margin)
+        return state, [outcome]
+
+    def present(self, result: ExecutionResult) -> Verdict:
+        """The verdict in the metric's units."""
+        (entry,) = result.entries
+        gate, decided = self.gate, {"refused": True}
+        if entry is not None:
+            gate = Accounts.from_state(entry.state_after).of(Gates).by_name[gate.name]
+            decided = {"promoted": entry.answer["source"] == PROMOTED, "repeated": entry.repeated}
+        return Verdict.of(
+            gate, result, query=self.query, shown=self.shown, about=self.about, name=self.version.name,
+            confidence=self.confidence, charged=0 if entry is None else entry.charged, **decided,
+        )  # fmt: skip
+
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """Free if kept, a surprise if promoted; there is no half-width."""
         (entry,) = stored
         before = entry is not None
         return QuotedPrice(self.query, None, None, 0, 0 if before else 1, False, before, {})
-
-
-@dataclass(frozen=True)
-class Challenge(GateChallenge):
-    """A challenge of the champion that a gate has now.
-
-    Attributes:
-        gate: The gate as it was when the challenge was prepared.
-        gain: The gain that is looked at; decided by public facts.
-        keeping: For so many silent queries there has to be room afterwards.
-    """
-
-    gate: GateAccount
-    candidate: Candidate
-    champion: Champion = field(repr=False)
-    gain: Gain
-    schema: Schema
-    mechanism: Mechanism
-    champions: ModelStore = field(repr=False)
-    keeping: int = 0
-
-    @cached_property
-    def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
-        """One entry."""
-        public = {**self.identity, "margin": self.gate.margin}
-        described = {**public, **_scale_of_gains(self.candidate), "shown": self.shown[:MOST_SHOWN]}
-        return [EntryDraft(self.query, marked(described, by_position=self.by_position))]
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """Gate, champion and challenger, and the rows where some arrived."""
-        return {**challenge_of(self.gate, self.gate.champion, self.candidate.digest), **dict(self.schema.about)}
-
-    @property
-    def shown(self) -> str:
-        """The challenge as people read it."""
-        return f"gate {self.gate.name!r}: {self.candidate.bound.shown} against champion {self.gate.champion[:8]}"
-
-    @property
-    def by_position(self) -> bool:
-        """True if one of the two is a prediction for each of these very rows."""
-        return self.candidate.by_position or self.champion.by_position
-
-    @property
-    def pricing(self) -> Pricing:  # type: ignore[override]
-        """A surprise at most."""
-        return Pricing.planned(self.mechanism, None, keeping=self.keeping)
-
-    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, Written, Gained]:
-        """The gain, and the challenger's file, in case it is promoted."""
-        unit = self.mechanism.unit
-        values, as_champion = self.row_values(sealed)
-        written = self.champions.written(as_champion)  # for every verdict: failing tells nothing
-        gained = self.gain.evaluate(sealed, values, self.champion.values)
-        evaluations = Evaluations(
-            totals=np.array([[gained.total]], dtype=np.int64),
-            guesses=np.array([-1], dtype=np.int64),
-            rows=self.schema.rows,
-            unit=unit,
-            procedures=[self.gain.procedure],
-            seen=[gained.seen],
-            margins=np.array([(1.0 + self.gate.margin) / 2.0 + self.mechanism.row_step]),  # what the grid may hide
-        )
-        return evaluations, written, gained
-
-    def row_values(self, sealed: StoredRows) -> tuple[NDArray[Any], Champion]:
-        """Values of the challenger, one for each row, and its file in case it is promoted."""
-        values = self.candidate.sealed_values(sealed, unit=self.mechanism.unit)
-        return values, self.candidate.as_champion(values)
-
-    def answer(
-        self, state: State, seen: tuple[Evaluations, Written, Gained], rows: list[int], noise: Noise
-    ) -> tuple[State, list[Outcome]]:
-        """The mechanism's verdict; a promoted challenger is kept before the verdict is told.
-
-        The entry says what made the limit: the node's level, all of which is on one side, and the stakes for it.
-        """
-        evaluations, written, gained = seen
-        state, replies = self.mechanism.answer_many(state, evaluations.some(rows), noise)
-        source = Source(int(replies.sources[0])).name.lower()
-        promoted = source == PROMOTED
-        self.champions.settle(written, kept=promoted)
-        low = self.gate.margin if promoted else None
-        answer: dict[str, Any] = {"value": None, "low": low, "high": None, "source": source}
-        nats = float(replies.nats[0])
-        if not math.isnan(nats):
-            by = {"by": self.gain.procedure.name, "nats": nats, "one_sided": True}
-            answer["node"] = {**by, **self.gain.procedure.stakes(nats - math.log(2.0))}
-        kept = np.clip(replies.sealed[0], 0.0, 1.0).tolist()  # one-sided: the upper end is 1
-        kept[0] = kept[0] if gained.mean is None else gained.mean
-        return state, [Outcome(answer, int(replies.charged[0]), None if kept[0] != kept[0] else tuple(kept))]
-
-    def present(self, result: ExecutionResult) -> Verdict:
-        """The verdict in the metric's units."""
-        decision = Decision.of_challenge(self.gate, result, query=self.query, shown=self.shown)
-        about = about_of(self.schema, by_position=self.by_position)
-        return verdict(decision, self.candidate, result, confidence=self.mechanism.confidence, about=about)
-
-
-def _scale_of_gains(candidate: Candidate) -> dict[str, Any]:
-    """What a gain of 1 is worth, if not 1, and that gains can be larger, where they can."""
-    width = {} if candidate.width == 1.0 else {GAIN_WIDTH: candidate.width}
-    return {**width, GAIN_OPEN: True} if any(candidate.bound.unbounded) else width
-
-
-def verdict(
-    decision: Decision, candidate: Candidate, result: ExecutionResult, *, confidence: float, about: str | None
-) -> Verdict:  # fmt: skip
-    """The verdict that tells a decision in the units of a candidate's metric."""
-    width, gate = candidate.width, decision.gate
-    return decision.verdict(
-        result, confidence=confidence, margin=gate.margin * width, high=most_gain(gate.metric),
-        metric=metric_in_words(gate.metric), about=about,
-    )  # fmt: skip
 
 
 def challenge_of(gate: GateAccount, champion: str, challenger: str) -> dict[str, Any]:
@@ -227,3 +190,50 @@ def check_gates(mechanism: Mechanism) -> None:
             "and answers can take, each with its own exact interval, and the answers of this mechanism are not of that "
             "kind; expected a holdout that was created with mechanism='guess_and_check'"
         )
+
+
+def next_nats(mechanism: Mechanism, state: State) -> float:
+    """ln(1 / level) of the next query."""
+    assert isinstance(mechanism, GuessAndCheck)  # see `check_gates`
+    return float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
+
+
+def act(public: dict[str, Any], shown: str, identity: dict[str, Any] | None = None) -> EntryDraft:
+    """An entry of a gate that is no challenge; its identity is all that is public by default."""
+    return EntryDraft(digest(public if identity is None else identity), {**public, "shown": shown[:MOST_SHOWN]})
+
+
+def told_nothing(source: str) -> Outcome:
+    """The "answer" of an act."""
+    return Outcome({"value": None, "low": None, "high": None, "source": source}, 0)
+
+
+def record_act(
+    executor: QueryExecutor, draft: EntryDraft, extension: type[LedgerExtension], *,
+    check: Callable[[Accounts], None] = lambda _: None, keep: Callable[[], None] = lambda: None,
+) -> None:  # fmt: skip
+    """Append an act.
+
+    Args:
+        executor: The holdout at work.
+        draft: The entry; its kind is its source.
+        extension: Keeps such acts.
+        check: Refuses the act where what it was prepared on has changed.
+        keep: Writes files, inside the transaction, when nothing can refuse the act any more.
+
+    Raises:
+        QueryRejected: If the study is closed, or `check` says so. Nothing was changed.
+        RowsArrived: If other rows are there by now. Nothing was changed.
+    """
+
+    def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
+        accounts = Accounts.from_state(data)
+        if accounts.closed:
+            raise QueryRejected(CLOSED_STUDY)
+        executor.state_from(data)
+        check(accounts)
+        accounts.of(extension).replay(draft.description, draft.description["kind"])
+        keep()
+        return accounts.into(data), [told_nothing(draft.description["kind"])]
+
+    executor.ledger.commit([draft], step)

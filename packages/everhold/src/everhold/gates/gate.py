@@ -1,342 +1,373 @@
 """A gate: a champion that gives way only to a challenger that is proved to be better.
 
-All processes that open a gate share its champion, which follows from the ledger alone. A challenge is prepared against
-the champion of the moment; if that one has gone when the transaction is open, nothing is answered, and the challenge is
-prepared again. Where rows arrived, the champion has values for them first (`Gate.complete`).
+All processes that open a gate share its champion, which follows from the ledger alone. What versions are compared on is
+the gate's evidence: `everhold.gates.rows`, or `everhold.gates.cases.evidence`.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from everhold.arguments import as_whole, brief
 from everhold.asking.arrivals.grown import SeesArrivals, current
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Facts
-from everhold.errors import NotFound, QueryRejected
-from everhold.estimand import about_of
-from everhold.gates.arrivals import (
-    ArrivedChallenge,
-    answering,
-    challenger_for,
-    champion_for,
-    complete,
-    model_store_of,
-    record_act,
-    rows_left,
-)
-from everhold.gates.candidates import Candidate, checked_margin
-from everhold.gates.challenge import Challenge, challenge_of, check_gates, verdict
-from everhold.gates.facts import described_gate, history_of, promotions_of
-from everhold.gates.metrics import metric_of
-from everhold.gates.verdict import Decision, Verdict
-from everhold.ledger import EntryDraft
-from everhold.ledger.allotments import Accounts
-from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, GateAccount, Gates
-from everhold.ledger.store import all_entries
-from everhold.mechanisms import GuessAndCheck
-from everhold.planning.steps import step_at
-from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
-from everhold.sealing.model_store import ModelStore
+from everhold.errors import EverholdError, QueryRejected
+from everhold.gates.challenge import act, record_act
+from everhold.gates.facts import described_gate
+from everhold.gates.history import history_of, promotions_of
+from everhold.gates.verdict import Verdict
+from everhold.ledger.entry_counts import EntryCounts
+from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, Gates
+from everhold.queries.query import ExecutionResult, Outdated, QueryPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.gates.cases.evidence import CaseEvidence
+    from everhold.gates.cases.open_challenge import OpenChallenge
+    from everhold.gates.cases.results import CaseSuite
+    from everhold.gates.cases.shares import VarianceShares
+    from everhold.gates.evidence import Evidence, Opening, Version
     from everhold.gates.history import GateHistory
-    from everhold.gates.metrics import GateMetric
+    from everhold.ledger import Head
+    from everhold.ledger.gates import GateAccount
 
     Telling = Callable[[QueryPlan[Verdict]], QueryPlan[Verdict]]
 
-__all__ = ["Gate", "GateRules", "checked_limit", "checked_name", "model_store_of", "open_gate", "record_gate"]
+__all__ = ["Gate", "checked_limit", "checked_name", "record_gate"]
 
-_DISAGREEMENT = 0.05  # share of rows for which a gate's status says what it can see
+Made = TypeVar("Made")
 
 
 class Gate(SeesArrivals):
-    """A champion and its challengers; made by `Holdout.gate`."""
+    """A champion and its challengers; made by `Holdout.gate`.
 
-    def __init__(
-        self, executor: QueryExecutor, champions: ModelStore, metric: GateMetric, name: str, *,
-        telling: Telling | None = None,
-    ) -> None:  # fmt: skip
+    A gate about rows compares models by their values on the sealed rows. A gate about cases compares results that
+    versions report; `open`, `find_open`, `cases_left`, `shares` and `suite` are for those alone.
+    """
+
+    def __init__(self, evidence: Evidence[Any], *, telling: Telling | None = None) -> None:
         """Use `Holdout.gate` instead."""
-        self._executor, self._champions, self._metric, self._name = executor, champions, metric, name
-        self._telling, self._folder = telling, champions.folder
+        self._evidence, self._telling = evidence, telling
+        self._executor, self._folder = evidence.executor, evidence.folder
 
     def _see_arrivals(self) -> None:
         super()._see_arrivals()
-        self._champions = model_store_of(self._executor, self._folder)
+        self._evidence = self._evidence.over(self._executor)
 
     def __repr__(self) -> str:
-        return f"Gate({self._name!r})"
+        return f"Gate({', '.join(filter(None, (repr(self.name), self._evidence.size)))})"
+
+    def _repr_html_(self) -> str:
+        return self.status()._repr_html_()
 
     @property
     def name(self) -> str:
         """The gate's name."""
-        return self._name
+        return self._evidence.name
+
+    @property
+    def about_cases(self) -> bool:
+        """True if versions are compared by results on cases, False if by values on the sealed rows."""
+        return self._evidence.about_cases
 
     @property
     def champion(self) -> str:
-        """The present champion: SHA-256 of the query about it."""
-        return self._now(self._executor.ledger.head().state).champion
+        """The present champion: SHA-256 of the query about it, or of its name where it is known by a name."""
+        return self._executor.ledger.head().accounts.of(Gates).by_name[self.name].champion
 
     @current
-    def challenge(self, candidate: Any, *, training: Any = None, strict: bool = False) -> Verdict:
+    def challenge(
+        self, candidate: Any, *, training: Any = None, challenger: str | None = None, champion: Any = None,
+        baseline: Any = None, strict: bool = False,
+    ) -> Verdict:  # fmt: skip
         """Let a candidate challenge the champion; if it is proved to be better, it is the champion from now on.
-
-        Args:
-            candidate: What the metric takes: a fitted estimator, a rule over the features such as
-                ``"dep_delay > 10"``, or predictions for the sealed rows as an array or a table with row ids.
-            training: Its predictions for the training rows, where it is a table or an array; they make the test
-                sharper.
-            strict: Raise `BudgetExhausted` instead of returning a refused verdict.
 
         The planned number of queries is no limit, as for `Holdout.ask`: beyond it a promotion is proved all the same
         and needs a larger gain, which `status` tells. A limit is the gate's ``challenges``, or an allotment.
 
-        Where rows arrived, a challenge is about all rows of the tree that answers. The same one after an arrival is
+        Where rows or cases arrived, a challenge is about all of those that answer. The same one after an arrival is
         another one, about more rows.
+
+        Args:
+            candidate: What the metric takes: a fitted estimator, a rule over the features such as
+                ``"dep_delay > 10"``, or predictions for the sealed rows as an array or a table with row ids. For a gate
+                about cases its results: a table with the column ``case`` and a column for each metric, or a mapping
+                from case ids to numbers or mappings of metrics. Rows of a case that a column ``run`` numbers, or a
+                list, are its runs.
+            training: Predictions for the training rows, where the candidate is a table or an array; they make the test
+                sharper.
+            challenger: Name of a version with results, such as a commit. The same name against the same champion has
+                the same verdict and is free, whatever the results. Without one, it is a new challenger each time.
+            champion: New results of the champion, run after the challenger was finished. They take the place of the
+                stored ones, which makers of challengers must not know (see docs/theory/gates.md, known runs).
+            baseline: The same for the baseline; needed with ``champion`` where there are guards.
+            strict: Raise `BudgetExhausted` instead of returning a refused verdict.
 
         Returns:
             The verdict, committed to the ledger before it is returned. The same challenge of the same champion is free
             another time, and has the same verdict; so has that of the champion itself.
 
         Raises:
-            QueryRejected: If the candidate cannot be compared, or the champion has no values for rows that arrived.
-                Nothing was charged.
+            QueryRejected: If the candidate cannot be compared, or the champion lacks something, such as values for rows
+                that arrived. Nothing was charged.
+            CaseRejected: If a case is missing, unknown, doubled, crashed or has no number. Nothing was charged.
             BudgetExhausted: If it was refused, where that was requested.
         """
-        self._executor.state()  # other rows may be there by now, which `current` mends
-        challenger = Candidate.prepared(self._metric, candidate, training, self._executor.compiler)
+        version = self._evidence.version(
+            candidate, **self._fitting(training=training, challenger=challenger, champion=champion, baseline=baseline)
+        )
+
+        def prepared(head: Head) -> tuple[QueryExecutor, QueryPlan[Verdict]] | Verdict:
+            gate = self._at(head)
+            if version.digest == gate.champion:
+                return self._verdict_of_champion(gate, version)
+            executor = self._evidence.answering(head)
+            plan: QueryPlan[Verdict] = self._evidence.challenge(gate, version, head, executor)
+            return executor, plan if self._telling is None else self._telling(plan)
+
         while True:
-            gate = self._now(self._executor.ledger.head().state)
-            if challenger.digest == gate.champion:
-                return self._itself(challenger, gate)
-            tree = answering(self._executor)
+            found = self._on_latest(prepared)
+            if isinstance(found, Verdict):
+                return found
             try:
-                ready: QueryPlan[Verdict] = self._ready(challenger, gate, tree, (candidate, training))
-                return tree.ask(ready if self._telling is None else self._telling(ready), strict=strict)
+                return found[0].ask(found[1], strict=strict)
             except Outdated:  # somebody else's challenger was promoted meanwhile
-                continue
+                self._executor.ledger.head()
             finally:
-                self._champions.discard()
+                self._evidence.discard()
 
     @current
-    def complete(self, champion: Any, *, training: Any = None) -> None:
-        """Give the champion's values for rows that arrived; the gate answers no challenge before; a steward's act.
+    def complete(self, champion: Any, *, training: Any = None, baseline: Any = None) -> None:
+        """Give what the champion lacks, as rows or cases arrived or it was promoted early; see `status`, `cases_left`.
+
+        The gate answers no challenge before. Values for rows are given by the steward; results on cases by the steward,
+        or by the analyst whose challenge promoted the champion.
 
         Args:
             champion: The same model or rule as when it was given, which is recognized and evaluated on these rows. Of a
                 champion that was given as predictions, its predictions for the rows that arrived alone, in their order,
                 or a table with row ids. That they are those of the same model is the steward's word, and the ledger
-                keeps their digest.
+                keeps their digest. For a gate about cases its results on exactly the cases of `cases_left`.
             training: Its predictions for all training rows, where it is no model; without them, and with other training
                 rows than before, challenges need larger gains.
+            baseline: Results of the baseline; needed for cases that were added, where there are guards against it.
 
         Raises:
-            QueryRejected: If nothing is left, or this is not the champion. Nothing was changed.
+            QueryRejected: If nothing is left, this is not the champion, or it is not yours. Nothing was changed.
+            CaseRejected: If a case is missing, unknown, doubled, crashed or has no number. Nothing was changed.
         """
-        if self._executor.analyst is not None:
-            raise QueryRejected(
-                "an analyst cannot complete the champion; expected the holdout itself, as the steward opens it; "
-                "nothing was changed"
-            )
-        self._executor.state()
-        gate = self._now(self._executor.ledger.head().state)
-        complete(gate, self._executor, self._folder, self._metric, champion=champion, training=training)
-
-    def _repr_html_(self) -> str:
-        return self.status()._repr_html_()
+        gate = self._at(self._executor.ledger.head())
+        self._evidence.complete(gate, champion, **self._fitting(training=training, baseline=baseline))
 
     @current
     def status(self) -> Facts:
-        """The gate in public facts: metric, margin, champion, what was challenged and promoted, what is left.
+        """The gate in public facts: what is compared, champion, challenges, what is left, what it can see.
 
-        ``plan`` says how many queries and challenges the holdout is planned for, and how many were answered beyond
-        that. The plan is no limit: beyond it, challenges are answered as queries are, and every promotion is proved,
-        but the gain has to be larger. ``sees`` is the least gain in accuracy, on independent rows, with which the next
-        challenger is promoted if it differs from the champion on one row in twenty; None where none is seen. For sealed
-        features, or other labels than 0 and 1, it is that of bets whose spread training predictions say. ``rows_left``
-        counts rows that arrived and wait for `complete`.
+        About rows: ``plan`` says how many queries and challenges the holdout is planned for, and how many were answered
+        beyond that. The plan is no limit: beyond it, challenges are answered as queries are, and every promotion is
+        proved, but the gain has to be larger. ``sees`` is the least gain in accuracy, on independent rows, with which
+        the next challenger is promoted if it differs from the champion on one row in twenty; None where none is seen.
+        For sealed features, or other labels than 0 and 1, it is that of bets whose spread training predictions say.
+        ``rows_left`` counts rows that arrived and wait for `complete`.
+
+        About cases: ``open`` says whether a challenge is open; the steward and the analyst who opened it are also told
+        its name and how far it is. ``sees`` is the smallest gain in the first metric that the next challenge could
+        prove if no unit spread at all; None for a ratio, and where not even a perfect challenger could be proved (then
+        ``provable`` is False).
         """
-        data, tree = self._executor.ledger.head().state, answering(self._executor)
-        gate, remaining = self._now(data), tree.remaining(data)
+        head = self._executor.ledger.head()
+        gate, executor = self._at(head), self._evidence.answering(head)
+        limits = {} if gate.limit is None else {"challenges": gate.left}
         return Facts({
             **described_gate(gate),
-            **({} if tree.growth is None else {"rows_left": rows_left(gate, self._executor)}),
-            "holdout": self._executor.record.name,
-            "plan": self._plan(data),
-            "sees": _sees(gate, tree, data),
-            "remaining": {**remaining, **({} if gate.limit is None else {"challenges": gate.left})},
+            "holdout": executor.record.name,
+            **self._evidence.facts(gate, head),
+            "remaining": {**executor.remaining(head.state), **limits},
             "statement": self._executor.promise.statement,
             "confidence": self._executor.promise.confidence,
         })  # fmt: skip
 
-    def _plan(self, data: dict[str, Any]) -> dict[str, int]:
-        queries, asked = self._executor.mechanism.queries, self._executor.state_from(data).asked
-        return {"queries": queries, "beyond": max(asked - queries, 0)}
-
     def promotions(self) -> list[dict[str, Any]]:
         """All promotions in order: the ledger's entry, the challenger, and over whom it is proved to be better."""
-        return promotions_of(self._executor, self._name)
+        counts = EntryCounts()
+        for entry in promotions_of(self._executor, self.name):
+            counts.take(entry.sequence, entry.description, entry.answer)
+        return counts.promotions.get(self.name, [])
 
     @current
     def history(self) -> GateHistory:
         """All champions with the intervals of their gains, and what was spent."""
-        return history_of(answering(self._executor), self._name)
+        return history_of(self._evidence.answering(self._executor.ledger.head()), self.name)
 
-    def _ready(
-        self, whole: Candidate, gate: GateAccount, tree: QueryExecutor, given: tuple[Any, Any]
-    ) -> Challenge:  # fmt: skip
-        """A challenge of the champion of the moment, about the rows of the tree that answers."""
-        executor = self._executor
-        champion = champion_for(gate, self._champions, executor=executor, tree=tree)
-        later = tree.schema.rows < executor.schema.rows
-        challenger = challenger_for(self._metric, *given, whole=whole, tree=tree) if later else whole
-        public = None
-        if champion.predictions is not None and challenger.predictions is not None:
-            public = Candidate.prepared(self._metric, champion.predictions, None, tree.compiler)
-        gain = challenger.against(champion, public, tree.compiler)
-        ready = (gate, challenger, champion, gain, tree.schema, tree.mechanism, self._champions)
-        return ArrivedChallenge(*ready, of_all=whole, every=executor.sealed) if later else Challenge(*ready)
+    @property
+    @current
+    def suite(self) -> CaseSuite:
+        """The cases and claims."""
+        self._at(self._executor.ledger.head())
+        return self._cases.units.suite
 
-    def _itself(self, champion: Candidate, gate: GateAccount) -> Verdict:
+    @current
+    def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> OpenChallenge:
+        """Open a challenge that is decided as early as possible; it costs two queries, and a surprise if promoted.
+
+        Opening takes one place among the queries and the verdict another, however the challenge ends. An analyst's
+        allotment pays for both, and for a surprise, when the challenge is opened; the surprise comes back unless it is
+        charged. Until it ends, the gate answers no other challenge, and only the analyst who opened it and the steward
+        can read it, report for it or withdraw it.
+
+        Cases are handed out in an order that is shuffled anew with the steward's key. The challenger must be finished
+        now: what becomes of it may not depend on anything that is told from here on.
+
+        Args:
+            challenger: Its name, such as a commit. A challenge that is open under this name goes on.
+            batch: Cases to hand out at a time; by default a twentieth of the suite, at least one.
+            futility: Also stop where nothing will hardly be proved. Such a stop costs a surprise, as a promotion does,
+                since it tells something about the sealed results; `OpenChallenge.withdraw` costs none.
+
+        Raises:
+            QueryRejected: If another challenge of this gate is open. Nothing was charged.
+            BudgetExhausted: If no results could prove the claims any more, or the allotment is too small. Nothing was
+                charged.
+        """
+        from everhold.gates.cases.open_challenge import open_challenge
+
+        return open_challenge(self, challenger, batch=batch, futility=futility)
+
+    @current
+    def find_open(self, challenger: str) -> OpenChallenge | None:
+        """The challenge that is open under this name, or ended under it against this champion; None if there is none.
+
+        The name of the challenge that is open is in `status`.
+
+        Args:
+            challenger: Its name.
+
+        Raises:
+            QueryRejected: If another analyst opened it, and it is open.
+        """
+        from everhold.gates.cases.open_challenge import OpenChallenge
+
+        found = OpenChallenge(self, challenger)
+        self._at(self._executor.ledger.head())
+        return found if found.next_cases() or found.verdict is not None else None
+
+    @current
+    def cases_left(self) -> list[Any]:
+        """Ids of cases without results of the champion, as it was promoted early or cases were added; see `complete`.
+
+        Those without results of the baseline are among them.
+
+        Raises:
+            QueryRejected: If neither this analyst nor the steward promoted the champion.
+        """
+        gate = self._at(self._executor.ledger.head())
+        return self._cases.left(gate)
+
+    def check_addition(self, baseline: Any) -> None:
+        """Check that cases can be added with results of the champion and, where guards need it, of the baseline.
+
+        Args:
+            baseline: Results of the baseline on the added cases; None without.
+
+        Raises:
+            QueryRejected: If not. Nothing was changed.
+        """
+        self._cases.check_addition(self._at(self._executor.ledger.head()), baseline)
+
+    @current
+    def shares(self, results: Any) -> VarianceShares:
+        """Shares of variance between cases and between runs of a case, from these results alone; nothing is asked."""
+        from everhold.gates.cases.shares import variance_shares
+
+        head = self._executor.ledger.head()
+        self._at(head)
+        suite = self._cases.units.suite
+        return variance_shares(suite, suite.values(results), nats=self._cases.next_nats(head))
+
+    @property
+    def _cases(self) -> CaseEvidence:
+        """The evidence of a gate about cases.
+
+        Raises:
+            QueryRejected: If the gate is about rows.
+        """
+        if not self.about_cases:
+            raise QueryRejected(
+                f"Gate {self.name!r} is about rows, and hands out no cases. Pass a model, a rule or predictions to "
+                "challenge."
+            )
+        return cast("CaseEvidence", self._evidence)
+
+    def _fitting(self, **given: Any) -> dict[str, Any]:
+        """Arguments that were given, all of which belong to this kind of gate.
+
+        Raises:
+            QueryRejected: If one belongs to the other kind.
+        """
+        found = {name: value for name, value in given.items() if value is not None}
+        others = {"training"} if self.about_cases else {"challenger", "champion", "baseline"}
+        if wrong := sorted(found.keys() & others):
+            kinds = ("cases", "rows") if self.about_cases else ("rows", "cases")
+            raise QueryRejected(
+                f"Gate {self.name!r} is about {kinds[0]}, and {wrong[0]}= belongs to gates about {kinds[1]}. Leave it "
+                "out."
+            )
+        return found
+
+    def _at(self, head: Head) -> GateAccount:
+        """The gate as of a head.
+
+        Raises:
+            RowsArrived: If other rows are there by then, which `current` mends.
+        """
+        self._executor.state_from(head.state)
+        return head.accounts.of(Gates).by_name[self.name]
+
+    def _on_latest(self, make: Callable[[Head], Made]) -> Made:
+        """Prepare something on what this process has seen of the ledger; on what is there now, where that refuses."""
+        try:
+            return make(self._executor.ledger.latest())
+        except EverholdError:
+            return make(self._executor.ledger.head())
+
+    def _verdict_of_champion(self, gate: GateAccount, champion: Version) -> Verdict:
         """The verdict that made it the champion; kept if it always was."""
-        executor, query = self._executor, champion.digest
-        if gate.before and executor.growth is None:
-            query = digest(challenge_of(gate, gate.before, champion.digest))
-        elif gate.before:  # it may have been about other rows than these
-            number = promotions_of(executor, gate.name)[-1]["sequence"]
-            query = all_entries(executor.ledger, number)[-1].query
-        remaining = executor.remaining(executor.ledger.head().state)
-        told = ExecutionResult([], remaining, executor.promise.statement, executor.analyst)
-        shown = f"gate {gate.name!r}: {champion.bound.shown}, the champion"
-        decision = Decision.of_champion(gate, query=query, shown=shown)
-        about = about_of(executor.schema, by_position=champion.by_position)
-        return verdict(decision, champion, told, confidence=executor.mechanism.confidence, about=about)
-
-    def _now(self, data: dict[str, Any]) -> GateAccount:
-        return Accounts.from_state(data).of(Gates).by_name[self._name]
+        executor = self._executor
+        result = ExecutionResult([], executor.remaining(executor.ledger.latest().state), executor.promise.statement,
+                                 executor.analyst)  # fmt: skip
+        query = promotions_of(executor, self.name)[-1].query if gate.promotions else champion.digest
+        return Verdict.of(
+            gate, result, query=query, shown=f"gate {gate.name!r}: {champion.shown}, the champion",
+            about=champion.about, name=champion.name, confidence=executor.mechanism.confidence,
+            promoted=bool(gate.promotions), repeated=True,
+        )  # fmt: skip
 
 
-def _sees(gate: GateAccount, executor: QueryExecutor, data: dict[str, Any]) -> dict[str, float | None] | None:
-    """Least gain the next challenge can see; None where gains are no accuracies, or rows depend on each other."""
-    mechanism, schema, state = executor.mechanism, executor.schema, executor.state_from(data)
-    assert isinstance(mechanism, GuessAndCheck)
-    if gate.metric.get("kind") != "accuracy" or not mechanism.dependence.binomial_tails:
-        return None
-    nats = float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
-    public = schema.features_public and schema.label_kind == "binary"
-    step = step_at(rows=schema.rows, disagreement=_DISAGREEMENT, nats=nats, public=public)
-    return {"disagreement": _DISAGREEMENT, "gain": step}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateRules:
-    """Rules of a gate about rows; see `everhold.Holdout.gate`."""
-
-    name: str
-    metric: Any = None
-    margin: float = 0.0
-    challenges: int | None = None
-
-
-def open_gate(
-    executor: QueryExecutor, champions: ModelStore, rules: GateRules, *, champion: Any = None, training: Any = None,
-    telling: Telling | None = None,
-) -> Gate:  # fmt: skip
-    """Open a gate; the first time that is an act of the steward, kept in the ledger.
-
-    Args:
-        executor: The holdout at work.
-        champions: The files of its champions.
-        rules: Rules of the gate.
-        champion: The first champion; None for a gate that is there already.
-        training: Its predictions for the training rows.
-        telling: What is made of a challenge before it is asked.
+def record_gate(executor: QueryExecutor, opening: Opening) -> None:
+    """Write the first champion and the entry that opens a gate, an act of the steward.
 
     Raises:
-        QueryRejected: If there can be no such gate, the one of that name is another one, or the name or the limit
-            cannot be used. Nothing was changed.
+        QueryRejected: If an analyst asks, or the study is closed. Nothing was changed.
     """
-    check_gates(executor.mechanism)
-    name, limit = checked_name(rules.name), checked_limit(rules.challenges)
-    known = Accounts.from_state(executor.ledger.head().state).of(Gates).by_name.get(name)
-    if known is None and champion is None:
-        raise NotFound(
-            f"there is no gate named {brief(name)}; expected champion=... for a new one: the model that challengers "
-            "have to beat; nothing was changed"
-        )
-    measure = metric_of(rules.metric, None if known is None else known.metric)
-    if champion is not None:
-        first = Candidate.prepared(measure, champion, training, executor.compiler)
-        margin = checked_margin(rules.margin, first)
-        arrived = 0 if executor.growth is None else executor.growth.account.arrivals
-        requested = GateAccount(name, first.metric, margin, limit, first.digest, first.digest, arrived=arrived)
-        if known is None:
-            known = _open(executor, champions, first, requested)
-        _check_same(known, requested)
-    assert known is not None
-    return Gate(executor, champions, replace(measure, description=known.metric), name, telling=telling)
-
-
-def _open(executor: QueryExecutor, champions: ModelStore, first: Candidate, requested: GateAccount) -> GateAccount:
-    """Write the champion, then the entry that names it; where another process was faster, its gate."""
     if executor.analyst is not None:
         raise QueryRejected(
             "an analyst cannot open a new gate; expected the holdout itself, as the steward opens it; nothing was "
             "changed"
         )
-    if Accounts.from_state(executor.ledger.head().state).closed:  # before anybody looks at the sealed rows
+    if executor.ledger.latest().accounts.closed:  # before anybody looks at the sealed rows
         raise QueryRejected(CLOSED_STUDY)
-    made = first.as_champion(first.sealed_values(executor.sealed, unit=executor.mechanism.unit))
-    record_gate(executor, requested, first.bound.shown, lambda: champions.keep(made))
-    return Accounts.from_state(executor.ledger.head().state).of(Gates).by_name[requested.name]
-
-
-def record_gate(executor: QueryExecutor, requested: GateAccount, champion: str, keep: Callable[[], None]) -> None:
-    """Append the entry that opens a gate.
-
-    Args:
-        executor: The holdout at work.
-        requested: The gate.
-        champion: Its first champion, as people read it.
-        keep: Writes files of the champion, inside the transaction, when nothing can refuse the gate any more.
-
-    Raises:
-        QueryRejected: If the study is closed. Nothing was changed.
-    """
+    gate = opening.account
     public = {
-        "kind": GATE, "gate": requested.name, "metric": dict(requested.metric), "margin": requested.margin,
-        "challenges": requested.limit, "champion": requested.champion,
-        **({"arrived": requested.arrived} if requested.arrived else {}),
+        "kind": GATE, "gate": gate.name, "metric": dict(gate.metric), "margin": gate.margin, "challenges": gate.limit,
+        "champion": gate.champion, **({"arrived": gate.arrived} if gate.arrived else {}),
     }  # fmt: skip
-    shown = f"gate {requested.name!r}: {champion} is the champion"
-    act = EntryDraft(digest({"kind": GATE, "gate": requested.name}), {**public, "shown": shown[:MOST_SHOWN]})
-    record_act(executor, act, GATE, keep)
-
-
-def _check_same(known: GateAccount, requested: GateAccount) -> None:
-    """Check that a gate that is there is the one that was described.
-
-    Raises:
-        QueryRejected: If it is another one.
-    """
-    facts = (
-        ("first champion", known.first, requested.first),
-        ("metric", known.metric, requested.metric),
-        ("margin", known.margin, requested.margin),
-        ("limit of challenges", known.limit, requested.limit),
-    )
-    different = [what for what, found, expected in facts if found != expected]
-    if different:
-        raise QueryRejected(
-            f"there is a gate named {known.name!r} with another {' and another '.join(different)}; expected the same "
-            "again, another name for a new gate, or no champion= to open the one that is there; nothing was changed"
-        )
+    shown = f"gate {gate.name!r}: {opening.shown} is the champion"
+    draft = act(public, shown, identity={"kind": GATE, "gate": gate.name})
+    record_act(executor, draft, Gates, keep=opening.look())
 
 
 def checked_name(name: Any) -> str:

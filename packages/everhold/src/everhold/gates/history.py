@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.answers import estimand_in_words
 from everhold.display import Display, at_least, at_most, left_in_words
-from everhold.gates.metrics import SCORE
+from everhold.gates.challenge import next_nats
+from everhold.gates.facts import about_runs, described_gate, margin_of, most_gain
+from everhold.ledger.allotments import Accounts
+from everhold.ledger.arrivals import Arrivals
+from everhold.ledger.gates import COMPLETED, PROMOTED, Gates
+from everhold.ledger.store import all_entries, charged_entries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Entry
     from everhold.ledger.gates import GateAccount
-
-_CASES = "cases"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,53 +76,76 @@ class GateHistory(Display):
         ).strip()
 
 
-def most_gain(metric: Mapping[str, Any]) -> float | None:
-    """The largest gain that there can be, in the metric's units: the width of its range; None for R2 and for ratios."""
-    if metric.get("kind") == _CASES:
-        if not set(metric["better"]).isdisjoint(metric.get("ratios", ())):
-            return None
-        widths = {each["name"]: float(each["high"]) - float(each["low"]) for each in metric["metrics"]}
-        return max(widths[name] for name in metric["better"])
-    if metric.get("kind") == SCORE and metric["name"] == "r2":
-        return None
-    return gain_width(metric)
+def promotions_of(executor: QueryExecutor, name: str) -> list[Entry]:
+    """The entries of all promotions of a gate, in order."""
+    return [
+        entry for entry in charged_entries(executor.ledger)
+        if entry.answer.get("source") == PROMOTED and entry.description.get("gate") == name
+    ]  # fmt: skip
 
 
-def gain_width(metric: Mapping[str, Any]) -> float:
-    """Worth of a gain of 1 in the units of a metric about rows."""
-    if metric.get("kind") == SCORE:
-        return float(metric.get("width", 1.0))
-    return float(metric["high"]) - float(metric["low"]) if {"high", "low"} <= set(metric) else 1.0
-
-
-def gain_bounds(gate: GateAccount, margin: float, number: int, *, adds: bool) -> dict[str, float | None]:
-    """Bounds of the gain of one champion: over the one before, and from below over the first.
-
-    Args:
-        gate: The gate.
-        margin: Its margin in the metric's units.
-        number: Promotions up to this champion, from 1.
-        adds: True if gains add up, as each promotion is about the same mean.
-    """
-    return {"low": margin, "high": most_gain(gate.metric), "since_first": number * margin if adds else None}
-
-
-def champions_of(gate: GateAccount, margin: float, promoted: Sequence[Entry], *, adds: bool) -> list[dict[str, Any]]:
-    """The rows of a history.
-
-    Args:
-        gate: The gate.
-        margin: Its margin in the metric's units.
-        promoted: The entries of its promotions in order.
-        adds: As for `gain_bounds`.
-    """
+def history_of(executor: QueryExecutor, name: str) -> GateHistory:
+    """The champions of a gate, with the intervals of their gains and what was spent."""
+    head = executor.ledger.head()
+    gate, said = head.accounts.of(Gates).by_name[name], described_gate(head.accounts.of(Gates).by_name[name])
+    limits = {} if gate.limit is None else {"challenges": gate.left}
     first: dict[str, Any] = {
         "number": 0, "champion": gate.first, "over": None, "entry": None, "asked_at": None, "low": None, "high": None,
         "since_first": None, "nats": None,
     }  # fmt: skip
-    return [first] + [
+    champions = [first] + [
         {**first, "number": number, "champion": entry.description["challenger"], "over": entry.description["champion"],
-         "entry": entry.sequence, "asked_at": entry.asked_at, **gain_bounds(gate, margin, number, adds=adds),
+         "entry": entry.sequence, "asked_at": entry.asked_at, **_bounds(gate, number, head.accounts),
          "nats": entry.answer.get("node", {}).get("nats")}
-        for number, entry in enumerate(promoted, 1)
+        for number, entry in enumerate(promotions_of(executor, name)[: gate.promotions], 1)
     ]  # fmt: skip
+    return GateHistory(
+        gate=name, metric=said["metric"], margin=said["margin"], challenges=gate.challenges,
+        promotions=gate.promotions, remaining={**executor.remaining(head.state), **limits},
+        nats=next_nats(executor.mechanism, executor.state_from(head.state)), about=about_runs(gate.metric),
+        confidence=executor.promise.confidence, statement=executor.promise.statement, champions=champions,
+    )  # fmt: skip
+
+
+def completions_of(executor: QueryExecutor, accounts: Accounts) -> dict[str, list[dict[str, Any]]]:
+    """By gate, the entries by which champions got values for rows that arrived; reads the ledger if there are any."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    if not any(gate.completions for gate in accounts.of(Gates).by_name.values()):
+        return found
+    for entry in all_entries(executor.ledger):
+        if entry.answer["source"] == COMPLETED:
+            facts = {"entry": entry.sequence, **{name: entry.description[name] for name in ("arrived", "rows")}}
+            found.setdefault(entry.description["gate"], []).append(facts)
+    return found
+
+
+def certified_gates(
+    accounts: Accounts, promotions: Mapping[str, list[dict[str, Any]]],
+    completions: Mapping[str, list[dict[str, Any]]],
+) -> list[dict[str, Any]]:  # fmt: skip
+    """All gates with their promotions, as a certificate lists them; margins and gains in the metric's units."""
+    found = []
+    for gate in accounts.of(Gates).by_name.values():
+        said, about = described_gate(gate), about_runs(gate.metric)
+        facts = {name: said[name] for name in ("gate", "metric", "margin", "limit", "challenges")}
+        steps = [
+            {**step, **_bounds(gate, number, accounts)} for number, step in enumerate(promotions.get(gate.name, []), 1)
+        ]
+        later = {"completed": completions[gate.name]} if gate.name in completions else {}
+        metric = said["metric"] + (f"; about {about}" if about else "")
+        found.append({**facts, "metric": metric, "first": gate.first, "promotions": steps, **later})
+    return found
+
+
+def _bounds(gate: GateAccount, number: int, accounts: Accounts) -> dict[str, float | None]:
+    """Bounds of the gain of one champion: over the one before, and from below over the first.
+
+    Args:
+        gate: The gate.
+        number: Promotions up to this champion, from 1.
+        accounts: What the ledger keeps.
+    """
+    metric, margin = gate.metric, margin_of(gate)
+    adds = not gate.about_rows and len(metric["better"]) == 1  # all promotions are about the same mean
+    adds = adds and not (about_runs(metric) and accounts.of(Arrivals).arrivals)
+    return {"low": margin, "high": most_gain(metric), "since_first": number * margin if adds else None}

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.terms import CaseClaims
-from everhold.gates.arrivals import model_store_of, rows_left
-from everhold.gates.facts import certified_gates, completions_of, described_gate
-from everhold.gates.gate import Gate, GateRules, open_gate
-from everhold.ledger.allotments import Accounts
+from everhold.gates.facts import described_gate
+from everhold.gates.history import certified_gates, completions_of
+from everhold.gates.rows import open_row_gate, rows_left
 from everhold.ledger.gates import Gates
 
 if TYPE_CHECKING:
     from everhold.asking.terms import GateTerms
-    from everhold.gates.cases.gate import CaseGate
+    from everhold.gates.gate import Gate
     from everhold.ledger import Head
     from everhold.ledger.entry_counts import EntryCounts
     from everhold.ledger.gates import GateAccount
@@ -25,22 +24,12 @@ __all__ = ["HoldoutGates"]
 class HoldoutGates(HoldoutAccessor):
     """The gates of a holdout: `holdout.gates`."""
 
-    def open(
-        self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
-        name: str = "gate", training: Any = None,
-    ) -> Gate:  # fmt: skip
-        """See `Holdout.gate`."""
-        self._executor.state()  # other rows may be there by now
-        rules = GateRules(name=name, metric=metric, margin=margin, challenges=challenges)
-        champions = model_store_of(self._executor, self._folder)
-        return open_gate(self._executor, champions, rules, champion=champion, training=training)
-
-    def named(self, name: str, metric: Any, *, champion: Any, **terms: Unpack[GateTerms]) -> Gate | CaseGate:
+    def named(self, name: str, metric: Any, *, champion: Any, **terms: Unpack[GateTerms]) -> Gate:
         """A gate about rows or about cases; see `Holdout.gate`."""
         given: dict[str, Any] = {**terms}
         claimed = given.get("better") is not None or given.get("any_of") is not None
         if metric is None and (claimed or self._is_about_cases(name)):
-            from everhold.gates.cases.opening import CaseRules, open_case_gate
+            from everhold.gates.cases.rules import CaseRules, open_case_gate
 
             given.pop("training", None)
             baseline = given.pop("baseline", None)
@@ -49,12 +38,15 @@ class HoldoutGates(HoldoutAccessor):
         claims = {claim: given.pop(claim) for claim in CaseClaims.__annotations__ if claim in given}
         if others := [claim for claim, value in claims.items() if value is not None]:
             raise TypeError(f"{others[0]} belongs to a gate about cases; pass better= or any_of= with it")
-        return self.open(metric, champion=champion, name=name, **given)
+        return open_row_gate(self._executor, self._folder, name, metric, champion=champion, **given)
 
     def _is_about_cases(self, name: str) -> bool:
-        """True if there is a gate of this name, and it is about cases."""
-        gate = Accounts.from_state(self._executor.ledger.head().state).of(Gates).by_name.get(name)
-        return gate is not None and not gate.about_rows
+        """True if there is a gate of this name, and it is about cases, which a gate always is."""
+        ledger = self._executor.ledger
+        for read in (ledger.latest, ledger.head):
+            if (gate := read().accounts.of(Gates).by_name.get(name)) is not None:
+                return not gate.about_rows
+        return False
 
     def status_facts(self, head: Head) -> dict[str, Any]:
         """All gates in public facts."""

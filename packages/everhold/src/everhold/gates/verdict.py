@@ -1,4 +1,4 @@
-"""Verdict of a gate on a challenge, and the decision of the ledger that it tells."""
+"""Verdict of a gate on a challenge."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.answers import estimand_in_words
 from everhold.display import at_least, left_in_words
-from everhold.ledger.allotments import Accounts
-from everhold.ledger.gates import PROMOTED, Gates
+from everhold.gates.facts import compared_in_words, margin_of, most_gain
+from everhold.ledger.gates import PROMOTED
 from everhold.queries.results import QueryResult
 
 if TYPE_CHECKING:
@@ -55,6 +55,35 @@ class Verdict(QueryResult):
     refused: bool
     analyst: str | None = None
     challenger: str | None = None
+
+    @classmethod
+    def of(
+        cls, gate: GateAccount, result: ExecutionResult, *, query: str, shown: str, about: str | None, name: str | None,
+        confidence: float, promoted: bool = False, charged: int = 0, repeated: bool = False, refused: bool = False,
+    ) -> Self:  # fmt: skip
+        """The verdict in the metric's units.
+
+        Args:
+            gate: The gate after the challenge.
+            result: Of the challenge.
+            query: SHA-256 of the challenge; of the version, where it is the first champion itself.
+            shown: The challenge as people read it.
+            about: What it is about, in words.
+            name: Of the challenger.
+            confidence: That of the holdout.
+            promoted: As for the attribute; so are the others.
+            charged: Surprises that it cost.
+            repeated: Whether the challenge had been decided before.
+            refused: Whether it was refused.
+        """
+        margin, own = margin_of(gate), {} if gate.limit is None else {"challenges": gate.left}
+        return cls(
+            promoted=promoted, low=margin if promoted else None, high=most_gain(gate.metric) if promoted else None,
+            champion=gate.champion, promotions=gate.promotions, challenges=gate.challenges,
+            remaining={**result.remaining, **own}, statement=result.statement, confidence=confidence, gate=gate.name,
+            margin=margin, metric=compared_in_words(gate.metric), charged=charged, query=query, repeated=repeated,
+            refused=refused, analyst=result.analyst, about=about, shown=shown, challenger=name,
+        )  # fmt: skip
 
     def __bool__(self) -> bool:
         return self.promoted
@@ -107,57 +136,3 @@ class Verdict(QueryResult):
             f"{at_least(self.margin)}, however many challengers failed in between and however they were chosen "
             f"(statement {self.statement}). By how much was not told. {estimand_in_words(self.about)}"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Decision on a challenge, as the ledger holds it.
-
-    Attributes:
-        gate: The gate after the challenge.
-        query: SHA-256 of the challenge; of the candidate, where it is the champion itself.
-        shown: The challenge as people read it.
-        promoted: True if the challenger is the champion now.
-        charged: Surprises that it cost.
-        repeated: True if the challenge had been decided before.
-        refused: True if the budget or the gate's limit may not cover it.
-    """
-
-    gate: GateAccount
-    query: str
-    shown: str
-    promoted: bool
-    charged: int = 0
-    repeated: bool = False
-    refused: bool = False
-
-    @classmethod
-    def of_challenge(cls, gate: GateAccount, result: ExecutionResult, *, query: str, shown: str) -> Self:
-        """The decision on a challenge that was asked; `gate` is as it was before."""
-        (entry,) = result.entries
-        if entry is None:
-            return cls(gate, query, shown, promoted=False, refused=True)
-        now = Accounts.from_state(entry.state_after).of(Gates).by_name[gate.name]
-        promoted = entry.answer["source"] == PROMOTED
-        return cls(now, query, shown, promoted, entry.charged, entry.repeated)
-
-    @classmethod
-    def of_champion(cls, gate: GateAccount, *, query: str, shown: str) -> Self:
-        """The decision that made the present champion; kept if it always was."""
-        return cls(gate, query, shown, promoted=bool(gate.before), repeated=True)
-
-    def verdict(
-        self, result: ExecutionResult, *, confidence: float, margin: float, high: float | None, metric: str,
-        about: str | None, challenger: str | None = None,
-    ) -> Verdict:  # fmt: skip
-        """The verdict in the metric's units; the arguments are attributes of `Verdict`."""
-        gate, promoted = self.gate, self.promoted
-        own = {} if gate.limit is None else {"challenges": gate.left}
-        return Verdict(
-            promoted=promoted, low=margin if promoted else None, high=high if promoted else None,
-            champion=gate.champion, promotions=gate.promotions, challenges=gate.challenges,
-            remaining={**result.remaining, **own}, statement=result.statement, confidence=confidence, gate=gate.name,
-            margin=margin, metric=metric, charged=self.charged, query=self.query, repeated=self.repeated,
-            refused=self.refused, analyst=result.analyst, about=about, shown=self.shown,
-            challenger=challenger,
-        )  # fmt: skip

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from everhold.ledger.entry_index import EntryIndex
+    from everhold.ledger.records import Head
 
 __all__ = [
     "COUNT",
@@ -135,11 +136,13 @@ class LedgerDatabase(ABC):
 
     Attributes:
         indexes: The queries of each holdout that this process knows, by the holdout's identifier.
+        heads: The newest head of each holdout that this process has seen; secret.
     """
 
     def __init__(self, *, patience: float) -> None:
         self.patience = patience
         self.indexes: dict[str, EntryIndex] = {}
+        self.heads: dict[str, Head] = {}
         self._engine = self._connect()
         weakref.finalize(self, self._engine.dispose)
         self._turns: dict[str, threading.Lock] = {}

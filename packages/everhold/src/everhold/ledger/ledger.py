@@ -125,17 +125,32 @@ class Ledger:
         """
         return self.look_up([])[0]
 
-    def look_up(self, queries: Sequence[str]) -> tuple[Head, Collection[str]]:
-        """The ledger's head, and the entries of these queries by fingerprint, at one moment.
+    def latest(self) -> Head:
+        """The newest head that this process has seen; it is read where it has seen none.
+
+        Others may have moved on since. So what is prepared on it is checked in the transaction, and nothing is refused
+        by it alone.
+        """
+        return self.database.heads.get(self.holdout) or self.head()
+
+    def look_up(self, queries: Sequence[str], *, read: bool = True) -> tuple[Head, Collection[str]]:
+        """The ledger's head, and which of these queries have an entry, by fingerprint.
+
+        Args:
+            queries: Their fingerprints.
+            read: False for what this process has seen, where it has seen anything; see `latest`.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
             IntegrityError: If the head was altered or set back, or an entry was altered.
         """
+        seen, index = self.database.heads.get(self.holdout), self.database.indexes.get(self.holdout)
+        if not read and seen is not None and index is not None:
+            return seen, [*filter(index.__contains__, queries)]
         with self.database.transaction() as connection, database_errors():
             found, known = self._stored.head(connection, self.head_file)
             answered = self._stored.answered(connection, queries)
-        _follow(self.head_file, found, known)
+        self._reached(found, known)
         return found, answered.keys()
 
     def repeated(self, queries: Sequence[EntryDraft]) -> tuple[Head, list[Committed]] | None:
@@ -158,7 +173,7 @@ class Ledger:
             found, reached = self._stored.head(connection, self.head_file)
             self._index(connection, found, remembered)
             answered = self._stored.answered(connection, fingerprints)
-        _follow(self.head_file, found, reached)
+        self._reached(found, reached)
         if not all(map(answered.__contains__, fingerprints)):  # new, or lost: the writing transaction tells which
             return None
         return found, [self._committed(found, fingerprint, answered[fingerprint], None) for fingerprint in fingerprints]
@@ -255,7 +270,7 @@ class Ledger:
                 known |= added
         if transaction.taken and self.database.indexes.get(self.holdout) is asked:  # or another thread knows more
             self.database.indexes[self.holdout] = asked.up_to(after, "".join(added)) or asked
-        _follow(self.head_file, after, reached)
+        self._reached(after, reached)
         transaction.state = after.state
         for index, fingerprint in enumerate(fingerprints):
             entry, new = known.get(fingerprint), transaction.taken.get(index)
@@ -300,6 +315,12 @@ class Ledger:
                 state, outcomes = step(transaction.state, transaction.new)
                 transaction.record(state, outcomes)
         return transaction.committed
+
+    def _reached(self, head: Head, known: Reached | None) -> None:
+        """Remember a committed head, and move the head file on to it, before anything is returned that rests on it."""
+        if self.head_file is not None and known is not None and known < (reached := Reached.of(head)):
+            self.head_file.advance(reached)
+        self.database.heads[self.holdout] = head
 
     def _index(self, connection: Connection, at: Head, remembered: EntryIndex | None) -> EntryIndex:
         """Every query that was ever asked: one that is gone from the database would be answered anew.
@@ -361,12 +382,6 @@ class Ledger:
         if connection.execute(MOVE_HEAD, {**after, "head_seal": seal, **expected}).rowcount != 1:
             raise Unavailable("the ledger moved on while the query was answered; nothing was charged; ask again")
         return Head(**{**after, "state": json.loads(state)}), added
-
-
-def _follow(head_file: HeadFile | None, head: Head, known: Reached | None) -> None:
-    """Move the head file on to a committed head, before anything is returned that rests on it."""
-    if head_file is not None and known is not None and known < (reached := Reached.of(head)):
-        head_file.advance(reached)
 
 
 def _stored(outcome: Outcome, ledger: Ledger, query: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 import everhold as eh
 from everhold.asking.arrivals import appending
-from everhold.gates.cases.gate import CaseGate
+from everhold.gates.gate import Gate
 from everhold.sealing.result_store import ResultStore
 
 
@@ -97,7 +97,7 @@ def test_killed_between_its_steps_the_same_addition_completes_it(suite, guards, 
     class Killed(BaseException):
         pass
 
-    complete, keep = CaseGate.complete, ResultStore.keep
+    complete, keep = Gate.complete, ResultStore.keep
 
     def killed(*given, **named):
         if point != "appended":
@@ -112,7 +112,7 @@ def test_killed_between_its_steps_the_same_addition_completes_it(suite, guards, 
         if point == "baseline kept":
             patched.setattr(ResultStore, "keep", kept)
         else:
-            patched.setattr(CaseGate, "complete", killed)
+            patched.setattr(Gate, "complete", killed)
         with pytest.raises(Killed):
             eh.add_cases(suite, results(100), **guards)
     with eh.Holdout.open(tmp_path / "suite.db", "suite") as again:
@@ -129,8 +129,8 @@ def test_an_addition_is_not_completed_for_a_later_champion(suite, guards, monkey
     eh.add_cases(suite, results(100), **guards)
     gate = suite.gate(name="main")
     assert gate.challenge(results(100, right=10), challenger="y").promoted
-    monkeypatch.setattr(CaseGate, "cases_left", lambda _: ["t99"])  # as after an early promotion
-    monkeypatch.setattr(CaseGate, "complete", lambda *_, **__: pytest.fail("results of the former champion"))
+    monkeypatch.setattr(Gate, "cases_left", lambda _: ["t99"])  # as after an early promotion
+    monkeypatch.setattr(Gate, "complete", lambda *_, **__: pytest.fail("results of the former champion"))
     assert eh.add_cases(suite, results(100), **guards).total == 100
 
 

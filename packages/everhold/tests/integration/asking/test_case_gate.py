@@ -382,7 +382,7 @@ def test_cases_of_groups_are_handed_out_together(tmp_path):
 def test_a_suite_is_sealed_with_groups_that_are_texts(tmp_path):
     groups = {case: f"page {n // 3}" for n, case in enumerate(results(0.1))}
     with eh.seal_cases(f"{tmp_path}/s.db", results=results(0.1), better="accuracy", groups=groups) as suite:
-        assert len(set(suite.gate(name="main")._units.groups.tolist())) == CASES // 3
+        assert len(set(suite.gate(name="main")._evidence.units.groups.tolist())) == CASES // 3
 
 
 def test_each_challenge_has_an_order_of_its_own(holdout):
@@ -431,7 +431,7 @@ def test_a_crash_at_any_point_leaves_the_challenge_where_the_ledger_is(tmp_path,
 
         with monkeypatch.context() as patch:
             if point == "file":
-                patch.setattr(type(opened._store), "keep", crash)
+                patch.setattr(type(opened._evidence.store), "keep", crash)
             elif point == "look":
                 patch.setattr(OpenChallenge, "_look", crash)
             elif point == "verdict":

@@ -13,8 +13,7 @@ from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, 
 
 import everhold as eh
 from everhold.asking.create_settings import settings_from
-from everhold.gates.candidates import Candidate
-from everhold.gates.gate import Gate
+from everhold.gates.rows import RowEvidence
 from everhold.guarantees.intervals.shares.sign_test import SignTest
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import Gates
@@ -279,18 +278,18 @@ def test_a_challenge_that_was_prepared_for_another_champion_is_prepared_again(ho
     gate = holdout.gate(eh.accuracy, champion=champion)
     faster, slower = (better(champion, sealed["late"], by=120, seed=seed) for seed in (0, 1))
     prepared, other = [], holdout.gate()
-    make = Gate._ready
+    make = RowEvidence.challenge
 
-    def meanwhile(self, challenger, account, *more):
-        ready = make(self, challenger, account, *more)
+    def meanwhile(self, account, *more):
+        ready = make(self, account, *more)
         prepared.append(account.champion)
         if len(prepared) == 1:
-            monkeypatch.setattr(Gate, "_ready", make)
+            monkeypatch.setattr(RowEvidence, "challenge", make)
             assert other.challenge(faster).promoted
-            monkeypatch.setattr(Gate, "_ready", meanwhile)
+            monkeypatch.setattr(RowEvidence, "challenge", meanwhile)
         return ready
 
-    monkeypatch.setattr(Gate, "_ready", meanwhile)
+    monkeypatch.setattr(RowEvidence, "challenge", meanwhile)
     verdict = gate.challenge(slower)
     assert prepared == [gate.status()["first_champion"], gate.champion]
     assert not verdict.promoted  # as good as the new champion, and no better
@@ -530,7 +529,7 @@ def test_a_gate_that_is_refused_leaves_no_champion_behind(holdout, monkeypatch):
     gate = holdout.gate(eh.accuracy, champion=champion)
 
     def kept():
-        return [file.name for file in gate._champions.folder.iterdir() if file.name.startswith("champion-")]
+        return [file.name for file in gate._folder.iterdir() if file.name.startswith("champion-")]
 
     before = kept()
     assert before == [f"champion-{gate.champion}"]
@@ -554,9 +553,7 @@ def test_a_gate_that_is_refused_leaves_no_champion_behind(holdout, monkeypatch):
 
 
 def files_of(gate):
-    return sorted(
-        file.name for file in gate._champions.folder.iterdir() if "champion" in file.name or ".new" in file.name
-    )
+    return sorted(file.name for file in gate._folder.iterdir() if "champion" in file.name or ".new" in file.name)
 
 
 @pytest.mark.parametrize("text", [False, True])
@@ -606,8 +603,8 @@ def test_a_challenger_that_is_kept_leaves_no_file(holdout):
 def test_a_challenge_is_never_silent(holdout):
     _, champion = world(0)
     gate = holdout.gate(eh.accuracy, champion=champion)
-    challenger = Candidate.prepared(gate._metric, lucky(champion, 0.05, 1), None, holdout._executor.compiler)
-    ready = gate._ready(challenger, gate._now(holdout._executor.ledger.head().state), holdout._executor, (None, None))
+    version, head = gate._evidence.version(lucky(champion, 0.05, 1)), holdout._executor.ledger.head()
+    ready = gate._evidence.challenge(gate._at(head), version, head, holdout._executor)
     with pytest.raises(eh.QueryRejected, match="a challenge cannot be asked silently"):
         ready.silently()
     assert holdout.status()["queries_asked"] == 0

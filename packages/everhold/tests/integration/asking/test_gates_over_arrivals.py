@@ -161,7 +161,7 @@ def test_killed_before_the_entry_nothing_is_completed(holdout, monkeypatch):
     gate = holdout.gate("accuracy", champion=guesses(FIRST["late"], 0.7, 1))
     holdout.append(NEW)
     with monkeypatch.context() as broken:
-        broken.setattr("everhold.gates.arrivals.Outcome", None)
+        broken.setattr("everhold.gates.challenge.Outcome", None)
         with pytest.raises(TypeError):
             gate.complete(guesses(NEW["late"], 0.01, 3))
     assert gate.status()["rows_left"] == 1_500

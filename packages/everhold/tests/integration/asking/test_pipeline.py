@@ -21,6 +21,7 @@ from everhold.sealing.rows.table import StoredRows
 
 MOST_FUNCTIONS, MOST_FILES = 236, 53  # aimed at: 120 in 18; three files came of modules that had over 400 lines
 MOST_MODULES = 97  # without packages
+MOST_OF_A_CHALLENGE = 285, 59  # functions and files; aimed at: 180 in 35
 UNUSED = (  # what a text does not use
     "gates/gate.py",
     "gates/challenge.py",
@@ -100,6 +101,59 @@ def test_a_text_query_is_short(holdout):
 def test_a_query_is_one_transaction_of_five_statements(holdout, statements):
     holdout.ask("delay > 7")
     assert statements == ["BEGIN", "SELECT", "SELECT", "INSERT", "UPDATE", "COMMIT"]
+
+
+def begins(statements, step):
+    """Transactions of a step, plain reads among them, and its result."""
+    statements.clear()
+    made = step()
+    return statements.count("BEGIN"), made
+
+
+def shifted(places):
+    """Predictions of which three in ten are 1."""
+    return np.roll(np.arange(1_000) < 300, places).astype(int)
+
+
+def test_a_challenge_is_one_transaction(holdout, statements):
+    count, gate = begins(statements, lambda: holdout.gate("accuracy", champion=shifted(0)))
+    assert count == 2  # a read, and the act
+    assert begins(statements, holdout.gate)[0] == 1
+    gate.challenge(shifted(1))
+    calls = called(lambda: gate.challenge(shifted(2)))
+    most_functions, most_files = MOST_OF_A_CHALLENGE
+    assert len(calls) <= most_functions, sorted(calls)
+    assert len({file for file, _ in calls}) <= most_files
+    for challenger, expected in ((3, 1), (3, 1), (0, 0)):  # new, the same again, and the champion itself
+        assert begins(statements, lambda: gate.challenge(shifted(challenger)))[0] == expected  # noqa: B023
+
+
+def test_a_challenge_about_cases_is_one_transaction_and_so_is_each_report(tmp_path, statements):
+    passed = {f"t{number}": number % 2 for number in range(40)}
+    with eh.seal_cases(f"{tmp_path}/cases.db", results=passed, better="passed") as suite:
+        gate = suite.gate(name="main")
+        gate.challenge(passed, challenger="first")
+        assert begins(statements, lambda: gate.challenge(passed, challenger="second"))[0] == 1
+        count, opened = begins(statements, lambda: gate.open("third", batch=20))
+        assert count == 3  # two reads, and the act
+        for _ in range(2):
+            results = {case: passed[case] for case in opened.next_cases()}
+            assert begins(statements, lambda: opened.report(results))[0] == 1  # noqa: B023
+        assert opened.verdict is not None
+
+
+def test_what_a_process_saw_last_refuses_nothing(holdout, tmp_path):
+    """Another process makes room and promotes; this one prepares its challenges on what it saw before that."""
+    with eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", "study") as other:
+        holdout.gate("accuracy", champion=shifted(0))
+        holdout.allot("ada", queries=1, charges=3)
+        gate = holdout.analyst("ada").gate()
+        assert not gate.challenge(shifted(1)).refused
+        assert gate.challenge(shifted(2)).refused
+        other.allot("ada", queries=9, charges=3)
+        assert other.gate().challenge(other._executor.sealed.table(["late"])["late"]).promoted
+        told = gate.challenge(shifted(2))
+        assert (told.refused, told.promotions) == (False, 1)
 
 
 def test_a_repeat_is_one_plain_read_and_takes_no_lock(holdout, statements, tmp_path):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.gates.cases.evidence import Evidence, UnitPlan
 from everhold.gates.cases.metrics import metrics_for
 from everhold.gates.cases.order import with_runs_shuffled
-from everhold.gates.cases.results import NEW_RUNS, CaseSuite
+from everhold.gates.cases.results import CaseSuite
+from everhold.gates.cases.units import PairedResults, UnitPlan
+from everhold.gates.facts import NEW_RUNS
 
 CASES, RUNS, LEVEL = 200, 8, 0.05
 
@@ -36,7 +37,7 @@ def test_early_looks_at_sorted_runs(shuffled, least, most):
         results = [challenger, champion, champion]
         results = with_runs_shuffled(b"key", str(game), results) if shuffled else results
         draws = rng.integers(0, CASES, CASES).tolist()
-        promoted += Evidence(plan, *results).proves_drawn(-math.log(LEVEL), draws, whole=False)
+        promoted += PairedResults(plan, *results).proves_drawn(-math.log(LEVEL), draws, whole=False)
     assert least <= promoted / games <= most
 
 

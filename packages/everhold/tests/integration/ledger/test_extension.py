@@ -212,7 +212,7 @@ print(sorted(name for name in sys.modules if name.startswith("everhold.") and na
 
 def test_accessors_are_attributes(tmp_path):
     with holdout_samples.create(tmp_path) as holdout:
-        assert holdout.gates.open("accuracy", champion="delay > 0").name == "gate"
+        assert holdout.gates.named("gate", "accuracy", champion="delay > 0").name == "gate"
         with pytest.raises(eh.QueryRejected, match="takes no submissions"):
             holdout.competition.leaderboard()
         with pytest.raises(AttributeError, match="no attribute 'predict'"):

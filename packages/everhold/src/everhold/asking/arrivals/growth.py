@@ -176,9 +176,14 @@ class Growth:
         """The executor of each open tree, about all of its rows."""
         return tuple(self._executor(tree, tree.arrival, self.account.arrivals) for tree in self.trees)
 
-    def best(self, analyst: str | None = None) -> QueryExecutor:
-        """The executor whose next answer is expected to be the narrowest."""
-        state = self.state()
+    def best(self, analyst: str | None = None, data: Mapping[str, Any] | None = None) -> QueryExecutor:
+        """The executor whose next answer is expected to be the narrowest, by a state of the ledger or the present one.
+
+        Args:
+            analyst: On whose behalf it asks.
+            data: State of the ledger; read where it is None.
+        """
+        state = self.state() if data is None else State.from_dict(data["mechanism"])
         trees = [(cast("GuessAndCheck", e.mechanism), t) for e, t in zip(self.executors, self.trees, strict=True)]
         return _for(self.executors[narrowest(trees, state)], analyst)
 

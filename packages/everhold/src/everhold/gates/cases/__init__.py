@@ -1,4 +1,5 @@
 """Gates about cases.
 
-Read `results` are the runs, `evidence` their units, `challenge` the claim, `gate` and `open_challenge` the acts.
+`results` are the runs, `units` what proves a claim about them, `evidence` what a gate does with both. `rules` opens a
+gate, and `open_challenge` hands out cases.
 """

@@ -1,262 +1,395 @@
-"""Evidence for the claims of a gate about cases: units, their order, and the looks at them (S11, S12)."""
+"""Evidence of cases: a version reports results, and is promoted if all claims about them are proved.
+
+Rows are cases, each with an id. The results of champion and baseline lie beside the sealed rows; those of a challenger
+come with the challenge. A challenger is known by its name, such as a commit: named again, it has the verdict it had. No
+number of a single claim is ever told, not even after the study was unsealed.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from everhold.gates.cases.results import NEW_RUNS
-from everhold.guarantees.intervals.pairs.claims import MOST_STAKE, ClaimUnits, first_proof, least_gain, most_nats
-from everhold.guarantees.intervals.pairs.ratio_claims import RatioUnits
+from everhold.arguments import brief
+from everhold.dependence import Groups, Independent
+from everhold.errors import QueryRejected
+from everhold.gates.cases.order import with_runs_shuffled
+from everhold.gates.cases.results import CaseSuite, cases_and_runs
+from everhold.gates.cases.units import PairedResults, UnitPlan
+from everhold.gates.challenge import Challenge, VersionComparison, next_nats
+from everhold.gates.evidence import Evidence, Version
+from everhold.gates.facts import NEW_RUNS, about_runs
+from everhold.gates.history import promotions_of
+from everhold.ledger import Outcome
+from everhold.ledger.allotments import ANALYST
+from everhold.ledger.entry_counts import OPENED
+from everhold.ledger.gates import KEPT, PROMOTED
+from everhold.ledger.open_challenges import OpenChallenges
+from everhold.queries.query import Pricing, digest
+from everhold.sealing.result_store import ResultStore, baseline_file, result_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from typing import Self
 
     from numpy.typing import NDArray
 
-    from everhold.gates.cases.metrics import CaseMetric
-    from everhold.gates.cases.results import CaseSuite
-    from everhold.guarantees.intervals.pairs.claims import GateClaim, UnitValues
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.ledger import Head
+    from everhold.ledger.gates import GateAccount
+    from everhold.ledger.open_challenges import Opened
+    from everhold.mechanisms import Mechanism, State
+    from everhold.randomness import Noise
+    from everhold.sealing.rows.table import StoredRows
 
-EARLY_PART = 0.75
-"""Part of the level of an open challenge that draws with replacement; the rest is for all runs at the end."""
+    Both = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-_FEWEST_RUNS = 4  # with fewer, a case has no runs left when it is drawn again
+__all__ = ["CaseEvidence", "ClaimComparison", "groups_of"]
 
 
-def run_chunks(runs: int) -> list[slice]:
-    """Runs of a case for its first draw, its second, and so on: half of what is left each time.
+@dataclass(frozen=True, slots=True)
+class CaseVersion(Version):
+    """A version of a gate about cases.
+
+    Attributes:
+        results: On all cases, shape (cases, runs, metrics). Secret.
+        rerun: New results of champion and baseline; None where the stored ones are used. Secret.
+    """
+
+    results: NDArray[np.float64] = field(repr=False)
+    rerun: Both | None = field(repr=False)
+
+
+@dataclass(frozen=True)
+class CaseEvidence(Evidence[CaseVersion]):
+    """The cases that are there, and claims about results on them.
+
+    Attributes:
+        described: The claims, as the ledger holds them.
+    """
+
+    described: Mapping[str, Any]
+
+    about_cases: ClassVar[bool] = True
+
+    @cached_property
+    def units(self) -> UnitPlan:
+        """Cases, or groups of cases."""
+        ids = tuple(self.executor.sealed.row_ids(self.executor.schema.row_id or ""))
+        suite = CaseSuite.read(self.described, ids)
+        return UnitPlan(suite, groups_of(self.executor, suite.population))
+
+    @cached_property
+    def store(self) -> ResultStore:
+        """Files of results."""
+        executor = self.executor
+        return ResultStore.of(self.folder, holdout=executor.record.id, seal_key=executor.key.seal_key)
+
+    def over(self, executor: QueryExecutor) -> Self:
+        """See `Evidence.over`."""
+        return replace(self, executor=executor)
+
+    @property
+    def size(self) -> str:
+        """See `Evidence.size`."""
+        return cases_and_runs(len(self.units.suite.ids), self.units.suite.runs)
+
+    def next_nats(self, head: Head) -> float:
+        """ln(1 / level) of the next query."""
+        return next_nats(self.executor.mechanism, self.executor.state_from(head.state))
+
+    def identity_of(self, name: Any) -> Version:
+        """A version by its name.
+
+        Raises:
+            QueryRejected: If it cannot be used.
+        """
+        if not (isinstance(name, str) and 1 <= len(name) <= 100 and name.isprintable() and name == name.strip()):
+            raise QueryRejected(
+                f"The challenger's name {brief(name)} cannot be used. Pass 1 to 100 printable characters, such as a "
+                "commit."
+            )
+        known_by = digest({"kind": "cases", "gate": self.name, "challenger": name})
+        return Version(
+            known_by, f"{', '.join(self.units.suite.better)} of {name}", about_runs(self.described), name
+        )  # fmt: skip
+
+    def version(
+        self, given: Any, *, challenger: str | None = None, champion: Any = None, baseline: Any = None
+    ) -> CaseVersion:  # fmt: skip
+        """See `Evidence.version`."""
+        named = self.identity_of(f"run {secrets.token_hex(4)}" if challenger is None else challenger)
+        results = self.units.suite.values(given)
+        return CaseVersion(
+            named.digest, named.shown, named.about, named.name, results, self.rerun(champion, baseline)
+        )  # fmt: skip
+
+    def rerun(self, champion: Any, baseline: Any, cases: Sequence[Any] | None = None) -> Both | None:
+        """New results of champion and baseline as numbers; None where the stored ones are used.
+
+        Args:
+            champion: As for `Gate.challenge`.
+            baseline: The same.
+            cases: Of only these cases.
+
+        Raises:
+            QueryRejected: If only one of them is there where both are needed. Nothing was charged.
+        """
+        if champion is None and baseline is None:
+            return None
+        suite = self.units.suite
+        if champion is None or (baseline is None) == bool(suite.not_worse):
+            raise QueryRejected(
+                "new runs of the champion and of the baseline belong together, and the baseline only to guards; "
+                f"expected champion={'..., baseline=...' if suite.not_worse else '...'}; nothing was charged"
+            )
+        first = suite.values(champion, cases)
+        return first, first if baseline is None else suite.values(baseline, cases)
+
+    def challenge(self, gate: GateAccount, version: CaseVersion, head: Head, executor: QueryExecutor) -> Challenge:
+        """See `Evidence.challenge`."""
+        if (opened := head.accounts.of(OpenChallenges).by_gate.get(gate.name)) is not None:
+            raise another_is_open(gate.name, opened, executor.analyst)
+        stored = self.whole(gate)
+        paired = self.paired(version.digest, [version.results, *(stored if version.rerun is None else version.rerun)])
+        return self.claimed(gate, version, ClaimComparison(
+            self.units, executor.mechanism, paired.proves, lambda: self.keep(version.digest, version.results)
+        ))  # fmt: skip
+
+    def claimed(self, gate: GateAccount, version: Version, comparison: ClaimComparison) -> Challenge:
+        """The challenge that a comparison decides."""
+        executor = self.executor
+        return Challenge(gate, version, comparison, executor.schema.about, version.about, executor.mechanism.confidence)
+
+    def paired(self, challenger: str, results: Sequence[NDArray[np.float64]]) -> PairedResults:
+        """Results of challenger, champion and baseline side by side; the runs may come sorted by outcome.
+
+        Args:
+            challenger: Digest of its name.
+            results: Shape (cases, runs, metrics) each.
+        """
+        if self.units.suite.population == NEW_RUNS:  # else a unit has the mean of its runs
+            results = with_runs_shuffled(self.executor.key.order_key, challenger, results)
+        return PairedResults(self.units, *results)
+
+    def keep(self, name: str, values: NDArray[np.float64]) -> None:
+        """Keep results on all cases of a champion or of the baseline, by the name of its file."""
+        self.store.keep(self._files(name)[0], values)
+
+    def _files(self, name: str) -> list[str]:
+        """Names of files that may have results, the newest first."""
+        growth = self.executor.growth
+        return result_names(name, [] if growth is None else growth.rows.facts())
+
+    def stored(self, gate: GateAccount) -> Both:
+        """Results of champion and baseline, each of shape (cases, runs, metrics); nan where there are none."""
+        found = []
+        for name in (gate.champion, baseline_file(gate.name)):
+            files = self._files(name)
+            values = self.store.find(next(filter(self.store.has, files), files[-1]))
+            added = np.full((len(self.units.suite.ids) - len(values), *values.shape[1:]), np.nan)
+            found.append(np.concatenate([values, added]))
+        return found[0], found[1]
+
+    def whole(self, gate: GateAccount) -> Both:
+        """The same as `stored`; refuses those of a champion that did not run all cases.
+
+        Raises:
+            QueryRejected: If cases are left. Nothing was charged.
+        """
+        values, fixed = self.stored(gate)
+        if left := len(self._left(values, fixed)):
+            raise QueryRejected(
+                f"The champion has no results for {left} cases, as it was promoted early or cases were added. Run the "
+                "cases of cases_left and pass their results to complete."
+            )
+        return values, fixed
+
+    def _left(self, champion: NDArray[np.float64], baseline: NDArray[np.float64]) -> list[int]:
+        return sorted({*_unknown(champion), *(_unknown(baseline) if self.units.suite.not_worse else [])})
+
+    def left(self, gate: GateAccount) -> list[Any]:
+        """Ids of cases without results of the champion, or of the baseline where there are guards against it.
+
+        Raises:
+            QueryRejected: If the champion is neither this analyst's nor is it the steward who asks.
+        """
+        self._check_may_complete(gate)
+        return [self.units.suite.ids[place] for place in self._left(*self.stored(gate))]
+
+    def check_addition(self, gate: GateAccount, baseline: Any) -> None:
+        """See `everhold.gates.gate.Gate.check_addition`."""
+        self.whole(gate)
+        if (baseline is None) == bool(self.units.suite.not_worse):
+            raise QueryRejected(
+                "the baseline's results on the added cases belong to guards against it; expected "
+                f"{'baseline=...' if baseline is None else 'no baseline='}; nothing was changed"
+            )
+
+    def complete(self, gate: GateAccount, given: Any, *, baseline: Any = None) -> None:
+        """Add results on the cases that are left; see `everhold.gates.gate.Gate.complete`."""
+        self._check_may_complete(gate)
+        (values, fixed), suite = self.stored(gate), self.units.suite
+        left = self._left(values, fixed)
+        added = _unknown(fixed) if suite.not_worse else []
+        if added and baseline is None:
+            raise QueryRejected(
+                "cases were added and the guards need the baseline's results on them; expected baseline=..., the same "
+                "results again where the champion is the baseline; nothing was changed"
+            )
+        cases = [suite.ids[place] for place in left]
+        if baseline is not None and not added:  # unless a call that was killed kept these very results
+            again = left and suite.not_worse and np.array_equal(suite.values(baseline, cases), fixed[left])
+            if not again:
+                raise QueryRejected("the baseline has results on all cases; expected no baseline=; nothing was changed")
+        made = suite.values(given, cases)
+        if baseline is not None and added:
+            fixed[added] = suite.values(baseline, [suite.ids[place] for place in added])
+            self.keep(baseline_file(gate.name), fixed)
+        values[left] = made
+        self.keep(gate.champion, values)
+
+    def _check_may_complete(self, gate: GateAccount) -> None:
+        """Check that the champion is one of this analyst, or that it is the steward who asks.
+
+        Raises:
+            QueryRejected: If it is not. Nothing was changed.
+        """
+        analyst = self.executor.analyst
+        if analyst is None:
+            return
+        promoted = promotions_of(self.executor, gate.name)[-1:]
+        if not promoted or promoted[0].description.get(ANALYST) != analyst:
+            raise QueryRejected(
+                f"The champion of gate {gate.name!r} is not yours. The steward, or the analyst who promoted it, adds "
+                "its results."
+            )
+
+    def facts(self, gate: GateAccount, head: Head) -> dict[str, Any]:
+        """See `Evidence.facts`."""
+        suite, nats = self.units.suite, self.next_nats(head)
+        opened = head.accounts.of(OpenChallenges).by_gate.get(gate.name)
+        told = {} if opened is None or not opened.belongs_to(self.executor.analyst) else {
+            "challenger": opened.name, "analyst": opened.analyst, "looks": len(opened.results), "of": opened.looks,
+        }  # fmt: skip
+        return {
+            "cases": len(suite.ids),
+            "runs": suite.runs,
+            "results": self.size,
+            "population": suite.population,
+            "open": opened is not None,
+            **({"open_challenge": told} if told else {}),
+            "provable": self.units.can_prove(nats),
+            "sees": self._smallest_step(nats),
+        }
+
+    def _smallest_step(self, nats: float) -> float | None:
+        """The smallest gain in the first metric that can be proved; None where there is none."""
+        from everhold.gates.cases.steps import smallest_step
+
+        if (first := self.units.suite.first) is None:
+            return None
+        step = smallest_step(self.units.all_at_once, self.units.suite.claims[0].floor, nats)
+        return None if step is None else step * first.width
+
+
+@dataclass(frozen=True)
+class ClaimComparison(VersionComparison):
+    """One claim about the smallest of several, by results of the challenger, the champion and the baseline.
+
+    Attributes:
+        units: Cases, or groups of cases.
+        mechanism: Of the holdout.
+        proves: Whether the claims are proved at ln(1 / level). Secret.
+        keep: Keeps the challenger's results among those of the gate's champions.
+        opened: The open challenge that this closes; None for one that was given all results at once.
+        futile: True if it is ended as kept by what the results say, before all cases were handed out.
+    """
+
+    units: UnitPlan
+    mechanism: Mechanism
+    proves: Callable[[float], bool] = field(repr=False)
+    keep: Callable[[], None] = field(repr=False)
+    opened: Opened | None = None
+    futile: bool = False
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """See `VersionComparison.described`."""
+        return {} if self.opened is None else {OPENED: self.opened.entry}
+
+    def is_short(self, rows: int) -> bool:
+        """Always: nothing is read of the sealed rows."""
+        return True
+
+    def pricing(self, keeping: int) -> Pricing:
+        """A surprise at most; refused where no results could prove the claims."""
+
+        def sure(state: State, count: int) -> int:
+            provable = self.opened is not None or self.units.can_prove(next_nats(self.mechanism, state))
+            return min(count, 1) if provable else 0  # the place of an open one was taken when it was opened
+
+        return Pricing(1, sure, reserved=self.opened is not None)
+
+    def evaluate(self, sealed: StoredRows) -> None:
+        """Nothing is read of the sealed rows."""
+
+    def answer(
+        self, state: State, seen: None, rows: list[int], noise: Noise, *, margin: float
+    ) -> tuple[State, Outcome]:  # fmt: skip
+        """The verdict; a promoted challenger's results are kept before anybody hears of it."""
+        nats = next_nats(self.mechanism, state) if self.opened is None else self.opened.nats
+        promoted = not self.futile and self.proves(nats)
+        if promoted:
+            self.keep()
+        answer = {
+            "value": None, "low": margin if promoted else None, "high": None, "source": PROMOTED if promoted else KEPT,
+            "node": {"by": "claims", "nats": nats, "one_sided": True},
+        }  # fmt: skip
+        mark = promoted or self.futile
+        label = interim_label(self.opened.marks) if mark and self.opened is not None else 0
+        return state.after(charged=int(mark), labels=label), Outcome(answer, int(mark))
+
+
+def interim_label(looks: int) -> int:
+    """Cost of the label of a mark's look for later queries, in millionths of a nat: all looks are alike.
 
     Examples:
-        >>> [chunk.stop - chunk.start for chunk in run_chunks(8)]
-        [4, 2, 1, 1]
+        >>> interim_label(20)
+        2995733
     """
-    found, start = [], 0
-    while start < runs:
-        stop = start + math.ceil((runs - start) / 2)
-        found.append(slice(start, stop))
-        start = stop
-    return found
+    return math.ceil(1e6 * math.log(looks))
 
 
-@dataclass(frozen=True, slots=True)
-class UnitPlan:
-    """Units of a suite while it is looked at: cases, or groups of cases. Public except for the groups of single cases.
-
-    Attributes:
-        groups: Shape (cases,): unit of each case, from 0.
-    """
-
-    suite: CaseSuite
-    groups: NDArray[np.int64] = field(repr=False)
-
-    @property
-    def sizes(self) -> NDArray[np.float64]:
-        """Shape (units,): cases in each unit."""
-        return np.bincount(self.groups).astype(np.float64)
-
-    @property
-    def count(self) -> int:
-        """Number of units while cases are handed out."""
-        return len(self.sizes)
-
-    @property
-    def all_at_once(self) -> int:
-        """Number of units when all results are there: runs, where new runs are promised."""
-        return len(self.suite.ids) * self.suite.runs if self.suite.population == NEW_RUNS else self.count
-
-    @property
-    def yes_no(self) -> bool:
-        """True if each unit is one run of one independent case of one law."""
-        return self.suite.population != NEW_RUNS and self.suite.runs == 1 and self.count == len(self.suite.ids)
-
-    @property
-    def redraws(self) -> bool:
-        """True if open challenges draw cases with replacement: each draw of a case needs runs of its own."""
-        return self.suite.population == NEW_RUNS and self.suite.runs >= _FEWEST_RUNS
-
-    def last_nats(self, nats: float, looks: int) -> float:
-        """ln(1 / level) of the last look of an open challenge, when all results are there."""
-        if self.suite.population != NEW_RUNS:
-            return nats
-        return nats - math.log(1.0 - EARLY_PART) if self.redraws else nats + math.log(looks)
-
-    def can_prove_early(self, nats: float, looks: int) -> bool:
-        """True if any results could prove the claims of an open challenge with so many looks at this level."""
-        return self.can_prove(self.last_nats(nats, looks))
-
-    def can_prove(self, nats: float) -> bool:
-        """True if any results at all could prove the claims at this level."""
-        floors = [0.0 if claim.ratio else claim.floor for claim in self.suite.claims]
-        return all(most_nats(self.all_at_once, floor) >= nats for floor in floors)
-
-    def least_slacks(self, nats: float) -> dict[str, float]:
-        """Guards that even an equal version cannot prove at this level, and the slack that it could.
-
-        With no gain and no spread, n ln(1 + stake slack / (1 - slack)) is the most that n units prove.
-        """
-        most = math.expm1(nats / self.all_at_once) / MOST_STAKE
-        least = {name: self.suite.metric(name).width * most / (1.0 + most)
-                 for name in self.suite.not_worse if name not in self.suite.ratios}  # fmt: skip
-        return {name: slack for name, slack in least.items() if slack > self.suite.not_worse[name]}
+def another_is_open(gate: str, opened: Opened, analyst: str | None) -> QueryRejected:
+    """The refusal of a gate that has an open challenge; only those to whom it belongs are told its name."""
+    if not opened.belongs_to(analyst):
+        return QueryRejected(
+            f"A challenge of another analyst is open at gate {gate!r}. Try again when it has ended, or ask the steward "
+            "to end it."
+        )
+    return QueryRejected(f"The challenge {opened.name!r} of gate {gate!r} is open. Report its results, or withdraw it.")
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """Results of a challenger beside those of the champion and of the baseline; secret.
+def groups_of(executor: QueryExecutor, population: str) -> NDArray[np.int64]:
+    """The unit of each case; the secret part is which cases are of one group."""
+    dependence, rows = executor.mechanism.dependence, executor.schema.rows
+    if isinstance(dependence, Groups) and dependence.group_column is not None:
+        column = executor.sealed.table([dependence.group_column])[dependence.group_column]
+        return np.unique(np.asarray(column).astype(str), return_inverse=True)[1].astype(np.int64)
+    if not isinstance(dependence, Independent) and population != NEW_RUNS:
+        raise QueryRejected(
+            "a gate about cases needs independent cases or groups of them; expected eh.Independent() or "
+            "eh.Groups(...); nothing was changed"
+        )
+    return np.arange(rows, dtype=np.int64)
 
-    Attributes:
-        plan: The units.
-        challenger: Shape (cases, runs, metrics).
-        champion: The same.
-        baseline: The same.
-    """
 
-    plan: UnitPlan
-    challenger: NDArray[np.float64] = field(repr=False)
-    champion: NDArray[np.float64] = field(repr=False)
-    baseline: NDArray[np.float64] = field(repr=False)
-
-    def proves(self, nats: float) -> bool:
-        """True if the claims are proved when all results are looked at once."""
-        return self._proof(self._whole(), self.plan.all_at_once, nats, [self.plan.all_at_once]) is not None
-
-    def proves_early(self, nats: float, order: Sequence[int], looks: Sequence[int], *, planned_looks: int) -> bool:
-        """True if the claims are proved at the latest look, or were at an earlier one.
-
-        New cases: the capital is a fair game in the shuffled order, so one level covers all looks (Ville). These
-        cases: a unit is a case until all are there, each look is at a fixed number, and looks share the level.
-
-        Args:
-            nats: ln(1 / level) of the whole challenge.
-            order: Units in the order in which they were handed out, so far.
-            looks: Numbers of units after which was looked, rising.
-            planned_looks: How many looks there can be.
-        """
-        plan = self.plan
-        if plan.suite.population != NEW_RUNS:
-            return self._proof(self._handed_out(order), plan.count, nats, looks) is not None
-        nats += math.log(planned_looks)
-        partial = [look for look in looks if look < plan.count]
-        if partial and self._proof(self._handed_out(order), plan.count, nats, partial) is not None:
-            return True
-        return looks[-1] == plan.count and self.proves(nats)
-
-    def proves_drawn(self, nats: float, draws: Sequence[int], *, whole: bool) -> bool:
-        """True if the claims are proved by draws with replacement, after any of them, or by all runs at the end.
-
-        Each draw of a unit looks at runs that no earlier draw has looked at, so that its mean given the past is that of
-        all units: the capital is a fair game. When a unit has no runs left, its value is the worst one.
-
-        Args:
-            nats: ln(1 / level) of the whole challenge.
-            draws: Units as they were drawn, all of them reported.
-            whole: True if all results are there.
-        """
-        plan, chunks = self.plan, run_chunks(self.plan.suite.runs)
-        units, sizes = np.asarray(draws, dtype=np.intp), plan.sizes
-        counts = np.zeros(plan.count, dtype=np.intp)
-        used = np.empty(len(draws), dtype=np.intp)
-        for place, unit in enumerate(draws):
-            used[place] = counts[unit]
-            counts[unit] += 1
-        last = np.minimum(used, len(chunks) - 1)
-
-        def drawn(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            by_chunk = [np.bincount(plan.groups, weights=values[:, chunk].mean(axis=1)) for chunk in chunks]
-            return np.asarray(np.stack(by_chunk)[last, units])
-
-        values = self._units(drawn, sizes[units], largest=float(sizes.max()), spent=used == len(chunks))
-        early, planned = nats - math.log(EARLY_PART), max(plan.count // 2, 1)
-        if len(draws) and self._proof(values, planned, early, range(1, len(draws) + 1)) is not None:
-            return True
-        return whole and self.proves(nats - math.log(1.0 - EARLY_PART))
-
-    def hopeless(self, nats: float, seen: NDArray[np.bool_]) -> bool:
-        """True if the claims will hardly be proved: a gain two standard errors above the one seen would not be.
-
-        Any rule is sound, as the stop is paid for (S12). At least a quarter of the cases has to be there.
-
-        Args:
-            nats: ln(1 / level) of the verdict at the end.
-            seen: Shape (cases,): True for cases that were reported.
-        """
-        plan = self.plan
-        if 4 * seen.sum() < len(seen):
-            return False
-        lost: dict[bool, list[bool]] = {True: [], False: []}
-        for claim in plan.suite.claims:
-            if claim.ratio:  # how far it could still come is not estimated
-                lost[claim.guard].append(False)
-                continue
-            (values,) = self._columns(claim)
-            gains = 2.0 * values[seen] - 1.0
-            means = gains.mean(axis=1)
-            best = means.mean() + 2.0 * means.std() / math.sqrt(len(means))
-            spread = gains.var() if plan.suite.population == NEW_RUNS else means.var()
-            level = nats + (0.0 if claim.guard else math.log(len(plan.suite.better)))
-            needed = max(least_gain(plan.all_at_once, claim.floor, level), claim.floor)
-            lost[claim.guard].append(
-                best < max(needed, claim.floor + math.sqrt(2.0 * level * spread / plan.all_at_once))
-            )
-        return any(lost[True]) or all(lost[False])
-
-    def _proof(self, units: Sequence[UnitValues], planned: int, nats: float, looks: Sequence[int]) -> int | None:
-        return first_proof(self.plan.suite.claims, units, planned=planned, nats=nats, looks=looks)
-
-    def _columns(self, claim: GateClaim) -> list[NDArray[np.float64]]:
-        """Numbers of a claim, each of shape (cases, runs): ``(1 + gain) / 2``, or the four columns of a ratio."""
-        suite = self.plan.suite
-        other = self.baseline if claim.guard else self.champion
-        if claim.ratio:
-            ratio = suite.ratios[claim.metric]
-            columns = [suite.metric(name) for name in (ratio.top, ratio.bottom)]
-            return [of[:, :, self._place(column)] for column in columns for of in (self.challenger, other)]
-        metric = suite.metric(claim.metric)
-        own = metric.scaled(self.challenger[:, :, self._place(metric)])
-        return [own if claim.fixed else (1.0 + own - metric.scaled(other[:, :, self._place(metric)])) / 2.0]
-
-    def _place(self, metric: CaseMetric) -> int:
-        return self.plan.suite.metrics.index(metric)
-
-    def _units(
-        self, summed: Callable[[NDArray[np.float64]], NDArray[np.float64]], sizes: NDArray[np.float64], *,
-        largest: float = 1.0, signs: bool = False, spent: NDArray[np.bool_] | None = None,
-    ) -> list[UnitValues]:  # fmt: skip
-        """Values of each claim by unit.
-
-        Args:
-            summed: From numbers of shape (cases, runs) to sums of shape (units,).
-            sizes: Shape (units,): cases in each unit.
-            largest: The largest size of all units.
-            signs: True if a unit is one run of one independent case of one law.
-            spent: Shape (units,): True for draws without a run left, which count as the worst.
-        """
-        suite, gone = self.plan.suite, np.zeros(len(sizes), dtype=bool) if spent is None else spent
-        found: list[UnitValues] = []
-        for claim in suite.claims:
-            sums = np.stack([summed(each) for each in self._columns(claim)])
-            if claim.ratio:
-                ratio = suite.ratios[claim.metric]
-                top, bottom = ((m.low, m.high) for m in map(suite.metric, (ratio.top, ratio.bottom)))
-                found.append(RatioUnits(sums, sizes, top, bottom, ratio.lower, largest, gone))
-            else:
-                exact = signs and suite.metric(claim.metric).yes_no
-                found.append(ClaimUnits(np.where(gone, 0.0, sums[0]), sizes, largest, signs=exact))
-        return found
-
-    def _whole(self) -> list[UnitValues]:
-        if self.plan.suite.population == NEW_RUNS:
-            return self._units(np.ravel, np.ones(self.plan.all_at_once))
-        return self._handed_out(range(self.plan.count), signs=self.plan.yes_no)
-
-    def _handed_out(self, order: Sequence[int], *, signs: bool = False) -> list[UnitValues]:
-        plan, places = self.plan, np.asarray(order, dtype=np.intp)
-
-        def summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.asarray(np.bincount(plan.groups, weights=values.mean(axis=1))[places])
-
-        return self._units(summed, plan.sizes[places], largest=float(plan.sizes.max()), signs=signs)
+def _unknown(values: NDArray[np.float64]) -> list[int]:
+    """Places of cases without results."""
+    return np.flatnonzero(np.isnan(values).any(axis=(1, 2))).tolist()

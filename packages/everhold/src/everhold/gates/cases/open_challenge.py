@@ -1,15 +1,16 @@
 """An open challenge: cases are handed out in a secret order, results come in, and it ends as early as is proved.
 
 Everything that follows is committed before it is told: opening, each look, the verdict. So a process that ends at any
-point leaves the challenge as it was after the latest of them, and `CaseGate.open` under the same name goes on there.
-A challenge belongs to the analyst who opened it, and to the steward. What it can cost is reserved when it is opened, so
+point leaves the challenge as it was after the latest of them, and `Gate.open` under the same name goes on there. A
+challenge belongs to the analyst who opened it, and to the steward. What it can cost is reserved when it is opened, so
 nothing that is spent elsewhere keeps it from ending.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -21,27 +22,25 @@ from everhold.asking.accounts.budget import part_of
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, QueryRejected
-from everhold.gates.cases.challenge import CaseChallenge, challenger_digest, next_nats
-from everhold.gates.cases.evidence import Evidence
-from everhold.gates.cases.gate import another_is_open
+from everhold.gates.cases.evidence import ClaimComparison, another_is_open
 from everhold.gates.cases.order import boundaries, draws_of_units, order_of_units
-from everhold.gates.champion_results import rerun
-from everhold.ledger import EntryDraft, Outcome
+from everhold.gates.challenge import act, next_nats, record_act, told_nothing
 from everhold.ledger.allotments import ANALYST, Accounts, spending_of
 from everhold.ledger.entry_counts import OPENED
 from everhold.ledger.gates import Gates
 from everhold.ledger.open_challenges import LOOKED, OpenChallenges, Opened
-from everhold.queries.query import MOST_SHOWN, digest
 from everhold.sealing.configuration import bound_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from everhold.asking.query_executor import QueryExecutor
-    from everhold.gates.cases.evidence import UnitPlan
-    from everhold.gates.cases.gate import CaseGate
+    from everhold.gates.cases.evidence import CaseEvidence
+    from everhold.gates.cases.units import PairedResults, UnitPlan
+    from everhold.gates.challenge import Challenge
+    from everhold.gates.evidence import Version
+    from everhold.gates.gate import Gate
     from everhold.gates.verdict import Verdict
     from everhold.ledger import Head
     from everhold.ledger.entry_counts import EntryCounts
@@ -78,40 +77,43 @@ class Progress(Display):
 
 
 class OpenChallenge:
-    """A challenge while its cases are handed out; made by `CaseGate.open`.
+    """A challenge while its cases are handed out; made by `Gate.open`.
 
     While it is open, only the analyst who opened it and the steward can read it, report for it or end it. Every method
     raises `QueryRejected` for others.
     """
 
-    def __init__(self, gate: CaseGate, challenger: str) -> None:
-        """Use `CaseGate.open` instead."""
-        self._gate, self._challenger = gate, challenger
-        self._executor, self._store, self._units = gate._executor, gate._store, gate._units
+    def __init__(self, gate: Gate, challenger: str) -> None:
+        """Use `Gate.open` instead."""
+        evidence = gate._cases
+        self._gate, self._evidence = gate, evidence
+        self._executor, self._version = evidence.executor, evidence.identity_of(challenger)
         self._verdict: Verdict | None = None
-        self._drawn: dict[int, list[int]] = {}
 
     def __repr__(self) -> str:
-        return f"OpenChallenge({self._gate.name!r}, {self._challenger!r})"
+        return f"OpenChallenge({self._gate.name!r}, {self._version.name!r})"
 
     @property
     def verdict(self) -> Verdict | None:
         """The verdict, if the challenge has ended."""
-        if self._verdict is None and self._opened(self._executor.ledger.head().state) is None:
-            self._verdict = self._decided(self._now())
+        if self._verdict is None and self._opened(head := self._executor.ledger.head()) is None:
+            self._verdict = self._decided(head)
         return self._verdict
 
     def next_cases(self) -> list[Any]:
         """Ids of the cases to run next; the same ones until they are reported, and none after the end."""
-        opened = self._opened(self._executor.ledger.head().state)
-        return [] if opened is None else [self._ids[place] for place in self._batch(opened)]
+        opened = self._opened(self._executor.ledger.head())
+        if opened is None:
+            return []
+        ids = self._evidence.units.suite.ids
+        return [ids[place] for place in self._handed_out(opened).cases(len(opened.results))]
 
     def report(self, results: Any, *, champion: Any = None, baseline: Any = None) -> Progress:
         """Report the results of the cases that were handed out last.
 
         Args:
-            results: As for `CaseGate.challenge`, of exactly these cases.
-            champion: New results of the champion on these cases, in place of the stored ones; see `CaseGate.challenge`.
+            results: As for `Gate.challenge`, of exactly these cases.
+            champion: New results of the champion on these cases, in place of the stored ones; see `Gate.challenge`.
             baseline: The same for the baseline.
 
         Raises:
@@ -119,27 +121,39 @@ class OpenChallenge:
                 charged, and the challenge stays as it was.
             QueryRejected: If the challenge is not open, or other results were reported meanwhile.
         """
-        data = self._executor.ledger.head().state
-        opened = self._opened(data)
-        if opened is None:
-            raise QueryRejected(_ENDED)
-        places = self._batch(opened)
-        cases = [self._ids[place] for place in places]
-        made = self._units.suite.values(results, cases)
-        stored = np.full(made.shape, np.nan)
-        values = np.stack([made, *(rerun(self._units.suite, champion, baseline, cases) or (stored, stored))])
-        name = self._store.digest_of(values)
-        self._store.keep(_file(opened, len(opened.results) + 1, name), values)
-        done = opened if len(opened.results) + 1 == opened.looks else None
-        reported = [*opened.results, name]
-        plan = self._plan(self._now(), opened, self._order(opened), reported)
-        if opened.futility and done is None and not plan.proves(opened.nats) and plan.futile(opened):
-            plan = replace(plan, challenge=replace(plan.challenge, futile=True))
-            done = opened
-        if done is not None or plan.proves(opened.nats):
-            return Progress(self._end(opened, plan), self._reported(opened, len(reported)), len(self._ids))
-        self._look(opened, name)
-        return Progress(None, self._reported(opened, len(reported)), len(self._ids))
+        suite = self._evidence.units.suite
+
+        def read(head: Head) -> tuple[Opened, GateAccount, NDArray[np.float64]]:
+            opened = self._opened(head)
+            if opened is None:
+                raise QueryRejected(_ENDED)
+            cases = [suite.ids[place] for place in self._handed_out(opened).cases(len(opened.results))]
+            made = suite.values(results, cases)
+            stored = np.full(made.shape, np.nan)
+            others = self._evidence.rerun(champion, baseline, cases) or (stored, stored)
+            return opened, head.accounts.of(Gates).by_name[self._gate.name], np.stack([made, *others])
+
+        opened, gate, values = self._gate._on_latest(read)
+        name = self._evidence.store.digest_of(values)
+        look = len(opened.results) + 1
+        self._evidence.store.keep(_file(opened, look, name), values)
+        found = self._handed_out(opened)
+        whole = self._values(opened, [*opened.results, name])
+        paired = self._paired(gate, whole)
+        proved = self._proves(paired, found, look)
+        futile = opened.futility and not proved and look < opened.looks and paired.hopeless(
+            paired.plan.last_nats(opened.nats, opened.looks), ~np.isnan(whole[0, :, 0, 0])
+        )  # fmt: skip
+        verdict = None
+        if proved or futile or look == opened.looks:
+            comparison = ClaimComparison(
+                self._evidence.units, self._executor.mechanism, lambda _: proved,
+                lambda: self._evidence.keep(self._version.digest, whole[0]), opened, futile,
+            )  # fmt: skip
+            verdict = self._end(opened, self._evidence.claimed(gate, self._version, comparison))
+        else:
+            self._look(opened, name)
+        return Progress(verdict, found.reported(look), len(suite.ids))
 
     def withdraw(self) -> Verdict:
         """End the challenge; the champion is kept.
@@ -147,158 +161,130 @@ class OpenChallenge:
         It costs what a challenge that runs to its end as kept costs: the two queries that opening reserved, and one of
         the gate's challenges. The reserved surprise comes back.
         """
-        opened = self._opened(self._executor.ledger.head().state)
+        head = self._executor.ledger.head()
+        opened = self._opened(head)
         if opened is None:
             raise QueryRejected(_ENDED)
-        return self._end(opened, self._plan(self._now(), opened, [], []))
+        return self._end(opened, self._kept(head.accounts.of(Gates).by_name[self._gate.name], opened))
 
-    def _decided(self, now: GateAccount) -> Verdict | None:
+    def _kept(self, gate: GateAccount, opened: Opened | None) -> Challenge:
+        """The challenge that proves nothing; also finds the verdict of the one that ended."""
+        comparison = ClaimComparison(
+            self._evidence.units, self._executor.mechanism, lambda _: False, lambda: None, opened
+        )  # fmt: skip
+        return self._evidence.claimed(gate, self._version, comparison)
+
+    def _decided(self, head: Head) -> Verdict | None:
         """The verdict that is in the ledger; None if there is none."""
-        if now.champion == challenger_digest(self._gate.name, self._challenger):
-            return self._gate._itself(now, self._challenger)
-        challenge = self._plan(now, None, [], []).challenge
+        gate = head.accounts.of(Gates).by_name[self._gate.name]
+        if gate.champion == self._version.digest:
+            return self._gate._verdict_of_champion(gate, self._version)
+        challenge = self._kept(gate, None)
         return None if self._executor.ledger.find(challenge.query) is None else self._executor.ask(challenge)
 
-    def _end(self, opened: Opened, plan: _Plan) -> Verdict:
-        """The verdict, in the name of the analyst who opened the challenge."""
-        executor = self._executor
-        if executor.analyst != opened.analyst:  # the steward ends it
-            executor = replace(executor, analyst=opened.analyst)
-        self._verdict = executor.ask(plan.challenge)
+    def _end(self, opened: Opened, challenge: Challenge) -> Verdict:
+        """The verdict, in the name of the analyst who opened the challenge, also where the steward ends it."""
+        self._verdict = replace(self._executor, analyst=opened.analyst).ask(challenge)
         return self._verdict
 
-    @property
-    def _ids(self) -> Sequence[Any]:
-        return self._units.suite.ids
-
-    def _now(self) -> GateAccount:
-        return Accounts.from_state(self._executor.ledger.head().state).of(Gates).by_name[self._gate.name]
-
-    def _opened(self, data: Mapping[str, Any]) -> Opened | None:
+    def _opened(self, head: Head) -> Opened | None:
         """The challenge, if it is open.
 
         Raises:
             QueryRejected: If another analyst opened it.
         """
-        found = Accounts.from_state(data).of(OpenChallenges).by_gate.get(self._gate.name)
-        if found is None or found.challenger != challenger_digest(self._gate.name, self._challenger):
+        found = head.accounts.of(OpenChallenges).by_gate.get(self._gate.name)
+        if found is None or found.challenger != self._version.digest:
             return None
         if not found.belongs_to(self._executor.analyst):
             raise QueryRejected(
-                f"Another analyst opened the challenge {self._challenger!r} of gate {self._gate.name!r}. Open one of "
+                f"Another analyst opened the challenge {self._version.name!r} of gate {self._gate.name!r}. Open one of "
                 "your own when it has ended, or ask the steward to end it."
             )
         return found
 
-    def _order(self, opened: Opened) -> list[int]:
-        if self._units.redraws:
-            return list(dict.fromkeys(self._draws(opened)))
-        return order_of_units(self._executor.key.order_key, opened, self._units.count)
+    def _handed_out(self, opened: Opened) -> _HandedOut:
+        return _HandedOut(opened, self._evidence.units, self._executor.key.order_key)
 
-    def _draws(self, opened: Opened) -> list[int]:
-        if opened.entry not in self._drawn:
-            made = draws_of_units(self._executor.key.order_key, opened, self._units.count)
-            self._drawn = {opened.entry: made}
-        return self._drawn[opened.entry]
+    def _proves(self, paired: PairedResults, found: _HandedOut, look: int) -> bool:
+        """True if the claims are proved by what was reported up to a look; secret until it is told."""
+        opened, looks, units = found.opened, found.ends[1 : look + 1], self._evidence.units
+        order = found.order[: looks[-1]]
+        if not units.redraws:
+            return paired.proves_early(opened.nats, order, looks, planned_looks=opened.looks)
+        draws = list(takewhile({*order}.__contains__, found.draws))
+        return paired.proves_drawn(opened.nats, draws, whole=len(order) == units.count)
 
-    def _boundaries(self, opened: Opened) -> list[int]:
-        return boundaries(self._units.count, opened.looks)
+    def _paired(self, gate: GateAccount, reported: NDArray[np.float64]) -> PairedResults:
+        """What was reported beside what is stored; what was not handed out is not looked at."""
+        champion, baseline = self._evidence.stored(gate)
+        stored = np.stack([champion, champion, baseline])
+        return self._evidence.paired(self._version.digest, [*np.where(np.isnan(reported), stored, reported)])
 
-    def _batch(self, opened: Opened) -> list[int]:
-        """Places of the cases that are handed out now."""
-        return self._cases_of(opened, len(opened.results))
-
-    def _cases_of(self, opened: Opened, look: int) -> list[int]:
-        ends = [0, *self._boundaries(opened)]
-        units = self._order(opened)[ends[look] : ends[look + 1]]
-        rank = {unit: place for place, unit in enumerate(units)}
-        places = [place for place, unit in enumerate(self._units.groups.tolist()) if unit in rank]
-        return sorted(places, key=lambda place: (rank[int(self._units.groups[place])], place))
-
-    def _reported(self, opened: Opened, looks: int) -> int:
-        order = self._order(opened)[: self._boundaries(opened)[looks - 1]]
-        return int(self._units.sizes[order].sum())
-
-    def _plan(
-        self, gate: GateAccount, opened: Opened | None, order: Sequence[int], reported: Sequence[str]
-    ) -> _Plan:  # fmt: skip
-        values = self._reported_values(opened, reported) if opened is not None and reported else None
-
-        def evidence() -> Evidence:
-            assert values is not None
-            champion, baseline = self._gate._results.stored(gate)
-            stored = np.stack([champion, champion, baseline])  # what was not handed out is not looked at
-            identity = challenger_digest(gate.name, self._challenger)
-            return self._gate._results.evidence(self._units, identity, [*np.where(np.isnan(values), stored, values)])
-
-        def proves(nats: float) -> bool:
-            if values is None or opened is None:
-                return False
-            looks = self._boundaries(opened)[: len(reported)]
-            if self._units.redraws:
-                seen = set(order[: looks[-1]])
-                draws = list(takewhile(seen.__contains__, self._draws(opened)))
-                return evidence().proves_drawn(nats, draws, whole=len(seen) == self._units.count)
-            return evidence().proves_early(nats, list(order)[: looks[-1]], looks, planned_looks=opened.looks)
-
-        challenge = CaseChallenge(
-            gate, self._units.suite, self._units, self._challenger, self._executor.mechanism,  # type: ignore[arg-type]
-            self._gate._results.keeping(challenger_digest(gate.name, self._challenger)), proves,
-            None if values is None else values[0], self._executor.schema.about, opened,
-        )  # fmt: skip
-        return _Plan(proves, challenge, evidence)
-
-    def _reported_values(self, opened: Opened, reported: Sequence[str]) -> NDArray[np.float64]:
+    def _values(self, opened: Opened, reported: Sequence[str]) -> NDArray[np.float64]:
         """Results so far, shape (3, cases, runs, metrics): challenger, champion, baseline; nan where there are none."""
-        suite = self._units.suite
+        suite, found = self._evidence.units.suite, self._handed_out(opened)
         values = np.full((3, len(suite.ids), suite.runs, len(suite.metrics)), np.nan)
-        for look, name in enumerate(reported):
-            values[:, self._cases_of(opened, look)] = self._store.find(_file(opened, look + 1, name))
+        for look, name in enumerate(reported, 1):
+            values[:, found.cases(look - 1)] = self._evidence.store.find(_file(opened, look, name))
         return values
 
     def _look(self, opened: Opened, results: str) -> None:
         look = len(opened.results) + 1
         public = {"kind": LOOKED, "gate": opened.gate, "entry": opened.entry, "look": look, "results": results}
-        shown = f"gate {opened.gate!r}: {self._challenger} goes on after look {look}"
-        act = EntryDraft(digest(public), {**public, "shown": shown[:MOST_SHOWN]})
+        shown = f"gate {opened.gate!r}: {opened.name} goes on after look {look}"
 
-        def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-            accounts = Accounts.from_state(data)
-            if accounts.closed:
-                raise QueryRejected(CLOSED_STUDY)
-            try:
-                accounts.of(OpenChallenges).replay(public, LOOKED)
-            except ValueError:
-                raise QueryRejected("results of this look were reported meanwhile; nothing was charged") from None
-            return accounts.into(data), [_without_numbers(LOOKED)]
+        def check(accounts: Accounts) -> None:
+            if accounts.of(OpenChallenges).by_gate.get(opened.gate) != opened:
+                raise QueryRejected("results of this look were reported meanwhile; nothing was charged")
 
-        self._executor.ledger.commit([act], step)
+        record_act(self._executor, act(public, shown), OpenChallenges, check=check)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Evidence so far, and the challenge that it ends.
+@dataclass(frozen=True)
+class _HandedOut:
+    """Cases of one open challenge in their secret order.
 
     Attributes:
-        proves: Whether the claims are proved at ln(1 / level). Secret.
-        challenge: The plan of the verdict.
-        evidence: Makes the evidence so far. Secret.
+        opened: The challenge.
+        units: Cases, or groups of cases.
+        key: Makes the order. Secret.
     """
 
-    proves: Callable[[float], bool]
-    challenge: CaseChallenge
-    evidence: Callable[[], Evidence]
+    opened: Opened
+    units: UnitPlan
+    key: bytes = field(repr=False)
 
-    def futile(self, opened: Opened) -> bool:
-        """True if the claims will hardly be proved; secret until it is told."""
-        values = self.challenge.values
-        if values is None:
-            return False
-        evidence = self.evidence()
-        return evidence.hopeless(evidence.plan.last_nats(opened.nats, opened.looks), ~np.isnan(values[:, 0, 0]))
+    @cached_property
+    def draws(self) -> list[int]:
+        """Units as they are drawn with replacement."""
+        return draws_of_units(self.key, self.opened, self.units.count)
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Units, each once."""
+        if self.units.redraws:
+            return list(dict.fromkeys(self.draws))
+        return order_of_units(self.key, self.opened, self.units.count)
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """Numbers of units after each look, 0 first."""
+        return [0, *boundaries(self.units.count, self.opened.looks)]
+
+    def cases(self, look: int) -> list[int]:
+        """Places of the cases that are handed out after so many looks."""
+        groups = self.units.groups.tolist()
+        rank = {unit: place for place, unit in enumerate(self.order[self.ends[look] : self.ends[look + 1]])}
+        places = [place for place, unit in enumerate(groups) if unit in rank]
+        return sorted(places, key=lambda place: (rank[groups[place]], place))
+
+    def reported(self, looks: int) -> int:
+        """Number of cases that were handed out before so many looks."""
+        return int(self.units.sizes[self.order[: self.ends[looks]]].sum())
 
 
-def open_challenge(gate: CaseGate, challenger: str, *, batch: int | None, futility: bool = False) -> OpenChallenge:
+def open_challenge(gate: Gate, challenger: str, *, batch: int | None, futility: bool = False) -> OpenChallenge:
     """Open a challenge, or go on with the one that is open under this name.
 
     Raises:
@@ -306,32 +292,31 @@ def open_challenge(gate: CaseGate, challenger: str, *, batch: int | None, futili
         BudgetExhausted: If no results could prove the claims any more, or the allotment is too small. Nothing was
             charged.
     """
-    made, executor = OpenChallenge(gate, challenger), gate._executor
-    data = executor.ledger.head().state
-    identity, now = challenger_digest(gate.name, challenger), made._now()
-    if made._opened(data) is not None or made.verdict is not None or identity == now.champion:
+    made = OpenChallenge(gate, challenger)
+    evidence, head = made._evidence, made._executor.ledger.head()
+    gate._at(head)
+    if made._opened(head) is not None or made._decided(head) is not None:
         return made
-    looks = _looks(gate._units, batch)
-    while not _open(executor, gate, challenger, looks, futility=futility):
-        continue  # a query came meanwhile, so the level is another one
+    looks = _looks(evidence.units, batch)
+    while not _open(evidence, made._version, looks, head, futility=futility):
+        head = evidence.executor.ledger.head()  # a query came meanwhile, so the level is another one
     return made
 
 
-def _open(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: int, *, futility: bool) -> bool:
+def _open(evidence: CaseEvidence, version: Version, looks: int, head: Head, *, futility: bool) -> bool:
     """Write the act that opens a challenge; False if the ledger has moved on since its level was computed."""
-    head = executor.ledger.head()
-    opened = _checked(executor, gate, challenger, looks, head)
+    executor = evidence.executor
+    opened = _checked(evidence, version, looks, head)
     public = {
         "kind": OPENED, "gate": opened.gate, "name": opened.name, "champion": opened.champion,
         "challenger": opened.challenger, "nats": opened.nats, "looks": opened.looks, "entry": opened.entry,
         **({"futility": True} if futility else {}),
+        **({} if executor.analyst is None else {ANALYST: executor.analyst}),
     }  # fmt: skip
-    if executor.analyst is not None:
-        public[ANALYST] = executor.analyst
-    shown = f"gate {gate.name!r}: {challenger} is open, {looks} looks at most"
     identity = {"kind": OPENED, "gate": opened.gate, "champion": opened.champion, "challenger": opened.challenger,
                 **dict(executor.schema.about)}  # fmt: skip
-    with executor.ledger.transaction([EntryDraft(digest(identity), {**public, "shown": shown[:MOST_SHOWN]})]) as found:
+    shown = f"gate {opened.gate!r}: {opened.name} is open, {looks} looks at most"
+    with executor.ledger.transaction([act(public, shown, identity)]) as found:
         if not found.new or found.state != head.state:
             return not found.new
         accounts, state = Accounts.from_state(found.state), executor.state_from(found.state)
@@ -339,24 +324,24 @@ def _open(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: int, 
         if executor.analyst is not None:
             accounts.spend(executor.analyst, *spending_of(public, OPENED, 0))
         after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)
-        found.record(accounts.into(after), [_without_numbers(OPENED)])
+        found.record(accounts.into(after), [told_nothing(OPENED)])
     return True
 
 
-def _checked(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: int, head: Head) -> Opened:
+def _checked(evidence: CaseEvidence, version: Version, looks: int, head: Head) -> Opened:
     """The challenge as it would be opened now.
 
     Raises:
         QueryRejected: If another one is open, or the champion is not complete. Nothing was charged.
         BudgetExhausted: If no results could prove the claims any more. Nothing was charged.
     """
-    accounts, state = head.accounts, executor.state_from(head.state)
-    now = accounts.of(Gates).by_name[gate.name]
+    executor, accounts, units = evidence.executor, head.accounts, evidence.units
+    gate = accounts.of(Gates).by_name[evidence.name]
     if accounts.closed:
         raise QueryRejected(CLOSED_STUDY)
-    if gate.name in accounts.of(OpenChallenges).by_gate:
-        raise another_is_open(gate.name, accounts.of(OpenChallenges).by_gate[gate.name], executor.analyst)
-    gate._results.whole(now)
+    if (other := accounts.of(OpenChallenges).by_gate.get(gate.name)) is not None:
+        raise another_is_open(gate.name, other, executor.analyst)
+    evidence.whole(gate)
     part = part_of(accounts, executor.analyst)
     if part.affords(0) < 2 or part.affords(1) < 1:
         raise BudgetExhausted(
@@ -364,18 +349,17 @@ def _checked(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: in
             f"{part.queries - part.asked} and {part.charges - part.charged} left. Ask the steward for a larger "
             "allotment."
         )
-    if now.left < 1:
+    if gate.left < 1:
         raise BudgetExhausted(
-            f"Gate {gate.name!r} has answered all of its {now.limit} challenges. Open another gate for more."
+            f"Gate {gate.name!r} has answered all of its {gate.limit} challenges. Open another gate for more."
         )
-    nats = next_nats(executor.mechanism, state)  # type: ignore[arg-type]
-    if not gate._units.can_prove_early(nats, looks):
+    nats = next_nats(executor.mechanism, executor.state_from(head.state))
+    if not units.can_prove_early(nats, looks):
         raise BudgetExhausted(
-            f"No results on {len(gate._units.suite.ids)} cases could prove the claims of gate {gate.name!r} any more. "
-            "Seal more cases, or more runs of each."
+            f"No results on {len(units.suite.ids)} cases could prove the claims of gate {gate.name!r} any more. Seal "
+            "more cases, or more runs of each."
         )
-    identity = challenger_digest(gate.name, challenger)
-    return Opened(gate.name, challenger, identity, now.champion, nats, looks, head.sequence + 1)
+    return Opened(gate.name, str(version.name), version.digest, gate.champion, nats, looks, head.sequence + 1)
 
 
 def _looks(units: UnitPlan, batch: int | None) -> int:
@@ -388,10 +372,6 @@ def _looks(units: UnitPlan, batch: int | None) -> int:
 
 def _file(opened: Opened, look: int, results: str) -> str:
     return f"{opened.challenger[:16]}-{opened.entry}-{look}-{results[:32]}"
-
-
-def _without_numbers(source: str) -> Outcome:
-    return Outcome({"value": None, "low": None, "high": None, "source": source}, 0)
 
 
 class HoldoutOpenChallenges(HoldoutAccessor):

@@ -28,12 +28,6 @@ if TYPE_CHECKING:
 CASE, RUN = "case", "run"
 """Columns of ids and, where there is one, of the number of the run."""
 
-NEW_CASES = "new cases"
-"""Population: cases drawn like these. A case is one unit, with the mean of its runs."""
-
-NEW_RUNS = "these cases, new runs"
-"""Population: new runs of these very cases. A run is one unit."""
-
 _MOST_NAMED = 3  # cases that a message names
 
 

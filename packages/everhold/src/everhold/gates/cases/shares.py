@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.display import Display
-from everhold.gates.cases.results import NEW_RUNS
+from everhold.gates.facts import NEW_RUNS
 from everhold.guarantees.intervals.pairs.claims import MOST_STAKE
 
 if TYPE_CHECKING:

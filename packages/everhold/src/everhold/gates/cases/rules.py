@@ -1,4 +1,4 @@
-"""Opening a gate about cases: an act of the steward the first time, and a look at what is there afterwards."""
+"""Claims of a gate about cases: how they are given, and how a gate is opened with them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import numpy as np
 
 from everhold.arguments import as_float, brief
 from everhold.errors import NotFound, QueryRejected, VacuousGuaranteeWarning, warn_caller
-from everhold.gates.cases.challenge import challenger_digest, claims_in_words, next_nats
-from everhold.gates.cases.evidence import UnitPlan
-from everhold.gates.cases.gate import CaseGate, groups_of
+from everhold.gates.cases.evidence import CaseEvidence
 from everhold.gates.cases.metrics import limits_for, metrics_for
-from everhold.gates.cases.results import NEW_CASES, NEW_RUNS, CaseSuite, runs_in
+from everhold.gates.cases.results import CaseSuite, runs_in
 from everhold.gates.challenge import check_gates
-from everhold.gates.champion_results import result_files, result_store_of
-from everhold.gates.gate import checked_limit, checked_name, record_gate
-from everhold.ledger.allotments import Accounts
+from everhold.gates.evidence import Opening
+from everhold.gates.facts import NEW_CASES, NEW_RUNS, claims_in_words
+from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
 from everhold.ledger.gates import GateAccount, Gates
 from everhold.sealing.configuration import GROWS
 from everhold.sealing.result_store import baseline_file
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.sealing.result_store import ResultStore
 
 __all__ = ["CaseRules", "open_case_gate", "with_champion"]
 
@@ -89,7 +86,7 @@ class CaseRules:
 
 def open_case_gate(
     executor: QueryExecutor, folder: Path, rules: CaseRules, *, champion: Any, baseline: Any
-) -> CaseGate:  # fmt: skip
+) -> Gate:  # fmt: skip
     """Open a gate about cases; the first time that is an act of the steward, kept in the ledger.
 
     Args:
@@ -108,12 +105,13 @@ def open_case_gate(
             "rows arrived in this holdout and have trees of their own; expected a holdout without grows=True; nothing "
             "was changed"
         )
-    store = result_store_of(executor, folder)
-    known = Accounts.from_state(executor.ledger.head().state).of(Gates).by_name.get(rules.name)
+    head = executor.ledger.head()
+    executor.state_from(head.state)
+    known = head.accounts.of(Gates).by_name.get(rules.name)
     if rules.better is None and rules.any_of is None:
         if known is None:
             raise NotFound(f"there is no gate named {brief(rules.name)}; expected better=...; nothing was changed")
-        return CaseGate(executor, store, rules.name)
+        return Gate(CaseEvidence(rules.name, executor, folder, known.metric))
     if executor.schema.row_id is None:
         raise QueryRejected(
             "the holdout has no row ids, and results are joined with cases by their ids; expected "
@@ -122,13 +120,37 @@ def open_case_gate(
     suite = rules.suite(tuple(executor.sealed.row_ids(executor.schema.row_id)))
     if known is not None:
         _check_same(known, suite)
-    elif champion is None:
+        return Gate(CaseEvidence(rules.name, executor, folder, known.metric))
+    if champion is None:
         raise QueryRejected(
             "a new gate needs a champion; expected champion=..., the results to beat; nothing was changed"
         )
-    else:
-        _open(executor, store, rules, with_champion(suite, champion), champion, baseline)
-    return CaseGate(executor, store, rules.name)
+    suite = with_champion(suite, champion)
+    evidence = CaseEvidence(rules.name, executor, folder, suite.describe())
+    record_gate(executor, _opening(evidence, rules, suite, champion, baseline))
+    units = evidence.units
+    for guard, least in units.least_slacks(evidence.next_nats(head)).items():
+        warn_caller(VacuousGuaranteeWarning(
+            f"The guard {guard!r} allows {suite.not_worse[guard]:g}, which {units.all_at_once} units cannot prove even "
+            f"of a version that is equal. Allow more than {least:.2g}, choose a smaller range, or add cases or runs."
+        ))  # fmt: skip
+    return Gate(evidence)
+
+
+def _opening(evidence: CaseEvidence, rules: CaseRules, suite: CaseSuite, champion: Any, baseline: Any) -> Opening:
+    """The gate with the results of its first champion and of its baseline, which are kept when it is opened."""
+    first = suite.values(champion)
+    fixed = first if baseline is None else suite.values(baseline)
+    identity = evidence.identity_of("the first champion").digest
+    margin = 0.0 if suite.first is None else suite.margin / suite.first.width
+    limit, claims = checked_limit(rules.challenges), evidence.described
+
+    def keep() -> None:
+        evidence.keep(identity, first)
+        evidence.keep(baseline_file(rules.name), fixed)
+
+    account = GateAccount(rules.name, claims, margin, limit, identity, identity)
+    return Opening(account, f"{claims_in_words(claims)} of the first champion", lambda: keep)
 
 
 def with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
@@ -141,34 +163,6 @@ def with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
         for metric, found in zip(suite.metrics, yes_no, strict=True)
     ]
     return replace(suite, metrics=tuple(metrics))
-
-
-def _open(
-    executor: QueryExecutor, store: ResultStore, rules: CaseRules, suite: CaseSuite, champion: Any, baseline: Any
-) -> None:
-    """Write champion and baseline, then the entry that names them."""
-    name, limit = rules.name, checked_limit(rules.challenges)
-    if executor.analyst is not None:
-        raise QueryRejected("an analyst cannot open a new gate; expected the steward; nothing was changed")
-    first = suite.values(champion)
-    fixed = first if baseline is None else suite.values(baseline)
-    units = UnitPlan(suite, groups_of(executor, suite.population))
-    identity = challenger_digest(name, "the first champion")
-    margin = 0.0 if suite.first is None else suite.margin / suite.first.width
-    claims = suite.describe()
-
-    def keep() -> None:
-        store.keep(result_files(executor, identity)[0], first)
-        store.keep(result_files(executor, baseline_file(name))[0], fixed)
-
-    shown = f"{claims_in_words(claims)} of the first champion"
-    nats = next_nats(executor.mechanism, executor.state_from(executor.ledger.head().state))  # type: ignore[arg-type]
-    record_gate(executor, GateAccount(name, claims, margin, limit, identity, identity), shown, keep)
-    for guard, least in units.least_slacks(nats).items():
-        warn_caller(VacuousGuaranteeWarning(
-            f"The guard {guard!r} allows {suite.not_worse[guard]:g}, which {units.all_at_once} units cannot prove even "
-            f"of a version that is equal. Allow more than {least:.2g}, choose a smaller range, or add cases or runs."
-        ))  # fmt: skip
 
 
 def _check_same(known: GateAccount, suite: CaseSuite) -> None:

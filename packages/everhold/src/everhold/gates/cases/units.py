@@ -1,0 +1,262 @@
+"""What proves the claims of a gate about cases: units, their order, and the looks at them (S11, S12)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.gates.facts import NEW_RUNS
+from everhold.guarantees.intervals.pairs.claims import MOST_STAKE, ClaimUnits, first_proof, least_gain, most_nats
+from everhold.guarantees.intervals.pairs.ratio_claims import RatioUnits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.gates.cases.metrics import CaseMetric
+    from everhold.gates.cases.results import CaseSuite
+    from everhold.guarantees.intervals.pairs.claims import GateClaim, UnitValues
+
+EARLY_PART = 0.75
+"""Part of the level of an open challenge that draws with replacement; the rest is for all runs at the end."""
+
+_FEWEST_RUNS = 4  # with fewer, a case has no runs left when it is drawn again
+
+
+def run_chunks(runs: int) -> list[slice]:
+    """Runs of a case for its first draw, its second, and so on: half of what is left each time.
+
+    Examples:
+        >>> [chunk.stop - chunk.start for chunk in run_chunks(8)]
+        [4, 2, 1, 1]
+    """
+    found, start = [], 0
+    while start < runs:
+        stop = start + math.ceil((runs - start) / 2)
+        found.append(slice(start, stop))
+        start = stop
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPlan:
+    """Units of a suite while it is looked at: cases, or groups of cases. Public except for the groups of single cases.
+
+    Attributes:
+        groups: Shape (cases,): unit of each case, from 0.
+    """
+
+    suite: CaseSuite
+    groups: NDArray[np.int64] = field(repr=False)
+
+    @property
+    def sizes(self) -> NDArray[np.float64]:
+        """Shape (units,): cases in each unit."""
+        return np.bincount(self.groups).astype(np.float64)
+
+    @property
+    def count(self) -> int:
+        """Number of units while cases are handed out."""
+        return len(self.sizes)
+
+    @property
+    def all_at_once(self) -> int:
+        """Number of units when all results are there: runs, where new runs are promised."""
+        return len(self.suite.ids) * self.suite.runs if self.suite.population == NEW_RUNS else self.count
+
+    @property
+    def yes_no(self) -> bool:
+        """True if each unit is one run of one independent case of one law."""
+        return self.suite.population != NEW_RUNS and self.suite.runs == 1 and self.count == len(self.suite.ids)
+
+    @property
+    def redraws(self) -> bool:
+        """True if open challenges draw cases with replacement: each draw of a case needs runs of its own."""
+        return self.suite.population == NEW_RUNS and self.suite.runs >= _FEWEST_RUNS
+
+    def last_nats(self, nats: float, looks: int) -> float:
+        """ln(1 / level) of the last look of an open challenge, when all results are there."""
+        if self.suite.population != NEW_RUNS:
+            return nats
+        return nats - math.log(1.0 - EARLY_PART) if self.redraws else nats + math.log(looks)
+
+    def can_prove_early(self, nats: float, looks: int) -> bool:
+        """True if any results could prove the claims of an open challenge with so many looks at this level."""
+        return self.can_prove(self.last_nats(nats, looks))
+
+    def can_prove(self, nats: float) -> bool:
+        """True if any results at all could prove the claims at this level."""
+        floors = [0.0 if claim.ratio else claim.floor for claim in self.suite.claims]
+        return all(most_nats(self.all_at_once, floor) >= nats for floor in floors)
+
+    def least_slacks(self, nats: float) -> dict[str, float]:
+        """Guards that even an equal version cannot prove at this level, and the slack that it could.
+
+        With no gain and no spread, n ln(1 + stake slack / (1 - slack)) is the most that n units prove.
+        """
+        most = math.expm1(nats / self.all_at_once) / MOST_STAKE
+        least = {name: self.suite.metric(name).width * most / (1.0 + most)
+                 for name in self.suite.not_worse if name not in self.suite.ratios}  # fmt: skip
+        return {name: slack for name, slack in least.items() if slack > self.suite.not_worse[name]}
+
+
+@dataclass(frozen=True, slots=True)
+class PairedResults:
+    """Results of a challenger beside those of the champion and of the baseline; secret.
+
+    Attributes:
+        plan: The units.
+        challenger: Shape (cases, runs, metrics).
+        champion: The same.
+        baseline: The same.
+    """
+
+    plan: UnitPlan
+    challenger: NDArray[np.float64] = field(repr=False)
+    champion: NDArray[np.float64] = field(repr=False)
+    baseline: NDArray[np.float64] = field(repr=False)
+
+    def proves(self, nats: float) -> bool:
+        """True if the claims are proved when all results are looked at once."""
+        return self._proof(self._whole(), self.plan.all_at_once, nats, [self.plan.all_at_once]) is not None
+
+    def proves_early(self, nats: float, order: Sequence[int], looks: Sequence[int], *, planned_looks: int) -> bool:
+        """True if the claims are proved at the latest look, or were at an earlier one.
+
+        New cases: the capital is a fair game in the shuffled order, so one level covers all looks (Ville). These
+        cases: a unit is a case until all are there, each look is at a fixed number, and looks share the level.
+
+        Args:
+            nats: ln(1 / level) of the whole challenge.
+            order: Units in the order in which they were handed out, so far.
+            looks: Numbers of units after which was looked, rising.
+            planned_looks: How many looks there can be.
+        """
+        plan = self.plan
+        if plan.suite.population != NEW_RUNS:
+            return self._proof(self._handed_out(order), plan.count, nats, looks) is not None
+        nats += math.log(planned_looks)
+        partial = [look for look in looks if look < plan.count]
+        if partial and self._proof(self._handed_out(order), plan.count, nats, partial) is not None:
+            return True
+        return looks[-1] == plan.count and self.proves(nats)
+
+    def proves_drawn(self, nats: float, draws: Sequence[int], *, whole: bool) -> bool:
+        """True if the claims are proved by draws with replacement, after any of them, or by all runs at the end.
+
+        Each draw of a unit looks at runs that no earlier draw has looked at, so that its mean given the past is that of
+        all units: the capital is a fair game. When a unit has no runs left, its value is the worst one.
+
+        Args:
+            nats: ln(1 / level) of the whole challenge.
+            draws: Units as they were drawn, all of them reported.
+            whole: True if all results are there.
+        """
+        plan, chunks = self.plan, run_chunks(self.plan.suite.runs)
+        units, sizes = np.asarray(draws, dtype=np.intp), plan.sizes
+        counts = np.zeros(plan.count, dtype=np.intp)
+        used = np.empty(len(draws), dtype=np.intp)
+        for place, unit in enumerate(draws):
+            used[place] = counts[unit]
+            counts[unit] += 1
+        last = np.minimum(used, len(chunks) - 1)
+
+        def drawn(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            by_chunk = [np.bincount(plan.groups, weights=values[:, chunk].mean(axis=1)) for chunk in chunks]
+            return np.asarray(np.stack(by_chunk)[last, units])
+
+        values = self._units(drawn, sizes[units], largest=float(sizes.max()), spent=used == len(chunks))
+        early, planned = nats - math.log(EARLY_PART), max(plan.count // 2, 1)
+        if len(draws) and self._proof(values, planned, early, range(1, len(draws) + 1)) is not None:
+            return True
+        return whole and self.proves(nats - math.log(1.0 - EARLY_PART))
+
+    def hopeless(self, nats: float, seen: NDArray[np.bool_]) -> bool:
+        """True if the claims will hardly be proved: a gain two standard errors above the one seen would not be.
+
+        Any rule is sound, as the stop is paid for (S12). At least a quarter of the cases has to be there.
+
+        Args:
+            nats: ln(1 / level) of the verdict at the end.
+            seen: Shape (cases,): True for cases that were reported.
+        """
+        plan = self.plan
+        if 4 * seen.sum() < len(seen):
+            return False
+        lost: dict[bool, list[bool]] = {True: [], False: []}
+        for claim in plan.suite.claims:
+            if claim.ratio:  # how far it could still come is not estimated
+                lost[claim.guard].append(False)
+                continue
+            (values,) = self._columns(claim)
+            gains = 2.0 * values[seen] - 1.0
+            means = gains.mean(axis=1)
+            best = means.mean() + 2.0 * means.std() / math.sqrt(len(means))
+            spread = gains.var() if plan.suite.population == NEW_RUNS else means.var()
+            level = nats + (0.0 if claim.guard else math.log(len(plan.suite.better)))
+            needed = max(least_gain(plan.all_at_once, claim.floor, level), claim.floor)
+            lost[claim.guard].append(
+                best < max(needed, claim.floor + math.sqrt(2.0 * level * spread / plan.all_at_once))
+            )
+        return any(lost[True]) or all(lost[False])
+
+    def _proof(self, units: Sequence[UnitValues], planned: int, nats: float, looks: Sequence[int]) -> int | None:
+        return first_proof(self.plan.suite.claims, units, planned=planned, nats=nats, looks=looks)
+
+    def _columns(self, claim: GateClaim) -> list[NDArray[np.float64]]:
+        """Numbers of a claim, each of shape (cases, runs): ``(1 + gain) / 2``, or the four columns of a ratio."""
+        suite = self.plan.suite
+        other = self.baseline if claim.guard else self.champion
+        if claim.ratio:
+            ratio = suite.ratios[claim.metric]
+            columns = [suite.metric(name) for name in (ratio.top, ratio.bottom)]
+            return [of[:, :, self._place(column)] for column in columns for of in (self.challenger, other)]
+        metric = suite.metric(claim.metric)
+        own = metric.scaled(self.challenger[:, :, self._place(metric)])
+        return [own if claim.fixed else (1.0 + own - metric.scaled(other[:, :, self._place(metric)])) / 2.0]
+
+    def _place(self, metric: CaseMetric) -> int:
+        return self.plan.suite.metrics.index(metric)
+
+    def _units(
+        self, summed: Callable[[NDArray[np.float64]], NDArray[np.float64]], sizes: NDArray[np.float64], *,
+        largest: float = 1.0, signs: bool = False, spent: NDArray[np.bool_] | None = None,
+    ) -> list[UnitValues]:  # fmt: skip
+        """Values of each claim by unit.
+
+        Args:
+            summed: From numbers of shape (cases, runs) to sums of shape (units,).
+            sizes: Shape (units,): cases in each unit.
+            largest: The largest size of all units.
+            signs: True if a unit is one run of one independent case of one law.
+            spent: Shape (units,): True for draws without a run left, which count as the worst.
+        """
+        suite, gone = self.plan.suite, np.zeros(len(sizes), dtype=bool) if spent is None else spent
+        found: list[UnitValues] = []
+        for claim in suite.claims:
+            sums = np.stack([summed(each) for each in self._columns(claim)])
+            if claim.ratio:
+                ratio = suite.ratios[claim.metric]
+                top, bottom = ((m.low, m.high) for m in map(suite.metric, (ratio.top, ratio.bottom)))
+                found.append(RatioUnits(sums, sizes, top, bottom, ratio.lower, largest, gone))
+            else:
+                exact = signs and suite.metric(claim.metric).yes_no
+                found.append(ClaimUnits(np.where(gone, 0.0, sums[0]), sizes, largest, signs=exact))
+        return found
+
+    def _whole(self) -> list[UnitValues]:
+        if self.plan.suite.population == NEW_RUNS:
+            return self._units(np.ravel, np.ones(self.plan.all_at_once))
+        return self._handed_out(range(self.plan.count), signs=self.plan.yes_no)
+
+    def _handed_out(self, order: Sequence[int], *, signs: bool = False) -> list[UnitValues]:
+        plan, places = self.plan, np.asarray(order, dtype=np.intp)
+
+        def summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.asarray(np.bincount(plan.groups, weights=values.mean(axis=1))[places])
+
+        return self._units(summed, plan.sizes[places], largest=float(plan.sizes.max()), signs=signs)

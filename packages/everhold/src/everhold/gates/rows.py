@@ -1,0 +1,448 @@
+"""Evidence of rows: a version is a model, a rule or predictions, and its gain is looked at row by row.
+
+What is kept of a champion is its value for each sealed row, or what it predicts there. Where rows arrived, it has
+values for all rows first (`RowEvidence.complete`), which an entry of the ledger names, and one tree of suffixes answers
+(S13). From then on these values are as fixed as the others.
+
+The query is the paired gain of the challenger in a metric, in [-1, 1], put into [0, 1] as ``(1 + gain) / 2``. It is
+promoted if the lower limit of the gain exceeds the margin at the node's own level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import brief
+from everhold.errors import NotFound, QueryRejected
+from everhold.estimand import about_of, marked
+from everhold.gates.candidates import Candidate, checked_margin
+from everhold.gates.challenge import Challenge, VersionComparison, act, check_gates, next_nats, record_act
+from everhold.gates.evidence import Evidence, Opening, Version
+from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
+from everhold.gates.metrics import metric_of
+from everhold.ledger import Outcome
+from everhold.ledger.gates import COMPLETED, PROMOTED, GateAccount, Gates
+from everhold.mechanisms import Source
+from everhold.mechanisms.evaluations import Evaluations
+from everhold.planning.steps import step_at
+from everhold.queries.means.units import GAIN_OPEN, GAIN_WIDTH
+from everhold.queries.query import Pricing
+from everhold.sealing.model_store import Champion, ModelStore, arrival_name
+from everhold.sealing.rows.parts import parted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Self
+
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.gates.gains import Gain, Gained
+    from everhold.gates.gate import Telling
+    from everhold.gates.metrics import GateMetric
+    from everhold.ledger import Head
+    from everhold.ledger.allotments import Accounts
+    from everhold.mechanisms import Mechanism, State
+    from everhold.randomness import Noise
+    from everhold.sealing.model_store import Written
+    from everhold.sealing.rows.table import StoredRows
+    from everhold.values.base import Schema
+
+__all__ = ["RowEvidence", "model_store_of", "open_row_gate", "rows_left"]
+
+_DISAGREEMENT = 0.05  # share of rows for which a gate's status says what it can see
+
+
+@dataclass(frozen=True, slots=True)
+class RowVersion(Version):
+    """A version of a gate about rows.
+
+    Attributes:
+        candidate: For all sealed rows.
+        given: As it was handed in; the tree that answers may have fewer rows.
+        training: Its predictions for the training rows, as they were handed in.
+    """
+
+    candidate: Candidate
+    given: Any = field(repr=False)
+    training: Any = field(repr=False)
+
+
+@dataclass(frozen=True)
+class RowEvidence(Evidence[RowVersion]):
+    """The sealed rows, and a metric.
+
+    Attributes:
+        metric: By which versions are compared.
+    """
+
+    metric: GateMetric
+
+    @cached_property
+    def champions(self) -> ModelStore:
+        """Champions with values for all rows."""
+        return model_store_of(self.executor, self.folder)
+
+    def over(self, executor: QueryExecutor) -> Self:
+        """See `Evidence.over`."""
+        return replace(self, executor=executor)
+
+    def discard(self) -> None:
+        """See `Evidence.discard`."""
+        self.champions.discard()
+
+    def version(self, given: Any, *, training: Any = None) -> RowVersion:
+        """See `Evidence.version`."""
+        made = Candidate.prepared(self.metric, given, training, self.executor.compiler)
+        about = about_of(self.executor.schema, by_position=made.by_position)
+        return RowVersion(made.digest, made.bound.shown, about, None, made, given, training)
+
+    def opening(self, champion: Any, training: Any, *, margin: Any, limit: int | None) -> Opening:
+        """The gate with this first champion, which is evaluated and kept when it is opened."""
+        first = self.version(champion, training=training).candidate
+        arrived = 0 if self.executor.growth is None else self.executor.growth.account.arrivals
+        account = GateAccount(
+            self.name, first.metric, checked_margin(margin, first), limit, first.digest, first.digest, arrived=arrived
+        )
+
+        def look() -> Any:
+            made = first.as_champion(first.sealed_values(self.executor.sealed, unit=self.executor.mechanism.unit))
+            return lambda: self.champions.keep(made)
+
+        return Opening(account, first.bound.shown, look)
+
+    def answering(self, head: Head) -> QueryExecutor:
+        """See `Evidence.answering`: the tree whose next answer is expected to be the narrowest."""
+        executor, growth = self.executor, self.executor.growth
+        if growth is None:
+            return executor
+        if executor.mechanism.unit != growth.mechanism.unit:
+            raise QueryRejected(
+                f"{executor.schema.rows:,} rows are evaluated on a coarser grid than the champion was; expected at "
+                "most 67,108,864 rows for a gate where rows arrive; nothing was charged; seal new rows for it"
+            )
+        return growth.best(executor.analyst, head.state)
+
+    def challenge(self, gate: GateAccount, version: RowVersion, head: Head, executor: QueryExecutor) -> Challenge:
+        """See `Evidence.challenge`."""
+        candidate, tree, champion = version.candidate, executor, self._champion(gate, executor)
+        if tree.schema.rows < self.executor.schema.rows:  # it is known by what it is for all rows
+            of_all = candidate.bound
+            part = Candidate.prepared(self.metric, version.given, version.training, tree.compiler)
+            candidate = replace(
+                part, bound=replace(part.bound, description=of_all.description, shown=of_all.shown)
+            )  # fmt: skip
+        public = None
+        if champion.predictions is not None and candidate.predictions is not None:
+            public = Candidate.prepared(self.metric, champion.predictions, None, tree.compiler)
+        comparison = RowComparison(
+            candidate, champion, candidate.against(champion, public, tree.compiler), tree.schema, tree.mechanism,
+            version.candidate, self.executor.sealed, self.champions,
+        )  # fmt: skip
+        about = about_of(tree.schema, by_position=comparison.by_position)
+        return Challenge(gate, version, comparison, tree.schema.about, about, tree.mechanism.confidence)
+
+    def _champion(self, gate: GateAccount, tree: QueryExecutor) -> Champion:
+        """The champion for the rows of the tree that answers. Secret.
+
+        Raises:
+            QueryRejected: If it lacks values for rows that arrived. Nothing is charged.
+        """
+        if left := rows_left(gate, self.executor):
+            raise QueryRejected(
+                f"the champion of gate {gate.name!r} has no values for {left:,} rows that arrived; expected them "
+                "before the next challenge: the same model again, or its predictions for these rows, in "
+                "gate.complete(...) (everhold gate complete); nothing was charged"
+            )
+        found = self.champions.find(gate.champion)
+        if self.executor.growth is None:
+            return found
+        rows, trained = tree.schema.rows, tree.schema.training_rows
+        known = found.training is not None and len(found.training) == trained
+        return Champion(
+            found.digest, found.values[-rows:], found.training if known else None,
+            None if found.predictions is None else found.predictions[-rows:],
+        )  # fmt: skip
+
+    def complete(self, gate: GateAccount, given: Any, *, training: Any = None) -> None:
+        """Add the champion's values for rows that arrived; see `everhold.gates.gate.Gate.complete`."""
+        executor, growth = self.executor, self.executor.growth
+        if executor.analyst is not None:
+            raise QueryRejected(
+                "an analyst cannot complete the champion; expected the holdout itself, as the steward opens it; "
+                "nothing was changed"
+            )
+        if growth is None or not rows_left(gate, executor):
+            raise QueryRejected(
+                f"the champion of gate {gate.name!r} has values for all rows; expected rows that arrived since; "
+                "nothing was changed"
+            )
+        self.answering(executor.ledger.latest())
+        first, last = _first_left(gate, executor), growth.account.arrivals
+        window = growth.window(first, last)
+        new = Candidate.prepared(self.metric, given, training, window.compiler)
+        known = model_store_of(executor, self.folder, gate.arrived).find(gate.champion)
+        self._check_same_champion(gate, known, new, given, window)
+        made = new.as_champion(new.sealed_values(window.sealed, unit=executor.mechanism.unit))
+        if first == gate.arrived + 1:  # else all rows that it knew are retired
+            predictions = None
+            if known.predictions is not None and made.predictions is not None:
+                predictions = np.concatenate([known.predictions, made.predictions])
+            made = replace(made, values=np.concatenate([known.values, made.values]), predictions=predictions)
+        trained = executor.schema.training_rows
+        if made.training is None and known.training is not None and len(known.training) == trained:
+            made = replace(made, training=known.training)
+        rows = window.place.rows or (1, executor.schema.rows)
+        public = {
+            "kind": COMPLETED, "gate": gate.name, "champion": gate.champion, "arrived": last, "rows": list(rows),
+            **{name: value for name, value in new.bound.description.items() if name == "predictions"},
+        }  # fmt: skip
+        shown = f"gate {gate.name!r}: values of champion {gate.champion[:8]} for rows {rows[0]:,} to {rows[1]:,}"
+
+        def check(accounts: Accounts) -> None:
+            now = accounts.of(Gates).by_name[gate.name]
+            if (now.champion, now.arrived) != (gate.champion, gate.arrived):
+                raise QueryRejected(
+                    f"gate {gate.name!r} got another champion, or its values, meanwhile; nothing was changed; look at "
+                    "its status"
+                )
+
+        def keep() -> None:
+            self.champions.keep(replace(made, digest=gate.champion))
+
+        record_act(executor, act(public, shown), Gates, check=check, keep=keep)
+
+    def _check_same_champion(
+        self, gate: GateAccount, known: Champion, new: Candidate, given: Any, window: QueryExecutor
+    ) -> None:
+        """Check that values are those of the champion, and come in the way in which it was given.
+
+        Raises:
+            QueryRejected: If not. Nothing was changed.
+        """
+        if known.by_position != new.by_position:
+            way = "predictions, for the rows that arrived alone" if known.by_position else "the same model or rule"
+            raise QueryRejected(
+                f"the champion of gate {gate.name!r} was given in another way; expected {way}; nothing was changed"
+            )
+        if known.by_position or gate.champion in (new.digest, *self._digests_before(given, window)):
+            return
+        raise QueryRejected(
+            f"this model is not the champion of gate {gate.name!r}, or nothing tells that it is; expected the same "
+            "model again, unchanged; nothing was changed; where it is lost, open another gate under a new name"
+        )
+
+    def _digests_before(self, champion: Any, window: QueryExecutor) -> Iterator[str]:
+        """Digests of a model with the training rows of earlier states, as it is known by what it says of them.
+
+        Rows were training rows from their arrival on, or from their retirement on.
+        """
+        growth, compiler = window.growth, window.compiler
+        assert growth is not None
+        every = [
+            replace(growth.rows, retired=retired).training(last)
+            for retired in range(growth.rows.retired + 1) for last in range(len(growth.rows.parts))
+        ]  # fmt: skip
+        states = {sum(part.rows for part in trained): trained for trained in every}
+        for rows, trained in sorted(states.items(), reverse=True):
+            schema = replace(compiler.schema, training_rows=rows)
+            training = parted(trained, schema, sealed=False) if trained else None
+            yield Candidate.prepared(
+                self.metric, champion, None, replace(compiler, schema=schema, training=training)
+            ).digest  # fmt: skip
+
+    def facts(self, gate: GateAccount, head: Head) -> dict[str, Any]:
+        """See `Evidence.facts`."""
+        executor, tree = self.executor, self.answering(head)
+        queries, asked = executor.mechanism.queries, executor.state_from(head.state).asked
+        return {
+            **({} if executor.growth is None else {"rows_left": rows_left(gate, executor)}),
+            "plan": {"queries": queries, "beyond": max(asked - queries, 0)},
+            "sees": _sees(gate, tree, head),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RowComparison(VersionComparison):
+    """The gain of a challenger over the champion on the rows of one tree.
+
+    Attributes:
+        candidate: The challenger for these rows.
+        champion: The champion for these rows.
+        gain: The gain that is looked at; decided by public facts.
+        whole: The challenger for all sealed rows; a gate keeps its values for all.
+        every: All sealed rows.
+        champions: Their files.
+    """
+
+    candidate: Candidate
+    champion: Champion = field(repr=False)
+    gain: Gain
+    schema: Schema
+    mechanism: Mechanism
+    whole: Candidate
+    every: StoredRows = field(repr=False)
+    champions: ModelStore = field(repr=False)
+
+    @property
+    def by_position(self) -> bool:
+        """True if one of the two is a prediction for each of these very rows."""
+        return self.candidate.by_position or self.champion.by_position
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What a gain of 1 is worth, if not 1, and that gains can be larger, where they can."""
+        width = {} if self.candidate.width == 1.0 else {GAIN_WIDTH: self.candidate.width}
+        scale = {**width, GAIN_OPEN: True} if any(self.candidate.bound.unbounded) else width
+        return marked(scale, by_position=self.by_position)
+
+    def pricing(self, keeping: int) -> Pricing:
+        """See `VersionComparison.pricing`."""
+        return Pricing.planned(self.mechanism, None, keeping=keeping)
+
+    def evaluate(self, sealed: StoredRows) -> tuple[Evaluations, Written, Gained]:
+        """The gain, and the challenger's file, in case it is promoted."""
+        unit = self.mechanism.unit
+        values = self.whole.sealed_values(self.every, unit=unit)
+        written = self.champions.written(self.whole.as_champion(values))  # for every verdict: failing tells nothing
+        gained = self.gain.evaluate(sealed, values[-self.schema.rows :], self.champion.values)
+        evaluations = Evaluations(
+            totals=np.array([[gained.total]], dtype=np.int64),
+            guesses=np.array([-1], dtype=np.int64),
+            rows=self.schema.rows,
+            unit=unit,
+            procedures=[self.gain.procedure],
+            seen=[gained.seen],
+        )
+        return evaluations, written, gained
+
+    def answer(
+        self, state: State, seen: tuple[Evaluations, Written, Gained], rows: list[int], noise: Noise, *, margin: float
+    ) -> tuple[State, Outcome]:
+        """The mechanism's verdict.
+
+        The entry says what made the limit: the node's level, all of which is on one side, and the stakes for it.
+        """
+        evaluations, written, gained = seen
+        margins = np.array([(1.0 + margin) / 2.0 + self.mechanism.row_step])  # with what the grid may hide
+        state, replies = self.mechanism.answer_many(
+            state, replace(evaluations, margins=margins).some(rows), noise
+        )  # fmt: skip
+        source = Source(int(replies.sources[0])).name.lower()
+        promoted = source == PROMOTED
+        self.champions.settle(written, kept=promoted)
+        answer: dict[str, Any] = {
+            "value": None, "low": margin if promoted else None, "high": None, "source": source
+        }  # fmt: skip
+        nats = float(replies.nats[0])
+        if not math.isnan(nats):
+            by = {"by": self.gain.procedure.name, "nats": nats, "one_sided": True}
+            answer["node"] = {**by, **self.gain.procedure.stakes(nats - math.log(2.0))}
+        kept = np.clip(replies.sealed[0], 0.0, 1.0).tolist()  # one-sided: the upper end is 1
+        kept[0] = kept[0] if gained.mean is None else gained.mean
+        return state, Outcome(answer, int(replies.charged[0]), None if kept[0] != kept[0] else tuple(kept))
+
+
+def open_row_gate(
+    executor: QueryExecutor, folder: Path, name: Any, metric: Any = None, *, champion: Any = None, training: Any = None,
+    margin: Any = 0.0, challenges: Any = None, telling: Telling | None = None,
+) -> Gate:  # fmt: skip
+    """Open a gate about rows; the first time that is an act of the steward, kept in the ledger.
+
+    Args:
+        executor: The holdout at work.
+        folder: Private folder of its rows.
+        name: As for `Holdout.gate`; so are the others.
+        metric: None for that of a gate that is there already.
+        champion: The first champion; None for a gate that is there already.
+        training: Its predictions for the training rows.
+        margin: In the metric's units.
+        challenges: Most of them.
+        telling: What is made of a challenge before it is asked.
+
+    Raises:
+        QueryRejected: If there can be no such gate, the one of that name is another one, or the name or the limit
+            cannot be used. Nothing was changed.
+    """
+    check_gates(executor.mechanism)
+    name, limit, head = checked_name(name), checked_limit(challenges), executor.ledger.head()
+    executor.state_from(head.state)
+    known = head.accounts.of(Gates).by_name.get(name)
+    if known is None and champion is None:
+        raise NotFound(
+            f"there is no gate named {brief(name)}; expected champion=... for a new one: the model that challengers "
+            "have to beat; nothing was changed"
+        )
+    measure = metric_of(metric, None if known is None else known.metric)
+    evidence = RowEvidence(name, executor, folder, measure)
+    if champion is not None:
+        opening = evidence.opening(champion, training, margin=margin, limit=limit)
+        if known is None:
+            record_gate(executor, opening)
+            known = executor.ledger.latest().accounts.of(Gates).by_name[name]  # where another was faster, its gate
+        _check_same(known, opening.account)
+    assert known is not None
+    return Gate(replace(evidence, metric=replace(measure, description=known.metric)), telling=telling)
+
+
+def _check_same(known: GateAccount, requested: GateAccount) -> None:
+    """Check that a gate that is there is the one that was described.
+
+    Raises:
+        QueryRejected: If it is another one.
+    """
+    facts = (
+        ("first champion", known.first, requested.first),
+        ("metric", known.metric, requested.metric),
+        ("margin", known.margin, requested.margin),
+        ("limit of challenges", known.limit, requested.limit),
+    )
+    different = [what for what, found, expected in facts if found != expected]
+    if different:
+        raise QueryRejected(
+            f"there is a gate named {known.name!r} with another {' and another '.join(different)}; expected the same "
+            "again, another name for a new gate, or no champion= to open the one that is there; nothing was changed"
+        )
+
+
+def model_store_of(executor: QueryExecutor, folder: Path, arrival: int | None = None) -> ModelStore:
+    """The champions of a holdout's gates, with their values for the rows up to an arrival; by default for all.
+
+    Each arrival has its files, known by the digest of its rows: after a loss other rows may arrive under its number.
+    """
+    growth, record = executor.growth, executor.record
+    arrived = [] if growth is None else [
+        part for part in growth.rows.parts[1 : None if arrival is None else arrival + 1] if part.rows
+    ]  # fmt: skip
+    rows = executor.schema.rows if growth is None else growth.rows.parts[0].rows + sum(part.rows for part in arrived)
+    of = arrival_name(arrived[-1].description["fingerprint"]) if arrived else ""
+    return ModelStore.of(folder, holdout=record.id, rows=rows, seal_key=executor.key.seal_key, of_arrival=of)
+
+
+def rows_left(gate: GateAccount, executor: QueryExecutor) -> int:
+    """Number of sealed rows that arrived and for which the champion has no values."""
+    growth = executor.growth
+    return 0 if growth is None else sum(part.rows for part in growth.rows.parts[_first_left(gate, executor) :])
+
+
+def _first_left(gate: GateAccount, executor: QueryExecutor) -> int:
+    """The first arrival that the champion lacks and that is still sealed."""
+    assert executor.growth is not None
+    return max(gate.arrived + 1, executor.growth.account.retired)
+
+
+def _sees(gate: GateAccount, executor: QueryExecutor, head: Head) -> dict[str, float | None] | None:
+    """Least gain the next challenge can see; None where gains are no accuracies, or rows depend on each other."""
+    mechanism, schema = executor.mechanism, executor.schema
+    if gate.metric.get("kind") != "accuracy" or not mechanism.dependence.binomial_tails:
+        return None
+    public = schema.features_public and schema.label_kind == "binary"
+    nats = next_nats(mechanism, executor.state_from(head.state))
+    return {
+        "disagreement": _DISAGREEMENT,
+        "gain": step_at(rows=schema.rows, disagreement=_DISAGREEMENT, nats=nats, public=public),
+    }  # fmt: skip
