@@ -14,8 +14,7 @@ from everhold.arguments import as_float, as_whole, brief
 from everhold.display import Display
 from everhold.errors import HoldoutRejected
 from everhold.mechanisms import GuessAndCheck, Mechanism, Silent
-from everhold.queries import COMPARED
-from everhold.queries.metrics.score_means import MEANS
+from everhold.queries.metrics.registry import METRICS, REFUSED
 
 NOTHING: Final = "none"
 LEADER: Final = "leader"
@@ -23,11 +22,7 @@ SCORE: Final = "score"
 FEEDBACK = (NOTHING, LEADER, SCORE)
 """Feedback that a submission may get before the end."""
 
-METRICS = ("accuracy", "error", "brier", "risk")
-METRICS_WITHOUT_RANGE = (
-    "accuracy", "error", "brier", "balanced_accuracy", "f1", "f1_macro", "f1_weighted", "precision", "recall",
-    "matthews_corrcoef", "roc_auc",
-)  # fmt: skip
+METRICS_WITHOUT_RANGE = tuple(name for name, metric in METRICS.own.items() if not metric.settings)
 """Metrics that need a name alone."""
 _LOSSES = ("absolute", "squared", "log")
 _OF_RISK = {"loss", "low", "high"}
@@ -36,7 +31,6 @@ _MOST = 10**6  # submissions that are planned, in all
 _TEAMS, _EACH = 50, 20
 _LONGEST_RULES = 20_000
 _LARGEST = 1e150  # number of a range, so that squares are finite
-_BY_SCORES_ALONE = ("matthews_corrcoef", "neg_root_mean_squared_error")  # as boards of earlier versions are ranked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +121,12 @@ class Competition(Display):
         object.__setattr__(self, "surprises_per_team", int(self.surprises_per_team))
 
     def _check_metric(self) -> None:
-        if isinstance(self.metric, str) and self.metric in MEANS:
-            mean = MEANS[self.metric]
+        known = METRICS.get(self.metric) if isinstance(self.metric, str) else None
+        if known is not None and (mean := known.as_mean) is not None:
             object.__setattr__(self, "metric", mean if isinstance(mean, str) else dict(mean))
         metric = self.metric
         _check_known(metric)
-        named = isinstance(metric, str) and metric in METRICS[:-1]
+        named = isinstance(metric, str) and metric in METRICS and METRICS[metric].mean
         of_risk = (
             isinstance(metric, Mapping)
             and set(metric) <= _OF_RISK
@@ -158,20 +152,18 @@ class Competition(Display):
 
         Losses are clipped nowhere inside the range of the labels, unless the metric says so.
         """
-        from everhold.queries.metrics.scores import SCORES, score_names
-
         metric = self.metric
         given: dict[str, Any] = dict(metric) if isinstance(metric, Mapping) else {"score": metric}
         name = given.pop("score", None)
-        if not isinstance(name, str) or name not in score_names() or name in (*METRICS, *MEANS):
+        known = METRICS.get(name) if isinstance(name, str) else None
+        if name is None or known is None or known.as_mean is not None:
             return None
-        settings = SCORES[name].settings if name in SCORES else ()
-        if not set(given) <= set(settings) or not all(map(_is_number, given.values())):
+        if not set(given) <= set(known.settings) or not all(map(_is_number, given.values())):
             return None
         given = {each: float(value) for each, value in given.items()}
         if {"low", "high"} <= given.keys() and given["low"] < given["high"]:
             width = given["high"] - given["low"]
-            given.setdefault("clip", width if name.endswith("absolute_error") else width**2)
+            given.setdefault("clip", width**known.measure.power)
         return name, given
 
     @property
@@ -192,7 +184,7 @@ class Competition(Display):
     @property
     def comparisons(self) -> int:
         """Pairs of teams, each of which is compared at the end; 0 for scores by which no two models are compared."""
-        if self.score is not None and (self.score[0] not in COMPARED or self.score[0] in _BY_SCORES_ALONE):
+        if self.score is not None and METRICS[self.score[0]].two == "none":
             return 0
         return self.teams * (self.teams - 1) // 2
 
@@ -290,8 +282,6 @@ def _check_rules(rules: Any) -> None:
 
 def _check_known(metric: object) -> None:
     """Refuse what has a reason of its own, before all other metrics."""
-    from everhold.queries.metrics.scores import REFUSED
-
     given = dict(metric) if isinstance(metric, Mapping) else {"score": metric}
     for end in ("low", "high", "clip"):
         if end in given and not _is_number(given[end]):
@@ -308,9 +298,7 @@ def _check_known(metric: object) -> None:
 
 def _meant(metric: object) -> str:
     """The nearest name or key of a metric that there is none of."""
-    from everhold.queries.metrics.scores import score_names
-
-    given, known = ([metric], score_names()) if isinstance(metric, str) else (metric, _KEYS)
+    given, known = ([metric], sorted(METRICS)) if isinstance(metric, str) else (metric, _KEYS)
     for name in given if isinstance(given, (list, Mapping)) else ():
         near = get_close_matches(name, known, n=1) if isinstance(name, str) and name not in known else []
         if near:

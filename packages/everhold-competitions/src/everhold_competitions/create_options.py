@@ -12,6 +12,7 @@ from everhold.cli.failures import Misuse
 from everhold.cli.option_groups import given_options
 from everhold.cli.output import note
 from everhold.display import at_most
+from everhold.queries.metrics.registry import METRICS
 
 if TYPE_CHECKING:
     from everhold.holdout import Holdout
@@ -95,8 +96,6 @@ class CompetitionOptions:
         Raises:
             Misuse: If an option belongs to another one, which was not given.
         """
-        from everhold_competitions.competition import METRICS  # slow to load
-
         losses = given_options(self, "loss", "low", "high")
         given = given_options(self, "metric", "teams", "submissions", "surprises_per_team", "deadline", "rules")
         if self.feedback is None:
@@ -106,9 +105,10 @@ class CompetitionOptions:
                     f"--{option} belongs to a competition; give --feedback none, leader or score, or leave it out"
                 )
             return {}
+        known = METRICS.get(given.get("metric", "accuracy"))
         if self.metric == "risk":
             given["metric"] = losses
-        elif losses and "loss" not in losses and given.get("metric", "accuracy") not in METRICS:
+        elif losses and "loss" not in losses and not (known is not None and known.mean):
             given["metric"] = {"score": given["metric"], **losses}
         elif losses:
             raise Misuse(

@@ -11,6 +11,7 @@ import numpy as np
 from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.gates.metrics import metric_of
 from everhold.queries.metrics.accuracy import LabelQuery
+from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.risk import risk
 from everhold.values.base import BoundQuery
 
@@ -57,14 +58,13 @@ def check_mechanism(competition: Competition, mechanism: Mechanism) -> None:
         return
     from everhold.queries.metrics.area import check_area
     from everhold.queries.metrics.score_query import check_kind
-    from everhold.queries.metrics.scores import SCORES
 
     name, _ = competition.score
     try:
-        if name in SCORES:
-            check_kind(SCORES[name], mechanism)
-        else:
+        if name == "roc_auc":
             check_area(mechanism)
+        else:
+            check_kind(METRICS[name], mechanism)
     except QueryRejected as reason:
         raise _not_created(reason) from None
 
@@ -93,7 +93,7 @@ def _check_score(score: tuple[str, dict[str, float]], schema: Schema) -> None:
         return
     asked.check_labels(schema)  # type: ignore[union-attr]
     asked.setting(schema, None)  # type: ignore[union-attr]
-    if asked.kind.by_rank:  # type: ignore[union-attr]
+    if asked.kind.measure.by_rank:  # type: ignore[union-attr]
         check_split(score[0], schema, by_rank=True)
 
 
@@ -119,9 +119,7 @@ def is_area(query: object) -> bool:
 
 def outputs_of(name: str) -> str:
     """The form of predictions that a score takes, by its name."""
-    from everhold.queries.metrics.scores import SCORES
-
-    return SCORES[name].outputs if name in SCORES else "scores"
+    return METRICS[name].outputs
 
 
 def made_up(outputs: str, schema: Schema, *, last: bool) -> NDArray[Any]:

@@ -17,6 +17,7 @@ from everhold.gates.metrics import GateMetric, metric_description, metric_of
 from everhold.queries.means.batch import Batch, OneMean, Prepared
 from everhold.queries.metrics.accuracy import LabelQuery
 from everhold.queries.metrics.difference import DifferenceQuery, difference
+from everhold.queries.metrics.registry import METRICS
 from everhold.queries.predictions.public import set_apart
 from everhold.sealing.model_store import Champion
 from everhold.values.base import BoundQuery
@@ -203,10 +204,8 @@ class NamedScoring(Scoring):
     @property
     def higher_is_better(self) -> bool:
         """See `Scoring.higher_is_better`."""
-        from everhold.queries.metrics.scores import SCORES
-
         name, _ = self._score
-        return name not in SCORES or SCORES[name].greater
+        return METRICS[name].greater
 
     def query(self, predictions: Any, training: Any) -> Query[Any]:
         """See `Scoring.query`."""

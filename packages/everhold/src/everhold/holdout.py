@@ -378,7 +378,7 @@ class Holdout(GrowingHoldout):
         queries, and *kept* promises nothing. All processes that open the same gate share its champion.
 
         Args:
-            metric: What is compared: one of `everhold.gates.metrics.GATE_METRICS`, such as ``"accuracy"``,
+            metric: What is compared: a metric that gates compare by, such as ``"accuracy"``,
                 ``"roc_auc"`` or ``"f1_macro"``; or a function from a candidate to a query, as ``lambda model:
                 eh.risk(model, "log", high=5)`` or ``lambda model: eh.metric("r2", model, low=0, high=60)``. May be left
                 out for a gate that is there already.
@@ -554,7 +554,7 @@ class Holdout(GrowingHoldout):
                 for the sealed rows: an array, a table with row ids, or such a query as
                 ``eh.accuracy(predictions, training=...)``.
             second: The same.
-            metric: As for `evaluate`; one of `everhold.queries.COMPARED`, or a loss with its range.
+            metric: As for `evaluate`; one by which two models are compared, or a loss with its range.
             **terms: ``cv``, ``features``, ``strict`` and ``silent``: as for `evaluate`. ``where``, too; a loss with its
                 range then takes its guess from training rows alone. ``guess``: the analyst's own guess of the
                 difference; needed for predictions without ``training=``, such as 0.

@@ -17,8 +17,8 @@ from everhold.guarantees.intervals.composites.ranking import SeenScores
 from everhold.guarantees.intervals.composites.ranking_difference import RankDifference
 from everhold.guarantees.intervals.pairs.outcome_gain import cells_of_pairs, counts_of_pairs
 from everhold.guarantees.intervals.pairs.ratio_gain import RatioGain
-from everhold.queries.metrics.score_parts import Judged, Setting, Sized
-from everhold.queries.metrics.scores import SCORES
+from everhold.queries.metrics.registry import METRICS, Setting
+from everhold.queries.metrics.score_parts import Judged, Sized
 
 CHANCES = np.array([0.9, 0.2, 0.5, 0.7, 0.1, 0.6])  # of label 1
 ROWS = len(CHANCES)
@@ -57,7 +57,7 @@ TOLD = np.clip(CHANCES + np.random.default_rng(5).normal(0.0, 0.3, (2, ROWS)), 0
 
 def too_high(name, level):
     """Probability that the lower limit of the gain is above the true one, over all labels."""
-    kind, told = SCORES[name], TOLD
+    kind, told = METRICS[name].measure, TOLD
     told = np.round(told) if kind.outputs == "classes" else told
     true = (1.0 + TRUE[name](told[0]) - TRUE[name](told[1])) / 2.0
     reach = kind.reach(*told, SETTING)

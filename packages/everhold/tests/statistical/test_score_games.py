@@ -18,11 +18,12 @@ from everhold.guarantees.intervals.composites.operating_point import seen_rules
 from everhold.guarantees.intervals.shares.means import ClopperPearson
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.metrics.score_kinds import OfParts
-from everhold.queries.metrics.score_parts import Judged, Setting, Sized
-from everhold.queries.metrics.scores import SCORES
+from everhold.queries.metrics.measures import Parts
+from everhold.queries.metrics.registry import METRICS, Setting
+from everhold.queries.metrics.score_parts import Judged, Sized
 from everhold.randomness import SeededNoise
 
+SCORES = {name: metric.measure for name, metric in METRICS.items() if name != "roc_auc"}
 ROWS, QUERIES = 240, 4
 POPULATIONS = ("skewed", "rare", "tied", "sure")
 SETTINGS = Setting(classes=2, low=0.0, high=1.0, clip=1.0, centre=0.3, bins=5, rate=0.1)
@@ -130,7 +131,7 @@ def failures(games, name, *, populations=POPULATIONS, seed=1, **how):
     return sum(game(rng, SCORES[name], populations[number % many], **how) for number in range(games))
 
 
-OF_PARTS = [name for name, kind in SCORES.items() if isinstance(kind, OfParts)]
+OF_PARTS = [name for name, kind in SCORES.items() if isinstance(kind, Parts)]
 COUNTED = ["balanced_accuracy", "f1_macro", "f1_weighted", "matthews_corrcoef", "precision", "neg_brier_score", "r2"]
 
 

@@ -11,7 +11,8 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from everhold.errors import QueryRejected
-from everhold.gates.metrics import GATE_METRICS, why_no_gain
+from everhold.gates.metrics import named_metric, why_no_gain
+from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.risk import risk
 from everhold.queries.metrics.scores import metric_of
 from everhold_server.api.contract import (
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/holdouts/{name}/gates", tags=["gates"])
 
-_METRICS, _OF_RISK, _OF_SCORE = GATE_METRICS, {"loss", "low", "high"}, {"name", "low", "high", "clip"}
+_OF_RISK, _OF_SCORE = {"loss", "low", "high"}, {"name", "low", "high", "clip"}
 _GATE = {"gate": "gate", "metric": "accuracy", "margin": 0.0, "champion": "5a0c...", "challenges": 12, "promotions": 2,
          "limit": None}  # fmt: skip
 
@@ -187,13 +188,13 @@ def _models(
 
 def _metric(metric: str | dict[str, str | float]) -> str | Callable[..., Any]:
     """Compared metric, with its loss where it is a risk."""
-    if isinstance(metric, str) and metric in _METRICS:
+    if isinstance(metric, str) and metric != "risk" and named_metric(metric) is not None:
         return metric
-    if isinstance(metric, dict) and metric.get("name") in _METRICS and metric.keys() <= _OF_SCORE:
+    if isinstance(metric, dict) and metric.keys() <= _OF_SCORE and named_metric(str(metric.get("name"))) is not None:
         return partial(metric_of, **metric)  # type: ignore[arg-type]  # what does not fit is refused there
     if not isinstance(metric, dict) or not metric.keys() <= _OF_RISK:
         raise QueryRejected(
-            f"{why_no_gain(metric) or 'the metric cannot be compared'}; expected one of {', '.join(_METRICS)}, or a "
-            'loss with its range such as {"loss": "absolute", "low": 0, "high": 60}; nothing was changed'
+            f"{why_no_gain(metric) or 'the metric cannot be compared'}; expected one of {', '.join(METRICS.of_gates)}, "
+            'or a loss with its range such as {"loss": "absolute", "low": 0, "high": 60}; nothing was changed'
         )
     return partial(risk, **metric)  # type: ignore[arg-type]  # what does not fit is refused there

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request, Response
 
 from everhold.errors import EverholdError, QueryRejected
-from everhold.queries import COMPARED
+from everhold.queries.metrics.registry import METRICS
 from everhold_server.api.contract import HoldoutName, warned_of
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
@@ -56,8 +56,9 @@ def _written(fields: Fields, tables: Any) -> dict[str, Any]:
         QueryRejected: If one is missing, or there is no such score. Nothing is charged.
     """
     metric = fields.text("metric")
-    if metric not in COMPARED:
-        raise QueryRejected(f"there is no such score; expected one of {', '.join(COMPARED)}", known=[*COMPARED])
+    if metric not in METRICS or METRICS[metric].two == "none":
+        known = METRICS.compared
+        raise QueryRejected(f"there is no such score; expected one of {', '.join(known)}", known=[*known])
     where, sides = fields.some("where"), []
     for name in _SIDES:
         rule, file = fields.some(f"{name}_rule"), file_of(fields, name, tables)
@@ -76,7 +77,7 @@ def _page(
     warned: Sequence[EverholdWarning] = (),
 ) -> Response:  # fmt: skip
     return page(
-        request, "compare.html", status=422 if fault else 200, view=view, fields=fields, metrics=COMPARED,
+        request, "compare.html", status=422 if fault else 200, view=view, fields=fields, metrics=METRICS.compared,
         answer=answer, rows=[] if answer is None else answer.to_rows(), fault=fault, endings=ENDINGS, said_of=SAID_OF,
         tab="compare", warned=[str(warning) for warning in warned],
     )  # fmt: skip

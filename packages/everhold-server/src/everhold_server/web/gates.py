@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from everhold.errors import EverholdError, QueryRejected
 from everhold.gates.cases.untrusted import read_untrusted_results
-from everhold.gates.metrics import GATE_METRICS
+from everhold.queries.metrics.registry import METRICS
 from everhold_server.api.contract import HoldoutName, check_predictions_allowed, warned_of
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
@@ -119,5 +119,5 @@ def _page(request: Request, view: View, *, fault: str = "", verdict: Any = None,
     return page(
         request, "gates.html", status=422 if fault else 200, view=view, gates=found, fault=fault,
         verdict=verdict, completed=completed, said_of=SAID_OF, endings=ENDINGS,
-        metrics=GATE_METRICS, challenges=view.named(view.challenges()[:_LATEST]), tab="gates",
+        metrics=METRICS.of_gates, challenges=view.named(view.challenges()[:_LATEST]), tab="gates",
     )  # fmt: skip

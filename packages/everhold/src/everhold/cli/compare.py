@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,27 +13,10 @@ from everhold.cli.arguments import AnalystOption, FormatOption, StorageArgument,
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format
+from everhold.queries.metrics.registry import METRICS
 
-
-class RowMetric(StrEnum):
-    """Metrics by which two files are compared."""
-
-    ACCURACY = "accuracy"
-    ERROR = "error"
-    BRIER = "brier"
-    NEG_BRIER_SCORE = "neg_brier_score"
-    NEG_LOG_LOSS = "neg_log_loss"
-    NEG_MEAN_ABSOLUTE_ERROR = "neg_mean_absolute_error"
-    NEG_MEAN_SQUARED_ERROR = "neg_mean_squared_error"
-    NEG_ROOT_MEAN_SQUARED_ERROR = "neg_root_mean_squared_error"
-    MATTHEWS_CORRCOEF = "matthews_corrcoef"
-    PRECISION = "precision"
-    RECALL = "recall"
-    F1 = "f1"
-    F1_MACRO = "f1_macro"
-    BALANCED_ACCURACY = "balanced_accuracy"
-    ROC_AUC = "roc_auc"
-    RISK = "risk"
+_RISK = "risk"
+_METRICS = (*METRICS.compared, _RISK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +33,7 @@ class FileArguments:
 class ComparisonOptions:
     """The comparison, row by row, and its rows."""
 
-    metric: Annotated[RowMetric, typer.Option(help="What is compared, row by row.")] = RowMetric.ACCURACY
+    metric: Annotated[str, typer.Option(help=f"What is compared: {', '.join(_METRICS)}.")] = "accuracy"
     loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None
     low: Annotated[float, typer.Option(help="With --metric risk: smaller losses count as this.")] = 0.0
     high: Annotated[float | None, typer.Option(help="With --metric risk: larger losses count as this.")] = None
@@ -59,13 +41,15 @@ class ComparisonOptions:
 
     def asked(self) -> Any:
         """The metric, or the loss of a risk with its ends."""
-        if (self.metric is RowMetric.RISK) != (self.loss is not None):
+        if self.metric != _RISK and (self.metric not in METRICS or METRICS[self.metric].two == "none"):
+            raise Misuse(f"--metric is {self.metric!r}. Pass one of {', '.join(_METRICS)}")
+        if (self.metric == _RISK) != (self.loss is not None):
             raise Misuse("--loss belongs to --metric risk, which needs it")
-        if self.metric is RowMetric.RISK:
+        if self.metric == _RISK:
             return {"loss": self.loss, "low": self.low, "high": self.high}
         if self.high is not None or self.low:
             raise Misuse("--low and --high belong to --metric risk; leave them out")
-        return self.metric.value
+        return self.metric
 
 
 def register(app: typer.Typer) -> None:

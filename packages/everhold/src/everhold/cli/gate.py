@@ -12,18 +12,14 @@ from everhold.cli.arguments import AnalystOption, FormatOption, HoldoutPlace, Na
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
 from everhold.cli.option_groups import given_options, with_option_groups
 from everhold.cli.output import Format, show_list, show_record, show_sentence
+from everhold.queries.metrics.registry import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from everhold.values.base import Schema
 
-_METRICS = (
-    "accuracy", "error", "brier", "neg_brier_score", "neg_log_loss", "balanced_accuracy", "f1", "f1_macro",
-    "f1_weighted", "precision", "recall", "matthews_corrcoef", "roc_auc", "r2", "neg_mean_absolute_error",
-    "neg_mean_squared_error", "neg_root_mean_squared_error", "risk",
-)  # fmt: skip
-_RANGED = ("r2", "neg_mean_absolute_error", "neg_mean_squared_error", "neg_root_mean_squared_error")
+_METRICS = (*METRICS.of_gates, "risk")
 _COLUMNS = ("gate", "metric", "margin", "champion", "challenges", "promotions", "limit")
 
 group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
@@ -119,7 +115,8 @@ class TermOptions:
 
     def measure(self) -> str | Callable[..., Any]:
         """The metric, with its loss where it is a risk."""
-        if self.metric not in _METRICS:
+        known = METRICS.get(self.metric)
+        if self.metric != "risk" and (known is None or known.gain == "none"):
             from everhold.gates.metrics import why_no_gain
 
             reason = why_no_gain(self.metric) or f"--metric is {self.metric!r}"
@@ -127,7 +124,7 @@ class TermOptions:
         given = given_options(self, "loss", "low", "high")
         if not given and self.metric != "risk":
             return self.metric
-        if self.metric != "risk" and ("loss" in given or self.metric not in _RANGED):
+        if known is not None and ("loss" in given or "low" not in known.settings):
             raise Misuse(f"--{next(iter(given))} belongs to --metric risk; leave it out or compare risks")
         from functools import partial
 

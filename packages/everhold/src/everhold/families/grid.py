@@ -27,6 +27,7 @@ from everhold.queries.code.identity import behaviour_digest, content_digest, is_
 from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.means.shares import ShareQuery
 from everhold.queries.metrics.models import Judge, open_rows, require_sklearn
+from everhold.queries.metrics.registry import METRICS
 from everhold.queries.query import digest
 from everhold.sealing.watched_code import calling_code, used_alone
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery, Schema
 
-_METRICS = ("accuracy", "error", "brier", "precision", "recall", "f1")
 _COMPARED = 2_000  # training rows on which two fits are compared
 _KEPT = 4  # fitted models: a quote and the answer after it need one fit
 _SEED, _THREADS = "random_state", "n_jobs"
@@ -304,8 +304,9 @@ def grid(
     require_sklearn("declaring a search space")
     if as_whole(seed) is None or not 0 <= seed < 2**32:
         raise QueryRejected(f"seed is {brief(seed)}; expected a whole number of at least 0")
-    if metric not in _METRICS:
-        raise QueryRejected(f"the metric is {brief(metric)}; expected one of {', '.join(map(repr, _METRICS))}")
+    known = [each.name for each in METRICS.own.values() if each.mean or each.rate]
+    if metric not in known:
+        raise QueryRejected(f"the metric is {brief(metric)}; expected one of {', '.join(map(repr, known))}")
     listed = space_of(space)
     usable = not isinstance(estimator, type) and hasattr(estimator, "get_params") and hasattr(estimator, "fit")
     known = estimator.get_params(deep=True) if usable else {}

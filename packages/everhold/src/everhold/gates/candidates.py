@@ -13,7 +13,7 @@ from everhold.gates.gains import gain_of_means, gain_of_outcomes, paired
 from everhold.gates.metrics import metric_description, metric_in_words, no_metric
 from everhold.guarantees.intervals.bets.betting import Betting
 from everhold.guarantees.intervals.bets.in_order import betting_on
-from everhold.guarantees.intervals.pairs.gain_difference import GAINS, gain_of
+from everhold.guarantees.intervals.pairs.gain_difference import gain_of
 from everhold.guarantees.intervals.pairs.outcome_gain import OutcomeGain
 from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding
 from everhold.guarantees.intervals.shares.sign_test import SignTest
@@ -21,6 +21,7 @@ from everhold.queries.metrics.area import AreaQuery
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.outcomes import OutcomeQuery
 from everhold.queries.metrics.rates import ScoredShare
+from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.score_query import ScoreQuery
 from everhold.sealing.model_store import Champion
 from everhold.sealing.rows.sums import cells_of
@@ -140,7 +141,7 @@ def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | ScoreQuery | A
     """The query about one candidate, in the form in which a gate compares it on the rows of one holdout."""
     if isinstance(query, ScoredShare):
         query = query.by_name()
-    if isinstance(query, ScoreQuery) and query.kind.name in GAINS and query.where is None:
+    if isinstance(query, ScoreQuery) and query.kind.outcomes and query.where is None:
         query = OutcomeQuery(query.kind.name, query.rows.predictions, query.rows.training)
     if isinstance(query, OutcomeQuery) and not _pairs_outcomes(compiler):
         return query.by_name()
@@ -188,8 +189,9 @@ def procedure_for_gain(
     mechanism, schema = compiler.mechanism, compiler.schema
     dependence, unit, rises = mechanism.dependence, mechanism.unit, challenger.rises
     independent, group_by = dependence.binomial_tails, dependence.unit_column
-    if (score := challenger.metric["kind"]) in GAINS:
-        return gain_of(str(score), schema.rows)
+    score = METRICS.get(challenger.metric["kind"])
+    if score is not None and score.outcomes:
+        return gain_of(score.name, schema.rows)
     if independent and public is not None and _is_sign(challenger, schema):
         differing = int(np.count_nonzero(challenger.predictions != public.predictions))
         return SignTest(rows=schema.rows, training=schema.rows, differing=differing)

@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.pairs.gain_difference import GAINS
-from everhold.queries.metrics.accuracy import accuracy, brier, error
-from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.outcomes import OutcomeQuery
+from everhold.queries.metrics.registry import METRICS, REFUSED
 from everhold.queries.metrics.risk import risk
-from everhold.queries.metrics.score_means import MEANS
 from everhold.queries.metrics.scorers import as_metric
 from everhold.queries.query import Query
 
@@ -24,27 +21,7 @@ if TYPE_CHECKING:
 _OF_CANDIDATES = ("predictions", "estimator", "rule", "on_public_rows")
 """Fields of a query's description that are the candidate's; all others are the metric's."""
 
-_NAMED: Mapping[str, Callable[..., LabelQuery]] = {
-    "accuracy": accuracy, "error": error, "brier": brier, "risk": risk,
-    **{name: partial(OutcomeQuery, name) for name in GAINS},
-}  # fmt: skip
-
-SCORE, _LOG_LOSS = "score", "neg_log_loss"
-
-GAINS_OF_SCORES = (
-    "roc_auc", "f1_weighted", "matthews_corrcoef", "r2", "neg_mean_absolute_error", "neg_mean_squared_error",
-    "neg_root_mean_squared_error",
-)  # fmt: skip
-"""Scores that are no means of row values, or need the range of labels, by which gates compare (`everhold.metric`)."""
-
-NEAREST_GAIN: Mapping[str, str] = {
-    "recall_at_fpr": "roc_auc", "average_precision": "roc_auc", "expected_calibration_error": "neg_brier_score",
-}  # fmt: skip
-"""Scores whose gain is not promised, and the nearest metric of a gate."""
-
-
-GATE_METRICS = (*MEANS, *GAINS, *GAINS_OF_SCORES)
-"""Names of metrics that gates about rows compare by."""
+SCORE = "score"
 
 
 def why_no_gain(name: Any) -> str | None:
@@ -56,25 +33,31 @@ def why_no_gain(name: Any) -> str | None:
         >>> why_no_gain("roc_auc"), why_no_gain("height")
         (None, None)
     """
-    from everhold.queries.metrics.scores import REFUSED, score_names
-
-    if not isinstance(name, str) or name in GATE_METRICS or name not in (*score_names(), *REFUSED):
+    if not isinstance(name, str):
         return None
-    nearest = NEAREST_GAIN.get(name, REFUSED.get(name, ""))
+    metric = METRICS.get(name)
+    if (metric is None and name not in REFUSED) or (metric is not None and metric.gain != "none"):
+        return None
+    nearest = REFUSED[name].partition(",")[0] if metric is None else metric.nearest
     return (
         f"no gain in {name!r} is promised; the nearest metric of a gate is "
-        f"{nearest if nearest in GATE_METRICS else 'accuracy'}"
+        f"{nearest if nearest in METRICS and METRICS[nearest].gain != 'none' else 'accuracy'}"
     )
 
 
-def named_metric(name: str) -> Callable[..., LabelQuery] | None:
+def named_metric(name: str) -> Callable[..., Any] | None:
     """A metric by its name, also the one that scikit-learn has for it; None if gates do not compare by it."""
-    if name in GAINS:
-        return _NAMED[name]
-    if name in GAINS_OF_SCORES:
-        return partial(_scored, name)
-    mean = MEANS.get(name, name)
-    return _NAMED.get(mean) if isinstance(mean, str) else partial(risk, **mean)
+    if name == "risk":
+        return risk
+    metric = METRICS.get(name)
+    if metric is None or metric.gain == "none":
+        return None
+    if metric.outcomes:
+        return partial(OutcomeQuery, name)
+    mean = metric.as_mean
+    if isinstance(mean, str):
+        return partial(_scored, mean)
+    return partial(_scored, name) if mean is None else partial(risk, **mean)
 
 
 def _scored(name: str, predictions: Any, *, training: Any = None, **numbers: Any) -> Any:
@@ -108,8 +91,8 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
     """A metric as an analyst names it.
 
     Args:
-        metric: One of `GATE_METRICS`, ``"risk"``, one of the functions `accuracy`, `error` and `brier`, or a function
-            from a candidate to such a query or to a `metric`. None for the one that is known.
+        metric: One of `Metrics.of_gates`, ``"risk"``, one of the functions `accuracy`, `error` and `brier`, or a
+            function from a candidate to such a query or to a `metric`. None for the one that is known.
         known: The description of the gate's metric, where there is a gate already.
     """
     if metric is None and known is not None:
@@ -118,7 +101,10 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
     make = named_metric(metric) if isinstance(metric, str) else metric
     if make is None or isinstance(make, Query) or not callable(make):
         raise no_metric(metric)
-    several = _made(partial(_scored, metric)) if metric == _LOG_LOSS else None
+    known_metric = METRICS.get(metric) if isinstance(metric, str) else None
+    several = None
+    if known_metric is not None and isinstance(known_metric.as_mean, Mapping):  # a loss of labels 0 and 1 alone
+        several = _made(partial(_scored, known_metric.name))
     return GateMetric(_made(make), known, several)
 
 
@@ -138,20 +124,20 @@ def _made(make: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     return made
 
 
-def _maker_of(description: Mapping[str, Any]) -> Callable[..., LabelQuery]:
+def _maker_of(description: Mapping[str, Any]) -> Callable[..., Any]:
     """The metric that a description names.
 
     Raises:
         QueryRejected: If it is a function of the analyst's own, which no description can hold.
     """
     if description.get("kind") == SCORE:
-        from everhold.queries.metrics.scores import SCORES
-
         name = str(description["name"])
-        settings = SCORES[name].settings if name in SCORES else ()
+        settings = METRICS[name].settings
         return partial(_scored, name, **{each: description[each] for each in settings if each in description})
     if description.get("kind") != "risk":
-        return _NAMED[str(description["kind"])]
+        named = named_metric(str(description["kind"]))
+        assert named is not None
+        return named
     if "loss" not in description:
         raise QueryRejected(
             "the gate's metric is a loss function of its own, which the ledger does not hold; expected it again as the "

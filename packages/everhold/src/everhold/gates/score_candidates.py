@@ -14,11 +14,11 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.gates.candidates import Candidate, check_metric
 from everhold.gates.gains import Gain, Gained
-from everhold.gates.metrics import NEAREST_GAIN, SCORE
-from everhold.guarantees.intervals.composites.class_gains import ClassGains, SeenClasses
+from everhold.gates.metrics import SCORE
+from everhold.guarantees.intervals.composites.class_gains import SeenClasses
 from everhold.queries.means.units import GAIN_WIDTH
 from everhold.queries.metrics.made_up_scores import likely_labels
-from everhold.queries.metrics.score_kinds import OfParts
+from everhold.queries.metrics.measures import Parts
 from everhold.queries.metrics.score_parts import Judged, Sized
 from everhold.queries.metrics.score_query import ScoreQuery, ScoreReader, largest_group, open_labels
 from everhold.values.base import BoundQuery
@@ -27,12 +27,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.gates.metrics import GateMetric
+    from everhold.guarantees.intervals.composites.class_gains import ClassGains
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.model_store import Champion
     from everhold.sealing.rows.table import StoredRows
-
-CLASS_GAINS = {"f1_macro": False, "f1_weighted": True}
-"""Averages of F1 over classes, and whether they are weighted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ class ScoreCandidate(Candidate):
     @property
     def rises(self) -> bool:
         """True if a higher number on the scale [0, 1] is a better score."""
-        return self.bound.at_one > self.bound.at_zero
+        return (self.bound.at_one > self.bound.at_zero) is self.reader.kind.greater
 
     def sealed_values(self, rows: StoredRows, *, unit: int) -> NDArray[Any]:
         """See `Candidate.sealed_values`: what it predicts, shape (rows,) or (rows, classes)."""
@@ -79,8 +77,10 @@ class ScoreCandidate(Candidate):
 
     def against(self, champion: Champion, public: Candidate | None, compiler: QueryCompiler) -> Gain:
         """See `Candidate.against`."""
-        if self.reader.kind.name in CLASS_GAINS:
-            return _gain_of_classes(self.reader, compiler)
+        measure = self.reader.kind.measure
+        assert isinstance(measure, Parts)
+        if measure.of_classes is not None:
+            return _gain_of_classes(measure.of_classes(compiler.schema.rows), self.reader, compiler)
         told = None if public is None else self._both(self._public_outputs, public._public_outputs)  # type: ignore[attr-defined]
         return _gain_of_parts(self, self._opened(champion, compiler), told, compiler)
 
@@ -106,12 +106,14 @@ class ScoreCandidate(Candidate):
 def _check_compared(reader: ScoreReader, compiler: QueryCompiler) -> None:
     """Refuse scores, and rows, for which no gain is promised."""
     kind, independent = reader.kind, compiler.mechanism.dependence.binomial_tails
-    if (isinstance(kind, OfParts) and kind.compared is not None) or (kind.name in CLASS_GAINS and independent):
+    by_class = kind.gain == "independent" and isinstance(kind.measure, Parts) and kind.measure.of_classes is not None
+    if kind.gain == "any" or (by_class and independent):
         return
-    nearest = NEAREST_GAIN.get(kind.name)
-    rows = "" if nearest else " of rows that depend on each other"
+    unpromised = kind.gain == "none"
+    rows = "" if unpromised else " of rows that depend on each other"
     raise QueryRejected(
-        f"no gain in {kind.name}{rows} is promised; the nearest metric of a gate is {nearest or 'balanced_accuracy'}"
+        f"no gain in {kind.name}{rows} is promised; the nearest metric of a gate is "
+        f"{kind.nearest if unpromised else 'balanced_accuracy'}"
     )
 
 
@@ -128,8 +130,8 @@ def _gain_of_parts(
         compiler: Knows the rows.
     """
     reader, mechanism, schema = challenger.reader, compiler.mechanism, compiler.schema
-    kind, largest, rises = reader.kind, largest_group(mechanism), challenger.rises
-    assert isinstance(kind, OfParts)
+    kind, largest, rises = reader.kind.measure, largest_group(mechanism), challenger.rises
+    assert isinstance(kind, Parts)
     reach = 1.0 if told is None else kind.reach(*told, reader.setting)
     if opened is None and told is not None:
         labels = open_labels(compiler)
@@ -150,9 +152,8 @@ def _gain_of_parts(
     return Gain(procedure, gain)
 
 
-def _gain_of_classes(reader: ScoreReader, compiler: QueryCompiler) -> Gain:
-    """The gain in an average of F1 over classes, of independent rows."""
-    procedure = ClassGains("f1", compiler.schema.rows, CLASS_GAINS[reader.kind.name])
+def _gain_of_classes(procedure: ClassGains, reader: ScoreReader, compiler: QueryCompiler) -> Gain:
+    """The gain in an average over classes, of independent rows."""
 
     def gain(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
         own, other = (reader.judged(outputs, sealed) for outputs in (challenger, champion))

@@ -16,7 +16,7 @@ from typing import Any, overload
 from everhold.errors import ExtensionError
 from everhold.extensions import Registry, extra_for
 
-__all__ = ["COMPARED", "DETAILS", "KINDS", "Detail", "Form", "Kind", "Kinds", "same"]
+__all__ = ["DETAILS", "KINDS", "Detail", "Form", "Kind", "Kinds", "same"]
 
 
 class Form(StrEnum):
@@ -296,13 +296,6 @@ _OWN = (
     ),
 )
 """The kinds of the core, in the order in which help lists them."""
-
-COMPARED = (
-    "accuracy", "error", "balanced_accuracy", "f1", "f1_macro", "precision", "recall", "roc_auc", "brier",
-    "neg_brier_score", "neg_log_loss", "neg_mean_absolute_error", "neg_mean_squared_error",
-    "neg_root_mean_squared_error", "matthews_corrcoef",
-)  # fmt: skip
-"""Scores by which two models are compared."""
 
 _DETAILS = {
     "low": Detail(Form.NUMBER, "Of a number or loss: smaller and missing values count as this."),

@@ -23,7 +23,6 @@ POINTS = frozenset({"right more", "wrong more", "points"})
 """Measures that are differences of shares, and read as percentage points."""
 
 _DIFFERENCES = {"right": "right more", "wrong": "wrong more", "share": "points", "loss": "loss more"}
-_SHARES_OF_COUNTS = {"predicted": "precision", "actual": "recall"}
 _MIRRORED = {
     "right": "wrong", "wrong": "right", "right more": "points", "wrong more": "points", "points": "points",
     "loss more": "difference", "difference": "difference",
@@ -66,7 +65,8 @@ def _of_pair(pair: Pair, bound: BoundQuery) -> str:
     if pair.how in ("within", "outside"):
         return "share" if bound.yes_no else "mean"
     if pair.first.description.get("of") == "hits" and pair.first.description.get("kind") == "count":
-        return _SHARES_OF_COUNTS.get(str(pair.second.description.get("of")), "value")
+        rate = str(pair.second.description.get("of"))
+        return rate if rate in RATES else "value"
     return "share" if first in RATES else "mean"
 
 

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 import everhold as eh
 from everhold.cli import compare
 from everhold.cli.failures import CommandGroup
-from everhold.queries import COMPARED
 
 ROWS = 1_000
 
@@ -51,10 +50,6 @@ def test_two_files_are_one_query_about_these_rows(run):
     assert (turned["low"], turned["high"], turned["charged"]) == pytest.approx((-told["high"], -told["low"], 0))
     squared = json.loads(run("a.csv", "b.csv", "--metric", "risk", "--loss", "squared", "--format", "json").stdout)
     assert squared["query"] != told["query"]
-
-
-def test_every_score_by_which_models_are_compared_is_offered():
-    assert {metric.value for metric in compare.RowMetric} == {*COMPARED, "risk"}
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "error", "balanced_accuracy", "f1", "precision", "recall"])

@@ -12,7 +12,7 @@ import pytest
 from score_samples import CASES, RANGE, SEALED, TRAINED, amount, chances, classes, each_class, made, three
 
 import everhold as eh
-from everhold.gates.metrics import GATE_METRICS
+from everhold.queries.metrics.registry import METRICS
 
 OPPOSITE = {
     classes: lambda table: 1 - classes(table),
@@ -83,7 +83,7 @@ def test_the_unsealed_gain_of_every_gate_reaches_as_far_as_the_gain(tmp_path, la
     """Both ways, as a gain and as a loss: an end of the scale at which a gain stops says nothing where it goes on."""
     with made(tmp_path, label) as holdout:
         gains = {}
-        for name in GATE_METRICS:
+        for name in METRICS.of_gates:
             of, predict, score, numbers = CASES.get(name, (None, None, None, None))
             if of != label:
                 continue

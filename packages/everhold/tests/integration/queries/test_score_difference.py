@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import everhold as eh
-from everhold.queries.metrics.scores import SCORES
+from everhold.queries.metrics.registry import METRICS
 
 ROWS = 3_000
 FEATURES = ["x", "z"]
@@ -59,7 +59,7 @@ CASES = {
         "numbers", regressors, lambda m, x, y: -metrics.root_mean_squared_error(y, m.predict(x)),
     ),
 }  # fmt: skip
-COMPARED = [name for name in CASES if (pairs := SCORES[name].compared) and not pairs.only_below]
+COMPARED = [name for name in CASES if METRICS[name].two == "any"]
 
 
 def of_sealed(of, where=None):

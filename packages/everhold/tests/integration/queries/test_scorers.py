@@ -15,8 +15,8 @@ from sklearn.metrics import (
 )
 
 import everhold as eh
+from everhold.queries.metrics.registry import METRICS, REFUSED
 from everhold.queries.metrics.scorers import as_metric
-from everhold.queries.metrics.scores import REFUSED, score_names
 
 ROWS = 1_500
 PROBABILITIES = {"response_method": "predict_proba"}
@@ -35,13 +35,13 @@ def holdout(tmp_path):
         yield holdout
 
 
-@pytest.mark.parametrize("name", sorted({*score_names(), *REFUSED} - {"error", "brier"}))
+@pytest.mark.parametrize("name", sorted({*METRICS, *REFUSED} - {"error", "brier"}))
 def test_scorers_of_scikit_learn_are_known_by_name(name):
     try:
         scorer = get_scorer(name)
     except ValueError:  # a score of everhold's own
         return
-    if name in score_names():
+    if name in METRICS:
         assert as_metric(scorer) == name
     else:
         with pytest.raises(eh.QueryRejected, match=r"is not promised\. The nearest score is"):

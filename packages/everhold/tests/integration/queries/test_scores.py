@@ -6,15 +6,15 @@ from score_samples import CASES, ROWS, SEALED, chances, classes, made, three
 
 import everhold as eh
 from everhold import QueryRejected
-from everhold.queries.metrics.scores import REFUSED, SCORES, score_names
+from everhold.queries.metrics.registry import METRICS, REFUSED
 
 
 def test_all_names_are_taken_or_refused_with_the_nearest_score():
     from sklearn.metrics import get_scorer_names
 
-    assert set(get_scorer_names()) - set(score_names()) <= set(REFUSED)
-    assert not set(REFUSED) & set(score_names())
-    assert set(CASES) | {"error", "brier", "failing_rows"} >= set(score_names()) >= set(SCORES)
+    assert set(get_scorer_names()) - set(METRICS) <= set(REFUSED)
+    assert not set(REFUSED) & set(METRICS)
+    assert set(CASES) | {"error", "brier", "failing_rows"} == set(METRICS.own)
 
 
 WRONG = {

@@ -138,12 +138,12 @@ def difference(
 
         if isinstance(first, AreaQuery) and isinstance(second, AreaQuery):
             return AreaDifference(first, second)
-        from everhold.guarantees.intervals.pairs.gain_difference import GAINS
         from everhold.queries.metrics.outcome_difference import OutcomeDifference
         from everhold.queries.metrics.rates import ScoredShare
+        from everhold.queries.metrics.registry import METRICS
 
         if isinstance(first, ScoredShare) and isinstance(second, ScoredShare):
-            if {first.score, second.score} <= set(GAINS):
+            if METRICS[first.score].outcomes and METRICS[second.score].outcomes:
                 return OutcomeDifference(first, second)
             first, second = first.by_name(), second.by_name()
         from everhold.queries.metrics.score_difference import ScoreDifference

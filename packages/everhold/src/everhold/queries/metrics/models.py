@@ -23,10 +23,11 @@ from everhold.queries.means.mean import StatisticalQuery
 from everhold.queries.means.shares import ShareQuery
 from everhold.queries.metrics.label_query import LabelQuery, matrix_of
 from everhold.queries.metrics.ranking_scores import RankingQuery
+from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.score_query import ScoreQuery
 from everhold.queries.metrics.scored_rows import ScoredRows
 from everhold.queries.metrics.scorers import as_metric
-from everhold.queries.metrics.scores import score_names, scored
+from everhold.queries.metrics.scores import scored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -77,8 +78,8 @@ class Judge:
             return made
         if not isinstance(made, ModelQuery):
             raise QueryRejected(
-                f"the metric is {brief(self.metric)}; expected one of {', '.join(score_names())}, or a function from a "
-                "model to a query about its predictions, such as partial(eh.risk, loss='absolute', high=60)"
+                f"the metric is {brief(self.metric)}; expected one of {', '.join(sorted(METRICS))}, or a function from "
+                "a model to a query about its predictions, such as partial(eh.risk, loss='absolute', high=60)"
             )
         return made if training is None else _through(made, lambda query: _changed(query, training=training))
 

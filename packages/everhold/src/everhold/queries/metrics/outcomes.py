@@ -42,9 +42,9 @@ class OutcomeQuery(BinaryLabelQuery):
 
     def by_name(self) -> ScoreQuery:
         """The same score of other labels, or of rows that depend on each other."""
-        from everhold.queries.metrics.scores import SCORES
+        from everhold.queries.metrics.registry import METRICS
 
-        kind = SCORES[self.score]
+        kind = METRICS[self.score]
         return ScoreQuery(kind, ScoredRows(kind.outputs, self.predictions, self.training), {})
 
     def bind(self, schema: Schema) -> BoundQuery:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from everhold.errors import QueryRejected
+from everhold.guarantees.intervals.pairs.ratio_gain import RATIOS
 from everhold.queries.code.identity import behaviour_digest
 from everhold.queries.code.trials import observed
 from everhold.queries.metrics.label_query import LabelQuery
@@ -90,10 +91,13 @@ def f1_of(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> f
 
 
 def _f1(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> Fraction:
-    """`f1_of` to the last digit."""
-    predicted, actual = predictions == 1, labels == 1
-    positives = int(np.count_nonzero(predicted)) + int(np.count_nonzero(actual))
-    return 2 * int(np.count_nonzero(predicted & actual)) / max(Fraction(positives), Fraction(float(least)))
+    """`f1_of` to the last digit, by the outcomes of `RATIOS`, with half of the floor under its denominator."""
+    counts = np.bincount((predictions == 1) + 2 * (labels == 1), minlength=4).tolist()
+    top, bottom = (
+        sum((Fraction(part) * count for part, count in zip(of[1:], counts, strict=True)), Fraction())
+        for of in RATIOS["f1"]
+    )
+    return top / max(bottom, Fraction(float(least)) / 2)
 
 
 def f1_sensitivity(*, least: float) -> float:

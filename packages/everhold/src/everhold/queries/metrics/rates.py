@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everhold.errors import QueryRejected
+from everhold.guarantees.intervals.pairs.ratio_gain import RATIOS
 from everhold.queries.means.mean import MeanQuery, in_one_line
 from everhold.queries.means.shares import ShareQuery, WithinQuery
 from everhold.queries.metrics.label_query import LabelQuery, subject_of
@@ -28,10 +29,8 @@ if TYPE_CHECKING:
     from everhold.queries.metrics.score_query import ScoreQuery
     from everhold.queries.query_compiler import QueryCompiler
 
-Counted: TypeAlias = Literal["hits", "predicted", "actual", "mean_positives"]
-
-_SHOWN = {"hits": "true positives", "predicted": "predicted positives", "actual": "actual positives",
-          "mean_positives": "half of predicted and actual positives"}  # fmt: skip
+_SHOWN = {"hits": "true positives", "precision": "predicted positives", "recall": "actual positives",
+          "f1": "half of predicted and actual positives"}  # fmt: skip
 
 
 class BinaryLabelQuery(LabelQuery):
@@ -103,17 +102,17 @@ class BinaryLabelQuery(LabelQuery):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountQuery(BinaryLabelQuery):
-    """The share of rows that count in some way when predicted labels are held against the labels 0 and 1.
+    """The share of rows that count when predicted labels are held against the labels 0 and 1.
 
     Attributes:
-        counted: ``"hits"``, rows that are predicted 1 and are; ``"predicted"`` or ``"actual"``, rows that are predicted
-            1, or are; ``"mean_positives"``, half of the two together, so a hit counts 1, a miss or a false alarm 1/2.
+        counted: ``"hits"``, rows that are predicted 1 and are; or the rate whose denominator it is: those predicted 1
+            (``"precision"``), those that are 1 (``"recall"``), or half of both together (``"f1"``), as `RATIOS` says.
         predictions: One prediction per sealed row, in the order of the rows; a table with row ids; an estimator; or a
             rule.
         training: One prediction per training row, for the guess; by default the estimator's own.
     """
 
-    counted: Counted
+    counted: str
     predictions: Any
     training: Any = None
 
@@ -126,29 +125,34 @@ class CountQuery(BinaryLabelQuery):
         return _SHOWN[self.counted]
 
     @property
+    def _weights(self) -> tuple[float, float]:
+        """What a false positive and a false negative count; a hit counts 1, or nothing is a hit."""
+        return (0.0, 0.0) if self.counted == "hits" else RATIOS[self.counted][1][2:4]
+
+    @property
     def _yes_no(self) -> bool:
-        return self.counted != "mean_positives"
+        return set(self._weights) <= {0.0, 1.0}
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue:
         """See `LabelQuery.in_engine`."""
-        predicted, actual = (Node.of(Operation.EQUAL, node, Node.literal(1.0)) for node in (prediction, label))
-        if self.counted == "mean_positives":
-            half, none = Node.literal(0.5), Node.literal(0.0)
-            halves = (Node.of(Operation.CASE, condition, half, none) for condition in (predicted, actual))
-            return RowValue(Expression(Node.of(Operation.ADD, *halves)))
-        counted = {"predicted": predicted, "actual": actual, "hits": Node.of(Operation.AND, predicted, actual)}
-        return RowValue(Expression(counted[self.counted]))
+        both = [Node.of(Operation.EQUAL, node, Node.literal(1.0)) for node in (prediction, label)]
+        if self.counted == "hits":
+            return RowValue(Expression(Node.of(Operation.AND, *both)))
+        weighted = [(positive, weight) for positive, weight in zip(both, self._weights, strict=True) if weight]
+        if self._yes_no:
+            ((positive, _),) = weighted
+            return RowValue(Expression(positive))
+        none = Node.literal(0.0)
+        parts = [Node.of(Operation.CASE, positive, Node.literal(weight), none) for positive, weight in weighted]
+        return RowValue(Expression(Node.of(Operation.ADD, *parts)))
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
-        predicted = predictions == 1
-        match self.counted:
-            case "hits":
-                return lambda table: predicted & (table[label] == 1)
-            case "predicted":
-                return lambda table: np.array(predicted)
-            case "actual":
-                return lambda table: np.asarray(table[label] == 1)
-        return lambda table: (predicted.astype(np.float64) + (table[label] == 1)) / 2.0
+        predicted, (alarms, misses) = predictions == 1, self._weights
+        if self.counted == "hits":
+            return lambda table: predicted & (table[label] == 1)
+        if self._yes_no:
+            return lambda table: np.array(predicted) if alarms else np.asarray(table[label] == 1)
+        return lambda table: alarms * predicted + misses * (table[label] == 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,11 +183,11 @@ class ScoredShare(ShareQuery):
 
     def by_name(self) -> ScoreQuery:
         """The same score as one query, whatever is known of the training rows."""
+        from everhold.queries.metrics.registry import METRICS
         from everhold.queries.metrics.score_query import ScoreQuery
         from everhold.queries.metrics.scored_rows import ScoredRows
-        from everhold.queries.metrics.scores import SCORES
 
-        kind = SCORES[self.score]
+        kind = METRICS[self.score]
         return ScoreQuery(kind, ScoredRows(kind.outputs, self.predictions, self.training), {}, self.where)
 
     def spec(self) -> QuerySpec:
@@ -210,11 +214,9 @@ class RateQuery(ScoredShare):
         return QuerySpec(self.score, self.predictions, {"training": self.training})
 
 
-def _share(
-    name: str, of: Literal["predicted", "actual", "mean_positives"], predictions: Any, training: Any
-) -> RateQuery:
-    hits, whole = CountQuery("hits", predictions, training), CountQuery(of, predictions, training)
+def _share(name: str, predictions: Any, training: Any) -> RateQuery:
     what = name.partition(" ")[2]
+    hits, whole = (CountQuery(counted, predictions, training) for counted in ("hits", what.lower()))
     return RateQuery(
         hits, whole, nested=True, name=name, shown=f"{what} of predicted labels", score=what.lower(),
         predictions=predictions, training=training,
@@ -234,7 +236,7 @@ def precision(predictions: Any, *, training: Any = None) -> ShareQuery:
         >>> precision([1, 0, 1]).name
         'a precision'
     """
-    return _share("a precision", "predicted", predictions, training)
+    return _share("a precision", predictions, training)
 
 
 def recall(predictions: Any, *, training: Any = None) -> ShareQuery:
@@ -246,9 +248,9 @@ def recall(predictions: Any, *, training: Any = None) -> ShareQuery:
         predictions: As for `precision`.
         training: As for `precision`.
     """
-    return _share("a recall", "actual", predictions, training)
+    return _share("a recall", predictions, training)
 
 
 def f1_ratio(predictions: Any, *, training: Any = None) -> ShareQuery:
     """F1 of the population, ``sum tp / sum (tp + (fp + fn) / 2)``: as for `precision`, without a floor."""
-    return _share("an F1", "mean_positives", predictions, training)
+    return _share("an F1", predictions, training)

@@ -7,11 +7,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.pairs.gain_difference import GAINS
 from everhold.queries.means.conditions import among, share_that_meets
 from everhold.queries.metrics.made_up_scores import likely_labels
+from everhold.queries.metrics.measures import Parts
 from everhold.queries.metrics.outcome_difference import OutcomeDifference
-from everhold.queries.metrics.score_kinds import OfParts
 from everhold.queries.metrics.score_parts import Judged, Sized
 from everhold.queries.metrics.score_query import ScoreQuery, ScoreReader, largest_group, open_labels
 from everhold.queries.query import Query, QueryPlan, QuerySpec, paying
@@ -23,14 +22,6 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.composites.parts import SeenParts
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
-
-_NEAREST = {
-    "r2": "neg_mean_squared_error",
-    "f1_macro": "balanced_accuracy (f1_macro compares independent rows with labels 0 and 1)",
-    "f1_weighted": "balanced_accuracy or accuracy",
-    "recall_at_fpr": "roc_auc",
-    "expected_calibration_error": "neg_brier_score",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,9 +53,9 @@ class ScoreDifference(Query["Answer"]):
             QueryRejected: If nothing is promised. Nothing is charged.
         """
         mechanism, schema = compiler.mechanism, compiler.schema
-        if self.first.kind.name in GAINS and schema.label_kind == "binary" and mechanism.dependence.binomial_tails:
+        if self.first.kind.outcomes and schema.label_kind == "binary" and mechanism.dependence.binomial_tails:
             return OutcomeDifference(self.first, self.second).compile(compiler, guess=guess, tolerance=tolerance)
-        kind = compared_by(self.first)
+        kind, metric = compared_by(self.first), self.first.kind
         if tolerance is not None:
             paying(mechanism)
         first, second = both = (self.first.reader(compiler), self.second.reader(compiler))
@@ -73,15 +64,15 @@ class ScoreDifference(Query["Answer"]):
                 "the two scores have different names, ranges or rows; expected one score of two predictions, with the "
                 "same low, high, clip and where"
             )
-        zero, one = kind.ends(first.setting)
+        zero, one = metric.ends(first.setting)
         bound = BoundQuery(
-            {"kind": "score difference", "name": kind.name, **first.numbers,
+            {"kind": "score difference", "name": metric.name, **first.numbers,
              "of": [dict(reader.seen.described) for reader in both]},
-            f"{kind.name} of {first.whose(self.first)} minus {second.whose(self.second)}",
+            f"{metric.name} of {first.whose(self.first)} minus {second.whose(self.second)}",
             zero - one, one - zero,
             reads=tuple(dict.fromkeys((*first.seen.names, *second.seen.names))),
             by_position=any(reader.seen.bound.by_position for reader in both),
-            unbounded=(any(kind.unbounded), any(kind.unbounded)),
+            unbounded=(any(metric.unbounded), any(metric.unbounded)),
         )  # fmt: skip
         bound = among(bound, first.inside, self.first.where, schema)
         bound = with_clips(bound, [clip for reader in both for clip in reader.clips(compiler)])
@@ -110,19 +101,18 @@ class ScoreDifference(Query["Answer"]):
         return OneNumber([prepared], schema, mechanism, sealed)
 
 
-def compared_by(query: ScoreQuery) -> OfParts:
+def compared_by(query: ScoreQuery) -> Parts:
     """The score by which two models are compared."""
-    if isinstance(query.kind, OfParts) and query.kind.compared is not None and not query.kind.compared.only_below:
-        return query.kind
-    name = query.kind.name
+    measure, name = query.kind.measure, query.kind.name
+    if query.kind.two == "any" and isinstance(measure, Parts):
+        return measure
     raise QueryRejected(
-        f"two models are not compared by {name}; compare them by {_NEAREST.get(name, 'accuracy')}, or ask for {name} "
-        "of each"
+        f"two models are not compared by {name}; compare them by {query.kind.nearest}, or ask for {name} of each"
     )
 
 
 def _open_rows(
-    compiler: QueryCompiler, kind: OfParts, both: tuple[ScoreReader, ScoreReader]
+    compiler: QueryCompiler, kind: Parts, both: tuple[ScoreReader, ScoreReader]
 ) -> tuple[tuple[Judged, Judged], bool]:
     """Public rows that show how far differences spread, and whether they estimate the difference.
 

@@ -11,12 +11,13 @@ import numpy as np
 
 from everhold.guarantees.intervals.composites import score_gains
 from everhold.guarantees.intervals.composites.parts import Bounds
-from everhold.queries.metrics.score_parts import Judged, RowPart, Setting, correlation_parts, explained_parts, loss
+from everhold.queries.metrics.score_parts import Judged, RowPart, correlation_parts, explained_parts, loss
 
 if TYPE_CHECKING:
+    from everhold.queries.metrics.registry import Setting
     from everhold.queries.metrics.score_parts import Floats
 
-Parts = Callable[[Judged, Setting], Sequence[RowPart]]
+Parts = Callable[[Judged, "Setting"], Sequence[RowPart]]
 
 
 @dataclass(frozen=True, slots=True)

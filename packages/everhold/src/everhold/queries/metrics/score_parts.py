@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from everhold.guarantees.intervals.pairs.ratio_gain import RATIOS
 from everhold.values.failing_rows import largest_losses, says
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.queries.metrics.registry import Setting
+
 Floats: TypeAlias = "NDArray[np.float64]"
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Public numbers that a score is defined by.
-
-    Attributes:
-        classes: Number of classes of the label; 0 of a number.
-        low: Least label and prediction of a number; smaller ones count as this.
-        high: Largest label and prediction of a number; larger ones count as this.
-        clip: Largest loss of a row; larger ones count as this.
-        centre: Of labels, on the scale [0, 1].
-    """
-
-    classes: int = 0
-    low: float = 0.0
-    high: float = 1.0
-    clip: float = 1.0
-    centre: float = 0.5
-    bins: int = 10
-    rate: float = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +89,19 @@ class RowPart(NamedTuple):
         return RowPart(self.numerators * counting, self.whole * counting, how, self.empty)
 
 
-def class_parts(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
-    """For each class its recall (``of="actual"``), or its F1 (``of="both"``), as a ratio.
+def rate_part(rows: Judged, number: float, rate: str) -> RowPart:
+    """A rate of one class, as a ratio: ``"precision"``, ``"recall"`` or ``"f1"``, by the outcomes of its rows.
 
-    Args:
-        rows: Predicted classes and labels.
-        setting: The number of classes.
-        of: What is in the denominator: rows of the class, or half of these and of those that are predicted so.
+    Numerator and denominator are those by which two models are compared (`ratio_gain.RATIOS`).
     """
-    parts = []
-    for number in range(setting.classes):
-        predicted, actual = says(rows.outputs, rows.labels, number), rows.labels == number
-        whole = actual.astype(np.float64) if of == "actual" else (predicted + actual.astype(np.float64)) / 2.0
-        parts.append(RowPart((predicted & actual).astype(np.float64), whole, "ratio"))
-    return parts
+    predicted, actual = says(rows.outputs, rows.labels, number), rows.labels == number
+    top, bottom = (np.array(of)[1 + predicted + 2 * actual] for of in RATIOS[rate])
+    return RowPart(top, bottom, "ratio")
+
+
+def class_parts(rows: Judged, setting: Setting, *, rate: str) -> list[RowPart]:
+    """A rate of each class; see `rate_part`."""
+    return [rate_part(rows, number, rate) for number in range(setting.classes)]
 
 
 def weighted_parts(rows: Judged, setting: Setting) -> list[RowPart]:
@@ -128,7 +109,7 @@ def weighted_parts(rows: Judged, setting: Setting) -> list[RowPart]:
     none = ~np.isin(rows.labels, np.arange(setting.classes))
     shares = [rows.labels == number for number in range(setting.classes)] + [none]
     nothing = RowPart(np.zeros(len(none)), none.astype(np.float64), "ratio")
-    scores = [*class_parts(rows, setting, of="both"), nothing]
+    scores = [*class_parts(rows, setting, rate="f1"), nothing]
     return [*scores, *(RowPart(share.astype(np.float64), None, "share") for share in shares)]
 
 
@@ -187,13 +168,6 @@ def explained_parts(rows: Judged, setting: Setting) -> list[RowPart]:
     labels = (_labels(rows, setting) - setting.low) / width
     (errors,), squares = loss(rows, setting, of="squared"), (labels - setting.centre) ** 2
     return [RowPart(errors.numerators, squares, "free"), RowPart(labels), RowPart(squares)]
-
-
-def hit_part(rows: Judged, *, among: Literal["predicted", "actual"]) -> RowPart:
-    """True positives among predictions 1 or labels 1, as a ratio."""
-    predicted, actual = says(rows.outputs, rows.labels, 1.0), rows.labels == 1.0
-    whole = predicted if among == "predicted" else actual
-    return RowPart((predicted & actual).astype(np.float64), whole.astype(np.float64), "ratio")
 
 
 def failing_parts(rows: Judged, setting: Setting) -> list[RowPart]:

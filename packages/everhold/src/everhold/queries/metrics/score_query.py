@@ -16,9 +16,8 @@ from everhold.errors import QueryRejected
 from everhold.queries.means.conditions import among, condition, rows_that_meet, share_that_meets
 from everhold.queries.metrics.area import check_split
 from everhold.queries.metrics.made_up_scores import made_up
-from everhold.queries.metrics.score_kinds import ScoreKind
-from everhold.queries.metrics.score_means import LOG_CLIP
-from everhold.queries.metrics.score_parts import Judged, Setting, Sized
+from everhold.queries.metrics.registry import LOG_CLIP, Metric, Setting
+from everhold.queries.metrics.score_parts import Judged, Sized
 from everhold.queries.metrics.scored_rows import BoundRows, ScoredRows, codes_of
 from everhold.queries.procedures import check_confirms_statistics
 from everhold.queries.query import Query, QueryPlan, QuerySpec, paying
@@ -36,11 +35,6 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
 
 _WIDEST = 1e150  # range of labels, so that squares of losses are finite
-_AS_MEANS = {
-    "neg_brier_score": "brier(model)", "neg_log_loss": "risk(model, 'log', high=7)",
-    "neg_mean_absolute_error": "risk(model, 'absolute', high=...)",
-    "neg_mean_squared_error": "risk(model, 'squared', high=...)",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +46,7 @@ class ScoreQuery(Query["Answer"]):
         where: A condition: the score of the rows that meet it. None for all rows.
     """
 
-    kind: ScoreKind
+    kind: Metric
     rows: ScoredRows
     given: Mapping[str, float]
     where: str | None = None
@@ -66,7 +60,7 @@ class ScoreQuery(Query["Answer"]):
     @property
     def to_declare(self) -> str | None:
         """The same score as a mean over rows, for those that are one."""
-        return _AS_MEANS.get(self.kind.name)
+        return self.kind.to_declare
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
@@ -82,7 +76,7 @@ class ScoreQuery(Query["Answer"]):
         reader = self.reader(compiler)
         seen, by = reader.seen, ", ".join(f"{name} {number:g}" for name, number in reader.numbers.items())
         unlike = seen.bound.by_position or schema.features_public
-        if self.kind.by_rank:
+        if self.kind.measure.by_rank:
             check_split(self.kind.name, schema, by_rank=unlike)
         bound = BoundQuery(
             {"kind": "score", "name": self.kind.name, **reader.numbers, **seen.described},
@@ -98,7 +92,7 @@ class ScoreQuery(Query["Answer"]):
         prepared = compiler.planner.of_statistic(bound, guess, known, procedure)
 
         def sealed(rows: StoredRows) -> tuple[Fraction | float, Any]:
-            shown = self.kind.see(reader.sealed(rows), reader.setting, largest_group(mechanism))
+            shown = self.kind.measure.see(reader.sealed(rows), reader.setting, largest_group(mechanism))
             return shown.score, shown
 
         return OneNumber([prepared], schema, mechanism, sealed)
@@ -112,7 +106,7 @@ class ScoreQuery(Query["Answer"]):
         mechanism, schema = compiler.mechanism, compiler.schema
         self.check_labels(schema)
         check_kind(self.kind, mechanism)
-        if self.where is not None and not self.kind.takes_slices:
+        if self.where is not None and not self.kind.slices:
             raise QueryRejected(
                 f"{self.kind.name} is not promised for some rows alone; expected a score of all rows, or one such as "
                 "roc_auc, neg_brier_score or f1"
@@ -133,24 +127,25 @@ class ScoreQuery(Query["Answer"]):
         """The score of the training rows, and the procedure; made-up rows stand in for unknown predictions."""
         schema, mechanism, training = compiler.schema, compiler.mechanism, compiler.training
         rows, part, largest = reader.opened(training), 1.0, largest_group(mechanism)
-        empty = rows is not None and not self.kind.is_known(self.kind.see(rows, reader.setting, largest))
+        measure = self.kind.measure
+        empty = rows is not None and not measure.is_known(measure.see(rows, reader.setting, largest))
         trained = rows is not None and not empty
         own = guess is not None or not trained
         if rows is None or not trained:
             at = 0.5 if guess is None else min(max(guess, 0.0), 1.0)
             labels = open_labels(compiler)
-            made = made_up(self.kind, reader.setting, at, None if labels is None else reader.coded(labels))
+            made = made_up(self.kind.measure, reader.setting, at, None if labels is None else reader.coded(labels))
             rows, part = made, share_that_meets(training, reader.inside)
-        seen = self.kind.see(rows, reader.setting, largest_group(mechanism, rows))
+        seen = self.kind.measure.see(rows, reader.setting, largest_group(mechanism, rows))
         sealed, planned = max(round(schema.rows * part), 1), len(rows.labels)
         if empty and reader.inside is not None:  # as few rows are expected to count as training rows do
-            seen, planned = self.kind.thinned(seen, sealed / planned), sealed
+            seen, planned = self.kind.measure.thinned(seen, sealed / planned), sealed
         sized = Sized(
             sealed, schema.rows if own else max(schema.training_rows, 1), planned, largest, unlike,
             reader.inside is not None,
         )  # fmt: skip
         known = Fraction(float(seen.score)) if trained else None
-        return known, self.kind.procedure(seen, reader.setting, sized)
+        return known, self.kind.measure.procedure(seen, reader.setting, sized)
 
     def score(self, outputs: NDArray[Any], labels: NDArray[Any], schema: Schema) -> float:
         """The score of open rows, in its own units.
@@ -165,7 +160,7 @@ class ScoreQuery(Query["Answer"]):
         told = np.asarray(rows._against(np.asarray(outputs), "")({}), dtype=np.float64)
         judged = Judged(told, _coded(self.kind, labels, schema.label_classes))
         zero, one = self.kind.ends(setting)
-        return zero + (one - zero) * float(self.kind.see(judged, setting).score)
+        return zero + (one - zero) * float(self.kind.measure.see(judged, setting).score)
 
     def check_labels(self, schema: Schema) -> None:
         """Refuse label columns of another kind, and unknown classes."""
@@ -201,7 +196,7 @@ class ScoreQuery(Query["Answer"]):
             centre = 0.5 if labels is None else float(np.mean(np.clip(labels, low, high)) - low) / (high - low)
             centre = float(f"{centre:.6g}")
             farthest = 1.0 if schema.label_kind == "binary" else (high - low) * max(centre, 1.0 - centre)
-            clip = float(f"{farthest ** (1 if self.kind.name.endswith('absolute_error') else 2):.6g}")
+            clip = float(f"{farthest**self.kind.measure.power:.6g}")
             made = replace(made, low=low, high=high, centre=centre, clip=clip)
         if self.kind.outputs == "probabilities":
             made = replace(made, clip=LOG_CLIP)
@@ -247,7 +242,7 @@ def open_labels(compiler: QueryCompiler) -> NDArray[Any] | None:
     return training.table((schema.label,))[schema.label]
 
 
-def _coded(kind: ScoreKind, labels: NDArray[Any], classes: Sequence[str | float] | None) -> NDArray[np.float64]:
+def _coded(kind: Metric, labels: NDArray[Any], classes: Sequence[str | float] | None) -> NDArray[np.float64]:
     """Labels as a score reads them: classes by their number, or numbers."""
     if kind.outputs in ("classes", "probabilities"):
         return codes_of(np.asarray(labels), tuple(classes or ()))
@@ -261,14 +256,14 @@ def largest_group(mechanism: Mechanism, rows: Judged | None = None) -> float:
     return declared if rows is None or rows.groups is None else max(declared, float(np.bincount(rows.groups).max()))
 
 
-def check_kind(kind: ScoreKind, mechanism: Mechanism) -> None:
+def check_kind(kind: Metric, mechanism: Mechanism) -> None:
     """Refuse mechanisms and rows for which nothing is promised."""
     check_confirms_statistics(
         mechanism, kind.name, instead="accuracy, error, brier, risk, precision, recall or f1"
     )  # fmt: skip
-    grouped = kind.takes_groups and isinstance(mechanism.dependence, Groups)
+    grouped = kind.one == "any" and isinstance(mechanism.dependence, Groups)
     if not isinstance(mechanism.dependence, Independent) and not (grouped and mechanism.dependence.group_column):
-        rows = "independent rows or groups that a column names" if kind.takes_groups else "independent rows"
+        rows = "independent rows or groups that a column names" if kind.one == "any" else "independent rows"
         raise QueryRejected(
             f"{kind.name} is promised for {rows}, and these rows were declared to depend on each other in another way; "
             "expected accuracy or a loss"
@@ -285,7 +280,7 @@ class ScoreReader:
         inside: The condition of rows that count; None for all rows.
     """
 
-    kind: ScoreKind
+    kind: Metric
     setting: Setting
     seen: BoundRows
     group_column: str | None
@@ -315,7 +310,7 @@ class ScoreReader:
         """Clips of the score, with the share of training rows beyond."""
         labels = open_labels(compiler)
         coded = None if labels is None else self.coded(labels)
-        return self.kind.clips(self.opened(compiler.training), coded, self.setting)
+        return self.kind.measure.clips(self.opened(compiler.training), coded, self.setting)
 
     def sealed(self, rows: StoredRows) -> Judged:
         """Predictions and labels of the sealed rows; secret."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from everhold.queries.metrics.registry import Outputs
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
-
-Outputs: TypeAlias = Literal["classes", "probability", "probabilities", "scores", "numbers"]
-"""Forms of predictions: predicted classes, probabilities of label 1 or of each class, any scores, or numbers."""
 
 _SUM_OF_PROBABILITIES = 1e-3
 

@@ -6,13 +6,12 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import QueryRejected
-from everhold.queries.metrics.scores import REFUSED, score_names
+from everhold.queries.metrics.registry import METRICS, REFUSED, REFUSED_FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _F1 = {"average": "binary", "pos_label": 1, "beta": 1}
-_NEAREST_OF_FUNCTIONS = {"fbeta_score": "f1", "average_precision_score": "roc_auc", "auc": "roc_auc"}
 
 
 def as_metric(metric: Any) -> Any:
@@ -37,14 +36,14 @@ def as_metric(metric: Any) -> Any:
     known = {name: get_scorer(name) for name in get_scorer_names()}
     same = [name for name, scorer in known.items() if _is(scorer, *given)]
     for name in same:
-        if name in score_names():
+        if name in METRICS:
             return name
     name = getattr(function, "__name__", repr(function))
     if name == "fbeta_score" and {"average": "binary", "pos_label": 1, **given[2]} == _F1:
         return "f1"
     settings = ", ".join(f"{key}={value!r}" for key, value in given[2].items())
-    alike = [each for each, scorer in known.items() if scorer._score_func is function and each in score_names()]
-    nearest = [REFUSED[each] for each in same if each in REFUSED] or alike or [_NEAREST_OF_FUNCTIONS.get(name, "")]
+    alike = [each for each, scorer in known.items() if scorer._score_func is function and each in METRICS]
+    nearest = [REFUSED[each] for each in same if each in REFUSED] or alike or [REFUSED_FUNCTIONS.get(name, "")]
     if given[:2] == (function, 1) and alike and known[alike[0]]._sign < 0:
         why = f"{name} is a loss, and here its largest value would be the best one"
     elif name == "roc_auc_score" and "predict" in (given[3] or ()):
@@ -55,7 +54,7 @@ def as_metric(metric: Any) -> Any:
 
 
 def _listed() -> str:
-    return f"Pass one of {', '.join(score_names())}"
+    return f"Pass one of {', '.join(sorted(METRICS))}"
 
 
 def _is(

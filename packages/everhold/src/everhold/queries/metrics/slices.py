@@ -15,7 +15,6 @@ from everhold.answers import Answer
 from everhold.arguments import brief
 from everhold.display import Display
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.pairs.gain_difference import GAINS
 from everhold.queries.means.batch import Batch, OneMean, RowwiseQuery
 from everhold.queries.means.conditions import check_where
 from everhold.queries.means.mean import MeanQuery
@@ -270,7 +269,7 @@ def as_one_step(compiler: QueryCompiler, queries: Sequence[Any], plans: Sequence
 def _check_comparable(query: Any) -> None:
     """Refuse what two models are not compared by."""
     if isinstance(query, ScoreQuery):
-        if query.kind.name not in GAINS:
+        if not query.kind.outcomes:
             compared_by(query)
         return
     if not isinstance(query, LabelQuery | AreaQuery | RateQuery):

@@ -1,4 +1,7 @@
-"""Scores that follow from parts: their summaries of rows, and bounds over all parts (docs/theory/composites.md)."""
+"""Computations of metrics: summaries of rows, and the procedure of their interval (docs/theory/composites.md).
+
+One function for each metric of `everhold.queries.metrics.registry`, by its name, at the end of the file.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from everhold.guarantees.intervals.composites import boxes as composites
+from everhold.guarantees.intervals.composites.calibration import CalibrationBets, SeenBins, seen_bins
+from everhold.guarantees.intervals.composites.class_gains import ClassGains
+from everhold.guarantees.intervals.composites.operating_point import OperatingPoint, SeenRules, seen_rules
 from everhold.guarantees.intervals.composites.parts import (
     Bounds,
     Composite,
@@ -22,32 +28,37 @@ from everhold.guarantees.intervals.composites.parts import (
     SeenParts,
     units_of,
 )
+from everhold.queries.metrics import made_up_scores as made_up
 from everhold.queries.metrics.score_pairs import PairedScores, of_correlation, of_explained, of_root, part_by_part
 from everhold.queries.metrics.score_parts import (
     Judged,
     RowPart,
-    Setting,
     Sized,
     class_parts,
     correlation_parts,
     explained_parts,
     failing_parts,
-    hit_part,
     largest_loss,
     loss,
+    rate_part,
     right_parts,
     weighted_parts,
 )
 from everhold.values.clips import Clip
+from everhold.values.failing_rows import worst_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from everhold.guarantees.intervals.base import Procedure
+    from everhold.queries.metrics.made_up_scores import Likely
+    from everhold.queries.metrics.registry import Metric, Outputs, Setting
     from everhold.queries.metrics.score_parts import Floats
-    from everhold.queries.metrics.scored_rows import Outputs
 
 _LEAST_REACH, _ROUNDING = 1e-9, 1e-12
+
+PartsOfRows: TypeAlias = "Callable[[Judged, Setting], Sequence[RowPart]]"
+"""From rows and the setting to the parts of a metric."""
 
 
 def _by_group(values: Floats, rows: Judged) -> Floats:
@@ -56,30 +67,32 @@ def _by_group(values: Floats, rows: Judged) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreKind:
-    """A score of a model by its name.
+class Measure:
+    """Computation of a metric.
 
     Attributes:
-        name: As in scikit-learn, where it is there.
-        outputs: What is predicted.
-        labels: Kinds of label columns that it takes.
-        ends: From the setting to what 0 and 1 of the scale [0, 1] stand for.
-        settings: Names of the numbers of `Setting` that define it.
-        greater: Whether a higher score is a better one.
-        unbounded: Whether it can be below the scale that `ends` gives, and above it.
+        metric: What is known of it without its computation.
+        likely: Rows with about this number, where predictions of public rows are unknown; by default as its outputs
+            usually are. They decide no promise.
+        power: Of the distance between number and label in the loss of a row.
     """
 
-    name: str
-    outputs: Outputs
-    labels: tuple[str, ...]
-    ends: Callable[[Setting], tuple[float, float]]
-    settings: tuple[str, ...] = ()
-    greater: bool = True
-    unbounded: tuple[bool, bool] = (False, False)
+    metric: Metric
+    likely: Likely | None = field(default=None, kw_only=True)
 
-    takes_groups: ClassVar[bool] = False
-    takes_slices: ClassVar[bool] = False
+    power: int = field(default=2, kw_only=True)
+
     by_rank: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """That of the metric."""
+        return self.metric.name
+
+    @property
+    def outputs(self) -> Outputs:
+        """What is predicted."""
+        return self.metric.outputs
 
     @abstractmethod
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> Any:
@@ -93,7 +106,7 @@ class ScoreKind:
             labels: Of training rows, where only they are known.
             setting: The ranges.
         """
-        if "clip" not in self.settings:
+        if "clip" not in self.metric.settings:
             return []
 
         def share(beyond: Callable[[Judged], Any]) -> float | None:
@@ -106,12 +119,12 @@ class ScoreKind:
         if rows is not None:
             labels = rows.labels
         of_labels = None if labels is None else float(np.mean((labels < low) | (labels > high)))
-        of = "absolute" if self.name.endswith("absolute_error") else "squared"
+        of = "absolute" if self.power == 1 else "squared"
         found = [
             Clip("labels", low, high, of_labels),
             Clip("predictions", low, high, share(lambda rows: (rows.outputs < low) | (rows.outputs > high))),
         ]
-        widest = (high - low) ** (1 if of == "absolute" else 2)
+        widest = (high - low) ** self.power
         if setting.clip < widest * (1.0 - 1e-9):
             apart = share(lambda rows: largest_loss(rows, of) > setting.clip)
             found.append(Clip(f"{of} errors", None, setting.clip, apart))
@@ -131,34 +144,33 @@ class ScoreKind:
 
 
 @dataclass(frozen=True, slots=True)
-class OfParts(ScoreKind):
-    """A score that follows from parts.
+class Parts(Measure):
+    """A number that follows from parts.
 
     Attributes:
         parts: From rows and the setting to the parts.
         bounds: From the setting to the bounds of the score on the scale [0, 1].
         weights: Of the level, from the setting to one share for each part; by default all alike.
         compared: Parts of the difference of two models; None where none is promised.
+        of_classes: From the number of independent rows to bets on the gain in each class, where a gate makes such.
     """
 
-    parts: Callable[[Judged, Setting], Sequence[RowPart]] = field(kw_only=True)
+    parts: PartsOfRows = field(kw_only=True)
     bounds: Callable[[Setting], Bounds] = field(kw_only=True)
     weights: Callable[[Setting], Sequence[float]] | None = field(default=None, kw_only=True)
     compared: PairedScores | None = field(default=None, kw_only=True)
-
-    takes_groups: ClassVar[bool] = True
-    takes_slices: ClassVar[bool] = True
+    of_classes: Callable[[int], ClassGains] | None = field(default=None, kw_only=True)
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenParts:
         """Units of each part."""
         return _seen(self.parts(rows, setting), rows, self.bounds(setting), largest)
 
     def is_known(self, seen: SeenParts) -> bool:
-        """See `ScoreKind.is_known`: some part has a denominator."""
+        """See `Measure.is_known`: some part has a denominator."""
         return any(len(units.sizes) for units in seen.parts)
 
     def thinned(self, seen: SeenParts, share: float) -> SeenParts:
-        """See `ScoreKind.thinned`."""
+        """See `Measure.thinned`."""
         return replace(seen, parts=tuple(replace(units, counts=share * units.counts) for units in seen.parts))
 
     def see_difference(
@@ -188,7 +200,7 @@ class OfParts(ScoreKind):
         return min(max(max(found) * (1.0 + _ROUNDING), _LEAST_REACH), 1.0)
 
     def procedure(self, planned: SeenParts, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
-        """See `ScoreKind.procedure`; with a reach, the procedure of a difference."""
+        """See `Measure.procedure`; with a reach, the procedure of a difference."""
         nothing, empty = np.zeros(0), self.no_rows(setting)
         if self.compared is None or reach is None:
             parts, bounds = self.parts(empty, setting), self.bounds(setting)
@@ -243,57 +255,152 @@ def halved(bounds: Bounds, low: Floats, high: Floats) -> tuple[float, float]:
     return (1.0 + least) / 2.0, (1.0 + most) / 2.0
 
 
-def kinds() -> tuple[OfParts, ...]:
-    """Scores that follow from parts, except those that are one mean or ratio of the library already."""
-    unit, signed = (lambda _: (0.0, 1.0)), (lambda _: (-1.0, 1.0))
-    every, two, number = ("binary", "number", "string"), ("binary",), ("binary", "number")
+@dataclass(frozen=True, slots=True)
+class Calibration(Measure):
+    """The expected calibration error by equal bins of the probability of label 1."""
 
-    squares, recalls = partial(loss, of="squared"), partial(class_parts, of="actual")
+    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenBins:
+        """Rows by bin."""
+        return seen_bins(rows.outputs, rows.labels, setting.bins)
 
-    def only(_: Setting) -> Bounds:
-        return composites.itself
+    def procedure(self, planned: SeenBins, setting: Setting, sized: Sized) -> Procedure:
+        """See `Measure.procedure`."""
+        return CalibrationBets(planned, sized.sealed, sized.training)
 
-    def mean(_: Setting) -> Bounds:
-        return composites.average
 
-    def of_loss(name: str, what: str, outputs: Outputs, labels: tuple[str, ...], *settings: str) -> OfParts:
-        return OfParts(
-            name, outputs, labels, lambda setting: (0.0, -setting.clip), settings,
-            parts=partial(loss, of=what), bounds=only, compared=part_by_part(partial(loss, of=what), only),
-        )  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class RecallAtRate(Measure):
+    """The largest recall of a threshold whose false positive rate is at most the given one."""
 
-    return (
-        OfParts("accuracy", "classes", every, unit, parts=right_parts, bounds=only,
-                compared=part_by_part(right_parts, only)),
-        OfParts("error", "classes", every, lambda _: (1.0, 0.0), greater=False, parts=right_parts,
-                bounds=only, compared=part_by_part(right_parts, only)),
-        OfParts("failing_rows", "classes", every, unit, greater=False, parts=failing_parts, bounds=only,
-                compared=part_by_part(failing_parts, only)),
-        OfParts("brier", "probability", two, unit, greater=False, parts=squares, bounds=only,
-                compared=part_by_part(squares, only)),
-        OfParts("balanced_accuracy", "classes", every, unit, parts=recalls, bounds=mean,
-                compared=part_by_part(recalls, mean)),
-        OfParts("f1_macro", "classes", every, unit, parts=partial(class_parts, of="both"),
-                bounds=mean),
-        OfParts("f1_weighted", "classes", every, unit, parts=weighted_parts,
-                bounds=lambda _: composites.weighted_average,
-                weights=lambda setting: [3.0] * setting.classes + [0.1] + [1.0] * setting.classes + [0.1]),
-        OfParts("precision", "classes", two, unit, parts=lambda rows, _: [hit_part(rows, among="predicted")],
-                bounds=only),
-        OfParts("recall", "classes", two, unit, parts=lambda rows, _: [hit_part(rows, among="actual")],
-                bounds=only),
-        OfParts("f1", "classes", two, unit, parts=lambda rows, setting: class_parts(rows, setting, of="both")[1:],
-                bounds=only),
-        OfParts("matthews_corrcoef", "classes", two, signed, parts=correlation_parts,
-                bounds=lambda _: partial(halved, composites.correlation_of_classes), weights=lambda _: (1.0, 4.0, 4.0),
-                compared=of_correlation()),
-        of_loss("neg_log_loss", "log", "probabilities", every, "clip"),
-        of_loss("neg_brier_score", "squared", "probability", two),
-        of_loss("neg_mean_absolute_error", "absolute", "numbers", number, "low", "high", "clip"),
-        of_loss("neg_mean_squared_error", "squared", "numbers", number, "low", "high", "clip"),
-        OfParts("neg_root_mean_squared_error", "numbers", number, lambda setting: (0.0, -math.sqrt(setting.clip)),
-                ("low", "high", "clip"), parts=squares, bounds=lambda _: composites.root, compared=of_root()),
-        OfParts("r2", "numbers", number, signed, ("low", "high", "clip"), parts=explained_parts,
-                unbounded=(True, False), bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0),
-                compared=of_explained()),
+    by_rank: ClassVar[bool] = True
+
+    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenRules:
+        """Counts of each threshold."""
+        return seen_rules(worst_ranks(rows.outputs, rows.labels), rows.labels == 1.0, setting.rate)
+
+    def procedure(self, planned: SeenRules, setting: Setting, sized: Sized) -> Procedure:
+        """See `Measure.procedure`."""
+        return OperatingPoint(planned, sized.sealed, sized.training, setting.rate, sized.unlike)
+
+
+def _itself(_: Setting) -> Bounds:
+    return composites.itself
+
+
+def _average(_: Setting) -> Bounds:
+    return composites.average
+
+
+def average_of(metric: Metric, parts: PartsOfRows, *, compared: bool = True, **more: Any) -> Parts:
+    """A metric that is the average of its parts, and of which two models are compared part by part.
+
+    Args:
+        metric: The metric.
+        parts: From rows and the setting to the parts.
+        compared: Whether no model decides a denominator, so that two models can be compared part by part.
+        **more: Other attributes of `Parts`.
+    """
+    pairs = part_by_part(parts, _average) if compared else None
+    return Parts(metric, parts=parts, bounds=_average, compared=pairs, **more)
+
+
+def accuracy(metric: Metric) -> Parts:
+    """The share of rows whose class is predicted."""
+    return average_of(metric, right_parts)
+
+
+error = accuracy
+"""The same share, told the other way round."""
+
+
+def failing_rows(metric: Metric) -> Parts:
+    """The share of rows on which the model fails."""
+    return average_of(metric, failing_parts)
+
+
+def brier(metric: Metric) -> Parts:
+    """The mean squared distance of a probability from the label 0 or 1."""
+    return average_of(metric, partial(loss, of="squared"), likely=made_up.near_labels)
+
+
+neg_brier_score = brier
+"""The same, with another sign."""
+
+
+def neg_log_loss(metric: Metric) -> Parts:
+    """The mean logarithm of the probability of what happened."""
+    return average_of(metric, partial(loss, of="log"))
+
+
+def neg_mean_absolute_error(metric: Metric) -> Parts:
+    """The mean distance of a number from the label."""
+    return average_of(metric, partial(loss, of="absolute"), likely=made_up.with_errors(lambda told, _: -1.25 * told),
+                      power=1)  # fmt: skip
+
+
+def neg_mean_squared_error(metric: Metric) -> Parts:
+    """The mean squared distance of a number from the label."""
+    likely = made_up.with_errors(lambda told, _: math.sqrt(-told))
+    return average_of(metric, partial(loss, of="squared"), likely=likely)
+
+
+def neg_root_mean_squared_error(metric: Metric) -> Parts:
+    """The root of the mean squared distance."""
+    return Parts(metric, parts=partial(loss, of="squared"), bounds=lambda _: composites.root, compared=of_root())
+
+
+def r2(metric: Metric) -> Parts:
+    """The share of the labels' variance that is explained."""
+    return Parts(
+        metric, parts=explained_parts, bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0),
+        compared=of_explained(), likely=made_up.with_errors(made_up.unexplained),
     )  # fmt: skip
+
+
+def balanced_accuracy(metric: Metric) -> Parts:
+    """The average recall of the classes."""
+    return average_of(metric, partial(class_parts, rate="recall"))
+
+
+def f1_macro(metric: Metric) -> Parts:
+    """The average F1 of the classes."""
+    return average_of(metric, partial(class_parts, rate="f1"), compared=False, of_classes=partial(ClassGains, "f1"))
+
+
+def f1_weighted(metric: Metric) -> Parts:
+    """The average F1 of the classes, by their shares."""
+    return Parts(
+        metric, parts=weighted_parts, bounds=lambda _: composites.weighted_average,
+        weights=lambda setting: [3.0] * setting.classes + [0.1] + [1.0] * setting.classes + [0.1],
+        likely=made_up.exchanged(lambda labels, shares: float(np.sum(shares**2))),
+        of_classes=partial(ClassGains, "f1", weighted=True),
+    )  # fmt: skip
+
+
+def _rate(metric: Metric) -> Parts:
+    return Parts(
+        metric, parts=lambda rows, _: [rate_part(rows, 1, metric.name)], bounds=_itself,
+        likely=made_up.exchanged(lambda labels, _: float(np.mean(labels == 1.0))),
+    )  # fmt: skip
+
+
+precision = recall = f1 = _rate
+"""Ratios of counts of predicted labels 0 and 1."""
+
+
+def matthews_corrcoef(metric: Metric) -> Parts:
+    """Matthews' correlation of predicted labels 0 and 1 with the labels."""
+    return Parts(
+        metric, parts=correlation_parts, bounds=lambda _: partial(halved, composites.correlation_of_classes),
+        weights=lambda _: (1.0, 4.0, 4.0), compared=of_correlation(), likely=made_up.exchanged(None),
+    )  # fmt: skip
+
+
+def expected_calibration_error(metric: Metric) -> Calibration:
+    """How far the shares of label 1 are from the probabilities, bin by bin."""
+    return Calibration(metric)
+
+
+def recall_at_fpr(metric: Metric) -> RecallAtRate:
+    """The recall of the best threshold for a false positive rate."""
+    return RecallAtRate(metric)

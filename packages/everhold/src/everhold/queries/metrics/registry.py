@@ -1,0 +1,242 @@
+"""Every metric of a model: its name, what it reads, and for which models and rows an interval is promised.
+
+This is the only list of metrics. A new one is one entry here, or one `Metric` that a distribution adds by an entry
+point of ``everhold.metrics``; command line, service, boards, gates and docs read the rest from it. The computations
+are in `everhold.queries.metrics.measures` and are imported when a metric is first asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from everhold.extensions import Registry, imported
+
+if TYPE_CHECKING:
+    from everhold.queries.metrics.measures import Measure
+
+__all__ = ["METRICS", "REFUSED", "REFUSED_FUNCTIONS", "Metric", "Metrics", "Outputs", "Rows", "Setting"]
+
+Outputs: TypeAlias = Literal["classes", "probability", "probabilities", "scores", "numbers"]
+"""Forms of predictions: predicted classes, probabilities of label 1 or of each class, any scores, or numbers."""
+
+Rows: TypeAlias = Literal["any", "independent", "none"]
+"""Rows for which something is promised: independent ones and groups that a column names; independent ones; none."""
+
+LOG_CLIP = math.log(1_000.0)
+"""Larger logarithmic losses of a row count as this, in ``"neg_log_loss"``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Public numbers that a metric is defined by.
+
+    Attributes:
+        classes: Number of classes of the label; 0 of a number.
+        low: Least label and prediction of a number; smaller ones count as this.
+        high: Largest label and prediction of a number; larger ones count as this.
+        clip: Largest loss of a row; larger ones count as this.
+        centre: Of labels, on the scale [0, 1].
+    """
+
+    classes: int = 0
+    low: float = 0.0
+    high: float = 1.0
+    clip: float = 1.0
+    centre: float = 0.5
+    bins: int = 10
+    rate: float = 0.05
+
+
+def _unit(_: Setting) -> tuple[float, float]:
+    return 0.0, 1.0
+
+
+def _signed(_: Setting) -> tuple[float, float]:
+    return -1.0, 1.0
+
+
+def _loss(setting: Setting) -> tuple[float, float]:
+    return 0.0, -setting.clip
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number that says how good predictions are.
+
+    Attributes:
+        name: As in scikit-learn, where it is there.
+        outputs: What is predicted.
+        labels: Kinds of label columns that it takes.
+        measure_at: Where its computation is, as ``"module:function"``: from this metric to its `Measure`. By default
+            the function of its name in `everhold.queries.metrics.measures`.
+        ends: From the setting to what 0 and 1 of the scale [0, 1] stand for.
+        settings: Names of the numbers of `Setting` that an analyst may give.
+        greater: Whether a higher number is a better one.
+        unbounded: Whether it can be below the scale that `ends` gives, and above it.
+        mean: Whether it is a mean over rows, so that engines and every mechanism answer it.
+        rate: Whether it is a ratio of counts of predicted labels 0 and 1, which all of these answer, too.
+        like: A mean over rows that orders models alike: the name of a metric, or arguments of `everhold.risk`.
+        one: Rows for which one model has an interval. Means have one for rows of every kind.
+        slices: Whether it is promised for some rows alone.
+        two: Rows for which the difference of two models has an interval.
+        gain: Rows for which a gate compares by it.
+        outcomes: Whether two models are compared by the pairs of outcomes of independent rows with labels 0 and 1.
+        nearest: A metric by which two models are compared in its place.
+    """
+
+    name: str
+    outputs: Outputs
+    labels: tuple[str, ...] = ("binary", "number", "string")
+    measure_at: str = ""
+    ends: Callable[[Setting], tuple[float, float]] = _unit
+    settings: tuple[str, ...] = ()
+    greater: bool = True
+    unbounded: tuple[bool, bool] = (False, False)
+    mean: bool = False
+    rate: bool = False
+    like: str | Mapping[str, Any] | None = field(default=None, hash=False)
+    one: Rows = "any"
+    slices: bool = True
+    two: Rows = "any"
+    gain: Rows = "any"
+    outcomes: bool = False
+    nearest: str = "accuracy"
+
+    @property
+    def measure(self) -> Measure:
+        """Its computation."""
+        return _measure(self)
+
+    @property
+    def as_mean(self) -> str | Mapping[str, Any] | None:
+        """The mean over rows that orders models alike, or itself; None if there is none, or its range is open."""
+        if self.mean or isinstance(self.like, str):
+            return self.name if self.mean else self.like
+        return self.like if self.like is not None and "high" in self.like else None
+
+    @property
+    def to_declare(self) -> str | None:
+        """What to declare in its place, as people write it; None where it is declared itself, or nothing is like it."""
+        if self.like is None or isinstance(self.like, str):
+            return None if self.like is None else f"{self.like}(model)"
+        high = math.ceil(self.like["high"]) if "high" in self.like else "..."
+        return f"risk(model, {self.like['loss']!r}, high={high})"
+
+
+@cache
+def _measure(metric: Metric) -> Measure:
+    made: Measure = imported(metric.measure_at or f"everhold.queries.metrics.measures:{metric.name}")(metric)
+    return made
+
+
+_TWO, _NUMBERS, _RANGE = ("binary",), ("binary", "number"), ("low", "high", "clip")
+
+_OWN = (
+    Metric("accuracy", "classes", mean=True),
+    Metric("error", "classes", ends=lambda _: (1.0, 0.0), greater=False, mean=True),
+    Metric("brier", "probability", _TWO, greater=False, mean=True),
+    Metric("neg_brier_score", "probability", _TWO, ends=_loss, like="brier"),
+    Metric("neg_log_loss", "probabilities", ends=_loss, settings=("clip",), like={"loss": "log", "high": LOG_CLIP}),
+    Metric("balanced_accuracy", "classes", outcomes=True),
+    Metric("f1", "classes", _TWO, rate=True, two="independent", gain="independent", outcomes=True),
+    Metric("f1_macro", "classes", two="independent", gain="independent", outcomes=True,
+           nearest="balanced_accuracy (f1_macro compares independent rows with labels 0 and 1)"),
+    Metric("f1_weighted", "classes", two="none", gain="independent", nearest="balanced_accuracy or accuracy"),
+    Metric("precision", "classes", _TWO, rate=True, two="independent", gain="independent", outcomes=True),
+    Metric("recall", "classes", _TWO, rate=True, two="independent", gain="independent", outcomes=True),
+    Metric("matthews_corrcoef", "classes", _TWO, ends=_signed),
+    Metric("roc_auc", "scores", _TWO, one="independent", two="independent", gain="independent"),
+    Metric("r2", "numbers", _NUMBERS, ends=_signed, settings=_RANGE, unbounded=(True, False), two="none",
+           nearest="neg_mean_squared_error"),
+    Metric("neg_mean_absolute_error", "numbers", _NUMBERS, ends=_loss, settings=_RANGE, like={"loss": "absolute"}),
+    Metric("neg_mean_squared_error", "numbers", _NUMBERS, ends=_loss, settings=_RANGE, like={"loss": "squared"}),
+    Metric("neg_root_mean_squared_error", "numbers", _NUMBERS, ends=lambda setting: (0.0, -math.sqrt(setting.clip)),
+           settings=_RANGE),
+    Metric("expected_calibration_error", "probability", _TWO, settings=("bins",), greater=False, one="independent",
+           slices=False, two="none", gain="none", nearest="neg_brier_score"),
+    Metric("recall_at_fpr", "scores", _TWO, settings=("rate",), one="independent", slices=False, two="none",
+           gain="none", nearest="roc_auc"),
+    Metric("failing_rows", "classes", greater=False),
+)  # fmt: skip
+
+_NEAREST = {
+    "recall_macro": "balanced_accuracy",
+    "f1_micro precision_micro recall_micro recall_weighted": "accuracy",
+    "f1_samples jaccard jaccard_macro jaccard_micro jaccard_samples jaccard_weighted": "f1",
+    "precision_macro precision_weighted": "f1_macro",
+    "precision_samples recall_samples": "precision or recall of one label",
+    "roc_auc_ovr roc_auc_ovo roc_auc_ovr_weighted roc_auc_ovo_weighted": "roc_auc of one class against the others",
+    "average_precision": "roc_auc, or recall_at_fpr",
+    "top_k_accuracy": "accuracy",
+    "explained_variance d2_absolute_error_score": "r2",
+    "d2_log_loss_score": "neg_log_loss",
+    "d2_brier_score": "neg_brier_score",
+    "max_error neg_max_error": "quantile of the error, as a column",
+    "neg_median_absolute_error": "quantile of the error, as a column",
+    "neg_mean_absolute_percentage_error neg_mean_squared_log_error neg_root_mean_squared_log_error "
+    "neg_mean_poisson_deviance neg_mean_gamma_deviance": "risk with a loss function and its range",
+    "positive_likelihood_ratio neg_negative_likelihood_ratio": "recall and precision",
+    "adjusted_mutual_info_score adjusted_rand_score completeness_score fowlkes_mallows_score homogeneity_score "
+    "mutual_info_score normalized_mutual_info_score rand_score v_measure_score": "balanced_accuracy",
+}  # fmt: skip
+REFUSED: Mapping[str, str] = {name: nearest for names, nearest in _NEAREST.items() for name in names.split()}
+"""Names of scikit-learn's scores that are not promised, and what comes nearest."""
+
+REFUSED_FUNCTIONS: Mapping[str, str] = {"fbeta_score": "f1", "average_precision_score": "roc_auc", "auc": "roc_auc"}
+"""Functions of scikit-learn that stand behind no score's name, and what comes nearest."""
+
+
+def _wrong_with(name: str, metric: Any) -> str:
+    """Faults of a metric that an extension adds; empty if there are none."""
+    if not isinstance(metric, Metric):
+        return "It is no everhold.queries.metrics.registry.Metric."
+    if metric.name != name:
+        return f"Its name is {metric.name!r}. Give it that of its entry point."
+    if metric.measure_at.count(":") != 1:
+        return f"measure_at is {metric.measure_at!r}. Name its computation as 'package.module:function'."
+    if metric.mean or metric.rate or metric.outcomes:
+        return "A mean, rate or comparison of outcomes is everhold's own. Leave mean, rate and outcomes out."
+    return ""
+
+
+class Metrics(Mapping[str, Metric]):
+    """Metrics by name: everhold's own in the order in which help lists them, then those of extensions.
+
+    The metadata of installed distributions are read when another name is first looked up, and not before.
+
+    Attributes:
+        own: Those that everhold brings itself.
+        extensions: Those that other distributions add.
+    """
+
+    def __init__(self, own: tuple[Metric, ...]) -> None:
+        self.own = {metric.name: metric for metric in own}
+        self.extensions: Registry[Metric] = Registry("everhold.metrics", dict.fromkeys(self.own, ""), _wrong_with)
+
+    def __getitem__(self, name: str) -> Metric:
+        return self.own[name] if name in self.own else self.extensions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.own
+        yield from self.extensions.added()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """Names of own metrics by which two models are compared."""
+        return tuple(name for name, metric in self.own.items() if metric.two != "none")
+
+    @property
+    def of_gates(self) -> tuple[str, ...]:
+        """Names of own metrics by which gates about rows compare."""
+        return tuple(name for name, metric in self.own.items() if metric.gain != "none")
+
+
+METRICS = Metrics(_OWN)
+"""Every metric."""
