@@ -43,14 +43,13 @@ def page() -> str:
 
 
 def _line(item: Item) -> str:
-    shown = "" if item.run is None else f"`{item.run.shown}`"
-    return f"| {item.place} | {item.says} | {shown} | {_number(item)} |"
+    return f"| {item.place} | {item.says} | `{item.run.shown}` | {_number(item)} |"
 
 
 def _number(item: Item) -> str:
     if isinstance(item.run, ExperimentOf):
         return _recorded(item.run.name)
-    return "" if item.run is None else written(number(item))
+    return written(number(item))
 
 
 def _recorded(name: str) -> str:

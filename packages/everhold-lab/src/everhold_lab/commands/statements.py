@@ -284,7 +284,7 @@ def sources(
             found = number(item)
             lines.append({
                 "source": name, "item": item.place, "says": item.says,
-                "call": None if item.run is None else item.run.shown,
+                "call": item.run.shown,
                 "number": None if found is None else written(found),
             })  # fmt: skip
     show_list(lines, list(lines[0]), form, document={"items": lines})

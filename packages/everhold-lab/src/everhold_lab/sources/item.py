@@ -59,12 +59,12 @@ class Item:
     Attributes:
         place: Where it stands in the source.
         says: What it says, in a few words of our own.
-        run: What evaluates it; None for what no code evaluates, and then `says` gives the reason.
+        run: What evaluates it.
     """
 
     place: str
     says: str
-    run: Call | ExperimentOf | None = None
+    run: Call | ExperimentOf
 
 
 def call(function: Callable[..., Any], *arguments: Any, read: str | None = None, **named: Any) -> Call:

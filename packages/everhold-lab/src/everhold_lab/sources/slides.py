@@ -17,6 +17,9 @@ from everhold_lab.sources import small_worlds as worlds
 from everhold_lab.sources.item import ExperimentOf, Item, call
 from everhold_lab.theory import classical
 from everhold_lab.theory.max_information import p_value_threshold
+from everhold_privacy.continual_counting import ContinualCounter
+from everhold_privacy.pan_private_density import DensityEstimator
+from everhold_privacy.randomised_response import RandomisedResponse
 
 LECTURE_23_TITLE = "Lecture 23, Adaptive Data Analysis"
 TECHNIQUES_TITLE = "More DP techniques"
@@ -143,7 +146,10 @@ TECHNIQUES = (
          call(worlds.tuned_radius, eh.Subsampling, rows=2_000, queries=50)),
     Item("summary: hypothesis testing", "the p-value that keeps a level of 5 % after a session",
          call(p_value_threshold, 0.05, bits=10.0)),
-    Item("other directions: pan privacy", "named and not discussed there; not part of everhold"),
-    Item("other directions: local privacy", "named and not discussed there; not part of everhold"),
-    Item("other directions: continual observation", "named and not discussed there; not part of everhold"),
+    Item("other directions: pan privacy", "a density of which the whole state may be seized once; its loss in all",
+         call(PrivacyCurve.epsilon, call(DensityEstimator, 10_000, 0.5, read="curve"), 0.0)),
+    Item("other directions: local privacy", "everybody perturbs one of four classes; half-width for 5,000 people",
+         call(RandomisedResponse.radius, call(RandomisedResponse, 4, 1.0), 5_000)),
+    Item("other directions: continual observation", "a count after each of 1,000 arrivals; the error that none exceeds",
+         call(ContinualCounter.radius, call(ContinualCounter, 1_000, 1.0))),
 )  # fmt: skip
