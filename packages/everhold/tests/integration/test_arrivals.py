@@ -181,12 +181,10 @@ def test_killed_at_any_moment_it_is_there_or_not(storage, holdout, monkeypatch, 
     def killed(*_args, **_named):
         raise Killed
 
-    place = {"written": "_check_elsewhere", "before the entry": "_tree", "after the entry": "_next"}[moment]
-    real = appending._next
-    calls = iter([real, killed])
+    place = {"written": "_check_elsewhere", "before the entry": "_tree", "after the entry": "_result"}[moment]
     with monkeypatch.context() as patched:
         patched.setattr(appending, "remove_orphans", lambda *_, **__: None)  # a killed process tidies nothing up
-        patched.setattr(appending, place, (lambda e: next(calls)(e)) if place == "_next" else killed)
+        patched.setattr(appending, place, killed)
         with pytest.raises(Killed):
             holdout.append(table(100, 3))
     assert "arrival-000001.parquet" in files_of(holdout)

@@ -160,7 +160,7 @@ def listed(holdouts: OpenHoldouts, principal: Principal) -> list[dict[str, Any]]
     except HoldoutNotFound:  # nothing was sealed yet
         return []
     with store:
-        records = [store.record(name) for name in store.names() if principal.may_see(name)]
+        records = [record for record in store.records() if principal.may_see(record.name)]
         return [listed_facts(record, store.head(record.id)) for record in records]
 
 

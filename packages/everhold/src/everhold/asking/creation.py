@@ -95,8 +95,8 @@ class Creation:
         url = storage_url(storage)
         others: list[HoldoutRecord] = []
         with suppress(HoldoutNotFound), LedgerStore.open(url, create=False) as existing:
-            check_name_is_free(name, existing.names())
-            others = [existing.record(other) for other in existing.names()]
+            others = existing.records()
+            check_name_is_free(name, [each.name for each in others])
         with new_folder(rows_folder(url), name) as folder, progress("sealing"):
             made = seal(
                 folder, self.request, choose=lambda structure: self._mechanism(folder, structure), others=others,

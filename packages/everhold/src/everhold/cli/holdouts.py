@@ -320,5 +320,5 @@ def _of_storage(place: str) -> list[dict[str, Any]]:
     from everhold.sealing.configuration import listed_facts
 
     with LedgerStore.open(address_of(place), create=False) as store:
-        records = [store.record(name) for name in store.names()]
+        records = store.records()
         return [listed_facts(record, store.head(record.id)) for record in records]

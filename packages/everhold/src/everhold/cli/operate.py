@@ -224,7 +224,7 @@ def _leftovers(rows: Path, store: LedgerStore | None) -> Iterator[dict[str, Any]
     from everhold.sealing.storage import ROOM, leftovers
 
     def known() -> set[str]:
-        records = [] if store is None else map(store.record, store.names())
+        records = [] if store is None else store.records()
         return {str(record.configuration.get("folder")) for record in records}
 
     left = leftovers(rows, known)

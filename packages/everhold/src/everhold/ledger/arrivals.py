@@ -95,6 +95,10 @@ class Arrivals(LedgerExtension):
         """Number of arrivals and retirements, each with an entry."""
         return self.arrivals + self.retirements
 
+    def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
+        """True: it counts them."""
+        return True
+
     def replay(self, description: Mapping[str, Any], source: object) -> None:
         """Take an arrival or a retirement.
 

@@ -118,6 +118,10 @@ class Declarations(LedgerExtension):
         """Number of declared families, each with an entry."""
         return len(self.by_name)
 
+    def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
+        """True where members hold at all numbers of rows at once (S14)."""
+        return "families_grow" in configuration
+
     def replay(self, description: Mapping[str, Any], source: object) -> None:
         """Take the entry that declares a family.
 

@@ -79,6 +79,14 @@ class LedgerExtension(Protocol):
             ValueError: If no such entry is ever written here, in words.
         """
 
+    def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
+        """True if it goes on where rows arrive, in a holdout with these settings."""
+        return False
+
+    def keeps_out(self) -> str:
+        """Why no rows can arrive now, with what has to end first; empty where they can."""
+        return ""
+
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """The state that a sealed state carries.

@@ -141,6 +141,10 @@ class Gates(LedgerExtension):
         """Number of gates that were opened and of champions that were completed, each by an entry."""
         return len(self.by_name) + sum(gate.completions for gate in self.by_name.values())
 
+    def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
+        """True where all rows have one tree, and for gates about rows."""
+        return not configuration.get("grows") or all(gate.about_rows for gate in self.by_name.values())
+
     def replay(self, description: Mapping[str, Any], source: object) -> None:
         """Take the entry that opens a gate, or by which its champion has values for rows that arrived.
 

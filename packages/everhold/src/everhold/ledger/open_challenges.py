@@ -137,6 +137,18 @@ class OpenChallenges(LedgerExtension):
         """Number of acts."""
         return self.opened + self.looked
 
+    def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
+        """True: see `keeps_out`."""
+        return True
+
+    def keeps_out(self) -> str:
+        """While cases are handed out none arrive, as the order of the challenge is that of the cases there."""
+        return "".join(
+            f"a challenge of gate {gate!r} is open; expected its report first; report it, or withdraw it; nothing was "
+            "changed"
+            for gate in list(self.by_gate)[:1]
+        )
+
     def replay(self, description: Mapping[str, Any], source: object) -> None:
         """Take an act.
 

@@ -208,6 +208,13 @@ class LedgerStore:
             row = _find_holdout(connection, name)
         return HoldoutRecord(**{**row, "configuration": _read(row["configuration"])})
 
+    def records(self) -> list[HoldoutRecord]:
+        """All holdouts, sorted by name, as of one moment."""
+        with self.database.transaction() as connection, database_errors():
+            rows = [row._asdict() for row in connection.execute(select(holdouts)).all()]
+        found = [HoldoutRecord(**{**row, "configuration": _read(row["configuration"])}) for row in rows]
+        return sorted(found, key=lambda record: record.name)
+
     def of(self, record: HoldoutRecord, seal_key: bytes, head_file: HeadFile | None = None) -> Ledger:
         """The ledger of one holdout under the steward's key; nothing is read yet."""
         return Ledger(self.database, record.id, seal_key, head_file)

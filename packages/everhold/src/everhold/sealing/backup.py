@@ -93,12 +93,12 @@ def _copied(store: LedgerStore, rows: Path, file: Path) -> tuple[dict[str, bytes
     """Copy the ledger; returns the heads from before, and the holdouts that the copy has."""
     while True:
         heads = {}
-        for record in map(store.record, store.names()):
+        for record in store.records():
             check_settings(record.configuration)
             heads[record.id] = (rows / record.configuration["folder"] / HEAD_FILE).read_bytes()
         with LedgerStore.open(f"sqlite:///{file}") as copy, progress("copying the ledger"):
             copy_tables(store.database, copy.database, own_tables(copy.database))
-            records = [copy.record(name) for name in copy.names()]
+            records = copy.records()
             if {record.id for record in records} == heads.keys():
                 for record in records:
                     _check(copy, record, rows, head_file=False)  # which others move on meanwhile
@@ -158,7 +158,7 @@ def restore(archive: Path, storage: str | Path, *, keep_access: bool = False) ->
     with _room(rows) as room:
         _unpack(archive, room)
         with LedgerStore.open(f"sqlite:///{room / _LEDGER}", create=False) as copy:
-            records = [copy.record(name) for name in copy.names()]
+            records = copy.records()
             with progress("checking", len(records)) as line:
                 for done, record in enumerate(records, 1):
                     _check(copy, record, room / _ROWS, head_file=True)

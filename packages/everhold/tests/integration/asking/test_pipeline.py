@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from holdout_samples import copied, create, guess_and_check
+from holdout_samples import copied, create, guess_and_check, rows
 
 import everhold as eh
 from everhold.asking import query_executor
@@ -140,6 +140,17 @@ def test_a_challenge_about_cases_is_one_transaction_and_so_is_each_report(tmp_pa
             results = {case: passed[case] for case in opened.next_cases()}
             assert begins(statements, lambda: opened.report(results))[0] == 1  # noqa: B023
         assert opened.verdict is not None
+
+
+def test_an_append_is_four_transactions(tmp_path, statements):
+    """The head, the other holdouts of the storage, the act, and its entry; as many where rows arrived before."""
+    create(tmp_path, "another").close()
+    with create(tmp_path, training=None, mechanism="guess_and_check") as holdout:
+        holdout.ask("delay > 7", guess=0.5)
+        for seed in (5, 6):
+            arriving = rows(seed)
+            assert begins(statements, lambda: holdout.append(arriving))[0] == 4  # noqa: B023
+        assert holdout.ask("delay > 7", guess=0.5).value is not None
 
 
 def test_what_a_process_saw_last_refuses_nothing(holdout, tmp_path):

@@ -190,7 +190,7 @@ def _same_series(executor: QueryExecutor) -> list[str]:
     order = executor.record.configuration["dependence"].get("order_by")
     if order is None:
         return []
-    others = (executor.store.record(name) for name in executor.store.names() if name != executor.record.name)
+    others = [each for each in executor.store.records() if each.name != executor.record.name]
     return [other.name for other in others if other.configuration["dependence"].get("order_by") == order]
 
 

@@ -22,13 +22,10 @@ from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.arrivals import ARRIVAL, MOST_ARRIVALS, RETIREMENT, Arrivals, arrived
-from everhold.ledger.declarations import Declarations
-from everhold.ledger.gates import Gates
-from everhold.ledger.open_challenges import OpenChallenges
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.mechanisms.suffixes import Suffix, opens
+from everhold.mechanisms.suffixes import Suffix, opens, radius_of
 from everhold.queries.query import digest
 from everhold.sealing.arrivals.arriving import EarlierFiles, arriving, known_rows, remove_orphans, seal_arrival
 from everhold.sealing.configuration import FAMILIES_GROW, GROWS, LARGEST_GROUP, recorded_extensions
@@ -43,7 +40,6 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Head
-    from everhold.ledger.extension import LedgerExtension
     from everhold.sealing.arrivals.arriving import ArrivedFiles
     from everhold.sealing.intake.reading import RowSource
 
@@ -102,7 +98,6 @@ def check_grows(executor: QueryExecutor) -> None:
         QueryRejected: If rows cannot be appended. Nothing was changed.
     """
     configuration, mechanism = executor.record.configuration, executor.mechanism
-    head = executor.ledger.head()
     reasons = {
         "the rows stay in a table that does not say when rows arrived (arrived=)": (
             configuration.get("engine", {"arrived": ""}).get("arrived") is None
@@ -120,9 +115,7 @@ def check_grows(executor: QueryExecutor) -> None:
     for reason, holds in reasons.items():
         if holds:
             raise _cannot(reason)
-    _check_used(head.accounts, configuration)
-    _check_steward(executor, head, "append rows")
-    _check_no_open_challenge(head.accounts)
+    _check_steward(executor, "append rows")
 
 
 def _cannot(reason: str) -> QueryRejected:
@@ -132,29 +125,15 @@ def _cannot(reason: str) -> QueryRejected:
     )
 
 
-def _check_used(accounts: Accounts, configuration: Mapping[str, Any]) -> None:
-    """Refuse to append where something is in use that counts all rows as there from the beginning."""
-    used = {e.name for e in accounts.extensions.values() if not _knows_arrivals(e, configuration)}
+def _check_accounts(accounts: Accounts, configuration: Mapping[str, Any]) -> None:
+    """Refuse to append to a closed study, or where something is in use that counts all rows as there from the start."""
+    if accounts.closed:
+        raise QueryRejected(CLOSED_STUDY)
+    used = {each.name for each in accounts.extensions.values() if not each.knows_arrivals(configuration)}
     if others := sorted(used | recorded_extensions(configuration).keys()):
         raise _cannot(f"it uses {', '.join(others)}, which do not know rows that arrive")
-
-
-def _knows_arrivals(extension: LedgerExtension, configuration: Mapping[str, Any]) -> bool:
-    """True for what goes on when rows arrive: gates about cases do, where all rows have one tree."""
-    if isinstance(extension, Gates):
-        return not configuration.get(GROWS) or all(gate.about_rows for gate in extension.by_name.values())
-    if isinstance(extension, Declarations):
-        return FAMILIES_GROW in configuration
-    return isinstance(extension, (Arrivals, OpenChallenges))
-
-
-def _check_no_open_challenge(accounts: Accounts) -> None:
-    """Refuse to append while cases are handed out, as the order of the challenge is that of the cases there."""
-    for gate in accounts.of(OpenChallenges).by_gate:
-        raise QueryRejected(
-            f"a challenge of gate {gate!r} is open; expected its report first; report it, or withdraw it; nothing was "
-            "changed"
-        )
+    for reason in filter(None, (each.keeps_out() for each in accounts.extensions.values())):
+        raise QueryRejected(reason)
 
 
 def _in_named_groups(dependence: Any, configuration: Any) -> bool:
@@ -162,19 +141,18 @@ def _in_named_groups(dependence: Any, configuration: Any) -> bool:
     return isinstance(dependence, Groups) and dependence.column is not None and configuration.get("engine") is None
 
 
-def _check_steward(executor: QueryExecutor, head: Head, what: str) -> None:
+def _check_steward(executor: QueryExecutor, what: str) -> None:
     if executor.analyst is not None:
         raise QueryRejected(
             f"an analyst cannot {what}; expected the holdout itself, as the steward opens it; nothing was changed"
         )
-    if head.accounts.closed:
-        raise QueryRejected(CLOSED_STUDY)
 
 
 def append(
-    first: QueryExecutor, folder: Path, *, rows: RowSource | None, training: RowSource | None, until: str | None = None
-) -> Arrived:
-    """Append rows; see `everhold.holdout.Holdout.append`.
+    first: QueryExecutor, folder: Path, *, rows: RowSource | None, training: RowSource | None, until: str | None = None,
+    known: Growth | None = None,
+) -> tuple[Arrived, Growth]:  # fmt: skip
+    """Append rows; see `everhold.holdout.Holdout.append`. Returns the rows that are there then, too.
 
     Args:
         first: The executor of the holdout as it was created.
@@ -182,6 +160,7 @@ def append(
         rows: Rows to seal; None for none.
         training: Open rows; None for none.
         until: When the rows had come, as the steward says it; sorted as text.
+        known: What is known of earlier arrivals.
 
     Raises:
         HoldoutRejected: If the rows do not fit or are there already. Nothing was changed.
@@ -190,9 +169,11 @@ def append(
     check_grows(first)
     _check_given(first, rows=rows, training=training, until=until)
     with arriving(folder):
-        growth = Growth.of(first, folder)
+        head = first.ledger.head()
+        _check_accounts(head.accounts, first.record.configuration)
+        growth = Growth.of(first, folder, known=known, head=head)
         try:
-            return _append(growth, folder, rows=rows, training=training, until=_checked(until, growth))
+            return _append(growth, head, folder, rows=rows, training=training, until=_checked(until, growth))
         finally:
             growth.rows.close()
 
@@ -237,8 +218,8 @@ def _checked(until: str | None, growth: Growth) -> str | None:
 
 
 def _append(
-    growth: Growth, folder: Path, *, rows: RowSource | None, training: RowSource | None, until: str | None
-) -> Arrived:
+    growth: Growth, head: Head, folder: Path, *, rows: RowSource | None, training: RowSource | None, until: str | None
+) -> tuple[Arrived, Growth]:
     executor, number = growth.first, growth.account.arrivals + 1
     if number > MOST_ARRIVALS:
         raise HoldoutRejected(
@@ -249,10 +230,9 @@ def _append(
     if (table := table_of_rows(executor)) is not None:
         if until == latest.get("until"):  # the same call again, as after a kill
             growth.check_unaltered()
-            return _latest(growth)
+            return _latest(growth), growth
         files = _arriving_in(table, growth, str(until))
-        before, tree = _next(growth.best()), _recorded(growth, number, files, until=until)
-        return _result(growth, files, before=before, tree=tree)
+        return _result(growth, head, files, tree=_recorded(growth, head, number, files, until=until))
     earlier = EarlierFiles(
         folder, executor.schema, _key_of_rows(executor),
         with_rows=[part.number for part in growth.rows.parts if part.rows],
@@ -267,24 +247,29 @@ def _append(
                 f"These rows are in this holdout already, as arrival {number - 1} with another until=. Append new "
                 "rows; nothing was appended"
             )
-        return _latest(growth)
+        return _latest(growth), growth
     files = sealed
     try:
         _check_elsewhere(growth, folder, number, files)
-        before, tree = _next(growth.best()), _recorded(growth, number, files, until=until)
+        tree = _recorded(growth, head, number, files, until=until)
     except BaseException:
         if growth.first.ledger.find(arrival_query(number)) is None:
             remove_orphans(folder, arrivals=growth.account.arrivals)
         raise
-    return _result(growth, files, before=before, tree=tree)
+    return _result(growth, head, files, tree=tree)
 
 
-def _result(growth: Growth, files: ArrivedFiles, *, before: float, tree: Suffix | None) -> Arrived:
-    grown = Growth.of(growth.first, growth.folder, known=growth)
+def _result(
+    growth: Growth, head: Head, files: ArrivedFiles, *, tree: Suffix | None
+) -> tuple[Arrived, Growth]:  # fmt: skip
+    """The arrival, with half-widths before and after it, and the rows that are there now."""
+    after = growth.first.ledger.latest()
+    grown = Growth.of(growth.first, growth.folder, known=growth, head=after)
     opened = None if tree is None else tree.number
     return Arrived(
-        grown.account.arrivals, files.rows, files.training_rows, grown.rows.ever, opened, before, _next(grown.best())
-    )
+        grown.account.arrivals, files.rows, files.training_rows, grown.rows.ever, opened, _next(growth, head),
+        _next(grown, after),
+    ), grown  # fmt: skip
 
 
 def _latest(growth: Growth) -> Arrived:
@@ -312,7 +297,7 @@ def _check_elsewhere(growth: Growth, folder: Path, number: int, files: ArrivedFi
     if not files.rows:
         return
     store, record = growth.first.store, growth.first.record
-    others = [store.record(name) for name in store.names() if name != record.name]
+    others = [each for each in store.records() if each.name != record.name]
     same = arrived_elsewhere(folder, rows_file(folder, number), others, growth.first.schema.columns)
     if same:
         raise HoldoutRejected(
@@ -322,25 +307,28 @@ def _check_elsewhere(growth: Growth, folder: Path, number: int, files: ArrivedFi
         )
 
 
-def _tree(growth: Growth, state: State, arriving_rows: int) -> Suffix | None:
+def _tree(growth: Growth, head: Head, arriving_rows: int) -> Suffix | None:
     """The tree that opens with an arrival, from public facts; None if none does.
 
     After a recovery none opens: answers that the ledger lost may have been about the very rows that arrive again.
     """
-    if not growth.first.record.configuration.get(GROWS) or growth.first.ledger.head().accounts.lost.recoveries:
+    if not growth.first.record.configuration.get(GROWS) or head.accounts.lost.recoveries:
         return None
+    state = State.from_dict(head.state["mechanism"])
     if not opens(growth.trees[-1], state, rows=growth.rows.ever, arriving=arriving_rows):
         return None
     return Suffix(growth.account.opened + 1, growth.account.arrivals + 1, growth.rows.ever, state)
 
 
-def _recorded(growth: Growth, number: int, files: ArrivedFiles, *, until: str | None) -> Suffix | None:
+def _recorded(
+    growth: Growth, head: Head, number: int, files: ArrivedFiles, *, until: str | None
+) -> Suffix | None:  # fmt: skip
     """Add the entry; returns the tree that opened with it. Where a query comes in the same moment it is tried again."""
     for _ in range(_TRIES):
-        state = growth.state()
-        tree = _tree(growth, state, files.rows)
-        if _record(growth, number, files, state, tree=tree, until=until):
+        tree = _tree(growth, head, files.rows)
+        if _record(growth, number, files, State.from_dict(head.state["mechanism"]), tree=tree, until=until):
             return tree
+        head = growth.first.ledger.head()
     raise RowsArrived("others asked all the time; nothing was changed; try again")
 
 
@@ -361,10 +349,7 @@ def _record(
         if arrived(transaction.state) != growth.changes:
             raise RowsArrived(_MEANWHILE)
         accounts = Accounts.from_state(transaction.state)
-        if accounts.closed:
-            raise QueryRejected(CLOSED_STUDY)
-        _check_used(accounts, growth.first.record.configuration)  # declared while the rows were being written
-        _check_no_open_challenge(accounts)
+        _check_accounts(accounts, growth.first.record.configuration)  # again, after the rows were written
         if State.from_dict(transaction.state["mechanism"]) != state:
             return False
         accounts.of(Arrivals).replay(public, ARRIVAL)
@@ -376,11 +361,11 @@ def _outcome(source: str) -> Outcome:
     return Outcome({"value": None, "low": None, "high": None, "source": source}, 0)
 
 
-def _next(executor: QueryExecutor) -> float:
-    from everhold.mechanisms.suffixes import radius_of
-
+def _next(growth: Growth, head: Head) -> float:
+    """Half-width of the next yes-or-no answer."""
+    executor = growth.best(data=head.state)
     mechanism = executor.mechanism
-    return radius_of(mechanism, executor.state()) if isinstance(mechanism, GuessAndCheck) else math.inf
+    return radius_of(mechanism, executor.state_from(head.state)) if isinstance(mechanism, GuessAndCheck) else math.inf
 
 
 def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
@@ -399,7 +384,9 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
             "the rows stay in a table, and everhold opens none of it; expected rows in files; nothing was changed"
         )
     head = first.ledger.head()
-    _check_steward(first, head, "retire rows")
+    _check_steward(first, "retire rows")
+    if head.accounts.closed:
+        raise QueryRejected(CLOSED_STUDY)
     public = {"kind": RETIREMENT, "before": before}
     if first.ledger.find(digest(public)) is not None:
         return _rows_before(folder, before)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from everhold.asking.accessor import HoldoutAccessor
     from everhold.asking.arrivals.appending import Arrived
     from everhold.asking.arrivals.drift import Drift
+    from everhold.asking.arrivals.growth import Growth
     from everhold.asking.arrivals.over_time import OverTime
     from everhold.ledger import Entry, Head, Ledger
     from everhold.queries.query import Query, QueryPlan
@@ -59,7 +60,9 @@ class SeesArrivals:
         """Go on with the rows that the ledger says are there."""
         from everhold.asking.arrivals.growth import Growth
 
-        growth = Growth.of(self._first, self._folder, known=self._executor.growth)
+        self._see(Growth.of(self._first, self._folder, known=self._executor.growth))
+
+    def _see(self, growth: Growth) -> None:
         if growth.changes:
             self._executor = growth.oldest(self._executor.analyst)
 
@@ -136,8 +139,10 @@ class GrowingHoldout(ExtendedHoldout):
 
         self._as_steward("append rows")
         with progress("appending"):
-            arrived = append(self._first, self._folder, rows=rows, training=training, until=until)
-        self._see_arrivals()
+            arrived, growth = append(
+                self._first, self._folder, rows=rows, training=training, until=until, known=self._executor.growth
+            )
+        self._see(growth)
         return arrived
 
     def retire(self, before: int) -> Any:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.dependence import DependenceModel
-    from everhold.ledger import Entry
+    from everhold.ledger import Entry, Head
     from everhold.values.base import Schema
 
 __all__ = ["Growth", "arrival_query", "table_of_rows"]
@@ -132,18 +132,19 @@ class Growth:
     changes: int
 
     @classmethod
-    def of(cls, first: QueryExecutor, folder: Path, *, known: Growth | None = None) -> Growth:
+    def of(cls, first: QueryExecutor, folder: Path, *, known: Growth | None = None, head: Head | None = None) -> Growth:
         """The rows that the ledger says are there; files that it does not know are ignored.
 
         Args:
             first: The executor of the holdout as it was created.
             folder: Private folder of the rows.
             known: What was known before, whose files stay open.
+            head: The ledger's head; read where it is None.
 
         Raises:
             IntegrityError: If a file is not the one that was sealed.
         """
-        data = first.ledger.head().state
+        data = (first.ledger.head() if head is None else head).state
         account = Arrivals.from_state(data)
         if known is None:
             zero = _ArrivedPart(0, first.schema.rows, first.schema.training_rows, first.sealed, first.training)

@@ -373,6 +373,6 @@ def sealed_already(names: Sequence[str]) -> HoldoutRejected:
 
 def also_sealed_as(store: LedgerStore, record: HoldoutRecord) -> list[str]:
     """Names of the holdouts with the same rows, sealed earlier or later."""
-    others = [store.record(name) for name in store.names() if name != record.name]
+    others = [each for each in store.records() if each.name != record.name]
     later = {other.name for other in others if record.name in other.configuration.get("sealed_before", ())}
     return sorted(later | set(record.configuration["sealed_before"]))
