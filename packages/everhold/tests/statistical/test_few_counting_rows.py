@@ -10,8 +10,7 @@ import pytest
 from few_rows import Game
 from scipy.stats import binom
 
-from everhold.guarantees.intervals.pairs.gain_difference import GAINS
-from everhold.guarantees.intervals.pairs.outcome_gain import OutcomeGain
+from everhold.guarantees.intervals.pairs.gains import GAINS, OutcomeGain
 
 DOUBT = 1e-3  # for each kind; draws are the same ones each time
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals.pairs.gain_difference import GainDifference
-from everhold.guarantees.intervals.pairs.outcome_gain import OutcomeGain
+from everhold.guarantees.intervals.pairs.gains import GainDifference, OutcomeGain
 from everhold.mechanisms import GuessAndCheck, State
 
 GAIN, COUNTING = 0.3, 30

@@ -5,18 +5,21 @@ A gate promotes at a level on one side. So the limit may be above the true gain 
 
 import itertools
 import math
-from functools import cache, partial
-from types import SimpleNamespace
+from functools import cache
 
 import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.composites.class_gains import ClassGains, SeenClasses
 from everhold.guarantees.intervals.composites.ranking import SeenScores
 from everhold.guarantees.intervals.composites.ranking_difference import RankDifference
-from everhold.guarantees.intervals.pairs.outcome_gain import cells_of_pairs, counts_of_pairs
-from everhold.guarantees.intervals.pairs.ratio_gain import RatioGain
+from everhold.guarantees.intervals.pairs.gains import (
+    ClassGains,
+    RatioGain,
+    SeenClasses,
+    cells_of_pairs,
+    counts_of_pairs,
+)
 from everhold.queries.metrics.registry import METRICS, Setting
 from everhold.queries.metrics.score_parts import Judged, Sized
 
@@ -88,18 +91,18 @@ CHANCES_OF_THREE = np.array([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3], [0.1, 0.6, 0.3], 
 TOLD_OF_THREE = np.array([[0.0, 1.0, 1.0, 2.0], [1.0, 1.0, 0.0, 2.0]])
 
 
-@cache
-def limit_of_class(counts, nats):
-    """The limit of one class, which many worlds share."""
-    return RatioGain("f1", 4).interval(cells_of_pairs(np.reshape(counts, (5, 5))), nats)
-
-
 @pytest.fixture
 def shared(monkeypatch):
-    def interval(_, seen, nats):
-        return limit_of_class(tuple(counts_of_pairs(seen).ravel().tolist()), nats)
+    """The limit of one class is computed once for all worlds that share it."""
+    plain = RatioGain.interval
 
-    monkeypatch.setattr(ClassGains, "_of_class", SimpleNamespace(interval=partial(interval, None)))
+    @cache
+    def limit(counts, nats):
+        return plain(RatioGain("f1", 4), cells_of_pairs(np.reshape(counts, (5, 5))), nats)
+
+    monkeypatch.setattr(
+        RatioGain, "interval", lambda _, seen, nats: limit(tuple(counts_of_pairs(seen).ravel().tolist()), nats)
+    )
 
 
 def f1_of(told, *, weighted):

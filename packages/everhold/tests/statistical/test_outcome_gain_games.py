@@ -8,8 +8,9 @@ import sys
 
 import numpy as np
 import pytest
+from gain_proofs import proves
 
-from everhold.guarantees.intervals.pairs.gain_difference import GAINS, gain_of
+from everhold.guarantees.intervals.pairs.gains import GAINS, gain_of
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 
 ROWS, POSITIVE, BETA = 2_000, 0.2, 0.2
@@ -32,7 +33,7 @@ def lost(seed, *, challenges, score="f1", adaptive=True, more_often=0):
         challenger[np.flatnonzero(challenger == 0)[:more_often]] = 1
         nats = float(mechanism.nats(asked + 1, 0, 0.0)) if adaptive else -np.log(BETA)
         seen = procedure.cells(*(1 + predicted + 2 * labels for predicted in (challenger, champion)))
-        if procedure.proves(seen, 0.0, nats):
+        if proves(procedure, seen, 0.0, nats):
             return True
     return False
 

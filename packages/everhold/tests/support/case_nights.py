@@ -14,8 +14,7 @@ from everhold.gates.cases.metrics import CaseMetric
 from everhold.gates.cases.results import CaseSuite
 from everhold.gates.cases.units import PairedResults, UnitPlan, run_chunks
 from everhold.gates.facts import NEW_RUNS
-from everhold.guarantees.intervals.pairs.claims import ClaimUnits, GateClaim, first_proof, stakes_for
-from everhold.guarantees.intervals.pairs.ratio_claims import RatioUnits
+from everhold.guarantees.intervals.pairs.claims import ClaimUnits, GateClaim, RatioUnits, first_proof, stakes_for
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 
 DISAGREEMENT = 0.2

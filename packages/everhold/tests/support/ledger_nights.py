@@ -9,7 +9,7 @@ import everhold as eh
 from everhold.gates.cases import evidence as case_evidence
 from everhold.gates.cases import open_challenge
 from everhold.gates.cases import units as case_units
-from everhold.guarantees.intervals.pairs import ratio_claims
+from everhold.guarantees.intervals.pairs import claims
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class LedgerNight:
         if protection == "arrivals":  # of the cases that could be added, those come that the champion fails
             patch.setattr(LedgerNight, "_of_new_case", lambda *_: {"a": 0})
         elif protection == "ratio":  # by the scores alone
-            patch.setattr(ratio_claims.RatioUnits, "first_look", _lower_score)
+            patch.setattr(claims.RatioUnits, "first_look", _lower_score)
         elif protection == "levels":  # each challenge at 5 %, as if it were the only one
             for module in (case_evidence, open_challenge):
                 patch.setattr(module, "next_nats", lambda *_: float(np.log(20.0)))

@@ -13,8 +13,7 @@ from everhold.gates.gains import gain_of_means, gain_of_outcomes, paired
 from everhold.gates.metrics import metric_description, metric_in_words, no_metric
 from everhold.guarantees.intervals.bets.betting import Betting
 from everhold.guarantees.intervals.bets.in_order import betting_on
-from everhold.guarantees.intervals.pairs.gain_difference import gain_of
-from everhold.guarantees.intervals.pairs.outcome_gain import OutcomeGain
+from everhold.guarantees.intervals.pairs.gains import OutcomeGain, gain_of
 from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding
 from everhold.guarantees.intervals.shares.sign_test import SignTest
 from everhold.queries.metrics.area import AreaQuery

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.guarantees.intervals.pairs.outcome_gain import OutcomeGain
+from everhold.guarantees.intervals.pairs.gains import OutcomeGain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

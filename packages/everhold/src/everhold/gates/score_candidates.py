@@ -15,7 +15,7 @@ from everhold.estimand import check_estimand
 from everhold.gates.candidates import Candidate, check_metric
 from everhold.gates.gains import Gain, Gained
 from everhold.gates.metrics import SCORE
-from everhold.guarantees.intervals.composites.class_gains import SeenClasses
+from everhold.guarantees.intervals.pairs.gains import SeenClasses
 from everhold.queries.means.units import GAIN_WIDTH
 from everhold.queries.metrics.made_up_scores import likely_labels
 from everhold.queries.metrics.measures import Parts
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.gates.metrics import GateMetric
-    from everhold.guarantees.intervals.composites.class_gains import ClassGains
+    from everhold.guarantees.intervals.pairs.gains import ClassGains
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.model_store import Champion
     from everhold.sealing.rows.table import StoredRows

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.gates.facts import NEW_RUNS
-from everhold.guarantees.intervals.pairs.claims import MOST_STAKE, ClaimUnits, first_proof, least_gain, most_nats
-from everhold.guarantees.intervals.pairs.ratio_claims import RatioUnits
+from everhold.guarantees.intervals.pairs.claims import (
+    MOST_STAKE,
+    ClaimUnits,
+    RatioUnits,
+    first_proof,
+    least_gain,
+    most_nats,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,7 +16,6 @@ import numpy as np
 
 from everhold.guarantees.intervals.composites import boxes as composites
 from everhold.guarantees.intervals.composites.calibration import CalibrationBets, SeenBins, seen_bins
-from everhold.guarantees.intervals.composites.class_gains import ClassGains
 from everhold.guarantees.intervals.composites.operating_point import OperatingPoint, SeenRules, seen_rules
 from everhold.guarantees.intervals.composites.parts import (
     Bounds,
@@ -28,6 +27,7 @@ from everhold.guarantees.intervals.composites.parts import (
     SeenParts,
     units_of,
 )
+from everhold.guarantees.intervals.pairs.gains import ClassGains
 from everhold.queries.metrics import made_up_scores as made_up
 from everhold.queries.metrics.score_pairs import PairedScores, of_correlation, of_explained, of_root, part_by_part
 from everhold.queries.metrics.score_parts import (

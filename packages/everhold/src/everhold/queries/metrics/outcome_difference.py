@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.pairs.gain_difference import GainDifference, likely_pairs
-from everhold.guarantees.intervals.pairs.outcome_gain import counts_of_pairs, outcome_codes
+from everhold.guarantees.intervals.pairs.gains import GainDifference, counts_of_pairs, likely_pairs, outcome_codes
 from everhold.queries.means.conditions import among, condition, rows_that_meet, share_that_meets
 from everhold.queries.metrics.area import share_of_label
 from everhold.queries.metrics.outcomes import OutcomeQuery
@@ -37,7 +36,7 @@ class OutcomeDifference(Query["Answer"]):
     """A score of the first predictions minus that of the second; made by `difference`.
 
     Attributes:
-        first: One of `everhold.guarantees.intervals.pairs.gain_difference.GAINS`.
+        first: One of `everhold.guarantees.intervals.pairs.gains.GAINS`.
         second: The same of other predictions.
     """
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.pairs.ratio_gain import RATIOS
+from everhold.guarantees.intervals.pairs.gains import RATIOS
 from everhold.queries.code.identity import behaviour_digest
 from everhold.queries.code.trials import observed
 from everhold.queries.metrics.label_query import LabelQuery

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.pairs.ratio_gain import RATIOS
+from everhold.guarantees.intervals.pairs.gains import RATIOS
 from everhold.queries.means.mean import MeanQuery, in_one_line
 from everhold.queries.means.shares import ShareQuery, WithinQuery
 from everhold.queries.metrics.label_query import LabelQuery, subject_of

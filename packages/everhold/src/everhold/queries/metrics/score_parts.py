@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from everhold.guarantees.intervals.pairs.ratio_gain import RATIOS
+from everhold.guarantees.intervals.pairs.gains import RATIOS
 from everhold.values.failing_rows import largest_losses, says
 
 if TYPE_CHECKING:

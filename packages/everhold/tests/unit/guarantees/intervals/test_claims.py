@@ -22,7 +22,7 @@ STAKES = np.array([0.95, 0.57, 0.34])
 
 def capital(values, null=0.5, stakes=STAKES):
     values = np.asarray(values, dtype=float)
-    return np.exp(log_capital(ClaimUnits(values, np.ones(len(values))), null, stakes))
+    return np.exp(log_capital(ClaimUnits(values, np.ones(len(values))), null, stakes, range(1, len(values) + 1)))
 
 
 @pytest.mark.parametrize("means", [(0.5, 0.5, 0.5, 0.5), (0.9, 0.1, 0.7, 0.3), (1.0, 1.0, 0.0, 0.0)])
@@ -39,7 +39,7 @@ def test_units_of_unlike_sizes_are_fair_for_the_mean_over_cases():
     assert float(sizes @ np.array(means)) / 6.0 == pytest.approx(0.5)
     expected = sum(
         math.prod(mean if each else 1.0 - mean for each, mean in zip(values, means, strict=True))
-        * math.exp(log_capital(ClaimUnits(sizes * np.array(values), sizes, 3.0), 0.5, STAKES)[-1])
+        * math.exp(log_capital(ClaimUnits(sizes * np.array(values), sizes, 3.0), 0.5, STAKES, [3])[0])
         for values in product((0.0, 1.0), repeat=3)
     )
     assert expected <= 1.0
@@ -78,7 +78,7 @@ def test_the_sign_test_is_the_exact_tail():
 
 def test_guards_pay_nothing_and_successes_share_the_level():
     units = ClaimUnits(np.ones(20), np.ones(20))
-    reached = float(log_capital(units, 0.5, stakes_for(20, 5.0))[-1])
+    reached = float(log_capital(units, 0.5, stakes_for(20, 5.0), [20])[0])
     success, guard = GateClaim("a", 0.0), GateClaim("b", 0.0, guard=True)
 
     def proved(claims, nats):

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from worlds import Outcomes, laws_of
 
 from everhold.guarantees.intervals.bets import joint as module
-from everhold.guarantees.intervals.bets.joint import JointBets, Units, best_stake, first_excluded, ratio_bets, upper_end
+from everhold.guarantees.intervals.bets.joint import (
+    JointBets,
+    Units,
+    best_stake,
+    first_excluded,
+    least_in_cells,
+    ratio_bets,
+    upper_end,
+)
 
 SIZES = np.array([1.0, 1.0, 4.0])
 SHARES = np.array([0.0, 0.3, 1.0])
@@ -119,20 +127,36 @@ def test_an_end_is_as_close_as_its_tolerance_says_where_steps_overshoot(nats, st
     assert capital(units, end - 3e-9 * (end - units.mean), stake) < nats
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_bound_of_a_cell_is_below_the_capital_at_each_of_its_points(seed):
-    rng = np.random.default_rng(seed)
+@pytest.mark.parametrize("tangent", [False, True])
+def test_the_bound_of_a_cell_is_below_the_capital_at_each_of_its_points(tangent):
+    rng = np.random.default_rng(0)
     moves = rng.normal(size=(2, 30, 3))
     losses = np.abs(moves).sum(axis=1)  # of points whose coordinates are in [0, 1]
-    bets = JointBets(moves, losses, rng.integers(1, 5, 30) * 1.0, np.array([0.9, 0.3]), np.log(np.full((2, 2), 0.25)))
-    cells = np.concatenate([np.ones((20, 3, 1)), rng.random((20, 3, 2))], axis=-1)
-    bound, corners = bets.capital(cells)[:, 0], bets.gains(cells)
-    assert bound == pytest.approx(np.logaddexp.reduce(corners[..., 0], axis=(1, 2)))
-    for _ in range(20):
-        inside = np.einsum("cv,cvd->cd", rng.dirichlet(np.ones(3), 20), cells)
-        room = (cells @ losses.T).max(axis=1)
-        steps = np.einsum("gud,cd->cgu", moves, inside)[:, :, None] * (bets.stakes[:, None] / room[..., None, None])
-        assert (np.logaddexp.reduce(np.log1p(steps) @ bets.counts + bets.weights, axis=(1, 2)) >= bound).all()
+    counts, weights = rng.integers(1, 5, 30) * 1.0, np.log(np.full((2, 2), 0.25))
+    bets = JointBets(moves, losses, counts, np.array([0.9, 0.3]), weights, tangent=tangent)
+    paths = rng.random((40, 3, 3))
+    bound = bets.capital(paths).reshape(40, 2)
+    for part in np.linspace(0.0, 1.0, 9):
+        inside = (1.0 - part) * paths[:, :-1] + part * paths[:, 1:]
+        room = inside @ losses.T if tangent else (paths @ losses.T).max(axis=1, keepdims=True)
+        rates = bets.stakes[:, None] / room[..., None, None]
+        gains = np.log1p(rates * np.einsum("gud,pvd->pvgu", moves, inside)[..., None, :]) @ counts
+        capital = np.logaddexp.reduce(gains + weights, axis=(2, 3))
+        assert (capital >= bound).all()
+
+
+def test_without_the_tangent_two_games_whose_losses_move_against_each_other_have_no_bound():
+    """Twenty rows of either label on which two models are equal, and gains g and -g in the recalls (Lemma B)."""
+    path = np.array([[[1.0, -0.5, 0.5], [1.0, 0.5, -0.5]]])
+    both = [
+        JointBets(np.array([[[0.0, *-of]]]), np.array([[1.0, *of]]), np.array([20.0]), np.array([0.5]), np.zeros(1),
+                  tangent=True)
+        for of in np.eye(2)
+    ]  # fmt: skip
+    inside = sum(bets.at(0.0, 0.0) for bets in both)
+    unprotected = np.array([sum(bets.at(*point[1:]) for bets in both) for point in path[0]])
+    assert inside < unprotected.min() - 4.0
+    assert float(least_in_cells(sum(bets.gains(path) for bets in both))[0, 0]) <= inside
 
 
 @pytest.mark.parametrize("root", [1e-3, 0.3, 1.0])

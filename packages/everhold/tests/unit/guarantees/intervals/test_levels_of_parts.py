@@ -11,15 +11,20 @@ import pytest
 
 from everhold.guarantees.intervals.bets.betting import Betting
 from everhold.guarantees.intervals.bets.joint import FRACTIONS, Units
-from everhold.guarantees.intervals.composites.class_gains import ClassGains, SeenClasses
 from everhold.guarantees.intervals.composites.operating_point import OperatingPoint, SeenRules
 from everhold.guarantees.intervals.composites.ranking import RankBetting
 from everhold.guarantees.intervals.composites.ranking_difference import RankDifference
 from everhold.guarantees.intervals.pairs import arms
 from everhold.guarantees.intervals.pairs.arms import ArmDifference, SeenArms
-from everhold.guarantees.intervals.pairs.gain_difference import GAINS, gain_of
-from everhold.guarantees.intervals.pairs.outcome_gain import OutcomeGain
-from everhold.guarantees.intervals.pairs.ratio_gain import MacroGain, RatioGain
+from everhold.guarantees.intervals.pairs.gains import (
+    GAINS,
+    ClassGains,
+    MacroGain,
+    OutcomeGain,
+    RatioGain,
+    SeenClasses,
+    gain_of,
+)
 from everhold.guarantees.intervals.shares.means import ClopperPearson
 
 NATS = 5.0
@@ -60,7 +65,7 @@ def test_both_arms_and_both_sides_of_statement_k_share_one_level(levels, joint):
 @pytest.mark.parametrize("score", sorted(GAINS.keys() - {"f1_macro"}))
 def test_a_gain_is_one_side_of_two(levels, score):
     procedure, cells = gain_of(score, 60), OutcomeGain.cells(np.array([1, 2, 3, 4] * 15), np.array([1, 2, 4, 4] * 15))
-    asked = levels(type(procedure), "proves", 3)
+    asked = levels(type(procedure), "capital", 2)
     low, high = procedure.interval(cells, NATS)
     assert asked == pytest.approx([LEVEL / 2.0] * len(asked))
     assert asked
@@ -82,7 +87,7 @@ def classes():
 @pytest.mark.parametrize("weighted", [True, False])
 def test_classes_and_their_shares_have_one_side_of_the_level(levels, weighted):
     procedure, seen = ClassGains("f1", 120, weighted), classes()
-    of_classes, of_shares = levels(type(procedure._of_class), "interval", 2), levels(ClopperPearson, "interval", 2)
+    of_classes, of_shares = levels(RatioGain, "interval", 2), levels(ClopperPearson, "interval", 2)
     procedure.interval(seen, NATS)
     assert (len(of_classes), len(of_shares)) == (3, 4 if weighted else 0)
     assert sum(of_classes) / 2.0 + sum(of_shares) == pytest.approx(LEVEL / 2.0)  # a gain takes half of what it is given

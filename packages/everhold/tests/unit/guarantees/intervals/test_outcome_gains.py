@@ -8,13 +8,20 @@ from math import factorial, prod
 
 import numpy as np
 import pytest
+from gain_proofs import proves
 from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, recall_score
 
-from everhold.guarantees.intervals.pairs.balanced_gain import BalancedGain, _apart_by_label
 from everhold.guarantees.intervals.pairs.claims import stakes_for
-from everhold.guarantees.intervals.pairs.gain_difference import GAINS, GainDifference, gain_of
-from everhold.guarantees.intervals.pairs.outcome_gain import OUTCOMES, counts_of_pairs
-from everhold.guarantees.intervals.pairs.ratio_gain import RatioGain
+from everhold.guarantees.intervals.pairs.gains import (
+    GAINS,
+    OUTCOMES,
+    BalancedGain,
+    GainDifference,
+    RatioGain,
+    apart_by_label,
+    counts_of_pairs,
+    gain_of,
+)
 
 TN, FP, FN, TP = 1, 2, 3, 4
 SCORES = {
@@ -79,11 +86,10 @@ def test_without_the_bets_on_the_other_label_it_would_be_proved_more_often():
 class OfOneLabel(BalancedGain):
     """Takes the gain in recall for all of the gain."""
 
-    def proves(self, seen, gain, nats):
-        ones, _ = _apart_by_label(seen)
+    def capital(self, seen, nats):
+        ones, _ = apart_by_label(seen)
         stakes = stakes_for(self.rows, nats)
-        capital = np.logaddexp.reduce(stakes_capital(ones, stakes)) - math.log(len(stakes))
-        return bool(capital >= nats)
+        return lambda _: np.logaddexp.reduce(stakes_capital(ones, stakes)) - math.log(len(stakes))
 
 
 def stakes_capital(ones, stakes):
@@ -97,7 +103,7 @@ def proved_by_chance(procedure, world, gain, nats):
     for counts in itertools.product(range(units + 1), repeat=len(pairs)):
         if sum(counts) == units:
             rows = [pair for pair, count in zip(pairs, counts, strict=True) for _ in range(count)]
-            if procedure.proves(seen(rows, procedure), gain, nats):
+            if proves(procedure, seen(rows, procedure), gain, nats):
                 ways = factorial(units) // prod(map(factorial, counts))
                 proved += ways * prod(p**count for p, count in zip(chances, counts, strict=True))
     return proved

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.pairs.claims import GateClaim
-from everhold.guarantees.intervals.pairs.ratio_claims import RatioUnits
+from everhold.guarantees.intervals.pairs.claims import GateClaim, RatioUnits
 
 UNITS = 10
 NATS = math.log(4.0)
@@ -85,14 +84,21 @@ def test_with_the_observed_ratio_in_place_of_every_one_false_claims_are_proved_t
 def test_the_bound_between_points_is_below_the_capital_at_each_ratio():
     rng = np.random.default_rng(3)
     units = units_of(rng.random((20, 4)) * [1.0, 1.0, 2.0, 2.0])
-    stakes = np.array([0.95, 0.4])
-    for points in units._blocks(len(stakes)):
-        ends = units._log_capital(points, 0.05, stakes)[..., -1]
-        for part in np.linspace(0.0, 1.0, 7):
-            inside = (1 - part) * points[:, :-1] + part * points[:, 1:]
-            scaled = np.concatenate([inside, points.max(axis=1, keepdims=True)], axis=1)  # the scale of the block
-            capital = units._log_capital(scaled, 0.05, stakes)[:, :, :-1, :, -1]
-            assert (capital >= np.minimum(ends[:, :, :-1], ends[:, :, 1:]) - 1e-9).all()
+    bets, paths = units.bets(np.ones(20), np.array([0.95, 0.4]), 0.05), units.paths(0.05)
+    ends = bets.gains(paths)
+    for part in np.linspace(0.0, 1.0, 7):
+        inside = (1 - part) * paths[:, :-1] + part * paths[:, 1:]
+        gains = bets.gains(np.concatenate([inside, paths], axis=1))  # with the loss that the bets of a path share
+        assert (gains[:, : inside.shape[1]] >= np.minimum(ends[:, :-1], ends[:, 1:]) - 1e-9).all()
+
+
+def test_the_cells_hold_all_ratios():
+    ends = units_of([(0.5, 0.5, 1.0, 1.0)]).paths(0.0)
+    with np.errstate(divide="ignore"):
+        ratios = ends[..., 1] / ends[..., 0]
+    assert (ratios[:, :-1] < ratios[:, 1:]).all()
+    assert (ratios[0, 0], ratios[-1, -1]) == (0.0, math.inf)
+    assert ratios[1:, 0] == pytest.approx(ratios[:-1, -1])
 
 
 def test_draws_without_a_run_left_count_as_the_worst():

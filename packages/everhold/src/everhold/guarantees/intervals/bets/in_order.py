@@ -87,7 +87,7 @@ def _upper_end(units: Units, centre: float, stake: float, nats: float, *, tolera
     if not mean < 1.0:
         return 1.0
     bets = ratio_bets(units, stake)
-    gains = bets.gains(np.array([[[1.0, centre]]]))[0, 0, :, 0]
+    gains = bets.gains(np.array([[[1.0, centre]]]))[0, 0, 0, :, 0]
     slopes = np.minimum(bets.stakes / ((1.0 - centre) * units.largest), bets.rates) * units.total
     likely = float(np.min((nats - gains) / slopes))
     return first_excluded(

@@ -12,9 +12,11 @@ least geometric ones, the expected capital is at most 1, and so is that of a mix
 ``exp(L)`` with probability at most ``exp(-L)``. No equal means, no variances, no identical laws. So a value is excluded
 if the capital reaches ``exp(L)`` whatever the nuisance value is: the true one is among them.
 
-*Cells.* In a cell of points, the hull of its corners, bets share the largest loss r of its corners. Then the logarithm
-of each bet's capital is concave in p, as each factor is linear, and is least at a corner. The mixture of these least
-values is a certified lower bound in the whole cell.
+*Cells.* A cell is the segment between two points. In a cell bets share one loss r, as large as those at both ends. Then
+the logarithm of each bet's capital is concave in p, as each factor is linear, and is least at an end. The mixture of
+these least values is a certified lower bound in the whole cell. Where bets keep their parts of the loss r(p) of each
+point instead, the capital has the factor ``1 / r(p)`` for each unit that does not lose all, whose logarithm is convex:
+it is replaced by its tangent, and so by less.
 
 *Ratios and means.* Unit k has a value Y_k with ``0 <= Y_k <= n_k``, and ``theta = sum E Y_k / sum E n_k``; the sizes
 n_k may be public or themselves random, as long as no unit can be larger than a public size N. Then
@@ -108,6 +110,7 @@ class JointBets:
         stakes: Shape (stakes,): parts of the largest loss, in [0, 1).
         weights: Shape (games, stakes) or (stakes,): logarithms of the shares of the capital.
         rates: Shape (stakes,): a bet has no higher rate than this, whatever the largest loss is.
+        tangent: Whether bets keep their parts of the loss at each point of a cell.
     """
 
     moves: NDArray[np.float64] = field(repr=False)
@@ -116,40 +119,63 @@ class JointBets:
     stakes: NDArray[np.float64] = field(repr=False)
     weights: NDArray[np.float64] = field(repr=False)
     rates: NDArray[np.float64] | float = field(default=math.inf, repr=False)
+    tangent: bool = False
 
-    def gains(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Least logarithm of each bet's capital in cells, less what rounding may have added.
+    def gains(self, paths: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Logarithms of each bet's capital at points, less what rounding may have added.
 
         Args:
-            cells: Shape (cells, corners, coordinates).
+            paths: Shape (paths, points, coordinates): neighbours in a path span a cell, and its bets share one loss.
 
         Returns:
-            Shape (cells, games, stakes, looks).
+            Shape (paths, points, games, stakes, looks).
         """
-        room = (cells @ self.losses.T).max(axis=1)[..., None]
-        rates = np.minimum(self.stakes / room, self.rates)
         counts = self.counts if self.counts.ndim > 1 else self.counts[:, None]
+        room = (paths @ self.losses.T)[..., None]
         gained = np.zeros((1, 1, 1, 1, 1))
+        if self.tangent:
+            part = room / room.mean(axis=1, keepdims=True)
+            varying = np.any(self.moves != -self.losses[:, None], axis=-1) @ counts
+            gained = (np.log(part) - part + 1.0)[..., None] * varying[:, None] * (self.stakes > 0.0)[:, None]
+        else:
+            room = room.max(axis=1, keepdims=True)
+        rates = np.minimum(self.stakes / room, self.rates)
         for start in range(0, self.moves.shape[1], _UNITS_AT_ONCE):
             some = slice(start, start + _UNITS_AT_ONCE)
-            moves = np.einsum("cvd,gud->cvgu", cells, self.moves[:, some])
-            factors = rates[:, None, :, :, None] * moves[..., None, :]
+            moves = np.einsum("pvd,gud->pvgu", paths, self.moves[:, some])
+            factors = rates[..., None] * moves[..., None, :]
             factors += 1.0
             gained = gained + np.log(factors, out=factors) @ counts[some]
-        sizes = (np.abs(cells) @ np.abs(self.moves).max(axis=1, initial=0.0).T).max(axis=1)[..., None]
+        sizes = (np.abs(paths) @ np.abs(self.moves).max(axis=1, initial=0.0).T)[..., None]
         doubt = _DOUBT + _DOUBT_BY_UNIT * counts.sum(axis=0) * (1.0 + rates * sizes)[..., None]
-        return np.asarray(gained.min(axis=1) + self.weights[..., None] - doubt)
+        return np.asarray(gained + self.weights[..., None] - doubt)
 
-    def capital(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Logarithm of the capital that is there in all of a cell, shape (cells, looks)."""
-        each = cells.shape[1] * self.moves.shape[0] * len(self.stakes) * min(self.moves.shape[1], _UNITS_AT_ONCE)
+    def capital(self, paths: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Logarithm of the capital that is there in all of a cell, or at the only point of a path.
+
+        Returns:
+            Shape (cells, looks).
+        """
+        each = paths.shape[1] * self.moves.shape[0] * len(self.stakes) * min(self.moves.shape[1], _UNITS_AT_ONCE)
         at_once = max(_MOST_NUMBERS // max(each, 1), 1)
-        parts = [self.gains(cells[start : start + at_once]) for start in range(0, len(cells), at_once)]
-        return np.concatenate([log_of_sum(part.reshape(len(part), -1, part.shape[-1]), axis=1) for part in parts])
+        return np.concatenate(
+            [least_in_cells(self.gains(paths[start : start + at_once])) for start in range(0, len(paths), at_once)]
+        )
 
     def at(self, *point: float) -> float:
         """Logarithm of the capital at one point ``(1, ...)``."""
         return float(self.capital(np.array([[[1.0, *point]]]))[0, 0])
+
+
+def least_in_cells(gains: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithm of the capital of all bets together that is there in all of a cell, shape (cells, looks).
+
+    Args:
+        gains: Of each bet at points, shape (paths, points, ..., looks); the dots stand for bets.
+    """
+    ends = gains if gains.shape[1] == 1 else np.minimum(gains[:, :-1], gains[:, 1:])
+    logs = ends.reshape(ends.shape[0] * ends.shape[1], -1, ends.shape[-1])
+    return log_of_sum(logs, axis=1)
 
 
 def log_of_sum(logs: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
@@ -176,6 +202,8 @@ def first_excluded(
         tolerance: By how much of its distance from ``inside`` the end may lie too far out.
     """
     span = outside - inside
+    if span == 0.0:
+        return outside
     least, most = 0.0, 1.0  # parts of the way
     at, before = min(max((start - inside) / span, 1e-15), 0.9), (0.0, 0.0)
     for step in range(1, _STEPS):

@@ -4,6 +4,12 @@ A claim says that a mean gain is above its floor. Gains lie in [-1, 1], in units
 a claim is a mixture of bets with constant stakes, so it holds for units of unlike laws, too. A challenger is promoted
 if the capital of each claim reaches 1 / level: no claim shares the level with another one, except successes of which
 any one is enough (docs/theory/gates.md, S11).
+
+*Ratios against another version (Lemma R).* Let x be the numerator and y the denominator, neither below 0. The other
+version's ratio r solves ``E[x' - r y'] = 0``. If the claim that a version's ratio is above r by more than a floor is
+false, the paired mean ``E[s(x - x') - s r (y - y') - floor y]`` is at most 0 there, with s = -1 where less is better.
+Two bets on the equation and one on the paired mean make a fair game at the true r, which is one fixed number. So the
+claim is proved if the capital reaches 1 / level at each r: in all cells of `JointBets`.
 """
 
 from __future__ import annotations
@@ -15,6 +21,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import scipy
 
+from everhold.guarantees.intervals.bets.joint import JointBets
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -24,8 +32,10 @@ MOST_STAKE = 0.95
 """Largest part of the capital that is bet on one unit; a unit with the gain -1 then leaves a twentieth of it."""
 
 _RATIO = 0.6  # of neighbouring stakes: a bet loses little where the best stake lies between two
-ROUNDING = 1e-9
-"""Nats that sums of logarithms may be off."""
+_ROUNDING = 1e-9
+_OCTAVES = 10  # of ratios above and below the ratio of the largest numerator to the largest denominator
+_PATHS, _POINTS = 4, 5  # in an octave; in a path, whose bets share one loss, its ends included
+_SHARES = np.log([[0.5], [0.25], [0.25]])  # of the paired mean, and of the equation from both sides
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +95,74 @@ class ClaimUnits:
             looks: Numbers of units after which the capital is compared, rising.
         """
         if self.signs and claim.floor == 0.0 and len(looks) == 1:
-            return 0 if sign_nats(self.sums) >= nats + ROUNDING else 1
-        capital = log_capital(self, claim.null, stakes_for(planned, nats))
-        reached = capital[np.asarray(looks, dtype=np.intp) - 1] >= nats + ROUNDING
-        return int(np.argmax(reached)) if bool(reached.any()) else len(looks)
+            return 0 if sign_nats(self.sums) >= nats + _ROUNDING else 1
+        return first_look(log_capital(self, claim.null, stakes_for(planned, nats), looks), nats)
+
+
+@dataclass(frozen=True, slots=True)
+class RatioUnits:
+    """Values of a claim about a ratio, unit by unit, in the order in which they are evaluated.
+
+    Attributes:
+        sums: Shape (4, units): sums of the challenger's numerator, the other version's, and of both denominators.
+        sizes: Shape (units,): number of cases in each unit; 1 where a unit is a case or a run.
+        top: Range (low, high) of the numerator.
+        lower: True if a lower ratio is better.
+        largest: The largest size of all units of the suite.
+        spent: Shape (units,): True for draws without a run left, which count as the worst.
+    """
+
+    sums: NDArray[np.float64] = field(repr=False)
+    sizes: NDArray[np.float64]
+    top: tuple[float, float]
+    bottom: tuple[float, float]
+    lower: bool
+    largest: float
+    spent: NDArray[np.bool_]
+
+    def first_look(self, claim: GateClaim, *, planned: int, nats: float, looks: Sequence[int]) -> int:
+        """Index of the first look at which the claim is proved; the number of looks if never.
+
+        Different ratios of the other version may be ruled out at different looks.
+
+        Args:
+            claim: Its floor is in units of the ratio.
+            planned: Number of units if all are evaluated.
+            nats: ln(1 / level).
+            looks: Numbers of units after which the capital is compared, rising.
+        """
+        bets = self.bets(_looked_at(len(self.sizes), looks), stakes_for(planned, nats + math.log(2.0)), claim.floor)
+        capital = bets.capital(self.paths(claim.floor))  # all cells are computed, so that the time tells nothing
+        return max(first_look(each, nats) for each in capital)
+
+    def bets(self, counts: NDArray[np.float64], stakes: NDArray[np.float64], most_floor: float) -> JointBets:
+        """Bets at points ``(a, b, a floor)``, where the other version's ratio is b / a.
+
+        Args:
+            counts: See `JointBets`.
+            stakes: Shape (stakes,), from `stakes_for`.
+            most_floor: Losses are those of floors up to this; then a floor that is proved proves all below it.
+        """
+        own, other, below, below_other = self.sums
+        sign, none = -1.0 if self.lower else 1.0, np.zeros(len(own))
+        paired = np.stack([sign * (own - other), sign * (below_other - below), -below], axis=-1)
+        equation = np.stack([other, -below_other, none], axis=-1)
+        losses = np.zeros((3, 3))
+        losses[0, 0] = self.top[1] - self.top[0] + max(most_floor, 0.0) * self.bottom[1]
+        losses[0, 1], losses[1, 1], losses[2, 0] = self.bottom[1] - self.bottom[0], self.bottom[1], self.top[1]
+        worst = -losses[:, None] * self.sizes[:, None]
+        moves = np.where(self.spent[:, None], worst, np.stack([paired, equation, -equation]))
+        return JointBets(moves, losses * self.largest, counts, stakes, _SHARES - math.log(len(stakes)))
+
+    def paths(self, floor: float) -> NDArray[np.float64]:
+        """Points for all ratios from 0 to infinity, shape (paths, points, 3)."""
+        middle, numbers = self.top[1] / self.bottom[1], np.arange(-_OCTAVES * _PATHS, _OCTAVES * _PATHS + 1)
+        edges = middle * 2.0 ** (numbers / _PATHS)
+        b = np.vstack([np.linspace(0.0, edges[0], _POINTS), np.linspace(edges[:-1], edges[1:], _POINTS, axis=1)])
+        a = np.ones_like(b)
+        a = np.vstack([a, np.linspace(1.0 / edges[-1], 0.0, _POINTS)])
+        b = np.vstack([b, np.ones(_POINTS)])
+        return np.stack([a, b, floor * a], axis=-1)
 
 
 def stakes_for(units: int, nats: float) -> NDArray[np.float64]:
@@ -111,8 +185,10 @@ def stakes_for(units: int, nats: float) -> NDArray[np.float64]:
     return np.asarray(MOST_STAKE * _RATIO ** np.arange(count))
 
 
-def log_capital(units: ClaimUnits, null: float, stakes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logarithm of the capital after each unit, shape (units,); it starts with 1.
+def log_capital(
+    units: ClaimUnits, null: float, stakes: NDArray[np.float64], looks: Sequence[int]
+) -> NDArray[np.float64]:
+    """Logarithm of the capital after so many units, shape (looks,); it starts with 1.
 
     Each factor is ``1 + c (sum - size null) / (largest null)``. If the mean is at most the null, the expected product
     is at most 1: for independent units by the means of unlike laws, and for any order at a fixed number of units.
@@ -121,14 +197,26 @@ def log_capital(units: ClaimUnits, null: float, stakes: NDArray[np.float64]) -> 
         units: Values of the claim.
         null: The mean that is bet against, in (0, 1).
         stakes: Shape (stakes,), from `stakes_for`.
+        looks: Numbers of units.
 
     Examples:
-        >>> float(log_capital(ClaimUnits(np.ones(3), np.ones(3)), 0.5, np.array([0.95]))[-1].round(3))
+        >>> float(log_capital(ClaimUnits(np.ones(3), np.ones(3)), 0.5, np.array([0.95]), [3])[-1].round(3))
         2.003
     """
-    excess = (units.sums - units.sizes * null) / (units.largest * null)
-    steps = np.log1p(stakes[:, None] * excess[None, :])
-    return np.asarray(np.logaddexp.reduce(np.cumsum(steps, axis=1), axis=0) - math.log(len(stakes)))
+    moves, losses = np.stack([units.sums, -units.sizes], axis=-1)[None], np.array([[0.0, units.largest]])
+    counts, weights = _looked_at(len(units.sums), looks), np.full(len(stakes), -math.log(len(stakes)))
+    bets = JointBets(moves, losses, counts, stakes, weights)
+    return np.asarray(bets.capital(np.array([[[1.0, null]]]))[0])
+
+
+def first_look(capital: NDArray[np.float64], nats: float) -> int:
+    """Index of the first look at which the capital suffices, shape (looks,); the number of looks if it never does."""
+    return int(np.argmax(np.append(capital >= nats, True)))
+
+
+def _looked_at(units: int, looks: Sequence[int]) -> NDArray[np.float64]:
+    """Shape (units, looks): 1 for the units that count at a look."""
+    return (np.arange(units)[:, None] < np.asarray(looks)).astype(np.float64)
 
 
 def first_proof(

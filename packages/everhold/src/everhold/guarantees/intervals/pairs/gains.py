@@ -1,0 +1,473 @@
+"""Gains of one model over another in a score of outcomes, from the counts of pairs of outcomes.
+
+Each row has an outcome for each of two models: a true negative, a false positive, a false negative or a true positive.
+A row on which a model fails has the outcome of the other class (`everhold.values.failing_rows`), so both models meet
+the same label. Rows are independent, so the counts of pairs are all that the bets need (docs/theory/gates.md).
+
+*Ratios such as F1* are bet on as claims are, at each ratio of the other model (Lemma R). Averages of ratios over
+classes share the level among the classes.
+
+*Balanced accuracy (Lemma B).* Let d be 1 on a row where only the first model is right, -1 where only the second one is,
+and 0 elsewhere. Let g and h be its means among the rows of label 1 and of label 0: the gains in their recalls. At the
+true g and h, bets on ``d - g`` on rows of label 1 and on ``d - h`` on rows of label 0, with stakes that are not
+negative, are a fair game. The capital falls with g and with h. If the gain ``(g + h) / 2`` is at most f, h is at most
+``2 f - g``. So a gain above f is proved if the capital with ``h = 2 f - g`` reaches 1 / level at each g. The share of
+label 1 does not matter.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everhold.guarantees.intervals.base import CELLS, Cells, Needs, Procedure
+from everhold.guarantees.intervals.bets.joint import JointBets, first_excluded, least_in_cells
+from everhold.guarantees.intervals.composites.boxes import weighted_average
+from everhold.guarantees.intervals.pairs.claims import RatioUnits, stakes_for
+from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.values.failing_rows import says
+
+OUTCOMES = ("none", "true negative", "false positive", "false negative", "true positive")
+"""Outcomes of a row, by their codes; no row has the code 0."""
+
+RATIOS = {
+    "f1": ((0.0, 0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.5, 0.5, 1.0)),
+    "precision": ((0.0, 0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 1.0, 0.0, 1.0)),
+    "recall": ((0.0, 0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.0, 1.0, 1.0)),
+}
+"""By score: numerator and denominator in [0, 1] by the code of the outcome."""
+
+_KINDS = len(OUTCOMES)
+_CELL_OF_PAIR = ((2 * np.arange(_KINDS**2) + 1) * CELLS) // (2 * _KINDS**2)
+_OWN, _OTHER = np.divmod(np.arange(_KINDS**2), _KINDS)
+_ONE = [_OWN > 2, _OTHER > 2]  # whether the label is 1
+_PAIRS = np.flatnonzero((_OWN > 0) & (_OTHER > 0) & (_ONE[0] == _ONE[1]))  # both models meet the same label
+_APART = np.isin(_OWN, (1, 4)).astype(int) - np.isin(_OTHER, (1, 4))  # who is right
+_OTHER_LABEL = [0, 4, 3, 2, 1]  # codes where labels 0 and 1 have changed places
+_SEGMENTS = 1_024  # of gains in the recall of label 1
+_LEAST_RECALL = -1.0 + 1e-9  # gains below count as this one, at which the capital is less
+_TOLERANCE = 1e-7
+_OF_SHARES = 0.1  # of the level, where classes are weighted by their shares
+_WRONG = 0.2  # of rows on which both models say 1
+_NUDGE = 1e-4  # of a share, for the influence of a pair of outcomes
+
+
+def outcome_codes(values: NDArray[np.int64], unit: int) -> NDArray[np.int64]:
+    """Codes of outcomes, shape (rows,).
+
+    Args:
+        values: Shape (rows,): row values ``code / 4`` in grid units.
+        unit: Grid steps between 0 and 1.
+    """
+    return np.asarray((values * (_KINDS - 1) + unit // 2) // unit)
+
+
+def counts_of_pairs(seen: Cells) -> NDArray[np.float64]:
+    """Counts of pairs of outcomes, shape (outcomes of the first model, outcomes of the second one)."""
+    return np.asarray(seen.counts[_CELL_OF_PAIR], dtype=np.float64).reshape(_KINDS, _KINDS)
+
+
+def cells_of_pairs(counts: NDArray[np.float64] | NDArray[np.int64]) -> Cells:
+    """The inverse of `counts_of_pairs`."""
+    cells = np.zeros(CELLS)
+    cells[_CELL_OF_PAIR] = counts.ravel()
+    return Cells(cells, np.zeros(CELLS), CELLS)
+
+
+@dataclass(frozen=True)
+class OneSidedGain(Procedure):
+    """Bets on the gain in a score over that of another model; one-sided, so the upper end is always 1.
+
+    A mean stands for the gain, as ``(1 + gain) / 2``.
+
+    Attributes:
+        rows: Sealed rows, which are independent, or as many as are expected to count.
+    """
+
+    score: str
+    rows: int
+
+    of_all_rows: ClassVar[bool] = False  # a difference of ratios, of however few rows
+
+    @abstractmethod
+    def gain(self, seen: Any) -> float:
+        """The gain on the sealed rows; 0 where a score has no row below."""
+
+    def expected(self, guess: float, nats: float) -> tuple[float, float]:
+        """See `Procedure.expected`: nothing is known beforehand."""
+        return 0.0, 1.0
+
+    def standard_error(self, guess: float) -> float:
+        """See `Procedure.standard_error`: no gain is guessed."""
+        return 0.5
+
+    @property
+    def worth(self) -> float:
+        """See `Procedure.worth`: rows are as many as there are."""
+        return float(self.rows)
+
+
+@dataclass(frozen=True)
+class OutcomeGain(OneSidedGain):
+    """A gain from the pairs of outcomes."""
+
+    needs: ClassVar[Needs] = "cells"
+
+    @staticmethod
+    def paired(challenger: NDArray[np.int64], champion: NDArray[np.int64], *, unit: int) -> NDArray[np.int64]:
+        """Pairs of outcomes as row values in grid units, each in a different cell.
+
+        Args:
+            challenger: Shape (rows,): codes of outcomes as values ``code / 4`` in grid units.
+            champion: The same.
+            unit: Grid steps between 0 and 1.
+        """
+        codes = [outcome_codes(values, unit) for values in (challenger, champion)]
+        return np.asarray((2 * (_KINDS * codes[0] + codes[1]) + 1) * unit // (2 * _KINDS**2))
+
+    @staticmethod
+    def cells(challenger: NDArray[np.int64], champion: NDArray[np.int64]) -> Cells:
+        """Counts of pairs of outcomes, given by their codes, shape (rows,)."""
+        return cells_of_pairs(np.bincount(_KINDS * challenger + champion, minlength=_KINDS**2).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class GainBets(OutcomeGain):
+    """Joint bets on a gain and a nuisance value."""
+
+    @abstractmethod
+    def capital(self, seen: Cells, nats: float) -> Callable[[float], float]:
+        """From a gain in (-1, 1) to the logarithm of the capital against it and all smaller ones.
+
+        Args:
+            seen: Counts of pairs of outcomes.
+            nats: ln(1 / level), on one side.
+        """
+
+    def interval(self, seen: Cells, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`."""
+        side, gain = nats + math.log(2.0), self.gain(seen)
+        start = gain - math.sqrt(2.0 * side / self.rows)
+        capital = self.capital(seen, side)
+        low = first_excluded(capital, side, inside=gain, outside=-1.0, start=start, tolerance=_TOLERANCE)
+        return (1.0 + low) / 2.0, 1.0
+
+
+@dataclass(frozen=True)
+class RatioGain(GainBets):
+    """Bets on the gain of a ratio, one of `RATIOS`.
+
+    Numerator and denominator of the ratio follow from the outcome.
+
+    Examples:
+        >>> better = RatioGain("f1", 20_000)
+        >>> outcomes = np.repeat([4, 3, 1], [3_000, 1_000, 16_000])  # F1 .857
+        >>> champion = np.repeat([4, 3, 1], [2_000, 2_000, 16_000])  # F1 .667
+        >>> low, high = better.interval(better.cells(outcomes, champion), 11.0)
+        >>> round(2 * low - 1, 3), high
+        (0.159, 1.0)
+    """
+
+    name: ClassVar[str] = "ratio_gain"
+    title: ClassVar[str] = "betting on the gain at each ratio that the other model may have"
+    why: ClassVar[str] = (
+        "at the true ratio of the other model, fair bets on it and on the paired mean gain that much with this "
+        "probability at most"
+    )
+
+    def capital(self, seen: Cells, nats: float) -> Callable[[float], float]:
+        """See `GainBets.capital`."""
+        top, bottom = (np.array(part) for part in RATIOS[self.score])
+        own, other = _OWN[_PAIRS], _OTHER[_PAIRS]
+        units = RatioUnits(
+            np.stack([top[own], top[other], bottom[own], bottom[other]]), np.ones(len(own)), (0.0, 1.0), (0.0, 1.0),
+            lower=False, largest=1.0, spent=np.zeros(len(own), dtype=bool),
+        )  # fmt: skip
+        stakes = stakes_for(self.rows, nats + math.log(2.0))
+        bets = units.bets(counts_of_pairs(seen).ravel()[_PAIRS], stakes, most_floor=1.0)
+        return lambda gain: float(bets.capital(units.paths(gain)).min())
+
+    def gain(self, seen: Cells) -> float:
+        """See `OneSidedGain.gain`."""
+        top, bottom = (np.array(part) for part in RATIOS[self.score])
+        counts = counts_of_pairs(seen)
+        ratios = [of @ top / max(of @ bottom, 1e-300) for of in (counts.sum(axis=1), counts.sum(axis=0))]
+        return float(ratios[0] - ratios[1])
+
+
+@dataclass(frozen=True)
+class BalancedGain(GainBets):
+    """Bets on the gain in balanced accuracy of labels 0 and 1, at each gain in the recall of label 1.
+
+    Examples:
+        >>> better = BalancedGain("balanced_accuracy", 20_000)
+        >>> outcomes = np.repeat([4, 3, 1], [3_000, 1_000, 16_000])
+        >>> champion = np.repeat([4, 3, 1], [2_000, 2_000, 16_000])
+        >>> seen = better.cells(outcomes, champion)
+        >>> round(better.gain(seen), 3), round(2 * better.interval(seen, 11.0)[0] - 1, 3)
+        (0.125, 0.107)
+    """
+
+    name: ClassVar[str] = "balanced_gain"
+    title: ClassVar[str] = "betting on the gains in both recalls that add up to the gain"
+    why: ClassVar[str] = (
+        "at the true gains in both recalls, fair bets on the rows of either label gain that much with this "
+        "probability at most"
+    )
+
+    def capital(self, seen: Cells, nats: float) -> Callable[[float], float]:
+        """See `GainBets.capital`; points are ``(1, g, h)``."""
+        stakes = np.append(stakes_for(self.rows, nats + math.log(2.0)), 0.0)  # the last one of no bet
+        weights, apart = np.full(len(stakes), -math.log(len(stakes))), np.array([-1.0, 0.0, 1.0])
+        ones, zeros = (
+            JointBets(
+                np.stack([apart, *(np.full(3, -part) for part in of)], axis=-1)[None], np.array([[1.0, *of]]), counts,
+                stakes, weights, tangent=True,
+            )
+            for counts, of in zip(apart_by_label(seen), ((1.0, 0.0), (0.0, 1.0)), strict=True)
+        )  # fmt: skip
+
+        def capital(gain: float) -> float:
+            g = np.linspace(max(2.0 * gain - 1.0, -1.0), min(2.0 * gain + 1.0, 1.0), _SEGMENTS + 1)
+            points = np.maximum(np.stack([np.ones_like(g), g, 2.0 * gain - g], axis=-1), _LEAST_RECALL)
+            paths = np.stack([points[:-1], points[1:]], axis=1)
+            of_one, of_zero = (bets.gains(paths)[:, :, 0] for bets in (ones, zeros))
+            return float(least_in_cells(of_one[:, :, :, None] + of_zero[:, :, None]).min())
+
+        return capital
+
+    def gain(self, seen: Cells) -> float:
+        """See `OneSidedGain.gain`."""
+        apart = np.array([-1.0, 0.0, 1.0])
+        return float(sum(counts @ apart / max(counts.sum(), 1e-300) for counts in apart_by_label(seen)) / 2.0)
+
+
+def apart_by_label(seen: Cells) -> list[NDArray[np.float64]]:
+    """Numbers of rows of label 1 and of label 0 by d = -1, 0, 1, each of shape (3,)."""
+    counts = counts_of_pairs(seen).ravel()
+    return [np.asarray(np.bincount(1 + _APART[of], counts[of], 3), np.float64) for of in (_ONE[0], ~_ONE[0])]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenClasses:
+    """Outcomes of two models, seen from each class.
+
+    Attributes:
+        pairs: For each class, the counts of pairs of outcomes of this class against all others.
+        labels: Shape (classes + 1,): rows by the class of their label; the last one is of no class.
+    """
+
+    pairs: tuple[Cells, ...] = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
+
+    @classmethod
+    def of(
+        cls, labels: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64], classes: int
+    ) -> SeenClasses:
+        """From numbers of classes, shape (rows,) each; a label of no class is -1, and a failing row nan."""
+        known = [int(np.count_nonzero(labels == number)) for number in range(classes)]
+        pairs = []
+        for number in range(classes):
+            actual = labels == number
+            codes = [1 + says(told, labels, number) + 2 * actual for told in (first, second)]
+            pairs.append(OutcomeGain.cells(codes[0], codes[1]))
+        return cls(tuple(pairs), np.array([*known, len(labels) - sum(known)], dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class ClassGains(OneSidedGain):
+    """The gain in the average of one of `RATIOS` over classes.
+
+    Attributes:
+        weighted: Whether classes are weighted by their shares of the labels.
+
+    Examples:
+        >>> labels = np.repeat([0.0, 1.0, 2.0], [4_000, 4_000, 4_000])
+        >>> first, second = labels.copy(), labels.copy()
+        >>> first[::10], second[::4] = (first[::10] + 1) % 3, (second[::4] + 1) % 3  # F1 .9 and .75
+        >>> better = ClassGains("f1", 12_000)
+        >>> seen = SeenClasses.of(labels, first, second, 3)
+        >>> round(better.gain(seen), 3), round(2 * better.interval(seen, 11.0)[0] - 1, 3)
+        (0.15, 0.119)
+    """
+
+    weighted: bool = False
+
+    name: ClassVar[str] = "class_gains"
+    title: ClassVar[str] = "betting on the gain in each class, each with a share of the level"
+    needs: ClassVar[Needs] = "statistic"
+    why: ClassVar[str] = "all gains are at least what is proved of them with this probability, and so is their average"
+
+    def interval(self, seen: SeenClasses, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`."""
+        count, of_class = len(seen.pairs), RatioGain(self.score, self.rows)
+        each = nats + math.log(count) - (math.log1p(-_OF_SHARES) if self.weighted else 0.0)
+        lows = np.array([2.0 * of_class.interval(pairs, each)[0] - 1.0 for pairs in seen.pairs])
+        if not self.weighted:
+            return (1.0 + float(np.mean(lows))) / 2.0, 1.0
+        shares = ClopperPearson(rows=self.rows, training=self.rows)
+        both_sides = nats + math.log(2.0) + math.log((count + 1) / _OF_SHARES)
+        ends = np.array([shares.interval(number / self.rows, both_sides) for number in seen.labels.tolist()])
+        gains = np.append(lows, 0.0)  # labels of no class gain nothing
+        least, _ = weighted_average(np.append(gains, ends[:, 0]), np.append(gains, ends[:, 1]))
+        return (1.0 + least) / 2.0, 1.0
+
+    def gain(self, seen: SeenClasses) -> float:
+        """See `OneSidedGain.gain`."""
+        gains = np.array([RatioGain(self.score, self.rows).gain(pairs) for pairs in seen.pairs])
+        return float(gains @ seen.labels[:-1] / max(self.rows, 1)) if self.weighted else float(np.mean(gains))
+
+
+@dataclass(frozen=True)
+class MacroGain(OutcomeGain):
+    """The gain in macro F1 of labels 0 and 1: `ClassGains` of two classes.
+
+    Examples:
+        >>> better = MacroGain("f1_macro", 20_000)
+        >>> outcomes = np.repeat([4, 3, 1], [3_000, 1_000, 16_000])
+        >>> champion = np.repeat([4, 3, 1], [2_000, 2_000, 16_000])
+        >>> seen = better.cells(outcomes, champion)
+        >>> round(better.gain(seen), 3), round(2 * better.interval(seen, 11.0)[0] - 1, 3)
+        (0.109, 0.091)
+    """
+
+    name: ClassVar[str] = "macro_gain"
+    title: ClassVar[str] = "betting on the gain in the F1 of either label, each with half of the level"
+    why: ClassVar[str] = "both gains are at least what is proved of them with this probability, and so is their average"
+
+    def _of_both_labels(self, seen: Cells) -> SeenClasses:
+        turned = counts_of_pairs(seen)[np.ix_(_OTHER_LABEL, _OTHER_LABEL)]
+        return SeenClasses((seen, cells_of_pairs(turned)), np.zeros(0, dtype=np.int64))
+
+    def interval(self, seen: Cells, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`."""
+        return ClassGains("f1", self.rows).interval(self._of_both_labels(seen), nats)
+
+    def gain(self, seen: Cells) -> float:
+        """See `OneSidedGain.gain`."""
+        return ClassGains("f1", self.rows).gain(self._of_both_labels(seen))
+
+
+GAINS: dict[str, type[OutcomeGain]] = {
+    **dict.fromkeys(RATIOS, RatioGain), "balanced_accuracy": BalancedGain, "f1_macro": MacroGain,
+}  # fmt: skip
+"""By score: bets on the gain."""
+
+
+def gain_of(score: str, rows: int) -> OutcomeGain:
+    """Bets on the gain in one of `GAINS`."""
+    return GAINS[score](score, rows)
+
+
+@dataclass(frozen=True)
+class GainDifference(OutcomeGain):
+    """The interval of a difference in one of `GAINS`.
+
+    Attributes:
+        planned: Counts by pair of the outcomes of the training rows, or the likely ones of public predictions; None
+            where nothing is known.
+    """
+
+    planned: tuple[float, ...] | None = field(default=None, repr=False)
+
+    name: ClassVar[str] = "ratio_difference"
+    title: ClassVar[str] = "betting on the difference from both sides"
+    needs: ClassVar[Needs] = "statistic"
+    why: ClassVar[str] = (
+        "bets on the gain from either side are fair at the true difference, and gain that much with this probability "
+        "at most"
+    )
+
+    @cached_property
+    def _gain(self) -> OutcomeGain:
+        return gain_of(self.score, self.rows)
+
+    def gain(self, seen: Cells) -> float:
+        """See `OneSidedGain.gain`."""
+        return self._gain.gain(seen)
+
+    def interval(self, seen: Cells, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`; half of the level on either side."""
+        low, _ = self._gain.interval(seen, nats)
+        least, _ = self._gain.interval(cells_of_pairs(counts_of_pairs(seen).T), nats)
+        return low, 1.0 - least
+
+    def expected(self, guess: float, nats: float) -> tuple[float, float]:
+        """See `Procedure.expected`: as wide as for the training rows' outcomes, or for two models much alike."""
+        below, above = _ends_around(self.score, self.rows, self.planned, nats)
+        return max(guess - below, 0.0), min(guess + above, 1.0)
+
+    def standard_error(self, guess: float) -> float:
+        """See `Procedure.standard_error`: by the influence of a row on both scores."""
+        trained = self.rows if self.planned is None else max(sum(self.planned), 1)
+        return 0.5 * math.sqrt(self._variance * (1.0 / self.rows + 1.0 / trained))
+
+    @property
+    def worth(self) -> float:
+        """See `Procedure.worth`."""
+        return self.rows / max(self._variance, 1e-300)
+
+    @cached_property
+    def _variance(self) -> float:
+        """Variance of the influence of a row on the difference."""
+        counts = counts_of_pairs(_likely(self.rows, self.planned))
+        shares = (counts / counts.sum()).ravel()
+        there = np.flatnonzero(shares)
+
+        def gain_at(nudged: NDArray[np.float64]) -> float:
+            return self._gain.gain(cells_of_pairs(nudged.reshape(counts.shape)))
+
+        influence = [(gain_at(shares + _NUDGE * (np.eye(len(shares))[at] - shares)) - gain_at(shares)) / _NUDGE
+                     for at in there]  # fmt: skip
+        return float(shares[there] @ np.square(influence))
+
+
+def likely_pairs(first: NDArray[np.bool_], second: NDArray[np.bool_], share: float | None = None) -> tuple[float, ...]:
+    """Counts of the pairs of outcomes to plan with where predictions are public and labels are not, by pair.
+
+    Where they differ, either is right as often. Where both say 1, they are right on four rows of five.
+
+    Args:
+        first: Shape (rows,): whether the first model says 1.
+        second: The same of the second model.
+        share: Likely share of label 1; by default that of the predictions.
+    """
+    said = np.array([[np.count_nonzero((first == own) & (second == other)) for other in (0, 1)] for own in (0, 1)])
+    apart = (said[0, 1] + said[1, 0]) / 2.0
+    wanted = said[1, 1] + apart if share is None else share * len(first)
+    ones = said / 2.0
+    ones[1, 1] = min((1.0 - _WRONG) * said[1, 1], max(wanted - apart, 0.0))
+    ones[0, 0] = min(max(wanted - apart - ones[1, 1], 0.0), float(said[0, 0]))
+    counts = np.zeros((_KINDS, _KINDS))
+    counts[1:3, 1:3], counts[3:5, 3:5] = said - ones, ones
+    return tuple(counts.ravel().tolist())
+
+
+def _likely(rows: int, planned: tuple[float, ...] | None) -> Cells:
+    """Counts of pairs of outcomes to plan with: those of training rows as parts of so many sealed ones."""
+    if planned is None:
+        counts = np.zeros((_KINDS, _KINDS))
+        counts[_LIKELY[0], _LIKELY[1]] = rows * _LIKELY_SHARES
+        return cells_of_pairs(counts)
+    return cells_of_pairs(np.array(planned, dtype=np.float64) * (rows / max(sum(planned), 1)))
+
+
+@lru_cache(maxsize=256)
+def _ends_around(score: str, rows: int, planned: tuple[float, ...] | None, nats: float) -> tuple[float, float]:
+    """Distances of both ends of the interval from the difference of the planned counts."""
+    likely, procedure = _likely(rows, planned), GainDifference(score, rows)
+    centre = (1.0 + procedure.gain(likely)) / 2.0
+    low, high = procedure.interval(likely, nats)
+    return max(centre - low, 0.0), max(high - centre, 0.0)
+
+
+_LIKELY = np.array([[1, 4, 3, 4, 3, 2, 1], [1, 4, 3, 3, 4, 1, 2]])
+_LIKELY_SHARES = np.array([0.78, 0.13, 0.04, 0.0125, 0.0125, 0.0125, 0.0125])
+"""Pairs of outcomes of two models that differ on one row in twenty, by code, and their shares."""
