@@ -178,6 +178,7 @@ def test_the_radius_holds_with_its_confidence(seed, draws, rows, beta):
 @pytest.mark.parametrize(("rows", "answers", "draws", "coins"), [(5_000, 100, 134, 0.0), (50_000, 1_000, 1556, 0.001)])
 def test_no_other_alpha_gives_a_smaller_radius(rows, answers, draws, coins):
     found = information_radius(rows=rows, answers=answers, draws=draws, coins=coins, beta=0.05)
+    assert found.information == pytest.approx(answers * draws * information_per_draw(rows, coins))
     for deviations in np.linspace(0, 8, 400).tolist():
         alpha, r = draws_exceedance(deviations=deviations, draws=draws, coins=coins, answers=answers)
         budget = found.information

@@ -52,6 +52,7 @@ def test_S1_and_S2_in_expectation(seed, dependent):
 def test_the_radius_and_the_interval_hold_with_their_confidence(seed, dependent, beta):
     tiny = world(seed, dependent=dependent)
     bound = transfer_radius(tiny.exceedance, tiny, confidence=1 - beta)
+    assert bound.radius == pytest.approx(bound.alpha + np.tanh(bound.epsilon / 4) + bound.excess)
     assert tiny.failures(tiny.answers - bound.radius - 1e-12, tiny.answers + bound.radius + 1e-12) <= beta + 1e-12
     low, high = transferred_interval(tiny.answers, margin=bound.alpha + bound.excess, epsilon=bound.epsilon)
     assert tiny.failures(low - 1e-12, high + 1e-12) <= beta + 1e-12

@@ -269,3 +269,11 @@ def test_a_choice_says_how_much_wider_later_queries_are(tmp_path):
         assert "% wider" in str(quoted)
         again = holdout.ask(eh.choose(KEYS))
         assert (again.repeated, again.widens) == (True, 1.0)
+
+
+def test_a_scan_takes_a_place_for_each_candidate_and_who_is_above_is_paid_for(tmp_path):
+    with create(tmp_path, queries=200) as made:
+        made.ask(eh.all_above(KEYS, 0.4))
+        state = made._executor.state()
+        assert (state.asked, state.charged) == (len(KEYS), 0)
+        assert state.labels >= 1e5

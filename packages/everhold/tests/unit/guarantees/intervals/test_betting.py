@@ -9,6 +9,7 @@ from summaries import UNIT, cells, delays, grid, groups, public_sizes
 from worlds import MARGIN, NATS, Outcomes, laws_of, misses
 
 from everhold.guarantees.intervals.base import CELLS, Cells
+from everhold.guarantees.intervals.bets.at_all_sizes import at_all_sizes
 from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.bets.joint import Units, upper_end
 
@@ -220,3 +221,14 @@ def test_stakes_are_public_numbers_near_the_optimum():
     stakes = Betting(rows=20_000, training=cells(training)).stakes(11.4)
     best = math.sqrt(2 * side(11.4) * 12 / 20_000)
     assert stakes == {"stake_low": pytest.approx(best, rel=0.2), "stake_high": pytest.approx(best, rel=0.2)}
+
+
+def test_stakes_of_a_bet_at_all_sizes_follow_from_no_rows():
+    seen, ends = cells([0.1, 0.4, 0.9] * 20), []
+    for training in (cells([0.0, 1.0] * 30), cells([0.45, 0.5] * 30)):
+        procedure = Betting(rows=60, training=training)
+        ends.append(
+            (procedure.interval(seen, 5.0), at_all_sizes(procedure, first_rows=60, nats=5.0).interval(seen, 5.0))
+        )
+    assert ends[0][0] != ends[1][0]
+    assert ends[0][1] == ends[1][1]

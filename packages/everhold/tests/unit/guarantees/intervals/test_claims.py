@@ -110,3 +110,29 @@ def test_each_claim_may_reach_its_level_at_its_own_look():
 def test_what_cannot_be_proved_is_known_beforehand():
     assert most_nats(10, 0.0) < 8.4 < most_nats(15, 0.0)
     assert capital(np.ones(15))[-1] <= math.exp(most_nats(15, 0.0))
+
+
+class ProvedAt:
+    """Values of a claim that are proved at one look; the levels that they were asked at are kept."""
+
+    def __init__(self, look):
+        self.look, self.levels = look, []
+
+    def first_look(self, claim, *, planned, nats, looks):
+        self.levels.append(nats)
+        return self.look
+
+
+@pytest.mark.parametrize(
+    ("looks", "at"), [((0, 3, 1, 2), 2), ((3, 0, 0, 0), 0), ((0, 0, 0, 3), None), ((3, 3, 0, 0), None)]
+)
+def test_all_guards_are_proved_at_the_full_level_and_one_success_at_its_share(looks, at):
+    claims = [
+        GateClaim("a", 0.0),
+        GateClaim("b", 0.0),
+        GateClaim("c", -0.1, guard=True),
+        GateClaim("d", -0.1, guard=True),
+    ]
+    units = [ProvedAt(look) for look in looks]
+    assert first_proof(claims, units, planned=9, nats=5.0, looks=[3, 6, 9]) == at
+    assert [each.levels for each in units] == [[5.0 + math.log(2.0)]] * 2 + [[5.0]] * 2

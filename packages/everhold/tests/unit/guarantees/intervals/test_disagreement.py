@@ -161,3 +161,7 @@ def test_differences_of_other_kinds_are_left_as_they_are():
     assert set_apart(asked, stratified, MECHANISM).pair.apart is None
     assert bound_to(FIRST, SECOND, lambda p: eh.risk(p, loss, high=1)).pair.apart is None
     assert bound_to(FIRST, SECOND, lambda p: eh.risk(p, "squared", high=1)).pair.apart is not None
+
+
+def test_only_differing_rows_move_the_mean_and_by_no_more_than_the_reach():
+    assert RowRanges(100, 20, 0.5, 1.0).frame == pytest.approx((0.45, 0.55))  # half of the reach on a fifth of the rows

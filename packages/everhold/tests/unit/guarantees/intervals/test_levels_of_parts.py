@@ -26,6 +26,7 @@ from everhold.guarantees.intervals.pairs.gains import (
     gain_of,
 )
 from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.largest import ChoiceLevels
 
 NATS = 5.0
 LEVEL = math.exp(-NATS)
@@ -108,6 +109,15 @@ def test_each_side_of_a_recall_at_a_rate_has_two_quarters(levels):
     seen = SeenRules(0.5, np.array([0, 5, 10]), np.array([0, 2, 10]))
     OperatingPoint(seen, 20, 20, 0.4, unlike=False).interval(seen, NATS)
     assert asked == [pytest.approx(LEVEL / 2.0)] * 2  # of two tails: an upper and a lower limit of each class
+
+
+def test_all_events_of_a_choice_share_its_level():
+    for paired, events in {False: 2, True: 3}.items():
+        levels = ChoiceLevels.of(NATS, candidates=50, paired=paired)
+        upper, lower = math.exp(-levels.upper), 50.0 * math.exp(-levels.lower)
+        regrets = 50.0 * math.exp(-levels.paired) if paired else 0.0
+        assert upper == pytest.approx(2.0 * LEVEL / events)  # each event is one end of an interval: half of its level
+        assert (upper + lower + regrets) / 2.0 == pytest.approx(LEVEL)
 
 
 def test_a_quoted_width_is_never_less_than_the_least_stake_can_prove():

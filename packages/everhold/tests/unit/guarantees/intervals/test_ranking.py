@@ -135,3 +135,12 @@ def test_classes_change_places_with_the_sign_of_the_scores():
     assert len(blocks) == positive.sum()
     np.testing.assert_allclose(blocks, block_averages(-scores, ~positive, order))
     assert BLOCKS.interval(SeenScores(0.5, block_averages(scores, np.ones(50, dtype=bool), order), 0.0), 2.0) == (0, 1)
+
+
+def test_rows_on_which_a_model_fails_may_all_be_of_the_class():
+    procedure, units = RankBetting(30.0, None, 100, 0.3), np.full(30, 0.5)
+    (low, high), (least, most) = (
+        procedure._not_excluded(SeenScores(0.5, units, 0.3, (failing, 0.0)), 3.0) for failing in (0.0, 0.1)
+    )
+    assert least == low
+    assert most >= high + 0.1

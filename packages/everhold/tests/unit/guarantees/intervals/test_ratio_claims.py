@@ -119,3 +119,7 @@ def proved_with(rows, *, spent):
 def test_enumeration_covers_all_counts():
     assert chance(*FAIR["both by chance"], lambda _: True) == pytest.approx(1.0)
     assert comb(UNITS + 2, 2) == 66
+
+
+def test_units_that_say_nothing_leave_the_capital_as_it_was():
+    assert not proved([(0.0, 0.0, 0.0, 0.0)] * UNITS, nats=0.1)
