@@ -11,8 +11,8 @@ from everhold.asking.accounts.budget import on_behalf_of
 from everhold.errors import QueryRejected
 from everhold.gates.candidates import Candidate
 from everhold.gates.challenge import challenge_of
+from everhold.gates.records import Gates
 from everhold.gates.rows import open_row_gate
-from everhold.ledger.gates import Gates
 from everhold.ledger.store import all_entries
 from everhold.queries.means.batch import OneMean
 from everhold.queries.query import digest

@@ -14,12 +14,12 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.gates.candidates import Candidate, procedure_for_gain
 from everhold.gates.metrics import GateMetric, metric_description, metric_of
+from everhold.gates.stores import Champion
 from everhold.queries.means.batch import Batch, OneMean, Prepared
 from everhold.queries.metrics.accuracy import LabelQuery
 from everhold.queries.metrics.difference import DifferenceQuery, difference
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.predictions.public import set_apart
-from everhold.sealing.model_store import Champion
 from everhold.values.base import BoundQuery
 from everhold_competitions.metric_checks import is_area, made_up, mean_facts, named, of_gate, outputs_of
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
+from everhold.gates.records import PROMOTED
 from everhold.ledger.allotments import UNSEALING
-from everhold.ledger.gates import PROMOTED
 from everhold_server.api.contract import HoldoutName, refusals, result, said
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Role

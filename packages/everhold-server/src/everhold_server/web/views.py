@@ -11,7 +11,7 @@ from everhold.asking.reports.model_names import with_names
 from everhold.certificate.numbers import counted
 from everhold.dependence import Independent
 from everhold.errors import DependenceError, QueryRejected
-from everhold.ledger.gates import VERDICTS
+from everhold.gates.records import VERDICTS
 from everhold_competitions.competition import LEADER, NOTHING, SCORE
 from everhold_server.api.holdouts import status_for
 from everhold_server.principals import Role

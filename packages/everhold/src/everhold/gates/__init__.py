@@ -1,5 +1,6 @@
 """Gates.
 
 A champion that gives way only to a challenger that is proved better. Read `gate`, `challenge` and `evidence`, which are
-for all of them. Then `rows`: models, compared row by row; or `cases`: versions of a test suite, compared by results.
+for all gates. Then `rows`: models, compared row by row; or `cases`: versions of a test suite, compared by their
+results. `records` is what the ledger keeps of both, and `stores` what the folder keeps.
 """

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.gates.metrics import GateMetric
+    from everhold.gates.stores import Champion
     from everhold.queries.metrics.area import AreaQuery
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.sealing.model_store import Champion
     from everhold.sealing.rows.table import StoredRows
 
 _NAME = "a gain in AUC"

@@ -11,6 +11,7 @@ from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
 from everhold.gates.gains import gain_of_means, gain_of_outcomes, paired
 from everhold.gates.metrics import metric_description, metric_in_words, no_metric
+from everhold.gates.stores import Champion
 from everhold.guarantees.intervals.bets.betting import Betting
 from everhold.guarantees.intervals.bets.in_order import betting_on
 from everhold.guarantees.intervals.pairs.gains import OutcomeGain, gain_of
@@ -22,7 +23,6 @@ from everhold.queries.metrics.outcomes import OutcomeQuery
 from everhold.queries.metrics.rates import ScoredShare
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.score_query import ScoreQuery
-from everhold.sealing.model_store import Champion
 from everhold.sealing.rows.sums import cells_of
 from everhold.values.evaluation import clip_to_grid
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from everhold.answers import QuotedPrice
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.errors import QueryRejected
+from everhold.gates.records import PROMOTED, Gates
 from everhold.gates.verdict import Verdict
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import Accounts
-from everhold.ledger.gates import PROMOTED, Gates
 from everhold.mechanisms import GuessAndCheck
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, Pricing, QueryPlan, digest
 
@@ -30,23 +30,16 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.evidence import Version
+    from everhold.gates.records import GateAccount
     from everhold.ledger import Entry
     from everhold.ledger.extension import LedgerExtension
-    from everhold.ledger.gates import GateAccount
     from everhold.mechanisms import Mechanism, State
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
 
 __all__ = [
-    "Challenge",
-    "VersionComparison",
-    "act",
-    "challenge_of",
-    "check_gates",
-    "next_nats",
-    "record_act",
-    "told_nothing",
-]
+    "Challenge", "VersionComparison", "act", "challenge_of", "check_gates", "next_nats", "record_act", "told_nothing",
+]  # fmt: skip
 
 
 class VersionComparison(ABC):

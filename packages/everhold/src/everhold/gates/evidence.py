@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.challenge import Challenge
+    from everhold.gates.records import GateAccount
     from everhold.ledger import Head
-    from everhold.ledger.gates import GateAccount
 
 __all__ = ["Evidence", "Opening", "Version"]
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.display import at_least
 from everhold.gates.metrics import SCORE, metric_in_words
-from everhold.ledger.gates import CASES
+from everhold.gates.records import CASES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from everhold.ledger.gates import GateAccount
+    from everhold.gates.records import GateAccount
 
 __all__ = [
     "NEW_CASES", "NEW_RUNS", "RUNS_OF_THESE", "about_runs", "claims_in_words", "compared_in_words", "described_gate",

@@ -17,9 +17,9 @@ from everhold.errors import EverholdError, QueryRejected
 from everhold.gates.challenge import act, record_act
 from everhold.gates.facts import described_gate
 from everhold.gates.history import history_of, promotions_of
+from everhold.gates.records import GATE, LONGEST_GATE, MOST_CHALLENGES, Gates
 from everhold.gates.verdict import Verdict
 from everhold.ledger.entry_counts import EntryCounts
-from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, Gates
 from everhold.queries.query import ExecutionResult, Outdated, QueryPlan
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from everhold.gates.cases.shares import VarianceShares
     from everhold.gates.evidence import Evidence, Opening, Version
     from everhold.gates.history import GateHistory
+    from everhold.gates.records import GateAccount
     from everhold.ledger import Head
-    from everhold.ledger.gates import GateAccount
 
     Telling = Callable[[QueryPlan[Verdict]], QueryPlan[Verdict]]
 

@@ -9,17 +9,17 @@ from everhold.answers import estimand_in_words
 from everhold.display import Display, at_least, at_most, left_in_words
 from everhold.gates.challenge import next_nats
 from everhold.gates.facts import about_runs, described_gate, margin_of, most_gain
+from everhold.gates.records import COMPLETED, PROMOTED, Gates
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.arrivals import Arrivals
-from everhold.ledger.gates import COMPLETED, PROMOTED, Gates
 from everhold.ledger.store import all_entries, charged_entries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.gates.records import GateAccount
     from everhold.ledger import Entry
-    from everhold.ledger.gates import GateAccount
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,15 @@ from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.terms import CaseClaims
 from everhold.gates.facts import described_gate
 from everhold.gates.history import certified_gates, completions_of
+from everhold.gates.records import Gates
 from everhold.gates.rows import open_row_gate, rows_left
-from everhold.ledger.gates import Gates
 
 if TYPE_CHECKING:
     from everhold.asking.terms import GateTerms
     from everhold.gates.gate import Gate
+    from everhold.gates.records import GateAccount
     from everhold.ledger import Head
     from everhold.ledger.entry_counts import EntryCounts
-    from everhold.ledger.gates import GateAccount
 
 __all__ = ["HoldoutGates"]
 

@@ -26,14 +26,14 @@ from everhold.gates.challenge import Challenge, VersionComparison, act, check_ga
 from everhold.gates.evidence import Evidence, Opening, Version
 from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
 from everhold.gates.metrics import metric_of
+from everhold.gates.records import COMPLETED, PROMOTED, GateAccount, Gates
+from everhold.gates.stores import Champion, ModelStore, arrival_name
 from everhold.ledger import Outcome
-from everhold.ledger.gates import COMPLETED, PROMOTED, GateAccount, Gates
 from everhold.mechanisms import Source
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.planning.steps import step_at
 from everhold.queries.means.units import GAIN_OPEN, GAIN_WIDTH
 from everhold.queries.query import Pricing
-from everhold.sealing.model_store import Champion, ModelStore, arrival_name
 from everhold.sealing.rows.parts import parted
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from everhold.gates.gains import Gain, Gained
     from everhold.gates.gate import Telling
     from everhold.gates.metrics import GateMetric
+    from everhold.gates.stores import Written
     from everhold.ledger import Head
     from everhold.ledger.allotments import Accounts
     from everhold.mechanisms import Mechanism, State
     from everhold.randomness import Noise
-    from everhold.sealing.model_store import Written
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Schema
 

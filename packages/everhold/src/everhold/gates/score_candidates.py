@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.gates.metrics import GateMetric
+    from everhold.gates.stores import Champion
     from everhold.guarantees.intervals.pairs.gains import ClassGains
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.sealing.model_store import Champion
     from everhold.sealing.rows.table import StoredRows
 
 

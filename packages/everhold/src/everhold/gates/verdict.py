@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from everhold.answers import estimand_in_words
 from everhold.display import at_least, left_in_words
 from everhold.gates.facts import compared_in_words, margin_of, most_gain
-from everhold.ledger.gates import PROMOTED
+from everhold.gates.records import PROMOTED
 from everhold.queries.results import QueryResult
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from everhold.ledger.gates import GateAccount
+    from everhold.gates.records import GateAccount
     from everhold.queries.query import ExecutionResult
 
 

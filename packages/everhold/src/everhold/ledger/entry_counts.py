@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-__all__ = ["ABOUT", "DISCLOSED", "OPENED", "PROMOTED", "UNSEALING", "EntryCounts"]
+__all__ = ["ABOUT", "DISCLOSED", "GATE", "KEPT", "OPENED", "PROMOTED", "UNSEALING", "VERDICTS", "EntryCounts"]
 
 ABOUT = "about"
 """Field of an entry's description, beside what identifies the query: it is about predictions by position."""
@@ -20,11 +20,20 @@ ABOUT = "about"
 DISCLOSED = "disclosed"
 """Field of an unsealing's answer: for each entry that has them sequence, sealed mean, low and high, in order."""
 
+GATE = "gate"
+"""Source of the "answer" of an entry that is no query but opens a gate."""
+
+KEPT = "kept"
+"""Source of the answer to a challenge that leaves the champion."""
+
 OPENED = "opened"
 """Source of the "answer" of an entry that opens a challenge; in the description of its verdict, that entry's number."""
 
 PROMOTED = "promoted"
 """Source of the answer to a challenge whose challenger is proved to be better."""
+
+VERDICTS = frozenset({PROMOTED, KEPT})
+"""Sources of answers to challenges."""
 
 UNSEALING = "unsealing"
 """Source of the "answer" of an entry that closes the study and tells all sealed numbers."""

@@ -13,12 +13,17 @@ the extension.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from everhold.errors import ExtensionError, IntegrityError
 from everhold.extensions import Registry
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from everhold.ledger.records import HoldoutRecord
 
 __all__ = [
     "EXTENSIONS",
@@ -87,6 +92,19 @@ class LedgerExtension(Protocol):
         """Why no rows can arrive now, with what has to end first; empty where they can."""
         return ""
 
+    def file_findings(
+        self, record: HoldoutRecord, folder: Path, seal_key: bytes, arrivals: Sequence[Mapping[str, Any]]
+    ) -> Iterator[str]:
+        """What is wrong with files that it keeps beside the sealed rows, in words.
+
+        Args:
+            record: The holdout.
+            folder: Its private folder.
+            seal_key: The steward's key.
+            arrivals: Descriptions of the arrivals of rows.
+        """
+        yield from ()
+
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """The state that a sealed state carries.
@@ -123,7 +141,10 @@ _CORE_KEYS = frozenset({"configuration", "mechanism", "allotments"})
 _CORE_SOURCES = frozenset(
     ["allotment", "recovery", "unsealing", "training", "guess", "holdout", "refused", "standing", "silent", "chosen"]
 )
-_MEMBERS = ("name", "key", "acts", "answers", "free", "accessor", "read", "stored", "entries", "replay", "settle")
+_MEMBERS = (
+    "name", "key", "acts", "answers", "free", "accessor", "read", "stored", "entries", "replay", "settle",
+    "knows_arrivals", "keeps_out", "file_findings",
+)  # fmt: skip
 
 
 def broken_contract(name: str, thing: Any) -> str:
@@ -143,9 +164,9 @@ def broken_contract(name: str, thing: Any) -> str:
 EXTENSIONS: Registry[type[LedgerExtension]] = Registry(
     "everhold.ledger",
     {
-        "gates": "everhold.ledger.gates:Gates",
+        "gates": "everhold.gates.records:Gates",
         "declared": "everhold.ledger.declarations:Declarations",
-        "open_challenges": "everhold.ledger.open_challenges:OpenChallenges",
+        "open_challenges": "everhold.gates.records:OpenChallenges",
         "arrivals": "everhold.ledger.arrivals:Arrivals",
     },
     broken_contract,

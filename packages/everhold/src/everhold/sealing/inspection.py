@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from everhold.errors import IntegrityError, Unavailable
-from everhold.ledger.gates import Gates
+from everhold.ledger.allotments import Accounts
 from everhold.ledger.head_file import HeadFile
 from everhold.ledger.verification import verify
-from everhold.sealing.configuration import check_settings, schema_from, state_from
-from everhold.sealing.model_store import ModelStore, arrival_name
-from everhold.sealing.result_store import ResultStore, baseline_file, result_names
+from everhold.sealing.configuration import check_settings, state_from
 from everhold.sealing.rows.opening import arrival_rows, engine_of
 from everhold.sealing.sealed_files import sealed_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -77,7 +75,8 @@ def inspect(
             try:
                 state = store.head(record.id).state
                 state_from(state, record.configuration)
-                findings += _gate_findings(Gates.from_state(state), record, folder, key, report.arrivals)
+                for extension in Accounts.from_state(state).extensions.values():
+                    findings += extension.file_findings(record, folder, key.seal_key, report.arrivals)
                 if tables and not checked["rows"]:
                     findings += _table_findings(record, key, report.arrivals)
                     checked["rows"] = True
@@ -86,27 +85,6 @@ def inspect(
             except (Unavailable, ValueError) as fault:
                 findings.append(f"the sealed rows were not looked at: {fault}")
     return Inspection(report.entries, tuple(kind for kind, done in checked.items() if done), tuple(findings))
-
-
-def _gate_findings(
-    gates: Gates, record: HoldoutRecord, folder: Path, key: StewardKey, arrivals: Sequence[Mapping[str, Any]]
-) -> Iterator[str]:
-    """What is wrong with the files of champions; without them no challenge can be answered."""
-    for gate in gates.by_name.values():
-        try:
-            if gate.about_rows:
-                arrived = [each for each in arrivals[: gate.arrived] if each["rows"]]
-                rows = schema_from(record.configuration).rows + sum(each["rows"] for each in arrived)
-                of = arrival_name(arrived[-1]["fingerprint"]) if arrived else ""
-                ModelStore.of(
-                    folder, holdout=record.id, rows=rows, seal_key=key.seal_key, of_arrival=of
-                ).find(gate.champion)  # fmt: skip
-            else:
-                store = ResultStore.of(folder, holdout=record.id, seal_key=key.seal_key)
-                for name in (gate.champion, baseline_file(gate.name)):
-                    store.find(next(filter(store.has, result_names(name, arrivals)), name))
-        except IntegrityError as fault:
-            yield fault.message
 
 
 def _table_findings(record: HoldoutRecord, key: StewardKey, arrivals: Sequence[Mapping[str, Any]]) -> list[str]:

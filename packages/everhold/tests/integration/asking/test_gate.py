@@ -13,10 +13,10 @@ from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, 
 
 import everhold as eh
 from everhold.asking.create_settings import settings_from
+from everhold.gates.records import Gates
 from everhold.gates.rows import RowEvidence
 from everhold.guarantees.intervals.shares.sign_test import SignTest
 from everhold.ledger.allotments import Accounts
-from everhold.ledger.gates import Gates
 
 ROWS = 2_000
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from everhold.ledger.entry_counts import GATE, VERDICTS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -26,8 +28,6 @@ def model_names(entries: Iterable[Entry], known: Mapping[str, str]) -> dict[str,
         entries: Of the ledger, in order; names come only from these.
         known: Names by the SHA-256 of predictions, such as those of submissions.
     """
-    from everhold.ledger.gates import GATE, VERDICTS  # which queries alone do not load
-
     models: dict[str, str] = {}
     for entry in entries:
         source, description = entry.answer["source"], entry.description

@@ -26,13 +26,12 @@ from everhold.gates.challenge import Challenge, VersionComparison, next_nats
 from everhold.gates.evidence import Evidence, Version
 from everhold.gates.facts import NEW_RUNS, about_runs
 from everhold.gates.history import promotions_of
+from everhold.gates.records import KEPT, PROMOTED, OpenChallenges
+from everhold.gates.stores import ResultStore, baseline_file, result_names
 from everhold.ledger import Outcome
 from everhold.ledger.allotments import ANALYST
 from everhold.ledger.entry_counts import OPENED
-from everhold.ledger.gates import KEPT, PROMOTED
-from everhold.ledger.open_challenges import OpenChallenges
 from everhold.queries.query import Pricing, digest
-from everhold.sealing.result_store import ResultStore, baseline_file, result_names
 
 if TYPE_CHECKING:
     from typing import Self
@@ -40,9 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.gates.records import GateAccount, Opened
     from everhold.ledger import Head
-    from everhold.ledger.gates import GateAccount
-    from everhold.ledger.open_challenges import Opened
     from everhold.mechanisms import Mechanism, State
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows

@@ -25,10 +25,9 @@ from everhold.errors import BudgetExhausted, QueryRejected
 from everhold.gates.cases.evidence import ClaimComparison, another_is_open
 from everhold.gates.cases.order import boundaries, draws_of_units, order_of_units
 from everhold.gates.challenge import act, next_nats, record_act, told_nothing
+from everhold.gates.records import LOOKED, Gates, OpenChallenges, Opened
 from everhold.ledger.allotments import ANALYST, Accounts, spending_of
 from everhold.ledger.entry_counts import OPENED
-from everhold.ledger.gates import Gates
-from everhold.ledger.open_challenges import LOOKED, OpenChallenges, Opened
 from everhold.sealing.configuration import bound_state
 
 if TYPE_CHECKING:
@@ -41,10 +40,10 @@ if TYPE_CHECKING:
     from everhold.gates.challenge import Challenge
     from everhold.gates.evidence import Version
     from everhold.gates.gate import Gate
+    from everhold.gates.records import GateAccount
     from everhold.gates.verdict import Verdict
     from everhold.ledger import Head
     from everhold.ledger.entry_counts import EntryCounts
-    from everhold.ledger.gates import GateAccount
 
 __all__ = ["HoldoutOpenChallenges", "OpenChallenge", "Progress", "open_challenge"]
 

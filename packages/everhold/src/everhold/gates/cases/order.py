@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.ledger.open_challenges import Opened
+    from everhold.gates.records import Opened
 
 __all__ = ["boundaries", "draws_of_units", "order_of_units", "with_runs_shuffled"]
 

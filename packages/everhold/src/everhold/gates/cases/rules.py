@@ -18,9 +18,9 @@ from everhold.gates.challenge import check_gates
 from everhold.gates.evidence import Opening
 from everhold.gates.facts import NEW_CASES, NEW_RUNS, claims_in_words
 from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
-from everhold.ledger.gates import GateAccount, Gates
+from everhold.gates.records import GateAccount, Gates
+from everhold.gates.stores import baseline_file
 from everhold.sealing.configuration import GROWS
-from everhold.sealing.result_store import baseline_file
 
 if TYPE_CHECKING:
     from pathlib import Path

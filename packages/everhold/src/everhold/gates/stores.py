@@ -1,8 +1,9 @@
-"""The champions of gates, kept in the holdout's private folder: what a challenger is compared with, row by row.
+"""What is kept of champions beside the sealed rows, in the holdout's private folder, to compare challengers with.
 
-A file is written before the transaction that names its champion is committed. It is named after the query about the
-champion and carries a keyed digest of what it holds, so changes are detected. Row values of sealed rows are
-as secret as the rows.
+Of a champion of a gate about rows that is a value for each row, or what it predicts there; of a gate about cases the
+results of champion and baseline, and what was reported to an open challenge. A file carries a keyed digest of what it
+holds and to what it belongs, so changes are detected. All of it is as secret as the rows. A champion's file is written
+before the transaction that names it is committed, and named after the query about it.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.errors import EverholdError
 from everhold.ledger.chain import canonical
-from everhold.sealing.sealed_arrays import packed, read_arrays, write_durably
+from everhold.sealing.sealed_arrays import ArrayFiles, packed, read_arrays, write_durably
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-__all__ = ["Champion", "ModelStore", "arrival_name"]
+__all__ = ["Champion", "ModelStore", "ResultStore", "arrival_name", "baseline_file", "result_names"]
 
 
 def arrival_name(fingerprint: str) -> str:
@@ -164,3 +166,35 @@ class ModelStore:
 
     def _bound_to(self, digest: str) -> bytes:
         return f"{self.holdout}\n{digest}\n{self.rows}\n".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class ResultStore(ArrayFiles):
+    """Files of results of one holdout, shape (cases, runs, metrics) each."""
+
+    purpose: ClassVar[bytes] = b"everhold results of cases"
+    prefix: ClassVar[str] = "results"
+    array: ClassVar[str] = "values"
+    whose: ClassVar[str] = "results of cases"
+    done: ClassVar[str] = "answered"
+    called: ClassVar[str] = "the results"
+    remedy: ClassVar[str] = "nothing was charged; make room and report again"
+
+    def digest_of(self, values: NDArray[Any]) -> str:
+        """Keyed digest of results, in hex: it tells nothing to those without the key."""
+        return hmac.digest(self._key, repr(values.shape).encode() + values.tobytes(), "sha256").hex()
+
+
+def result_names(name: str, arrivals: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names of files that may have results, the newest first.
+
+    Each arrival of cases has its files, known by the fingerprint of its rows. After a loss other cases may arrive, and
+    results on those that were lost are not theirs.
+    """
+    prints = [each["fingerprint"] for each in arrivals if each["fingerprint"]]
+    return [*(f"{name}-{fingerprint[:32]}" for fingerprint in reversed(prints)), name]
+
+
+def baseline_file(gate: str) -> str:
+    """Name of the file of a gate's baseline."""
+    return f"baseline-{hashlib.sha256(canonical({'gate': gate}).encode()).hexdigest()}"

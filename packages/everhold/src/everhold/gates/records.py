@@ -1,0 +1,446 @@
+"""Gates and open challenges, as the ledger keeps them: which champion a gate has, and how often it was challenged.
+
+Opening a gate is an entry of the chain with the source `GATE` and no charge; every challenge is a query whose answer
+has the source `PROMOTED` or `KEPT`. So the champion follows from the entries alone. It is kept beside the mechanism's
+state, under the same seal, to be at hand in a transaction. Where rows arrived, an entry with the source `COMPLETED`
+says that the champion has values for them.
+
+Challenges stay open while cases are handed out. Opening takes a place among the queries and fixes the level. Each look
+that ends nothing is an act of its own. The verdict takes another place, and names the entry that opened the challenge;
+until then the gate answers no other one. An analyst's allotment pays for both places, and for a surprise, when the
+challenge is opened (`spending_of`). A challenge belongs to the analyst who opened it, and its verdict is an entry of
+that analyst, whoever ends it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import astuple, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+
+from everhold.errors import IntegrityError
+from everhold.ledger.entry_counts import GATE, KEPT, OPENED, PROMOTED, VERDICTS
+from everhold.ledger.extension import LedgerExtension
+from everhold.sealing.configuration import GROWS, schema_from
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+    from typing import Self
+
+    from everhold.ledger import HoldoutRecord
+
+__all__ = [
+    "CASES", "COMPLETED", "GATE", "KEPT", "LONGEST_GATE", "LOOKED", "MOST_CHALLENGES", "OPENED", "PROMOTED", "VERDICTS",
+    "GateAccount", "Gates", "OpenChallenges", "Opened",
+]  # fmt: skip
+
+CASES = "cases"
+"""Kind of the metric of a gate about cases."""
+
+COMPLETED = "completed"
+"""Source of the "answer" of an entry by which a champion has values for rows that arrived."""
+
+LONGEST_GATE = 100
+MOST_CHALLENGES = 10**15
+"""The largest limit of a gate's own."""
+
+_HEX = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True, slots=True)
+class GateAccount:
+    """One gate at one moment; all of it public.
+
+    Attributes:
+        name: Its name, unique in the holdout.
+        metric: What is compared, without the candidates; plain JSON data.
+        margin: By more than this a promoted challenger is better, in units of row values in [0, 1].
+        limit: Most challenges that are answered; None for as many as the holdout's budget pays.
+        first: The champion that it began with: SHA-256 of the query about it.
+        champion: The present champion.
+        before: The champion before, against which the present one was promoted; empty if there was none.
+        challenges: Challenges answered so far.
+        promotions: How many of them promoted the challenger.
+        arrived: Arrival up to which the champion of a gate about rows has values.
+        completions: Entries by which champions got values for rows that arrived.
+    """
+
+    name: str
+    metric: Mapping[str, Any]
+    margin: float
+    limit: int | None
+    first: str
+    champion: str
+    before: str = ""
+    challenges: int = 0
+    promotions: int = 0
+    arrived: int = 0
+    completions: int = 0
+
+    @property
+    def left(self) -> int:
+        """Number of further challenges that its own limit allows."""
+        return (MOST_CHALLENGES if self.limit is None else self.limit) - self.challenges
+
+    @property
+    def about_rows(self) -> bool:
+        """True for a gate about rows, False for one about cases."""
+        return self.metric.get("kind") != CASES
+
+    def after(self, challenger: str, *, promoted: bool, arrived: int = 0) -> GateAccount:
+        """The gate after one more challenge."""
+        asked = replace(self, challenges=self.challenges + 1)
+        if not promoted:
+            return asked
+        return replace(
+            asked, champion=challenger, before=self.champion, promotions=self.promotions + 1, arrived=arrived
+        )
+
+    def completed(self, arrived: int) -> GateAccount:
+        """The gate whose champion has values for the rows up to an arrival."""
+        return replace(self, arrived=arrived, completions=self.completions + 1)
+
+    def stored(self) -> list[Any]:
+        """As plain JSON data; without the last two where no rows arrived."""
+        counts = [self.name, self.metric, self.margin, self.limit, self.first, self.champion, self.before]
+        later = [self.arrived, self.completions] if self.arrived or self.completions else []
+        return [*counts, self.challenges, self.promotions, *later]
+
+
+@dataclass(slots=True)
+class Gates(LedgerExtension):
+    """All gates of a holdout at one moment.
+
+    Attributes:
+        by_name: In the order in which they were opened.
+    """
+
+    name: ClassVar[str] = "gates"
+    key: ClassVar[str] = "gates"
+    acts: ClassVar[frozenset[str]] = frozenset({GATE, COMPLETED})
+    answers: ClassVar[frozenset[str]] = VERDICTS
+    accessor: ClassVar[str] = "everhold.gates.holdout_gates:HoldoutGates"
+
+    by_name: dict[str, GateAccount] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, stored: Any) -> Self:
+        """The inverse of `stored`.
+
+        Raises:
+            ValueError: Or TypeError, if `stored` never returns such a thing.
+        """
+        lines = [GateAccount(*line) for line in stored]
+        if not (lines and all(map(_is_sound, lines))):
+            raise ValueError("there are no gates, or one is impossible")
+        return cls({line.name: line for line in lines})
+
+    def stored(self) -> list[list[Any]] | None:
+        """As plain JSON data; None if there is no gate."""
+        return [gate.stored() for gate in self.by_name.values()] or None
+
+    @property
+    def entries(self) -> int:
+        """Number of gates that were opened and of champions that were completed, each by an entry."""
+        return len(self.by_name) + sum(gate.completions for gate in self.by_name.values())
+
+    def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
+        """True where all rows have one tree, and for gates about rows."""
+        return not configuration.get(GROWS) or all(gate.about_rows for gate in self.by_name.values())
+
+    def file_findings(
+        self, record: HoldoutRecord, folder: Path, seal_key: bytes, arrivals: Sequence[Mapping[str, Any]]
+    ) -> Iterator[str]:
+        """What is wrong with the files of champions; without them no challenge can be answered."""
+        from everhold.gates.stores import ModelStore, ResultStore, arrival_name, baseline_file, result_names
+
+        for gate in self.by_name.values():
+            try:
+                if gate.about_rows:
+                    arrived = [each for each in arrivals[: gate.arrived] if each["rows"]]
+                    rows = schema_from(record.configuration).rows + sum(each["rows"] for each in arrived)
+                    of = arrival_name(arrived[-1]["fingerprint"]) if arrived else ""
+                    models = ModelStore.of(folder, holdout=record.id, rows=rows, seal_key=seal_key, of_arrival=of)
+                    models.find(gate.champion)
+                else:
+                    results = ResultStore.of(folder, holdout=record.id, seal_key=seal_key)
+                    for name in (gate.champion, baseline_file(gate.name)):
+                        results.find(next(filter(results.has, result_names(name, arrivals)), name))
+            except IntegrityError as fault:
+                yield fault.message
+
+    def replay(self, description: Mapping[str, Any], source: object) -> None:
+        """Take the entry that opens a gate, or by which its champion has values for rows that arrived.
+
+        Raises:
+            ValueError: If no such entry is ever written here, in words.
+        """
+        if source == COMPLETED:
+            self._complete(description)
+        else:
+            self._open(description)
+
+    def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
+        """Take the answer to a challenge; a promoted challenger is the champion from now on.
+
+        Raises:
+            ValueError: If no such entry is ever written here, in words.
+        """
+        if source not in VERDICTS:
+            return
+        stopped = source == KEPT and charged == 1 and description.get("opened") is not None
+        if charged != (source == PROMOTED) and not stopped:
+            raise ValueError("a promotion or a stop for futility costs one surprise, and nothing else is charged")
+        self._challenge(description, promoted=source == PROMOTED)
+
+    def _open(self, description: Mapping[str, Any]) -> None:
+        name, metric, margin, limit, champion = (
+            description.get(field) for field in ("gate", "metric", "margin", "challenges", "champion")
+        )
+        sound = _is_name(name) and isinstance(metric, dict) and _is_margin(margin) and _is_limit(limit)
+        if not (sound and _is_digest(champion)):
+            raise ValueError("the gate is malformed")
+        if name in self.by_name:
+            raise ValueError("the gate was opened twice")
+        opened = GateAccount(name, metric, margin, limit, champion, champion)  # type: ignore[arg-type]
+        self.by_name[opened.name] = replace(opened, arrived=_arrived_in(description))
+
+    def _complete(self, description: Mapping[str, Any]) -> None:
+        gate, arrived = self._gate_of(description), _arrived_in(description)
+        if gate is None or description.get("champion") != gate.champion or arrived <= gate.arrived:
+            raise ValueError("a champion was completed that is not the one of its gate, or not with later rows")
+        self.by_name[gate.name] = gate.completed(arrived)
+
+    def _gate_of(self, description: Mapping[str, Any]) -> GateAccount | None:
+        name = description.get("gate")
+        return self.by_name.get(name) if isinstance(name, str) else None
+
+    def _challenge(self, description: Mapping[str, Any], *, promoted: bool) -> None:
+        champion, challenger = description.get("champion"), description.get("challenger")
+        gate = self._gate_of(description)
+        if gate is None or not _is_digest(challenger):
+            raise ValueError("the challenge is malformed")
+        if champion != gate.champion:
+            raise ValueError("the challenge was not about the champion of its gate")
+        if gate.left < 1:
+            raise ValueError("the gate answered more challenges than its limit")
+        arrived = _arrived_in(description) if gate.about_rows else 0
+        self.by_name[gate.name] = gate.after(challenger, promoted=promoted, arrived=arrived)
+
+
+def _is_sound(gate: GateAccount) -> bool:
+    return (
+        _is_name(gate.name)
+        and isinstance(gate.metric, dict)
+        and _is_margin(gate.margin)
+        and _is_limit(gate.limit)
+        and all(map(_is_digest, (gate.first, gate.champion, *([gate.before] if gate.promotions else []))))
+        and all(map(_is_count, (gate.challenges, gate.promotions, gate.arrived, gate.completions)))
+        and gate.promotions <= gate.challenges
+        and gate.left >= 0
+    )
+
+
+def _arrived_in(description: Mapping[str, Any]) -> int:
+    """Arrival up to which rows had come, as an entry says it.
+
+    Raises:
+        ValueError: If it says none that can be.
+    """
+    arrived = description.get("arrived", 0)
+    if not _is_count(arrived):
+        raise ValueError("an entry of a gate is about no arrival")
+    return arrived
+
+
+def _is_name(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and 1 <= len(value) <= LONGEST_GATE and value.isprintable()
+
+
+def _is_margin(value: object) -> TypeGuard[float]:
+    return type(value) is float and math.isfinite(value) and 0.0 <= value < 1.0
+
+
+def _is_limit(value: object) -> bool:
+    return value is None or (_is_count(value) and value >= 1)
+
+
+def _is_digest(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and len(value) == 64 and _HEX.issuperset(value)
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value <= MOST_CHALLENGES
+
+
+LOOKED = "looked"
+"""Source of the acts that record a look after which a challenge goes on."""
+
+_MOST_LOOKS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One open challenge; all of it public.
+
+    Attributes:
+        gate: Name of the gate.
+        name: The challenger's name.
+        challenger: Digest of that name.
+        champion: Digest of the champion.
+        nats: ln(1 / level), fixed at opening.
+        looks: How many looks there can be.
+        entry: Number of the entry that opened it.
+        analyst: Who opened it; None for the steward.
+        futility: True if a look may also end it as kept, which is a mark as a promotion is.
+        results: Keyed digest of what was reported at each look so far.
+    """
+
+    gate: str
+    name: str
+    challenger: str
+    champion: str
+    nats: float
+    looks: int
+    entry: int
+    analyst: str | None = None
+    futility: bool = False
+    results: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        texts = (self.gate, self.name, self.challenger, self.champion, *self.results)
+        sound = all(isinstance(text, str) and text for text in texts)
+        sound = sound and type(self.nats) is float and math.isfinite(self.nats) and self.nats > 0.0
+        counts = (self.looks, self.entry)
+        sound = sound and all(type(count) is int and count >= 1 for count in counts) and self.looks <= _MOST_LOOKS
+        sound = sound and type(self.futility) is bool and (self.analyst is None or isinstance(self.analyst, str))
+        if not (sound and len(self.results) < self.looks):
+            raise ValueError("the open challenge is malformed")
+
+    @property
+    def marks(self) -> int:
+        """Number of labels that its mark can have, all alike: looks, twice where futility may end it, too."""
+        return self.looks * (2 if self.futility else 1)
+
+    def belongs_to(self, analyst: str | None) -> bool:
+        """True if this analyst opened it, or it is the steward who asks."""
+        return analyst is None or analyst == self.analyst
+
+    def stored(self) -> list[Any]:
+        """As plain JSON data."""
+        return [*astuple(self)[:-1], list(self.results)]
+
+    @classmethod
+    def read(cls, stored: list[Any]) -> Self:
+        """The inverse of `stored`."""
+        gate, name, challenger, champion, nats, looks, entry, analyst, futility, results = stored
+        return cls(gate, name, challenger, champion, nats, looks, entry, analyst, futility, tuple(results))
+
+    def after(self, results: str) -> Opened:
+        """After one more look."""
+        return replace(self, results=(*self.results, results))
+
+
+@dataclass(slots=True)
+class OpenChallenges(LedgerExtension):
+    """All open challenges of a holdout at one moment, and how many acts there were.
+
+    Attributes:
+        by_gate: One for each gate at most.
+        opened: How many were opened so far.
+        looked: How many looks ended nothing so far.
+        futile: How many challenges were ended as kept before all cases were handed out, each for a surprise.
+    """
+
+    name: ClassVar[str] = "open_challenges"
+    key: ClassVar[str] = "open_challenges"
+    acts: ClassVar[frozenset[str]] = frozenset({OPENED, LOOKED})
+    accessor: ClassVar[str] = "everhold.gates.cases.open_challenge:HoldoutOpenChallenges"
+
+    by_gate: dict[str, Opened] = field(default_factory=dict)
+    opened: int = 0
+    looked: int = 0
+    futile: int = 0
+
+    @classmethod
+    def read(cls, stored: Any) -> Self:
+        """The inverse of `stored`.
+
+        Raises:
+            ValueError: If `stored` never returns such a thing.
+        """
+        found = [Opened.read(line) for line in stored["open"]]
+        counts = opened, looked, futile = stored["opened"], stored["looked"], stored.get("futile", 0)
+        sound = all(type(count) is int and count >= 0 for count in counts) and opened >= max(len(found) + futile, 1)
+        if not sound:
+            raise ValueError("the counts are impossible")
+        return cls({each.gate: each for each in found}, opened, looked, futile)
+
+    def stored(self) -> dict[str, Any] | None:
+        """As plain JSON data; None if none was ever opened."""
+        if not self.opened:
+            return None
+        counts = {"opened": self.opened, "looked": self.looked, **({"futile": self.futile} if self.futile else {})}
+        return {"open": [each.stored() for each in self.by_gate.values()], **counts}
+
+    @property
+    def entries(self) -> int:
+        """Number of acts."""
+        return self.opened + self.looked
+
+    def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
+        """True: see `keeps_out`."""
+        return True
+
+    def keeps_out(self) -> str:
+        """While cases are handed out none arrive, as the order of the challenge is that of the cases there."""
+        return "".join(
+            f"a challenge of gate {gate!r} is open; expected its report first; report it, or withdraw it; nothing was "
+            "changed"
+            for gate in list(self.by_gate)[:1]
+        )
+
+    def replay(self, description: Mapping[str, Any], source: object) -> None:
+        """Take an act.
+
+        Raises:
+            ValueError: If no such entry is ever written here, in words.
+        """
+        if source == OPENED:
+            named = ("gate", "name", "challenger", "champion", "nats", "looks", "entry", "analyst")
+            made = Opened.read([*map(description.get, named), description.get("futility", False), []])
+            if made.gate in self.by_gate:
+                raise ValueError("the gate has an open challenge already")
+            self.by_gate[made.gate] = made
+            self.opened += 1
+            return
+        before = self.by_gate.get(str(description.get("gate")))
+        if before is None or before.entry != description.get("entry"):
+            raise ValueError("there is no such open challenge")
+        if description.get("look") != len(before.results) + 1:
+            raise ValueError("the look is not the next one")
+        self.by_gate[before.gate] = before.after(str(description.get("results")))
+        self.looked += 1
+
+    def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
+        """Take a verdict; that of an open challenge closes it.
+
+        Raises:
+            ValueError: If a gate with an open challenge answered another one.
+        """
+        if source not in VERDICTS:
+            return
+        before = self.by_gate.get(str(description.get("gate")))
+        entry = description.get("opened")
+        if before is None and entry is None:
+            return
+        if before is None or before.entry != entry:
+            raise ValueError("the gate has another open challenge, or none")
+        if before.analyst != description.get("analyst"):
+            raise ValueError("the verdict of an open challenge is not an entry of the analyst who opened it")
+        if source == KEPT and charged:
+            if not before.futility:
+                raise ValueError("an early end was charged that the challenge cannot have")
+            self.futile += 1
+        del self.by_gate[before.gate]
