@@ -64,6 +64,16 @@ class TableSide:
             return int(self._one(f"count(*) - count({self.engine.dialect.column(name)})"))
         return self._where(f"{quoted(name)} is null")
 
+    def lacking(self) -> frozenset[str]:
+        """Columns without a value in some row, of those that queries can read."""
+        names = [name for name, kind in self.columns.items() if kind is not ColumnKind.OTHER]
+        values = [RowValue(parse(f"{quoted(name)} is null", self.columns)) for name in names]
+        found, most = list[int](), self.engine.most_expressions
+        for start in range(0, len(values), most):
+            some = values[start : start + most]
+            found += self.engine.rows(totals_sql(some, self.engine.source, unit=1, dialect=self.engine.dialect))[0]
+        return frozenset(name for name, count in zip(names, found, strict=True) if count)
+
     def different(self, name: str) -> int:
         """See `Side`; nan, which is no value, may be counted as one."""
         return int(self._one(f"count(DISTINCT {self.engine.dialect.column(name)})"))

@@ -28,6 +28,12 @@ class TableStructure(FileStructure):
     ) -> None:
         """Its maker closes it."""
 
+    def lacking(self) -> tuple[frozenset[str], frozenset[str]]:
+        """See `FileStructure`; what training rows of a table lack that were not copied is told as of sealed ones."""
+        sides = self._copies.sides
+        copied = self._lacking("training") if self.training_rows else frozenset[str]()
+        return frozenset[str]().union(*(side.lacking() for side in sides.values())), copied
+
     def group_sizes(self, column: str) -> dict[int, int]:
         """See `FileStructure`; the engine counts."""
         self._ids(column)

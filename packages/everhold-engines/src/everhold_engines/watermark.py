@@ -152,9 +152,10 @@ def arriving_rows(part: Any, before: Any, schema: Schema, training_ids: set[Any]
             f"new rows; {_DONE}",
             shared=shared,
         )
+    lacking = side.lacking()
     if keyed_fingerprint(part, key) != digest:
         raise HoldoutRejected(f"the rows that arrive were changed meanwhile; expected rows that stay; {_DONE}")
-    return ArrivedFiles(rows, 0, digest, None)
+    return ArrivedFiles(rows, 0, digest, None, lacking=lacking)
 
 
 def _shared(part: Engine, before: Engine, row_id: str, training_ids: set[Any]) -> int:

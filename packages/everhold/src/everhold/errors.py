@@ -182,6 +182,10 @@ class ColumnWarning(EverholdWarning):
     """A column may not mean what it says: texts that are nearly all numbers, or words for missing values."""
 
 
+class CaseWarning(EverholdWarning):
+    """All runs of each case are alike, as copies of one response are, and would count as independent runs."""
+
+
 class VacuousGuaranteeWarning(EverholdWarning):
     """The radius is half the range or more: the promise says nothing."""
 

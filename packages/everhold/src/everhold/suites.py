@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from everhold.arguments import brief, names_keywords
 from everhold.asking.terms import USUAL_SUITE, SuiteTerms
-from everhold.errors import QueryRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
+from everhold.errors import CaseWarning, QueryRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
 from everhold.gates.cases.results import CASE, ids_in, runs_by_case
 from everhold.gates.cases.rules import CaseRules, with_champion
 from everhold.holdout import DEFAULT_STORAGE, Holdout
@@ -75,7 +75,9 @@ def seal_cases(
             queries=planned.pop("challenges"), planning=Planning(allow_vacuous=True),
             dependence=None if groups is None else Groups(_GROUP), **planned,
         )  # fmt: skip
-    holdout.gate(name=gate, champion=results, **claims)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CaseWarning)  # of these very results it was told
+        holdout.gate(name=gate, champion=results, **claims)
     return holdout
 
 

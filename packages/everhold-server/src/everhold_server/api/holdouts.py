@@ -88,6 +88,13 @@ class PromiseSettings(Strict):
     )
     most_rows: int = Field(MOST_ROWS, description="The most rows that either table may have.", ge=1, le=2**31)
     equal_rows: bool = Field(False, description="Equal rows in both tables are no copies.")
+    missing: Annotated[
+        str | bool | float | dict[Annotated[str, Field(max_length=1_000)], str | bool | float],
+        Field(
+            description="What counts for rows without a value: 'refuse', 'drop' or a value, or one of these by column.",
+            examples=[{"bp": "drop"}],
+        ),
+    ] = "refuse"
     allow_resealing: bool = Field(False, description="Seal rows even if they are sealed in this storage already.")
     declared: Annotated[dict[str, dict[str, Plain]] | None, Field(**FAMILIES)] = None
     share: float = Field(SHARE, description="Part of the probability of failure that declared families have.")

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
 from everhold.arguments import brief
-from everhold.errors import EverholdError
+from everhold.errors import EverholdError, warnings_collected
 from everhold_server.mcp.advice import INSTRUCTIONS
 from everhold_server.mcp.arrivals import ArrivalTools, ChampionTools, has_arrivals
 from everhold_server.mcp.cases import CaseTools, has_cases
@@ -257,12 +257,14 @@ def _description(method: Callable[..., Any]) -> str:
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The same method, whose errors leave as messages that may be told, and without what they came from."""
+    """The same method, with what is warned of; errors leave as messages that may be told, without their origin."""
 
     @wraps(method)
     def called(**arguments: Any) -> Any:
         try:
-            return method(**arguments)
+            with warnings_collected() as warned:
+                told = method(**arguments)
+            return {**told, "warnings": [*map(str, warned)]} if warned and isinstance(told, dict) else told
         except EverholdError as fault:
             unsaid = fault.unchanged and "othing was" not in fault.message
             message = f"{fault.message} {fault.unchanged.capitalize()}." if unsaid else fault.message

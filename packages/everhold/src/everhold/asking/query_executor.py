@@ -33,7 +33,7 @@ from everhold.queries.query_compiler import QueryCompiler
 from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.sealing.configuration import bound_state, state_from
 from everhold.sealing.watched_code import declared_code
-from everhold.values.clips import MANY_BEYOND, clips_in_words, kept_clips
+from everhold.values.clips import clips_in_words, kept_clips
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -245,7 +245,7 @@ class QueryExecutor:
 def _warn_of_clips(asked: Sequence[EntryDraft]) -> None:
     """Warn of numbers that are clipped so often that they are not what their name says."""
     for draft in asked:
-        if many := [clip for clip in kept_clips(draft.description) if (clip.beyond or 0.0) > MANY_BEYOND]:
+        if many := [clip for clip in kept_clips(draft.description) if clip.is_often]:
             warn_caller(
                 ClippingWarning(
                     f"{draft.description['shown']}: {clips_in_words(many)}. The answer is about the clipped number; "

@@ -16,6 +16,7 @@ _MISSING = (
     "on which a model fails counts as a wrong answer."
 )
 _REFUSED = "A query that has no value in some training rows was refused, unless it says what counts for them."
+_DECLARED = "For missing values of {columns} the steward said what counts: {said}."
 
 
 def _counts(facts: Mapping[str, Mapping[str, Any]]) -> list[list[int]]:
@@ -64,4 +65,9 @@ def counting_words(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     weight = "Every sealed row has the same weight."
     if _counts(facts):
         weight += " So a group counts in proportion to its number of rows, and not once."
-    return [weight, *([_REFUSED] if facts["rows"]["training_rows"] else []), _MISSING]
+    rules = facts["rows"].get("missing", ())
+    declared = [
+        _DECLARED.format(columns=", ".join(name for name, each in rules if each == said), said=said)
+        for said in dict.fromkeys(said for _, said in rules)
+    ]
+    return [weight, *declared, *([_REFUSED] if facts["rows"]["training_rows"] else []), _MISSING]

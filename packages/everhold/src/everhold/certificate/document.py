@@ -32,7 +32,7 @@ from everhold.errors import IntegrityError
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import MECHANISMS
-from everhold.sealing.configuration import LACKING, WARNED, public_facts, state_from
+from everhold.sealing.configuration import LACKING, WARNED, public_facts, rules_of, state_from
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -295,6 +295,8 @@ def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict
         also["stratified"] = configuration["stratified"]
     if lacking := configuration.get(LACKING):
         also[LACKING] = [[name, lacking[name]] for name, _ in configuration["columns"] if name in lacking]
+    if rules := rules_of(configuration):
+        also["missing"] = [[name, str(rules[name])] for name, _ in configuration["columns"] if name in rules]
     if warned := configuration.get(WARNED):
         also[WARNED] = list(warned)
     if (engine := public_facts(configuration)) is not None:

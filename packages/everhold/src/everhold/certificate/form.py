@@ -248,6 +248,7 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
     "rows": {
         "also_sealed_as": _texts,
         "lacking": _list(lambda pair: isinstance(pair, list) and len(pair) == 2 and _text(pair[0]) and _count(pair[1])),
+        "missing": _list(lambda pair: isinstance(pair, list) and len(pair) == 2 and all(map(_text, pair))),
         "warned": _texts,
         "stratified": _text,
         "engine": _engine,

@@ -158,6 +158,8 @@ def _rows_items(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     )
     if rows.get("lacking"):
         yield "training rows without a value", ", ".join(f"{name}: {shown(count)}" for name, count in rows["lacking"])
+    if rows.get("missing"):
+        yield "rows without a value", ", ".join(f"{name}: {said}" for name, said in rows["missing"])
     if rows.get("also_sealed_as"):
         yield "also sealed as", ", ".join(map(repr, rows["also_sealed_as"]))
     yield "columns", ", ".join(f"{name} ({kind})" for name, kind in rows["columns"])

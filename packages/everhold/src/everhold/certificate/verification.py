@@ -276,6 +276,8 @@ def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
     lacking = rows.get("lacking", ())
     if any(name not in columns or not 0 < count <= rows["training_rows"] for name, count in lacking):
         yield "more training rows are said to lack a value of a column than there are"
+    if any(name not in columns for name, _ in rows.get("missing", ())):
+        yield "what counts for missing values is said of a column that is not there"
     if document["account"]["by_source"]["training"] and not rows["training_rows"]:
         yield "there are answers of training rows, and there are no such rows"
     if "engine" in rows and not all(rows["engine"][name] for name in ("kind", "table")):

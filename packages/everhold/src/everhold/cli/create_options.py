@@ -19,6 +19,7 @@ from everhold.remote import is_address
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.sealing.rows.row_store import SealableTable
+    from everhold.values.missing import Missing
 
 _ROWS, _PLAN = "The rows", "What is planned"
 
@@ -115,6 +116,14 @@ class RowOptions:
             rich_help_panel=_ROWS,
         ),
     ] = False
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What counts for rows without a value: refuse, drop or a value, for all columns or by column, as in "
+            "bp=drop; repeatable. By default queries that lack one are refused.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = None
     allow_resealing: Annotated[
         bool,
         typer.Option(
@@ -129,8 +138,18 @@ class RowOptions:
         return {
             "label": self.label, "classes": self._classes(), "row_id": self.row_id, "features": self.features.value,
             "stratified": self.stratified, "most_rows": self.most_rows, "equal_rows": self.equal_rows,
-            "allow_resealing": self.allow_resealing,
+            "allow_resealing": self.allow_resealing, "missing": self._missing(),
         }  # fmt: skip
+
+    def _missing(self) -> Missing:
+        """The rule for all columns, or those by column."""
+        given = self.missing or ["refuse"]
+        named = [each.rpartition("=") for each in given]
+        if len(given) == 1 and not named[0][0]:
+            return _as_value(given[0])
+        if not all(name for name, _, _ in named):
+            raise Misuse("--missing has a rule for all columns beside others; expected one for each, as in bp=drop")
+        return {name: _as_value(value) for name, _, value in named}
 
     def _classes(self) -> list[str] | Literal["open"] | None:
         """Classes that are separated by commas; in quotes where one has a comma of its own."""
@@ -180,6 +199,16 @@ class RowOptions:
         if not url:
             raise Misuse(f"--table {table} is in no engine; give --engine URL, or set {ENGINE_VARIABLE}")
         return table_at(url, table)
+
+
+def _as_value(text: str) -> str | float | bool:
+    """A number, a truth value or a text, as the option writes it."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,10 @@ import numpy as np
 from everhold.arguments import as_float, as_whole, brief, items_of
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Categories, Family, categories_of
-from everhold.queries.means.mean import MeanQuery, mean
+from everhold.queries.means.mean import MeanQuery, mean, parsed
 from everhold.queries.procedures import takes_ratios
-from everhold.values.expressions import parse
 from everhold.values.expressions.tree import ColumnKind, Node, Operation, RowValue
+from everhold.values.missing import have_values
 
 if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
@@ -41,13 +41,14 @@ class SubgroupFamily(Family):
         value = self.of.bind(schema).row_value
         assert isinstance(value, RowValue)
         within = takes_ratios(compiler.mechanism) and schema.training_rows > 0
-        if not within and value.expression.kind is not ColumnKind.BOOLEAN:
+        known = _known(self.of, schema)
+        if not within and (known or value.expression.kind is not ColumnKind.BOOLEAN):
             raise QueryRejected(
-                f"{brief(self.of.text)} is a number, whose mean within a subgroup needs guess_and_check with training "
-                "rows; expected a condition, such as 'arr_delay > 15'"
+                f"{brief(self.of.text)} is {'a condition that rows lack' if known else 'a number'}, whose mean within "
+                "a subgroup needs guess_and_check with training rows; expected a condition, such as 'arr_delay > 15'"
             )
         return BoundSubgroups(
-            (self.of.text, value.low, value.high), self._categories(compiler), together, within, value
+            (self.of.text, value.low, value.high), self._categories(compiler), together, within, value, known
         )  # fmt: skip
 
     def planned_nats(self, *, training: bool) -> float | None:
@@ -141,6 +142,7 @@ class BoundSubgroups(BoundFamily):
         together: A subgroup is named by at most so many columns.
         within: Whether a mean within a subgroup is one query; else it is two shares.
         value: The expression as it is parsed.
+        known: Conditions that a row has a value, where the steward leaves others out.
     """
 
     kind: ClassVar[str] = "subgroups"
@@ -149,6 +151,7 @@ class BoundSubgroups(BoundFamily):
     together: int
     within: bool
     value: RowValue
+    known: frozenset[Node] = frozenset()
 
     def nats(self, bound: BoundQuery) -> float | None:
         """See `BoundFamily.nats`; without columns, the value itself is a member."""
@@ -168,8 +171,10 @@ class BoundSubgroups(BoundFamily):
                 return False
             if not isinstance(first, RowValue) or not isinstance(whole, RowValue):
                 return False
-            parts = _parts(whole.expression.root)
-            if not self._is_group(parts) or (first.low, first.high) != (self.value.low, self.value.high):
+            every = _parts(whole.expression.root)
+            parts = every - self.known
+            named = self._is_group(parts) or (not parts and bool(self.known))
+            if not self.known <= every or not named or (first.low, first.high) != (self.value.low, self.value.high):
                 return False
             if own.kind is ColumnKind.BOOLEAN:
                 own = Node.of(Operation.AND, own, whole.expression.root)
@@ -207,8 +212,10 @@ class BoundSubgroups(BoundFamily):
         """The inverse of `to_dict`."""
         text, low, high = data["of"]
         categories = {str(name): tuple(values) for name, values in data["columns"]}
-        value = RowValue(parse(text, schema.asked), low, high)
-        return cls((text, low, high), categories, int(data["together"]), bool(data["within"]), value)
+        of = MeanQuery(text, low, high)
+        value = RowValue(parsed(text, schema), low, high)
+        known = _known(of, schema)
+        return cls((text, low, high), categories, int(data["together"]), bool(data["within"]), value, known)
 
     @property
     def shown(self) -> str:
@@ -219,6 +226,12 @@ class BoundSubgroups(BoundFamily):
     def most_nats(self) -> float:
         """See `BoundFamily.most_nats`."""
         return math.log(self._members)
+
+
+def _known(of: MeanQuery, schema: Schema) -> frozenset[Node]:
+    """Conditions that a row has a value of what is averaged; none where rows without one are not left out."""
+    needed = of.needed(schema)
+    return _parts(parsed(have_values(needed), schema).root) if needed else frozenset()
 
 
 def _check_kind(name: str, values: Sequence[Any], kind: ColumnKind) -> None:

@@ -16,7 +16,7 @@ from everhold.guarantees.intervals.pairs.arms import ArmDifference, SeenArms
 from everhold.queries.metrics.score_query import largest_group
 from everhold.queries.statistic import OneNumber
 from everhold.sealing.rows.sums import parts_of_ratio
-from everhold.values.base import BoundQuery
+from everhold.values.base import BoundQuery, with_clips
 from everhold.values.measures import DIFFERENCE_OF_MEANS, DIFFERENCE_OF_RATES
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def difference_of_arms(
         reads=None if None in columns else tuple(dict.fromkeys(name for names in columns for name in names or ())),
         by_position=any(arm.by_position for arm in arms),
     )  # fmt: skip
+    bound = with_clips(bound, [clip for arm in ordered for clip in arm.clips])
     values = reader.values(training)  # of a sample, where an engine counts them
     if all(whole.any() for _, whole in values):
         compiler.planner.evaluator.test_spread(bound, _residuals(*values))

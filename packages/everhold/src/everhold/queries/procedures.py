@@ -34,6 +34,7 @@ from everhold.ledger.declarations import DECLARED
 from everhold.values.base import BoundQuery
 from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation, quoted
+from everhold.values.missing import tested
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -271,6 +272,22 @@ def _without_value(bound: BoundQuery, incomplete: Collection[str], within: Node 
     yield BoundQuery({}, "", row_value=RowValue(test), yes_no=True)
 
 
+def _says_what_counts(name: str) -> str:
+    """What to ask in place of a query that has no value where a column has none."""
+    column = quoted(name)
+    return (
+        f"Ask about rows that have one, as with given={brief(f'{column} is not null')}, or say what counts for the "
+        f"others, as with 'case when {column} is null then ... end'"
+    )
+
+
+def _tested(bound: BoundQuery) -> frozenset[str]:
+    """Columns of which a query asks itself whether a value is missing."""
+    if bound.pair is not None:
+        return _tested(bound.pair.first) | _tested(bound.pair.second)
+    return tested(bound.row_value.expression) if isinstance(bound.row_value, RowValue) else frozenset()
+
+
 _MAY_BE_NULL = frozenset({Operation.NULL, Operation.DIVIDE, Operation.LOGARITHM})
 
 
@@ -324,6 +341,8 @@ class TrainingEvaluator:
         Raises:
             QueryRejected: If there are such rows. Nothing is charged.
         """
+        for query in bound:
+            self._check_rules(query)
         if self.training is None:
             return
         incomplete = self.training.incomplete
@@ -335,13 +354,43 @@ class TrainingEvaluator:
                 raise QueryRejected(
                     f"{brief(shown)} has no value in {missing:,} of {store.rows:,} training rows. "
                     + (
-                        f"Ask about rows that have one, as with given={brief(f'{quoted(name)} is not null')}, or say "
-                        f"what counts for the others, as with 'case when {quoted(name)} is null then ... end'"
+                        _says_what_counts(name)
                         if name is not None
                         else "Say what counts there, as with 'case when ... else ... end'"
                     ),
                     missing=missing,
                 )
+
+    def _check_rules(self, bound: BoundQuery, within: frozenset[str] = frozenset()) -> None:
+        """Refuse what reads a column that has a rule for missing values which this query does not keep.
+
+        Args:
+            bound: The query.
+            within: Columns that have a value in every row that counts.
+
+        Raises:
+            QueryRejected: If it reads one. Nothing is charged.
+        """
+        if not self.schema.missing:
+            return
+        if bound.pair is not None:
+            first, second = bound.pair.first, bound.pair.second
+            if bound.pair.how == "difference":
+                self._check_rules(second, within)
+            else:
+                within |= _tested(second)
+            self._check_rules(first, within)
+        elif isinstance(bound.row_value, RowValue) and "rule" not in bound.description:
+            expression = bound.row_value.expression
+            for name in sorted({*expression.columns()} - within - tested(expression)):
+                rule = self.schema.missing.get(name)
+                if rule is not None and rule.value is None:
+                    why = (
+                        "Rows without a value are left out of means and what compares them, and this query is another"
+                        if rule.how == "drop"
+                        else "Sealed rows lack values there, and training rows do not show it"
+                    )
+                    raise QueryRejected(f"{brief(bound.shown)} reads {name!r}. {why}. {_says_what_counts(name)}")
 
     def test_spread(self, bound: BoundQuery, left: NDArray[np.float64]) -> None:
         """Warn where residuals of the training rows, shape (rows,), are worth less than is promised; once a query."""

@@ -20,12 +20,13 @@ from everhold.queries.means.mean import MeanQuery, only_zero_to_one
 from everhold.queries.procedures import TrainingEvaluator
 from everhold.queries.query import AskedBefore, MemberLevels, Query, QueryPlan, never_declared
 from everhold.values.base import BoundQuery, Schema, with_clips
-from everhold.values.clips import Clip
+from everhold.values.clips import Clip, kept_clips
 from everhold.values.expressions import RowValue
 from everhold.values.expressions.tree import Expression, Node, Operation
+from everhold.values.missing import have_values, values_counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import TypeVar
 
     from everhold.mechanisms import Mechanism
@@ -144,13 +145,12 @@ class QueryCompiler:
                 f"{self.mechanism.name} tells no more than it answers; expected reveal='checked', or a holdout with "
                 "guess_and_check; nothing was charged"
             )
-        return Batch(
-            self.prepare(queries, guesses), self.schema, self.mechanism, silent=self.silent, full_release=full_release
-        )
+        prepared = self.prepare(queries, guesses, alone_each=True)
+        return Batch(prepared, self.schema, self.mechanism, silent=self.silent, full_release=full_release)
 
     def prepare(
         self, queries: Sequence[RowwiseQuery | str], guesses: Sequence[float | None] | None, *,
-        tolerance: float | None = None, together: bool = False,
+        tolerance: float | None = None, together: bool = False, alone_each: bool = False,
     ) -> list[Prepared]:  # fmt: skip
         """Queries with their guesses.
 
@@ -159,6 +159,7 @@ class QueryCompiler:
             guesses: One guess or None for each of them.
             tolerance: Half-width requested, the same for all.
             together: Whether they are the parts of one query, and not asked for themselves.
+            alone_each: Whether each is asked for itself, so that the steward may leave rows without a value out.
 
         Raises:
             QueryRejected: If one of them cannot be asked. Nothing is charged.
@@ -179,7 +180,7 @@ class QueryCompiler:
 
         with progress("reading queries", len(queries)) as line:
             for query in read_together(queries, self.sealed, self.schema):
-                bound.append(self.parsed(query))
+                bound.append(self._of_complete_rows(query) if alone_each else self.parsed(query))
                 if not together:
                     check_estimand(bound[-1:], self.schema, self.mechanism)
                 line(len(bound))
@@ -197,6 +198,21 @@ class QueryCompiler:
             alone = replace(self, families=replace(self.families, level_of=never_declared))
             return alone.prepare(queries, guesses, tolerance=tolerance, together=True)
         return prepared if tolerance is None else [self.planner.requested(each, tolerance) for each in prepared]
+
+    def _of_complete_rows(self, query: RowwiseQuery | str) -> BoundQuery:
+        """The query about the rows that have a value, where the steward leaves others out."""
+        from everhold.queries.means.ratio import ratio
+
+        asked = MeanQuery(query) if isinstance(query, str) else query
+        if not isinstance(asked, RowwiseQuery) or not (needed := asked.needed(self.schema)):
+            return self.parsed(query)
+        among = replace(ratio(asked, have_values(needed)), left_out=self.left_out(needed)).placed(self)
+        if (bound := among.as_one(self)) is None:
+            raise QueryRejected(
+                f"{brief(asked)} is about the rows that have a value, which is a query of two means here; expected it "
+                "in ask, one at a time; nothing was charged"
+            )
+        return bound
 
     def bind(self, query: RowwiseQuery | str) -> BoundQuery:
         """The query about these rows, tried on public ones where it is code.
@@ -240,7 +256,7 @@ class QueryCompiler:
             from everhold.queries.code.trials import tried
 
             bound = tried(bound, bound.sealed, self)
-        bound = self.with_clip(bound)
+        bound = self.with_missing(self.with_clip(bound))
         if self.schema.about and not part:  # other rows make another query
             bound = replace(bound, description={**bound.description, **dict(self.schema.about)})
         return bound
@@ -275,6 +291,45 @@ class QueryCompiler:
             return bound
         low = None if what == "losses" and bound.at_zero == 0.0 else bound.at_zero
         return with_clips(bound, [Clip(what, low, bound.at_one, beyond)])
+
+    def with_missing(self, bound: BoundQuery) -> BoundQuery:
+        """The query with what counts for missing values of the columns that it reads, where the steward says it."""
+        if not self.schema.missing or not isinstance(bound.row_value, RowValue):
+            return bound
+        names = values_counted(bound.row_value.expression, self.schema.missing)
+        clips = [
+            Clip(
+                f"missing values of {name}", None, None, self._share_without([name]),
+                said=self.schema.missing[name].counts,
+            )
+            for name in names
+        ]  # fmt: skip
+        return with_clips(bound, [*kept_clips(bound.facts), *clips])
+
+    def left_out(self, columns: Collection[str], within: RowwiseQuery | None = None) -> Clip:
+        """What is said of rows that are left out because they have no value in one of these columns.
+
+        Args:
+            columns: Columns that are read.
+            within: What says which rows are asked about; None for all.
+        """
+        value = None if within is None else within.bind(self.schema).row_value
+        share = self._share_without(columns, value.expression.root if isinstance(value, RowValue) else None)
+        text = getattr(within, "text", None)
+        of = "rows" if text is None else f"of rows with {text}, those"
+        return Clip(f"{of} without {' or '.join(sorted(columns))}", None, None, share, said="are left out")
+
+    def _share_without(self, columns: Collection[str], among: Node | None = None) -> float | None:
+        """Share of the training rows that meet a condition which lack a value of a column; None where unknown."""
+        if self.training is None:
+            return None
+        kinds = self.schema.columns
+        missing = [Node.of(Operation.IS_NULL, Node(Operation.COLUMN, kinds[name], value=name)) for name in columns]
+        lacks, every = Node.of(Operation.OR, *missing), Node.literal(True)
+        roots = [lacks if among is None else Node.of(Operation.AND, lacks, among), every if among is None else among]
+        tests = [BoundQuery({}, "", row_value=RowValue(Expression(root)), yes_no=True) for root in roots]
+        lacking, rows = self.training.counting(tests[0]).totals(tests, unit=1)[:, 0].tolist()
+        return lacking / rows if rows else 0.0
 
     def placed(self, query: AnyLabelQuery) -> AnyLabelQuery:
         """The same query with tables and columns of predictions put in the order of the rows.

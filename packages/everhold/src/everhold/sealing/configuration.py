@@ -17,6 +17,7 @@ from everhold.mechanisms import Mechanism, State, mechanism_from_dict
 from everhold.sealing.storage import is_folder_name
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
+from everhold.values.missing import REFUSE, MissingRule, missing_rules, read_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from everhold.sealing.keys import StewardKey
 
 __all__ = [
-    "ALIKE", "FAMILIES_GROW", "GROWS", "LACKING", "LARGEST_GROUP", "WARNED", "bound_state", "check_settings",
+    "ALIKE", "FAMILIES_GROW", "GROWS", "LACKING", "LARGEST_GROUP", "MISSING", "WARNED", "bound_state", "check_settings",
     "drawn_from_rows", "listed_facts", "make_configuration", "mechanism_from", "public_facts",
-    "recorded_extensions", "schema_from", "state_from",
+    "recorded_extensions", "rules_of", "schema_from", "state_from", "usable_columns",
 ]  # fmt: skip
 
 ALIKE = "alike"
@@ -51,13 +52,16 @@ WARNED = "warned"
 LACKING = "lacking"
 """Setting: how many training rows lack a value, by column, where some do."""
 
+MISSING = "missing"
+"""Setting: what the steward says of missing values, and what follows for each column that has a rule."""
+
 _SETTINGS = {
     "folder", "rows", "training_rows", "columns", "label", "label_kind", "row_id", "fingerprint",
     "training_fingerprint", "mechanism", "dependence", "public_key", "seed", "features", "label_classes",
 }  # fmt: skip
 _SOMETIMES = {
     "sealed_before", "stratified", "engine", "training_table", "categories", "whole_groups", ALIKE, GROWS,
-    FAMILIES_GROW, LARGEST_GROUP, LACKING, WARNED,
+    FAMILIES_GROW, LARGEST_GROUP, LACKING, MISSING, WARNED,
 }  # fmt: skip
 _OF_ENGINE = ("kind", "table", "snapshot")
 _KEY = re.compile("[0-9a-f]{64}")
@@ -71,8 +75,13 @@ def make_configuration(
     request: SealRequest,
     *,
     whole_groups: Sequence[str],
+    lacking: tuple[frozenset[str], frozenset[str]],
 ) -> dict[str, Any]:
-    """The public facts that the ledger binds and the certificate shows."""
+    """The public facts that the ledger binds and the certificate shows.
+
+    Raises:
+        HoldoutRejected: If what counts for missing values does not fit the columns. Nothing was created.
+    """
     facts: dict[str, Any] = {name: settings.recorded(mechanism) for name, settings in request.extensions.items()}
     if request.rows.stratified is not None:
         facts["stratified"] = request.rows.stratified
@@ -84,6 +93,12 @@ def make_configuration(
         facts["categories"] = dict(sealed.categories)
     if whole_groups:
         facts["whole_groups"] = list(whole_groups)
+    usable = usable_columns(sealed.columns, row_id=request.rows.row_id)
+    sealed_lack, training_lack = lacking
+    declared = request.rows.missing
+    rules = missing_rules(declared, usable, lacking=sealed_lack | training_lack, unseen=sealed_lack - training_lack)
+    if rules or declared != REFUSE.how:
+        facts[MISSING] = [declared, {name: rule.to_list() for name, rule in rules.items()}]
     return {
         "folder": folder.name,
         "rows": sealed.rows,
@@ -175,7 +190,18 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
         categories={name: tuple(values) for name, values in configuration.get("categories", {}).items()},
         stratified=configuration.get("stratified"),
         whole_groups=tuple(map(str, configuration.get("whole_groups", ()))),
+        missing=rules_of(configuration),
     )
+
+
+def rules_of(configuration: Mapping[str, Any]) -> dict[str, MissingRule]:
+    """What counts for rows without a value, by column, where there is a rule."""
+    return read_rules(configuration.get(MISSING, [None, {}])[1])
+
+
+def usable_columns(columns: Mapping[str, ColumnKind], *, row_id: str | None) -> dict[str, ColumnKind]:
+    """The columns that an expression may read."""
+    return {name: kind for name, kind in columns.items() if name != row_id and kind is not ColumnKind.OTHER}
 
 
 def recorded_extensions(configuration: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Columns of texts that may not mean what they say: numbers with a few other texts, and words for missing values.
 
-The training rows alone are looked at. Without any, the steward is told which sealed columns have missing values.
+The training rows alone are looked at. The steward is told which columns lack values in sealed rows alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from everhold.sealing.storage import TRAINING_FILE
 from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     import duckdb
@@ -75,28 +75,22 @@ def warn_of_texts(
                 ))  # fmt: skip
 
 
-def warn_of_missing(connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind]) -> None:
-    """Warn of columns with missing values where no training rows say how many, so that queries cannot be refused.
+def warn_of_missing(names: Collection[str], *, of: str = "Sealed rows") -> None:
+    """Tell the steward of columns that sealed rows alone lack values of, so that queries that read them are refused.
 
     Args:
-        connection: With the view ``holdout``.
-        columns: Kind of each column, by name.
+        names: The columns, in their order.
+        of: Which rows.
 
     Warns:
         ColumnWarning: If there are such columns.
     """
-    names, found = list(columns), list[str]()
-    for start in range(0, len(names), _AT_ONCE):
-        some = names[start : start + _AT_ONCE]
-        tests = ", ".join(f"bool_or({is_missing(name, columns)})" for name in some)
-        missing = connection.execute(f"SELECT {tests} FROM holdout").fetchall()[0]
-        found += [name for name, lacks in zip(some, missing, strict=True) if lacks]
-    if found:
+    if found := list(names):
         named = ", ".join(map(repr, found[:5])) + (" and others" if len(found) > 5 else "")
         warn_caller(ColumnWarning(
-            f"Sealed rows lack values of {named}, and count there as the lower end of the range, or as false. Ask "
-            f"about rows that have a value, as with given={brief(f'{quoted(found[0])} is not null')}, or seal with "
-            "training rows, which show how many lack one."
+            f"{of} lack values of {named}, and training rows do not show it. Queries that read one are refused, unless "
+            f"they ask about rows that have a value, as with given={brief(f'{quoted(found[0])} is not null')}, or the "
+            "holdout is created with rows=eh.Rows(missing=...), which says what counts."
         ))  # fmt: skip
 
 

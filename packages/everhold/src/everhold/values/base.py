@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.values.expressions import ColumnKind, RowValue
+    from everhold.values.missing import MissingRule
 
 __all__ = [
     "Apart", "BoundQuery", "Given", "Joined", "JoinedColumn", "Kept", "LocatedPredictions", "Pair", "RowFunction",
@@ -126,6 +127,7 @@ class Schema:
         stratified: Column by whose values the table was split, so that both parts have them in the same shares; None
             where chance alone divided the rows.
         whole_groups: Columns by which whole groups were put on one side, as the values of both sides showed.
+        missing: What counts for missing values, by column, where the steward says it or sealed rows alone lack one.
         about: What identifies the rows that a query is about, where rows arrived; part of its identity.
     """
 
@@ -140,6 +142,7 @@ class Schema:
     categories: Mapping[str, tuple[str | float, ...]] = field(default_factory=dict)
     stratified: str | None = None
     whole_groups: tuple[str, ...] = ()
+    missing: Mapping[str, MissingRule] = field(default_factory=dict)
     about: tuple[tuple[str, int], ...] = ()
 
     @property

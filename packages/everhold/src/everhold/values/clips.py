@@ -1,4 +1,7 @@
-"""Clips: what of a row counts as the end of a range, because one row must not be able to move a mean at will."""
+"""Clips: what of a row counts as the end of a range, because one row must not be able to move a mean at will.
+
+What counts for missing values is told in the same way.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ class Clip:
         beyond: Share of training rows beyond; None where that is not known. Of a statistic of all rows 1 where its
             value on the training rows lies beyond, else 0.
         whole: Whether it is about a statistic of all rows, and not about each row.
+        said: What becomes of it, where it is no range: the steward's rule for missing values.
     """
 
     what: str
@@ -33,6 +37,12 @@ class Clip:
     high: float | None
     beyond: float | None = None
     whole: bool = False
+    said: str = ""
+
+    @property
+    def is_often(self) -> bool:
+        """True if so many training rows are clipped that the number is another one than its name says."""
+        return not self.said and (self.beyond or 0.0) > MANY_BEYOND
 
     @property
     def named(self) -> str:
@@ -42,6 +52,8 @@ class Clip:
             >>> Clip("losses", None, 6.5).named, Clip("values", 0.0, 60.0).named
             ('losses above 6.5 count as 6.5', 'values below 0 count as 0, and above 60 as 60')
         """
+        if self.said:
+            return f"{self.what} {self.said}"
         ends = [] if self.low is None else [f"below {self.low:.6g} count as {self.low:.6g}"]
         if self.high is not None:
             ends.append(f"above {self.high:.6g} {'count ' * (not ends)}as {self.high:.6g}")
@@ -57,7 +69,7 @@ class Clip:
 
     def to_list(self) -> list[Any]:
         """The clip as the ledger keeps it."""
-        return [self.what, self.low, self.high, self.beyond, self.whole]
+        return [self.what, self.low, self.high, self.beyond, self.whole, *([self.said] if self.said else [])]
 
 
 def noted_clips(clips: Sequence[Clip]) -> dict[str, Any]:

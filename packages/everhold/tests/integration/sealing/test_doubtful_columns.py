@@ -117,7 +117,7 @@ def test_the_certificate_counts_training_rows_without_a_value(holdout, tmp_path)
 
 
 def test_without_training_rows_the_steward_is_told_which_columns_lack_values(tmp_path):
-    with pytest.warns(ColumnWarning, match="Sealed rows lack values of 'died', 'bp', and count there as the lower end"):
+    with pytest.warns(ColumnWarning, match="Sealed rows lack values of 'died', 'bp', and training rows do not show it"):
         eh.Holdout.create(f"sqlite:///{tmp_path}/t.db", "t", holdout=trial(0), mechanism="silent", queries=2).close()
 
 

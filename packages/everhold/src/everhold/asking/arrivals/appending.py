@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
@@ -28,10 +28,19 @@ from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, opens, radius_of
 from everhold.queries.query import digest
 from everhold.sealing.arrivals.arriving import EarlierFiles, arriving, known_rows, remove_orphans, seal_arrival
-from everhold.sealing.configuration import FAMILIES_GROW, GROWS, LARGEST_GROUP, recorded_extensions
+from everhold.sealing.configuration import (
+    FAMILIES_GROW,
+    GROWS,
+    LARGEST_GROUP,
+    MISSING,
+    recorded_extensions,
+    usable_columns,
+)
+from everhold.sealing.doubtful_columns import warn_of_missing
 from everhold.sealing.duplicates.resealing import arrived_elsewhere
 from everhold.sealing.rows.opening import latest_until
 from everhold.sealing.sealed_files import rows_file
+from everhold.values.missing import REFUSE, MissingRule, missing_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -232,6 +241,7 @@ def _append(
             growth.check_unaltered()
             return _latest(growth), growth
         files = _arriving_in(table, growth, str(until))
+        files = replace(files, rules=_new_rules(growth, files))
         return _result(growth, head, files, tree=_recorded(growth, head, number, files, until=until))
     earlier = EarlierFiles(
         folder, executor.schema, _key_of_rows(executor),
@@ -251,6 +261,7 @@ def _append(
     files = sealed
     try:
         _check_elsewhere(growth, folder, number, files)
+        files = replace(files, rules=_new_rules(growth, files))
         tree = _recorded(growth, head, number, files, until=until)
     except BaseException:
         if growth.first.ledger.find(arrival_query(number)) is None:
@@ -289,6 +300,32 @@ def _arriving_in(table: Any, growth: Growth, until: str) -> ArrivedFiles:
     }  # fmt: skip
     window = (latest_until(first.record.configuration, growth.rows.facts()), until)
     found: ArrivedFiles = table.arriving(window, first.schema, first.key, training_ids=ids)
+    return found
+
+
+def _new_rules(growth: Growth, files: ArrivedFiles) -> dict[str, MissingRule]:
+    """What counts from now on for rows without a value in columns that no earlier row lacked.
+
+    Raises:
+        HoldoutRejected: If declared queries would mean something else. Nothing was appended.
+
+    Warns:
+        ColumnWarning: If queries that read such a column are refused from now on.
+    """
+    first, rows = growth.first, growth.rows
+    known = rows.missing(growth.account.arrivals)
+    trained = frozenset[str]().union(*(each.incomplete for each in rows.training(growth.account.arrivals)))
+    usable = usable_columns(first.schema.columns, row_id=first.schema.row_id)
+    new = files.lacking & usable.keys() - known.keys() - trained
+    if new and FAMILIES_GROW in first.record.configuration:
+        raise HoldoutRejected(
+            f"The rows that arrive lack values of {', '.join(map(repr, sorted(new)))}, which no earlier row lacks, and "
+            "declared queries keep their meaning. Fill the values in; nothing was appended"
+        )
+    declared = first.record.configuration.get(MISSING, [REFUSE.how])[0]
+    rules = missing_rules(declared, usable, lacking=new, unseen=new)
+    found = {name: rule for name, rule in rules.items() if name in new}
+    warn_of_missing([name for name, rule in found.items() if rule == REFUSE], of="Rows that arrive")
     return found
 
 
@@ -341,6 +378,7 @@ def _record(
         "fingerprint": files.fingerprint, "training_fingerprint": files.training_fingerprint,
         "tree": None if tree is None else tree.stored(), "until": until,
         "counted": [state.asked, state.charged, state.labels],
+        **({MISSING: {name: rule.to_list() for name, rule in files.rules.items()}} if files.rules else {}),
         **({"groups": [list(pair) for pair in files.groups]} if files.groups else {}),
     }  # fmt: skip
     shown = f"arrival {number}: {files.rows:,} rows" + (f" until {until}" if until else "")

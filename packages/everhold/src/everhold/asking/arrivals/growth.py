@@ -21,10 +21,12 @@ from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, narrowest, tree_of
 from everhold.queries.predictions.row_spans import RowSpan
 from everhold.queries.query import digest
+from everhold.sealing.configuration import MISSING
 from everhold.sealing.rows.opening import arrival_rows
 from everhold.sealing.rows.parts import parted
 from everhold.sealing.rows.table import StoredRows
 from everhold.sealing.sealed_files import sealed_files
+from everhold.values.missing import MissingRule, read_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,6 +101,13 @@ class RowsByArrival:
     def ids(self, name: str) -> list[Any]:
         """Public ids of all rows that were ever sealed."""
         return [each for part in self.parts if part.sealed is not None for each in part.sealed.row_ids(name)]
+
+    def missing(self, last: int) -> dict[str, MissingRule]:
+        """What counts for rows without a value, by column, when some arrival had come."""
+        found = dict(self.schema.missing)
+        for part in self.parts[1 : last + 1]:
+            found |= read_rules(part.description.get(MISSING, {}))
+        return found
 
     def close(self) -> None:
         """Close all files; they open again when needed."""
@@ -243,7 +252,9 @@ class Growth:
         if about is None:
             about = (("arrived", last),) if last else ()
         training_rows = sum(each.rows for each in trained)
-        schema = replace(self.first.schema, rows=rows, training_rows=training_rows, about=about)
+        schema = replace(
+            self.first.schema, rows=rows, training_rows=training_rows, about=about, missing=self.rows.missing(last)
+        )
         sealed = [part.sealed for part in parts if part.sealed is not None]
         of_all = not start and "window_from" not in dict(about)  # members of families are about all rows (S14)
         return replace(

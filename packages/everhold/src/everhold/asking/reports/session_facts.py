@@ -110,6 +110,7 @@ def status_of(holdout: ExtendedHoldout, head: Head, promise: Promise) -> Facts:
         **_stays_in(executor),
         "features": PUBLIC if executor.schema.features_public else SEALED,
         **({} if executor.schema.stratified is None else {"stratified": executor.schema.stratified}),
+        **({"missing": {n: str(r) for n, r in rules.items()}} if (rules := executor.schema.missing) else {}),
         "mechanism": described["mechanism"],
         "parameters": described["parameters"],
         "radius": promise.radius,

@@ -20,7 +20,7 @@ from everhold.arguments import brief
 from everhold.dependence import Groups, Independent
 from everhold.errors import QueryRejected
 from everhold.gates.cases.order import with_runs_shuffled
-from everhold.gates.cases.results import CaseSuite, cases_and_runs
+from everhold.gates.cases.results import CaseSuite, cases_and_runs, warn_of_copies
 from everhold.gates.cases.units import PairedResults, UnitPlan
 from everhold.gates.challenge import Challenge, VersionComparison, next_nats
 from everhold.gates.evidence import Evidence, Version
@@ -123,6 +123,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         """See `Evidence.version`."""
         named = self.identity_of(f"run {secrets.token_hex(4)}" if challenger is None else challenger)
         results = self.units.suite.values(given)
+        warn_of_copies(results)
         return CaseVersion(
             named.digest, named.shown, named.about, named.name, results, self.rerun(champion, baseline)
         )  # fmt: skip

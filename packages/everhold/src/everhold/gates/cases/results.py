@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import brief
-from everhold.errors import CaseRejected, QueryRejected
+from everhold.errors import CaseRejected, CaseWarning, QueryRejected, warn_caller
 from everhold.gates.cases.metrics import CaseMetric, CaseRatio
 from everhold.guarantees.intervals.pairs.claims import GateClaim
 
@@ -133,21 +133,31 @@ def ids_in(results: Any) -> list[Any]:
 
 
 def counted(results: Any) -> str:
-    """Cases and runs in words; says where the runs of each case are all alike, as copies are.
+    """Cases and runs in words.
 
     Examples:
         >>> counted({"a": [1, 0], "b": [0, 0]}), counted({"a": 1})
         ('2 cases x 2 runs', '1 case x 1 run')
-        >>> print(counted({"a": [1, 1], "b": [0, 0]}))
-        2 cases x 2 runs. All runs of each case are alike: if they are copies of one response, use one run.
     """
     by_case = _by_case(results, None)
     runs = sorted({len(each) for each in by_case.values()})
-    words = cases_and_runs(len(by_case), *runs[:: max(len(runs) - 1, 1)])
-    alike = runs[0] > 1 and all(run == each[0] for each in by_case.values() for run in each)
-    return words + (
-        ". All runs of each case are alike: if they are copies of one response, use one run." if alike else ""
-    )
+    return cases_and_runs(len(by_case), *runs[:: max(len(runs) - 1, 1)])
+
+
+def warn_of_copies(values: NDArray[np.float64]) -> None:
+    """Warn where the runs of each case are all alike, as copies are.
+
+    Args:
+        values: Results, shape (cases, runs, metrics).
+
+    Warns:
+        CaseWarning: If they are.
+    """
+    cases, runs, _ = values.shape
+    if runs > 1 and np.array_equal(values, np.broadcast_to(values[:, :1], values.shape)):
+        warn_caller(CaseWarning(
+            f"All {runs} runs of each of {cases} cases are alike. If they are copies of one response, use one run."
+        ))  # fmt: skip
 
 
 def cases_and_runs(cases: int, *runs: int) -> str:

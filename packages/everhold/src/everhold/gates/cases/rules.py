@@ -13,7 +13,7 @@ from everhold.arguments import as_float, brief
 from everhold.errors import NotFound, QueryRejected, VacuousGuaranteeWarning, warn_caller
 from everhold.gates.cases.evidence import CaseEvidence
 from everhold.gates.cases.metrics import limits_for, metrics_for
-from everhold.gates.cases.results import CaseSuite, runs_in
+from everhold.gates.cases.results import CaseSuite, runs_in, warn_of_copies
 from everhold.gates.challenge import check_gates
 from everhold.gates.evidence import Opening
 from everhold.gates.facts import NEW_CASES, NEW_RUNS, claims_in_words
@@ -157,6 +157,7 @@ def with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
     """The suite with as many runs as the champion has; metrics that are 0 or 1 throughout are so from now on."""
     suite = replace(suite, runs=runs_in(champion))
     values = suite.values(champion)
+    warn_of_copies(values)
     yes_no = [bool(np.isin(values[:, :, place], (0.0, 1.0)).all()) for place in range(len(suite.metrics))]
     metrics = [
         replace(metric, yes_no=found and (metric.low, metric.high) == (0.0, 1.0) and not metric.parts)

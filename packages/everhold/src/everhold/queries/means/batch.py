@@ -28,6 +28,7 @@ from everhold.queries.procedures import how_made, rows_worth, what_narrows
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying, rows_of
 from everhold.values.base import Joined, Kept
 from everhold.values.clips import clips_in_words, noted_clips
+from everhold.values.missing import have_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,10 +80,27 @@ class RowwiseQuery(Query[Answer]):
         """
         return compiler.checked(self.bind(compiler.schema), part=part)
 
+    def needed(self, schema: Schema) -> frozenset[str]:
+        """Columns in which a row has a value, or is left out: the steward's rule for missing values.
+
+        Raises:
+            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
+        """
+        return frozenset()
+
+    def tested(self, schema: Schema) -> frozenset[str]:
+        """Columns of which the query itself asks whether a value is missing."""
+        return frozenset()
+
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
-    ) -> OneMean:
-        """The query with its guess."""
+    ) -> QueryPlan[Answer]:
+        """The query with its guess; about the rows that have a value, where others are left out."""
+        if needed := self.needed(compiler.schema):
+            from everhold.queries.means.ratio import ratio
+
+            among = replace(ratio(self, have_values(needed)), left_out=compiler.left_out(needed))
+            return among.compile(compiler, guess=guess, tolerance=tolerance)
         return OneMean([compiler.mean(self, guess, tolerance)], compiler.schema, compiler.mechanism)
 
 

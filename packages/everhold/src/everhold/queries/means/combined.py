@@ -30,6 +30,14 @@ class CombinedQuery(RowwiseQuery):
             QueryRejected: If they do not fit together. Nothing is charged.
         """
 
+    def needed(self, schema: Schema) -> frozenset[str]:
+        """See `RowwiseQuery.needed`."""
+        return frozenset[str]().union(*(each.needed(schema) for each in self.operands))
+
+    def tested(self, schema: Schema) -> frozenset[str]:
+        """See `RowwiseQuery.tested`."""
+        return frozenset[str]().union(*(each.tested(schema) for each in self.operands))
+
     def bind(self, schema: Schema) -> BoundQuery:
         """The query about rows of this schema."""
         first, second = self.operands

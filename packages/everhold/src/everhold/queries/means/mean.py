@@ -14,6 +14,7 @@ from everhold.queries.query import QuerySpec
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.values.expressions.tree import Node, Operation
+from everhold.values.missing import columns_needed, tested, with_values
 
 if TYPE_CHECKING:
     from everhold.queries.means.conditional_mean import ConditionalMean
@@ -35,7 +36,7 @@ _QUOTED_OR_SPACE = re.compile(r"""('[^']*'|"[^"]*")|\s+""")
 
 
 def parsed(text: str, schema: Schema) -> Expression:
-    """A text expression over the columns of a holdout, without the row ids.
+    """A text expression over the columns of a holdout without the row ids, with what counts for missing values.
 
     Raises:
         QueryRejected: If it is none, or reads the row ids. Nothing is charged.
@@ -46,7 +47,7 @@ def parsed(text: str, schema: Schema) -> Expression:
             f"the query reads {schema.row_id!r}, the column of row ids; expected a query about other columns: "
             "ids are public and name these very rows, so that no answer to it is about others; nothing was charged"
         )
-    return expression
+    return with_values(expression, schema.missing)
 
 
 def in_one_line(text: str) -> str:
@@ -77,6 +78,14 @@ class MeanQuery(RowwiseQuery):
         expression = parsed(self.text, schema)
         low, high = self._range(expression)
         return bound_mean(RowValue(expression, low, high), shown=f"mean of {in_one_line(self.text)}")
+
+    def needed(self, schema: Schema) -> frozenset[str]:
+        """See `RowwiseQuery.needed`."""
+        return columns_needed(parsed(self.text, schema), schema.missing) if schema.missing else frozenset()
+
+    def tested(self, schema: Schema) -> frozenset[str]:
+        """See `RowwiseQuery.tested`."""
+        return tested(parsed(self.text, schema))
 
     def _range(self, expression: Expression) -> tuple[float, float]:
         if self.low is not None and self.high is not None:

@@ -15,19 +15,23 @@ from everhold.errors import QueryRejected
 from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, ratio
 from everhold.queries.means.batch import OneMean, RowwiseQuery
 from everhold.queries.means.combined import CombinedQuery
+from everhold.queries.means.mean import MeanQuery
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.procedures import takes_ratios
 from everhold.queries.query import QuerySpec
-from everhold.values.base import BoundQuery, Pair, Schema
+from everhold.values.base import BoundQuery, Pair, Schema, with_clips
+from everhold.values.clips import kept_clips
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES
 from everhold.values.expressions.tokens import rejected
 from everhold.values.expressions.tree import Node, Operation
+from everhold.values.missing import have_values
 
 if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.queries.query import QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
+    from everhold.values.clips import Clip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +52,10 @@ class WithinQuery(CombinedQuery):
     def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
         """Both queries."""
         return self.part, self.whole
+
+    def needed(self, schema: Schema) -> frozenset[str]:
+        """See `RowwiseQuery.needed`; a row that is not known to be among those of v is none of them."""
+        return self.part.needed(schema)
 
     def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
         """One query."""
@@ -70,6 +78,7 @@ class ShareQuery(DerivedQuery):
         nested: Whether the denominator may be other than yes or no, because the numerator is known to be no larger.
         name: What kind of parameter it is, with its article.
         shown: The query as people read it; None for that of its parts.
+        left_out: What is said of rows without a value; None where the steward leaves none out.
     """
 
     declarable: ClassVar[bool] = True
@@ -78,6 +87,7 @@ class ShareQuery(DerivedQuery):
     nested: bool = False
     name: str = "a ratio"
     shown: str | None = None
+    left_out: Clip | None = None
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
@@ -94,14 +104,25 @@ class ShareQuery(DerivedQuery):
         return QuerySpec("ratio", self.part, {"denominator": self.whole})
 
     def placed(self, compiler: QueryCompiler) -> ShareQuery:
-        """The same query with tables of predictions put in the order of the rows.
+        """The same query with tables of predictions put in the order of the rows, among the rows that count.
 
         Raises:
             QueryRejected: If it cannot be asked of these rows. Nothing is charged.
         """
+        self.check_texts(compiler.schema)
         asked = replace(self, part=_placed(compiler, self.part), whole=_placed(compiler, self.whole))
-        asked.check_texts(compiler.schema)
-        return asked
+        needed = self.part.needed(compiler.schema)
+        if not (new := needed and needed - self.whole.tested(compiler.schema)):
+            return asked
+        known = have_values(new)
+        return replace(
+            asked,
+            whole=MeanQuery(f"({self.whole.text}) and {known}")
+            if isinstance(self.whole, MeanQuery)
+            else WithinQuery(MeanQuery(known), asked.whole),
+            shown=None if self.shown is None else f"{self.shown} and {known}",
+            left_out=compiler.left_out(new, self.whole),
+        )
 
     def as_one(self, compiler: QueryCompiler) -> BoundQuery | None:
         """The one query that the mechanism takes; None where it takes two means.
@@ -114,6 +135,8 @@ class ShareQuery(DerivedQuery):
         bound = self.combined(compiler.parsed(self.part), compiler.parsed(self.whole))
         if not bound.trained:
             return None
+        if self.left_out is not None:
+            bound = with_clips(bound, [*kept_clips(bound.facts), self.left_out])
         compiler.planner.evaluator.check_complete([bound])
         return bound
 

@@ -123,6 +123,8 @@ class QuantileQuery(Query[Quantile]):
         if compiler.training is None or name not in compiler.schema.asked:
             return None
         values = np.asarray(compiler.training.table([name])[name], dtype=np.float64)
+        if (rule := compiler.schema.missing.get(name)) is not None and isinstance(rule.value, float):
+            values = np.where(np.isnan(values), rule.value, values)
         return np.sort(values)
 
     def _edges(self, values: NDArray[np.float64] | None) -> NDArray[np.float64]:

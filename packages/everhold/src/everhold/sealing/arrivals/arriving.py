@@ -25,7 +25,7 @@ from everhold.sealing.duplicates.equal_rows import check_equal_rows
 from everhold.sealing.duplicates.known_rows import KnownRows
 from everhold.sealing.duplicates.resealing import check_may_match
 from everhold.sealing.fingerprints import fingerprint
-from everhold.sealing.intake.checks import FileSide, check_not_shared, check_row_ids
+from everhold.sealing.intake.checks import FileSide, check_not_shared, check_row_ids, lacking_columns
 from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.intake.files import write_rows
 from everhold.sealing.intake.reading import MOST_ROWS, check_size, column_kinds, read_rows, reading_errors_hidden
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from everhold.sealing.intake.checks import Side
     from everhold.sealing.intake.reading import RowSource
     from everhold.values.base import Schema
+    from everhold.values.missing import MissingRule
 
 __all__ = [
     "ArrivedFiles", "EarlierFiles", "arriving", "check_arriving_labels", "known_rows", "other_columns",
@@ -61,6 +62,8 @@ class ArrivedFiles:
         fingerprint: SHA-256 of the file of sealed rows; None without.
         training_fingerprint: SHA-256 of the file of training rows; None without.
         groups: Pairs (size, number of groups of that size) of the sealed rows, where they are in groups.
+        lacking: Columns without a value in some sealed row.
+        rules: What counts from now on for rows without one, by column.
     """
 
     rows: int
@@ -68,6 +71,8 @@ class ArrivedFiles:
     fingerprint: str | None
     training_fingerprint: str | None
     groups: tuple[tuple[int, int], ...] = ()
+    lacking: frozenset[str] = frozenset()
+    rules: Mapping[str, MissingRule] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +167,7 @@ def seal_arrival(
     given = {what: source for what, source in (("holdout", rows), ("training", training)) if source is not None}
     paths = {what: _PATHS[what](folder, number) for what in given}
     sides, made, groups = list(given), {}, tuple[tuple[int, int], ...]()
+    lacking = frozenset[str]()
     try:
         with spilling_into(folder) as connection, progress("writing and checking rows", 3) as line:
             limit_memory(connection, len(schema.columns))
@@ -180,6 +186,8 @@ def seal_arrival(
                         connection, sides, schema, earlier.group_by, sealed=earlier.sealed, training=earlier.training
                     )
                     check_no_larger(groups, earlier.largest_group)
+                if "holdout" in sides:
+                    lacking = lacking_columns(lambda sql: connection.execute(sql).fetchall(), schema.columns, "holdout")
                 if len(sides) > 1:
                     check_equal_rows(connection, schema.columns, row_id=schema.row_id)
             line(2)
@@ -195,7 +203,7 @@ def seal_arrival(
     prints = {what: fingerprint(path) for what, path in paths.items()}
     return ArrivedFiles(
         made.get("holdout", 0), made.get("training", 0), prints.get("holdout"), prints.get("training"),
-        groups,
+        groups, lacking,
     )  # fmt: skip
 
 

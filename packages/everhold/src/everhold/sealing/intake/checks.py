@@ -6,7 +6,7 @@ What is refused says no more of the sealed rows than it has to: counts, and neve
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -19,8 +19,20 @@ if TYPE_CHECKING:
     import duckdb
 
 __all__ = [
-    "OPEN", "Classes", "FileSide", "Side", "check_names", "check_not_shared", "check_row_ids",
-    "check_same_columns", "checked_classes", "count_respelled", "is_missing", "label_facts", "same_id",
+    "OPEN",
+    "Classes",
+    "FileSide",
+    "Side",
+    "check_names",
+    "check_not_shared",
+    "check_row_ids",
+    "check_same_columns",
+    "checked_classes",
+    "count_respelled",
+    "is_missing",
+    "label_facts",
+    "lacking_columns",
+    "same_id",
 ]  # fmt: skip
 
 OPEN: Literal["open"] = "open"
@@ -59,6 +71,9 @@ class Side(Protocol):
 
     def values(self, name: str) -> list[Any]:
         """The different values of a column in order, texts or doubles."""
+
+
+_AT_ONCE = 64  # columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +130,23 @@ def is_missing(name: str, columns: Mapping[str, ColumnKind]) -> str:
     """SQL that says whether a column that exists has no value in a row; nan is none."""
     column = quoted(name)
     return f"{column} IS NULL" + (f" OR isnan({column}::DOUBLE)" if columns[name].value == "number" else "")
+
+
+def lacking_columns(
+    rows_of: Callable[[str], Sequence[Sequence[Any]]], columns: Mapping[str, ColumnKind], source: str
+) -> frozenset[str]:
+    """Columns without a value in some row.
+
+    Args:
+        rows_of: From a statement of DuckDB to its rows.
+        columns: Kind of each column, by name.
+        source: What follows FROM.
+    """
+    names, found = list(columns), list[bool]()
+    for start in range(0, len(names), _AT_ONCE):
+        tests = ", ".join(f"bool_or({is_missing(name, columns)})" for name in names[start : start + _AT_ONCE])
+        found += rows_of(f"SELECT {tests} FROM {source}")[0]
+    return frozenset(name for name, missing in zip(names, found, strict=True) if missing)
 
 
 def check_names(columns: Mapping[str, ColumnKind]) -> None:

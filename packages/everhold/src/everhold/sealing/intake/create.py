@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import HoldoutRejected
 from everhold.estimand import check_stratified
-from everhold.sealing.configuration import make_configuration
+from everhold.sealing.configuration import make_configuration, rules_of
+from everhold.sealing.doubtful_columns import warn_of_missing
 from everhold.sealing.duplicates.resealing import Content, same_rows, sealed_already
 from everhold.sealing.intake.files import seal_rows
 from everhold.sealing.intake.structure import FileStructure
 from everhold.sealing.keys import KEY_FILE, StewardKey
 from everhold.sealing.rows.row_store import SealedRows, is_table
 from everhold.sealing.storage import HOLDOUT_FILE
+from everhold.values.missing import REFUSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -90,7 +92,9 @@ def seal(
             request.rows.stratified, columns=sealed.columns, label=request.label, features=request.rows.features,
             mechanism=mechanism,
         )  # fmt: skip
-        configuration = make_configuration(folder, sealed, mechanism, key, request, whole_groups=whole)
+        configuration = make_configuration(
+            folder, sealed, mechanism, key, request, whole_groups=whole, lacking=structure.lacking()
+        )
         made = Sealed(mechanism, key, configuration, apart, whole)
         check(made)
         same = same_rows(folder, others, rows.content)
@@ -98,6 +102,7 @@ def seal(
             raise sealed_already(same)
         configuration["sealed_before"] = same
         rows.check_still()
+        warn_of_missing([name for name, rule in rules_of(configuration).items() if rule == REFUSE])
     return made
 
 
@@ -105,6 +110,4 @@ def seal(
 def _file_sealing(folder: Path, request: SealRequest) -> Iterator[SealedRows]:
     sealed = seal_rows(folder, request)
     with FileStructure(folder, sealed) as structure:
-        if not sealed.training_rows:
-            structure.warn_of_missing()
         yield SealedRows(sealed, structure, lambda key: Content.of(folder / HOLDOUT_FILE, sealed.columns, key=key))

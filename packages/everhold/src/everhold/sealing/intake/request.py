@@ -9,6 +9,7 @@ from everhold.arguments import as_whole, brief
 from everhold.sealing.intake.checks import checked_classes
 from everhold.sealing.intake.reading import check_most_rows
 from everhold.sealing.intake.settings import Rows
+from everhold.values.missing import checked_missing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +52,8 @@ class SealRequest:
         most_rows = check_most_rows(self.rows.most_rows)
         _check_columns(label=self.label, row_id=self.rows.row_id)
         object.__setattr__(self, "seed", checked_seed(self.seed))
-        rows = replace(self.rows, most_rows=most_rows, classes=checked_classes(self.rows.classes))
+        classes, missing = checked_classes(self.rows.classes), checked_missing(self.rows.missing)
+        rows = replace(self.rows, most_rows=most_rows, classes=classes, missing=missing)
         object.__setattr__(self, "rows", rows)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from everhold.estimand import SEALED
 from everhold.sealing.intake.reading import MOST_ROWS
+from everhold.values.missing import Missing
 
 if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
@@ -36,6 +37,10 @@ class Rows:
             each value is sealed, so answers are for rows with the values in these shares. Needs independent rows.
         most_rows: The most rows that either table may have; a larger one is refused before it is read. Tables that stay
             in an engine may have any number.
+        missing: What counts for rows that have no value in a column that a query reads. ``"refuse"``: such a query is
+            refused, unless it says so itself. ``"drop"``: a mean, a share or a comparison of arms is about the rows
+            that have a value. A value: it counts for missing ones in columns that can hold it. Or one of these by
+            column, as in ``{"bp": "drop", "visits": 0}``.
         equal_rows: Equal rows in both sets are no copies: a design that repeats its settings, or the same features with
             labels drawn anew. Otherwise more of them than chance gives are refused.
     """
@@ -46,6 +51,7 @@ class Rows:
     stratified: str | None = None
     most_rows: int = MOST_ROWS
     equal_rows: bool = False
+    missing: Missing = "refuse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from everhold.dependence.base import ISO_TIME, ONE_STEP, SeriesFacts
 from everhold.errors import DependenceError
-from everhold.sealing.doubtful_columns import warn_of_missing
 from everhold.sealing.duplicates.whole_groups import BY_TYPE, TIMES, SealedTables, is_apart, whole_groups
-from everhold.sealing.intake.checks import count_respelled, is_missing
+from everhold.sealing.intake.checks import count_respelled, is_missing, lacking_columns
 from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.intake.reading import reading_errors_hidden
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
@@ -66,10 +65,13 @@ class FileStructure:
         """Number of training rows."""
         return self._sealed.guess_rows
 
-    def warn_of_missing(self) -> None:
-        """Warn of sealed columns with missing values; see `everhold.sealing.doubtful_columns.warn_of_missing`."""
+    def lacking(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Columns without a value in some sealed row, and those in some training row."""
+        return self._lacking("holdout"), self._lacking("training") if self.training_rows else frozenset()
+
+    def _lacking(self, what: str) -> frozenset[str]:
         with reading_errors_hidden("holdout"):
-            warn_of_missing(self._connection, self._sealed.columns)
+            return lacking_columns(lambda sql: self._connection.execute(sql).fetchall(), self._sealed.columns, what)
 
     def group_sizes(self, column: str) -> dict[int, int]:
         """Size of a group to the number of sealed groups of that size."""

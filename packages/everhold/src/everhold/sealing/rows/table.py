@@ -15,7 +15,7 @@ import numpy as np
 
 from everhold.dependence.blocks import block_of_rows, sizes_of_blocks
 from everhold.progress import progress
-from everhold.sealing.intake.checks import is_missing
+from everhold.sealing.intake.checks import lacking_columns
 from everhold.sealing.intake.duckdb_files import POSITION
 from everhold.sealing.rows.columns import ColumnStore
 from everhold.sealing.rows.embedded_rows import EmbeddedRows
@@ -85,13 +85,8 @@ class StoredRows(EvaluatedRows):
         """
         if self._sealed:
             raise ValueError("the rows are sealed; expected the training rows")
-        columns = self._schema.columns
-        names, found = list(columns), list[bool]()
         with self.reading(), engine_errors_hidden:
-            for start in range(0, len(names), _AT_ONCE):
-                tests = ", ".join(f"bool_or({is_missing(name, columns)})" for name in names[start : start + _AT_ONCE])
-                found += self.engine.rows(f"SELECT {tests} FROM {self.engine.source}")[0]
-        return frozenset(name for name, missing in zip(names, found, strict=True) if missing)
+            return lacking_columns(self.engine.rows, self._schema.columns, self.engine.source)
 
     def examples(self) -> dict[str, str]:
         """A value of each column from the first public rows; none of columns that have no value there.

@@ -1,0 +1,216 @@
+"""Missing values: what counts for a row that has no value in a column that a query reads.
+
+The steward says it once, by column, when the rows are sealed. Every text is read with it, so that a query, its identity
+and whatever is made of it mean the same on every engine.
+
+A column that a text itself tests (``bp is null``) is left to the text.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self, TypeAlias
+
+from everhold.arguments import brief
+from everhold.errors import HoldoutRejected
+from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES
+from everhold.values.expressions.tokens import rejected
+from everhold.values.expressions.tree import ColumnKind, Expression, Node, Operation, quoted
+
+__all__ = [
+    "REFUSE", "Missing", "MissingRule", "checked_missing", "columns_needed", "have_values", "missing_rules",
+    "read_rules", "tested", "values_counted", "with_values",
+]  # fmt: skip
+
+Value: TypeAlias = str | float | bool
+Missing: TypeAlias = Value | Mapping[str, Value]
+"""``"refuse"``, ``"drop"`` or a value, for all columns or by column."""
+
+_WORDS = ("refuse", "drop")
+_EXPECTED = (
+    "expected 'refuse', 'drop' or a value that counts, such as 0, or one of these by column, as in {'bp': 'drop'}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRule:
+    """What counts for rows without a value in a column.
+
+    Attributes:
+        how: ``"refuse"``: queries that read the column are refused, unless they say themselves what counts.
+            ``"drop"``: means are about the rows that have a value. ``"value"``: rows without one have this one.
+        value: What counts then.
+    """
+
+    how: Literal["refuse", "drop", "value"]
+    value: Value | None = None
+
+    @classmethod
+    def of(cls, given: Value) -> Self:
+        """The rule that a word or a value stands for."""
+        return cls(given) if given in _WORDS else cls("value", given)  # type: ignore[arg-type]
+
+    def to_list(self) -> list[Any]:
+        """The rule as the ledger keeps it."""
+        return [self.how] if self.value is None else [self.how, self.value]
+
+    def __str__(self) -> str:
+        words = {"refuse": "queries that read it are refused", "drop": "rows without a value are left out"}
+        return words.get(self.how) or f"missing values {self.counts}"
+
+    @property
+    def counts(self) -> str:
+        """What a missing value counts as, in words."""
+        return f"count as {self.value:g}" if isinstance(self.value, float) else f"count as {self.value!r}"
+
+
+REFUSE = MissingRule("refuse")
+Rules: TypeAlias = Mapping[str, MissingRule]
+
+
+def read_rules(kept: Mapping[str, Any]) -> dict[str, MissingRule]:
+    """Rules by column as the ledger keeps them, the inverse of `MissingRule.to_list`."""
+    return {name: MissingRule(*rule) for name, rule in kept.items()}
+
+
+def checked_missing(given: object) -> Missing:
+    """The steward's rule for missing values, in plain Python values.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if isinstance(given, Mapping):
+        if not given or not all(isinstance(name, str) for name in given):
+            raise ValueError(f"missing is {brief(given)}; {_EXPECTED}; nothing was created")
+        return {name: _plain(each, where=f" of {name!r}") for name, each in given.items()}
+    plain = _plain(given)
+    if isinstance(plain, str) and plain not in _WORDS:
+        raise ValueError(f"missing is {brief(plain)}; {_EXPECTED}; nothing was created")
+    return plain
+
+
+def _plain(given: object, *, where: str = "") -> Value:
+    value = given.item() if hasattr(given, "item") and getattr(given, "ndim", None) == 0 else given
+    if isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, numbers.Real) and math.isfinite(float(value)):
+        return float(value)
+    raise ValueError(f"missing{where} is {brief(given)}; {_EXPECTED}; nothing was created")
+
+
+def missing_rules(
+    declared: Missing, columns: Mapping[str, ColumnKind], *, lacking: Collection[str], unseen: Collection[str]
+) -> dict[str, MissingRule]:
+    """The rule of each column that has one.
+
+    Args:
+        declared: What the steward says.
+        columns: Kind of each column that queries may read.
+        lacking: Those of them without a value in some row.
+        unseen: Those of these that have one in every training row.
+
+    Raises:
+        HoldoutRejected: If there is no such column, or it cannot have such a value. Nothing was created.
+    """
+    if isinstance(declared, Mapping):
+        found = {name: _fitting(name, MissingRule.of(each), columns) for name, each in declared.items()}
+    else:
+        rule = MissingRule.of(declared)
+        usable = [name for name, kind in columns.items() if rule.how != "value" or _fits(rule, kind)]
+        found = {name: rule for name in usable if name in lacking}
+    kept = {name: rule for name, rule in found.items() if rule != REFUSE}
+    return kept | {name: REFUSE for name in columns if name in unseen and name not in kept}
+
+
+def _fitting(name: str, rule: MissingRule, columns: Mapping[str, ColumnKind]) -> MissingRule:
+    if name not in columns:
+        raise HoldoutRejected(
+            f"missing names {brief(name)}, which is no column that queries read; expected some of "
+            f"{', '.join(columns)}; nothing was created"
+        )
+    if rule.how == "value" and not _fits(rule, columns[name]):
+        raise HoldoutRejected(
+            f"missing of {name!r} is {brief(rule.value)}, and the column holds {columns[name].value}s; expected "
+            "'refuse', 'drop' or a value of that kind; nothing was created"
+        )
+    return rule
+
+
+def _fits(rule: MissingRule, kind: ColumnKind) -> bool:
+    kinds: dict[ColumnKind, type] = {ColumnKind.NUMBER: float, ColumnKind.STRING: str, ColumnKind.BOOLEAN: bool}
+    return type(rule.value) is kinds.get(kind)
+
+
+def tested(expression: Expression) -> frozenset[str]:
+    """Columns of which the expression itself asks whether a value is missing."""
+    return frozenset(
+        str(node.operands[0].value) for node in expression.nodes
+        if node.operation is Operation.IS_NULL and node.operands[0].operation is Operation.COLUMN
+    )  # fmt: skip
+
+
+def with_values(expression: Expression, rules: Rules) -> Expression:
+    """The expression with a value in place of every missing one whose column has such a rule.
+
+    Raises:
+        QueryRejected: If it gets too long. Nothing is charged.
+
+    Examples:
+        >>> from everhold.values.expressions import parse
+        >>> columns = {"bp": ColumnKind.NUMBER}
+        >>> read = with_values(parse("bp > 140", columns), {"bp": MissingRule("value", 130.0)})
+        >>> read == parse("case when bp is null then 130 else bp end > 140", columns)
+        True
+    """
+    own = tested(expression)
+    values = {name: rules[name].value for name in expression.columns() if name in rules and name not in own}
+    values = {name: value for name, value in values.items() if value is not None}
+    if not values:
+        return expression
+    made: dict[Node, Node] = {}
+    for node in expression.nodes:
+        if node.operation is Operation.COLUMN and (value := values.get(str(node.value))) is not None:
+            missing = Node.of(Operation.IS_NULL, node)
+            made[node] = Node.of(Operation.CASE, missing, Node.literal(value), node)
+        elif node.operation is Operation.LIKE:
+            made[node] = replace(node, operands=tuple(made[each] for each in node.operands))
+        else:
+            made[node] = Node.of(node.operation, *(made[each] for each in node.operands)) if node.operands else node
+    found = Expression(made[expression.root])
+    if found.root.depth > MAX_DEPTH or len(found.nodes) > MAX_NODES:
+        raise rejected(
+            f"with the values that count for missing ones it has more than {MAX_NODES} parts or is more than "
+            f"{MAX_DEPTH} deep",
+            "ask a shorter query",
+        )
+    return found
+
+
+def columns_needed(expression: Expression, rules: Rules) -> frozenset[str]:
+    """Columns that the expression reads and whose rows without a value are left out."""
+    left_out = {name for name in expression.columns() if name in rules and rules[name].how == "drop"}
+    return frozenset(left_out - tested(expression))
+
+
+def have_values(columns: Collection[str]) -> str:
+    """The condition that a row has a value in each column.
+
+    Examples:
+        >>> have_values(["weight", "bp"])
+        '"bp" is not null and "weight" is not null'
+    """
+    return " and ".join(f"{quoted(name)} is not null" for name in sorted(columns))
+
+
+def values_counted(expression: Expression, rules: Rules) -> list[str]:
+    """Columns whose missing values count as the value of their rule in an expression that was read with it."""
+    places = {str(node.value): node for node in expression.nodes if node.operation is Operation.COLUMN}
+    nodes = set(expression.nodes)
+    return [
+        name for name, column in places.items()
+        if name in rules and (value := rules[name].value) is not None
+        and Node.of(Operation.CASE, Node.of(Operation.IS_NULL, column), Node.literal(value), column) in nodes
+    ]  # fmt: skip

@@ -1,0 +1,197 @@
+"""What counts for missing values, as the steward says it: in every query, and told with it."""
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.errors import ColumnWarning, HoldoutRejected, QueryRejected
+
+BP = {"low": 60, "high": 200}
+ARMS = {"arm": "arm", "treated": "B", "control": "A"}
+SHARE = 0.26
+EVERYTHING = {"bp": "drop", "died": 0}
+
+
+def trial(seed, rows=2_000, *, complete=False):
+    """Patients; blood pressure is missing in a quarter of them, a death in every tenth."""
+    rng = np.random.default_rng(seed)
+    bp, died = rng.normal(130.0, 15.0, rows), (rng.random(rows) < 0.3).astype(float)
+    sex, arm = np.where(rng.random(rows) < 0.5, "F", "M"), np.where(rng.random(rows) < 0.5, "B", "A")
+    if not complete:
+        bp[rng.random(rows) < SHARE], died[rng.random(rows) < 0.1] = np.nan, np.nan
+    return {"bp": bp, "died": died, "sex": sex, "arm": arm, "x": rng.random(rows)}
+
+
+def seal(folder, missing, name="t", *, holdout=None, training=None, **also):
+    return eh.Holdout.create(
+        f"sqlite:///{folder}/t.db", name, holdout=trial(0) if holdout is None else holdout,
+        training=trial(1) if training is None else training, queries=50, rows=eh.Rows(missing=missing),
+        allow_resealing=True, **also,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def dropped(tmp_path_factory):
+    declared = eh.listed([eh.mean("bp", **BP), eh.mean("bp > 140", given="sex = 'M'")])
+    groups = eh.subgroups(["sex"], of="bp > 145", values={"sex": ["F", "M"]})
+    with seal(tmp_path_factory.mktemp("dropped"), "drop", declared=[declared, groups]) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    with seal(tmp_path_factory.mktemp("counted"), {"bp": 130, "died": 0}) as made:
+        yield made
+
+
+DROPPED = {
+    "a mean": (eh.mean("bp", **BP), 'mean of bp among rows with "bp" is not null'),
+    "a share": ("bp > 150", "rows without bp are left out (2"),
+    "a share in a condition": ("bp > 150 and sex = 'F'", "rows without bp are left out (2"),
+    "among rows": (eh.mean("bp > 150", given="sex = 'F'"), "of rows with sex = 'F', those without bp are left out (2"),
+    "two arms": (eh.risk_difference("died = 1", **ARMS), "those without died are left out (9"),
+    "a ratio of arms": (eh.risk_ratio("died = 1", **ARMS), "those without died are left out ("),
+    "a difference": (eh.difference("bp > 150", "bp > 120"), "rows without bp are left out (2"),
+}
+
+
+@pytest.mark.parametrize("kind", DROPPED)
+def test_rows_without_a_value_are_left_out_and_the_answer_says_so(dropped, kind):
+    query, said = DROPPED[kind]
+    answer = dropped.ask(query)
+    assert said in f"{answer.shown} {answer.clipped}"
+    assert "left out" in answer.explain()
+    assert answer.low < answer.high
+
+
+def test_a_mean_of_rows_with_a_value_is_that_of_a_condition(dropped):
+    asked = dropped.ask(eh.mean("bp > 151"))
+    same = dropped.ask(eh.mean("bp > 151", given='"bp" is not null'))
+    assert same.repeated
+    assert (same.low, same.high) == (asked.low, asked.high)
+    many = dropped.ask_many(["bp > 151", "x > 0.5"])
+    assert many[0].repeated
+    assert many[0].value == asked.value
+    assert not many[1].clipped
+
+
+def test_declared_queries_are_answered_as_declared(dropped):
+    declared = [eh.mean("bp", **BP), eh.mean("bp > 140", given="sex = 'M'"), eh.mean("bp > 145", given="sex = 'F'")]
+    for query in [*declared, eh.mean("bp > 145")]:
+        assert dropped.ask(query).source == "declared"
+
+
+def test_what_is_no_mean_is_refused_and_the_own_words_of_a_query_hold(dropped):
+    for query in (eh.quantile("bp"), eh.correlation("bp > 150", "x > 0.5"), eh.choose(["bp > 150", "x > 0.5"])):
+        with pytest.raises(QueryRejected, match=r"reads 'bp'. Rows without a value are left out of means.*is not null"):
+            dropped.ask(query)
+    answer = dropped.ask("bp is null")
+    assert answer.low < SHARE < answer.high
+    assert not answer.clipped
+    assert dropped.ask(eh.mean("case when bp is null then 100 else bp end", **BP)).value < 125.0
+
+
+def test_a_value_counts_for_missing_ones_in_every_query_and_is_told(counted):
+    expected = {
+        eh.mean("bp", **BP): 130.0,
+        eh.mean("bp <= 130"): 0.5 * (1.0 - SHARE) + SHARE,
+        eh.mean("died", low=0, high=1): 0.27,
+        eh.mean("bp = 130", given="sex = 'F'"): SHARE,
+        eh.variance("bp", low=60, high=200): 225.0 * (1.0 - SHARE),
+    }
+    for query, truth in expected.items():
+        answer = counted.ask(query)
+        assert answer.low < truth < answer.high
+        assert "missing values of" in answer.clipped
+        assert "of the training rows)" in answer.clipped
+        assert "missing values of" in answer.explain()
+    assert counted.ask(eh.quantile("bp")).low == pytest.approx(130.0, abs=0.1)
+    silent = counted.ask(eh.mean("bp > 129"), silent=True)
+    assert "missing values of bp count as 130" in silent.clipped
+    own = counted.ask(eh.mean("bp is null"))
+    assert own.low < SHARE < own.high
+
+
+@pytest.mark.parametrize("made", ["dropped", "counted"])
+def test_the_certificate_says_what_counts(made, request, tmp_path):
+    holdout = request.getfixturevalue(made)
+    holdout.ask(eh.mean("bp", **BP))
+    certificate = holdout.certificate()
+    said = "rows without a value are left out" if made == "dropped" else "missing values count as 130"
+    assert dict(certificate.to_dict()["rows"]["missing"])["bp"] == said
+    assert f"bp: {said}" in certificate.to_html()
+    assert "the steward said what counts" in certificate.to_html()
+    assert holdout.status()["missing"]["bp"] == said
+    certificate.save(tmp_path / "t.json")
+    assert eh.verify_certificate(tmp_path / "t.json", public_key=certificate.public_key).ok
+
+
+WRONG = {
+    "bounds": "missing is 'bounds'; expected 'refuse', 'drop' or a value that counts",
+    float("nan"): "missing is nan; expected",
+    None: "missing is None; expected",
+}
+
+
+def test_a_rule_that_is_none_is_refused_and_nothing_is_created(tmp_path):
+    for given, said in WRONG.items():
+        with pytest.raises(ValueError, match=said):
+            seal(tmp_path, given)
+    for given, said in (
+        ({"pressure": "drop"}, "'pressure', which is no column"),
+        ({"bp": "130"}, "missing of 'bp' is '130', and the column holds numbers"),
+        ({"sex": 0}, "missing of 'sex' is 0"),
+    ):
+        with pytest.raises(HoldoutRejected, match=f"{said}.*nothing was created"):
+            seal(tmp_path, given)
+    assert not list(tmp_path.glob("*.db"))
+
+
+def test_what_sealed_rows_alone_lack_is_told_to_the_steward_and_refused_to_everybody(tmp_path):
+    said = "Sealed rows lack values of 'bp', 'died', and training rows do not show it"
+    with pytest.warns(ColumnWarning, match=said):
+        made = seal(tmp_path, "refuse", training=trial(1, complete=True))
+    with made:
+        with pytest.raises(QueryRejected, match=r"reads 'bp'\. Sealed rows lack values there"):
+            made.ask(eh.mean("bp", **BP))
+        assert made.ask(eh.mean("bp", given="bp is not null", **BP)).low > 100.0
+        assert made.ask(eh.mean("case when bp is null then 130 else bp end", **BP)).low > 100.0
+        assert made.status()["missing"]["bp"] == "queries that read it are refused"
+    with seal(tmp_path, "drop", "u", training=trial(1, complete=True)) as made:  # declared, so nothing is to be told
+        assert made.ask(eh.mean("bp", **BP)).low > 100.0
+
+
+def test_rows_that_arrive_keep_the_rule_and_new_gaps_are_told(tmp_path):
+    complete = {"holdout": trial(0, complete=True), "training": trial(1, complete=True)}
+    with seal(tmp_path, {"bp": 130}, **complete) as made:
+        first = made.ask(eh.mean("bp", **BP))
+        with pytest.warns(ColumnWarning, match="Rows that arrive lack values of 'died', and training rows do not"):
+            made.append(trial(2))
+        again = made.ask(eh.mean("bp", **BP))
+        assert again.low < 130.0 < again.high
+        assert again.query != first.query
+        with pytest.raises(QueryRejected, match="reads 'died'"):
+            made.ask("died = 1")
+        assert made.ask(eh.mean("died = 1", given="died is not null")).low > 0.1
+    with seal(tmp_path, "drop", "u", **complete) as made:
+        assert not made.ask("died = 1").clipped
+        made.append(trial(3))
+        assert "rows without died are left out" in made.ask("died = 1").clipped
+    declared = [eh.listed([eh.mean("bp", **BP)])]
+    grows = eh.Planning(grows=True)
+    with (
+        seal(tmp_path, "drop", "v", declared=declared, planning=grows, **complete) as made,
+        pytest.raises(HoldoutRejected, match="lack values of 'bp', 'died', which no earlier row lacks"),
+    ):
+        made.append(trial(4))
+
+
+def test_dropping_keeps_the_promise_where_counting_as_the_least_breaks_it(tmp_path):
+    missed = {"drop": 0, 60: 0}
+    for game in range(20):
+        rows = {"holdout": trial(2 * game + 10), "training": trial(2 * game + 11)}
+        for rule in missed:
+            with seal(tmp_path, {"bp": rule}, f"g{game}{rule}", **rows) as made:
+                answer = made.ask(eh.mean("bp", **BP))
+            missed[rule] += not answer.low <= 130.0 <= answer.high
+    assert missed == {"drop": 0, 60: 20}
