@@ -118,7 +118,7 @@ def test_a_surprise_and_a_silent_query_and_what_is_unsealed(holdout):
 def test_a_statistic_names_its_range_and_warns_where_the_training_rows_lie_beyond(tmp_path, mechanism):
     with made(tmp_path, mechanism=mechanism) as holdout:
         with pytest.warns(ClippingWarning, match="the training rows give one beyond"):
-            clipped = holdout.ask(variance(name="v", low=0.9)).clipped
+            clipped = holdout.ask(variance(name="v", low=0.9), silent=mechanism == "guess_and_check").clipped
         assert clipped.startswith("values of the statistic below 0.9 count as 0.9, and above 1 as 1")
         asked = holdout.certificate().to_dict()["account"]["queries"][0]["asked"]
         assert clipped in asked

@@ -277,10 +277,12 @@ class Execution:
         """State and accounts in a state of the ledger, before so many new entries.
 
         Raises:
-            QueryRejected: If there is one, and the study was unsealed. Nothing is charged.
+            QueryRejected: If there is one, and the study was unsealed or it would be told nothing. Nothing is charged.
         """
         state, accounts = self.executor.state_from(data), Accounts.from_state(data)
         check_open(accounts, new=new, pricing=self.plan.pricing)
+        if new:
+            self.plan.check_worth(state)
         return state, accounts
 
     def answer(

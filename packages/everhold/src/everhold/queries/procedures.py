@@ -169,15 +169,15 @@ def statistic_procedure(
         mechanism: The one that answers.
         schema: The rows.
         moved: By how much of its range one row may move it.
-        spread: How far its share of the range scatters on independent training rows, times the root of their number;
-            None where unknown.
+        spread: How far its share of the range scatters on training rows, or on groups of them that are named, times the
+            root of the number of rows; None where unknown.
         own_guess: Whether the guess is the analyst's own: then it is taken for one from as many rows as are sealed.
     """
     rows, deviation = mechanism.rows, None
-    if isinstance(mechanism.dependence, Groups):
-        rows = sum(size * size * number for size, number in _sizes(mechanism))  # they say nothing of its spread
-    elif spread is not None and math.isfinite(spread):
+    if spread is not None and math.isfinite(spread):
         deviation = max(spread / math.sqrt(rows), moved)  # it can move at all
+    if isinstance(mechanism.dependence, Groups):
+        rows = sum(size * size * number for size, number in _sizes(mechanism))
     trained = rows if own_guess else max(rows * schema.training_rows // schema.rows, 1)
     return BoundedDifferences(rows=rows, sensitivity=moved, training=trained, spread=deviation)
 

@@ -296,6 +296,14 @@ class QueryPlan(ABC, Generic[Result]):
         """
         return count
 
+    def check_worth(self, state: State) -> None:
+        """Refuse what would be told nothing, from public state; mostly nothing is.
+
+        Raises:
+            QueryRejected: If its interval would be its whole range. Nothing is charged.
+        """
+        return
+
     @abstractmethod
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:
         """Evaluations for the mechanism, of the entries at these places; secret."""

@@ -124,20 +124,25 @@ class Statistic:
         share = self.share_of(self.evaluate(sealed))
         return share, float(share)
 
-    def on_training_rows(self, rows: int) -> tuple[Fraction, float] | None:
+    def on_training_rows(self, rows: int, groups: NDArray[np.int64] | None = None) -> tuple[Fraction, float] | None:
         """Its share of the range there, and how far that of one row's worth of such rows may scatter: sd times sqrt(n).
 
-        The spread is that of the jackknife with groups of rows; it decides nothing but how far off guesses may be.
+        The spread is that of the jackknife with parts of the rows; it decides nothing but how far off guesses may be.
+
+        Args:
+            rows: Number of training rows.
+            groups: The group of each, which is left out whole; None where rows are independent.
 
         Returns:
             None where unknown.
         """
         places = np.arange(rows)
+        units = places if groups is None else groups
         if self.trained is None or not math.isfinite(whole := self.trained(places)):
             return None
         without = [
-            float(self.share_of(self.trained(places[places % _LEFT_OUT != part])))
-            for part in range(_LEFT_OUT if rows >= 2 * _LEFT_OUT else 0)
+            float(self.share_of(self.trained(places[units % _LEFT_OUT != part])))
+            for part in range(_LEFT_OUT if len(np.unique(units)) >= 2 * _LEFT_OUT else 0)
         ]
         spread = math.sqrt((_LEFT_OUT - 1) * float(np.var(without)) * rows) if without else math.inf
         return self.share_of(whole), spread
@@ -175,9 +180,13 @@ class StatisticQuery(Query[Answer]):
         statistic = self.bound_to(compiler)
         check_rows(statistic, mechanism, Independent | Groups)
         self.check(compiler)
-        known = statistic.on_training_rows(schema.training_rows) if schema.training_rows else None
+        column, groups = mechanism.dependence.group_column, None
+        if column is not None and compiler.training is not None:
+            groups = compiler.training.groups_of_rows(column)
+        shows_spread = groups is not None or isinstance(mechanism.dependence, Independent)
+        known = statistic.on_training_rows(schema.training_rows, groups) if schema.training_rows else None
         procedure = statistic_procedure(
-            mechanism, schema, moved=_moved(statistic.grid), spread=None if known is None else known[1],
+            mechanism, schema, moved=_moved(statistic.grid), spread=known[1] if known and shows_spread else None,
             own_guess=guess is not None or known is None,
         )  # fmt: skip
         bound = BoundQuery(
@@ -230,6 +239,16 @@ def evaluated(numbers: Sequence[OneNumber], sealed: StoredRows, *, silent: bool)
 @dataclass(frozen=True)
 class OneStatistic(OneNumber):
     """A statistic that is held against its guess."""
+
+    def check_worth(self, state: State) -> None:
+        """See `QueryPlan.check_worth`: a guess within the whole range is confirmed whatever the sealed rows say."""
+        (mean,) = self.prepared
+        ends = None if self.silent else self.price(mean, state).confirmed
+        if ends is not None and ends[0] <= 0.0 and ends[1] >= 1.0:
+            raise QueryRejected(
+                f"{brief(mean.bound.shown)} would be told within its whole range. Pass predictions for training rows, "
+                "name larger counts or a smaller sensitivity, or ask with silent=True and unseal; nothing was charged"
+            )
 
     def price(self, mean: Prepared, state: State) -> Quote:
         """That of its own procedure, whose width is nearly the same for all guesses."""

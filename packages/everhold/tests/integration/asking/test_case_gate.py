@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.errors import CaseWarning
 from everhold.gates.cases.open_challenge import OpenChallenge
 from everhold.gates.cases.summary import markdown_of
 from everhold.ledger.verification import verify
@@ -113,6 +114,17 @@ def test_a_ratio_is_compared_with_the_champion_and_with_the_baseline(tmp_path):
         assert "than the first champion by 0.1 at least; proved at the level e^-" in certificate.to_html()
 
 
+def test_copies_of_one_response_are_told_once_and_before_anything_is_sealed(tmp_path):
+    copies = {case: [row] * 3 for case, row in priced(0.8, passed=0.5).items()}
+    with pytest.raises(CaseWarning, match=f"All 3 runs of each of {CASES} cases are alike"):
+        eh.seal_cases(f"sqlite:///{tmp_path}/s.db", "s", results=copies, better="accuracy")
+    with pytest.warns(CaseWarning, match="use one run") as told:
+        suite = eh.seal_cases(f"sqlite:///{tmp_path}/s.db", "s", results=copies, better="accuracy")
+    assert len(told) == 1
+    with suite, pytest.warns(CaseWarning, match="use one run"):
+        suite.gate(name="main").challenge(copies, challenger="same")
+
+
 def test_a_ratio_is_lower_better_by_its_name_or_that_of_its_numerator(holdout):
     for number, lower in enumerate((None, ["cost"], ["cost / accuracy"], [])):
         gate = holdout.gate(better="cost / accuracy", champion=priced(0.5), name=f"g{number}", lower=lower)
@@ -123,7 +135,9 @@ def test_a_ratio_is_lower_better_by_its_name_or_that_of_its_numerator(holdout):
 def test_a_ratio_is_proved_early(tmp_path, runs):
     with create(tmp_path) as holdout:
         first = {case: [row] * runs for case, row in priced(0.8, passed=0.5).items()}
-        gate = holdout.gate(better="cost / accuracy", champion=first, name="ratio", units="runs")
+        copies = pytest.warns(CaseWarning, match="All 4 runs of each of") if runs > 1 else contextlib.nullcontext()
+        with copies:
+            gate = holdout.gate(better="cost / accuracy", champion=first, name="ratio", units="runs")
         better = {case: [row] * runs for case, row in priced(0.0, passed=1.0).items()}
         opened = gate.open("early", batch=5)
         while (reply := opened.report({case: better[case] for case in opened.next_cases()})).goes_on:

@@ -143,3 +143,35 @@ def test_differences_refuse_what_one_area_refuses(tmp_path, column):
     query, guess = differences()["arrays" if column == "y" else "models"]
     with made(tmp_path, stratified=column) as holdout, pytest.raises(QueryRejected, match="a difference of AUCs of"):
         holdout.ask(query, guess=guess)
+
+
+def visits(seed, patients=4_000):
+    """Patients of one to four visits each, whose outcomes are alike."""
+    rng = np.random.default_rng(seed)
+    visited = rng.integers(1, 5, patients)
+    alike = np.repeat(rng.normal(size=patients), visited)
+    y = (alike + rng.normal(size=len(alike)) > 1.2).astype(int)
+    patient = np.repeat(np.arange(patients), visited) + 1_000_000 * seed
+    return {"g": patient, "y": y, "x": 1.2 * y + alike / 2.0 + rng.normal(size=len(y))}
+
+
+def test_counts_on_groups_are_confirmed_about_as_narrow_as_they_are_released(tmp_path):
+    sealed, training = visits(1), visits(2)
+    counts = {"positives": int(0.9 * training["y"].sum()), "negatives": int(0.9 * (1 - training["y"]).sum())}
+    few = {name: number // 9 for name, number in counts.items()}
+    groups = {"dependence": eh.Groups("g"), "label": "y", "queries": 20}
+    with eh.Holdout.create(tmp_path / "s.db", "g", holdout=sealed, training=training, **groups) as holdout:
+        query = eh.auc(sealed["x"], training=training["x"], **counts)
+        confirmed, before = holdout.ask(query), holdout.remaining
+        for vacuous, guess in (
+            (eh.auc(sealed["x"], training=training["x"], **few), None),
+            (eh.auc(-sealed["x"], **counts), 0.5),  # nothing shows how far a guess may be off
+        ):
+            with pytest.raises(QueryRejected, match=r"told within its whole range.*nothing was charged"):
+                holdout.ask(vacuous, guess=guess)
+        assert holdout.remaining == before
+        assert holdout.ask(eh.auc(sealed["x"], **few), silent=True).source == "silent"
+        released = holdout.ask(eh.auc(-sealed["x"], training=-training["x"], **counts), guess=0.9)
+    assert (confirmed.source, released.source) == ("training", "holdout")
+    assert confirmed.low < roc_auc_score(sealed["y"], sealed["x"]) < confirmed.high
+    assert confirmed.high - confirmed.low < 1.2 * (released.high - released.low)

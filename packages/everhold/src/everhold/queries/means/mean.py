@@ -198,9 +198,11 @@ def mean(
 
     Args:
         of: A condition such as ``"arr_delay > 15 and carrier = 'UA'"``, whose mean is a share, or a number such as
-            ``"arr_delay"``, which needs a range. Null, nan and the result of a division by zero count as ``low``, for a
-            condition as false. Or a function from a table (columns by name, NumPy arrays) to one value in [0, 1] per
-            row, each computed from its own row alone; for one that looks across rows nothing is promised.
+            ``"arr_delay"``, which needs a range. Rows without a value are refused, left out or have one, as
+            ``eh.Rows(missing=...)`` says; what is null in sealed rows all the same, as after a division by zero, counts
+            as ``low``, for a condition as false. Or a function from a table (columns by name, NumPy arrays) to one
+            value in [0, 1] per row, each computed from its own row alone; for one that looks across rows nothing is
+            promised.
         low: Numbers below count as this.
         high: Numbers above count as this.
         given: Take the mean only over rows that meet this condition. One query of a holdout that confirms guesses
