@@ -270,3 +270,26 @@ def test_groups_are_found_in_the_table(tmp_path):
     (tmp_path / "shared").mkdir()
     with pytest.raises(DependenceError, match="600 groups"):
         created(tmp_path / "shared", pond, training=training.assign(home=np.arange(600)), **wanted)
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.DependenceWarning")
+def test_what_counts_for_missing_values_is_what_counts_for_the_same_rows_in_a_file(tmp_path):
+    def lacking(first):
+        rows = flights(600, first=first)
+        rows.loc[::4, "delay"] = np.nan
+        rows["carrier"] = rows["carrier"].where(rows.index % 7 > 0, None)
+        return rows
+
+    delay = eh.mean("delay", low=-60, high=60)
+    queries = [delay, "delay > 5 and late = 1", eh.mean(delay.text, low=-60, high=60, given="carrier = 'AA'")]
+    rules = [{"delay": "drop", "carrier": "AA"}, {"delay": 5, "carrier": "UA"}, "drop", 0]
+    for number, missing in enumerate(rules):
+        told = []
+        for kind, rows in (("pond", poured(tmp_path / f"{number}.db", "sealed", lacking(0))), ("file", lacking(0))):
+            folder = tmp_path / f"{kind}{number}"
+            folder.mkdir()
+            with created(folder, rows, training=lacking(10_000), missing=missing) as holdout:
+                answers = [holdout.ask(query) for query in queries]
+                told.append([(each.query, each.value, each.low, each.high, each.clipped) for each in answers])
+                assert all("delay" in each.clipped for each in answers)
+        assert told[0] == told[1]
