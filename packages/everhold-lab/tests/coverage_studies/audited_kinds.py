@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from everhold.dependence import Groups, Independent
-from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
-from everhold.guarantees.intervals.pairs.ratios import GroupRatioBetting, RatioBetting
+from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting, GroupRatioBetting, RatioBetting
 from everhold.guarantees.intervals.shares.means import ClopperPearson
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.evaluations import Evaluations

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from everhold.families.texts import expression_nats
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Pairs
-from everhold.guarantees.intervals.bets.betting import Bets, Betting, GroupBetting, side_of
+from everhold.guarantees.intervals.bets.betting import Bets, Betting, GroupBetting, RatioBetting, side_of
 from everhold.guarantees.intervals.bets.joint import ratio_bets
-from everhold.guarantees.intervals.pairs.ratios import RatioBetting
 from everhold.guarantees.intervals.shares.means import ClopperPearson
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.values.evaluation import UNIT

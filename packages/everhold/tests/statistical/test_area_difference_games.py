@@ -10,8 +10,7 @@ import pytest
 import scipy.stats
 from test_area_games import POPULATIONS, ROWS, SHIFT, sealed_rows, true_area
 
-from everhold.guarantees.intervals.composites.ranking import SeenScores, block_averages
-from everhold.guarantees.intervals.composites.ranking_difference import BlockDifference, RankDifference
+from everhold.guarantees.intervals.composites.ranking import BlockDifference, RankDifference, SeenScores, block_averages
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.metrics.area import area_of

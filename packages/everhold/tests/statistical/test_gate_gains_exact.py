@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.composites.ranking import SeenScores
-from everhold.guarantees.intervals.composites.ranking_difference import RankDifference
+from everhold.guarantees.intervals.composites.ranking import RankDifference, SeenScores
 from everhold.guarantees.intervals.pairs.gains import (
     ClassGains,
     RatioGain,

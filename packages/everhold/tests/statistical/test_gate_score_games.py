@@ -14,8 +14,7 @@ import scipy.stats
 from test_score_games import ROWS, SETTINGS, chances, predictions, true_score
 
 import everhold as eh
-from everhold.guarantees.intervals.composites.ranking import SeenScores
-from everhold.guarantees.intervals.composites.ranking_difference import RankDifference
+from everhold.guarantees.intervals.composites.ranking import RankDifference, SeenScores
 from everhold.guarantees.intervals.pairs.gains import ClassGains, SeenClasses
 from everhold.mechanisms import GuessAndCheck, Source, State
 from everhold.mechanisms.evaluations import Evaluations

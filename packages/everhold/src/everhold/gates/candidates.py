@@ -15,8 +15,7 @@ from everhold.gates.stores import Champion
 from everhold.guarantees.intervals.bets.betting import Betting
 from everhold.guarantees.intervals.bets.in_order import betting_on
 from everhold.guarantees.intervals.pairs.gains import OutcomeGain, gain_of
-from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding
-from everhold.guarantees.intervals.shares.sign_test import SignTest
+from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding, SignTest
 from everhold.queries.metrics.area import AreaQuery
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.outcomes import OutcomeQuery

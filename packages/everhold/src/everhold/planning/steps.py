@@ -10,7 +10,7 @@ from everhold.arguments import as_float, as_whole, brief
 from everhold.display import Display
 from everhold.guarantees.description_length import QueryTree
 from everhold.guarantees.intervals.bets.closed_form import planned_radius
-from everhold.guarantees.intervals.shares.sign_test import SignTest
+from everhold.guarantees.intervals.shares.means import SignTest
 from everhold.planning.request import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS
 
 if TYPE_CHECKING:

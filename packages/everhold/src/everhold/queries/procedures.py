@@ -93,11 +93,11 @@ def procedure_for(
         units = mechanism.dependence
         return betting_on(in_order=units.assumes_no_law)(sizes=units.unit_counts, training=training, guess=guess)
     if needs == "pairs":
-        from everhold.guarantees.intervals.pairs.ratios import RatioBetting
+        from everhold.guarantees.intervals.bets.betting import RatioBetting
 
         return RatioBetting(rows=mechanism.rows, training=training, guess=guess)
     if needs == "group_pairs":
-        from everhold.guarantees.intervals.pairs.ratios import GroupRatioBetting
+        from everhold.guarantees.intervals.bets.betting import GroupRatioBetting
 
         return GroupRatioBetting(sizes=_sizes(mechanism), training=training, guess=guess)
     rows, guessed = mechanism.rows // mechanism.parts, mechanism.rows

@@ -9,8 +9,7 @@ from everhold.gates.candidates import Candidate, procedure_for_gain
 from everhold.gates.gains import paired
 from everhold.gates.metrics import metric_of
 from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
-from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding
-from everhold.guarantees.intervals.shares.sign_test import SignTest
+from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding, SignTest
 
 ROWS = 1_800
 

@@ -10,8 +10,13 @@ import numpy as np
 
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.composites.ranking import SeenScores, block_averages, public_ranks
-from everhold.guarantees.intervals.composites.ranking_difference import BlockDifference, RankDifference
+from everhold.guarantees.intervals.composites.ranking import (
+    BlockDifference,
+    RankDifference,
+    SeenScores,
+    block_averages,
+    public_ranks,
+)
 from everhold.queries.metrics.area import area_of, check_area, check_split, has_pairs, share_of_label
 from everhold.queries.query import Query, QueryPlan, QuerySpec, paying
 from everhold.queries.statistic import OneNumber

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.guarantees.intervals.composites import score_gains
+from everhold.guarantees.intervals.composites import boxes
 from everhold.guarantees.intervals.composites.parts import Bounds
 from everhold.queries.metrics.score_parts import Judged, RowPart, correlation_parts, explained_parts, loss
 
@@ -62,9 +62,7 @@ def of_root() -> PairedScores:
         ((own,), (other,)) = (loss(rows, setting, of="squared") for rows in (first, second))
         return [own.minus(other, reach), own]
 
-    return PairedScores(
-        apart, lambda _, reach: partial(_signed, score_gains.root_gain, reach, 1, 1.0), weights=(0.95, 0.025)
-    )
+    return PairedScores(apart, lambda _, reach: partial(_signed, boxes.root_gain, reach, 1, 1.0), weights=(0.95, 0.025))
 
 
 def of_explained() -> PairedScores:
@@ -77,7 +75,7 @@ def of_explained() -> PairedScores:
 
     def bounds(setting: Setting, reach: float) -> Bounds:
         scale = setting.clip / (setting.high - setting.low) ** 2
-        gain = partial(score_gains.explained_gain, centre=setting.centre, scale=scale)
+        gain = partial(boxes.explained_gain, centre=setting.centre, scale=scale)
         return partial(_signed, gain, reach, 1, 0.5)
 
     return PairedScores(apart, bounds, weights=(0.95, 0.0125, 0.0125), only_below=True)
@@ -91,7 +89,7 @@ def of_correlation() -> PairedScores:
         return [up.minus(other_up, reach), down.minus(other_down, reach), share, other_up, other_down]
 
     return PairedScores(
-        apart, lambda _, reach: partial(_signed, score_gains.correlation_gain, reach, 2, 0.5),
+        apart, lambda _, reach: partial(_signed, boxes.correlation_gain, reach, 2, 0.5),
         weights=(0.425, 0.425, 0.015, 0.03, 0.03),
     )  # fmt: skip
 

@@ -12,8 +12,7 @@ import pytest
 from everhold.guarantees.intervals.bets.betting import Betting
 from everhold.guarantees.intervals.bets.joint import FRACTIONS, Units
 from everhold.guarantees.intervals.composites.operating_point import OperatingPoint, SeenRules
-from everhold.guarantees.intervals.composites.ranking import RankBetting
-from everhold.guarantees.intervals.composites.ranking_difference import RankDifference
+from everhold.guarantees.intervals.composites.ranking import RankBetting, RankDifference
 from everhold.guarantees.intervals.pairs import arms
 from everhold.guarantees.intervals.pairs.arms import ArmDifference, SeenArms
 from everhold.guarantees.intervals.pairs.gains import (

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.composites.ranking import SeenScores, block_averages
-from everhold.guarantees.intervals.composites.ranking_difference import (
+from everhold.guarantees.intervals.composites.ranking import (
     BlockDifference,
     RankDifference,
+    SeenScores,
+    block_averages,
     difference_from_ranks,
 )
 

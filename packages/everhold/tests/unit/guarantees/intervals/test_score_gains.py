@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals.composites.boxes import correlation_of_classes, explained
-from everhold.guarantees.intervals.composites.score_gains import correlation_gain, explained_gain, root_gain
+from everhold.guarantees.intervals.composites.boxes import (
+    correlation_gain,
+    correlation_of_classes,
+    explained,
+    explained_gain,
+    root_gain,
+)
 
 
 def correlation(share, a, b):

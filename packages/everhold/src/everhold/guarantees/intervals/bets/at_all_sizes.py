@@ -15,8 +15,7 @@ import numpy as np
 import scipy
 
 from everhold.guarantees.intervals.base import GroupSums
-from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting, OfGroups
-from everhold.guarantees.intervals.pairs.ratios import RatioBetting
+from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting, OfGroups, RatioBetting
 from everhold.guarantees.intervals.shares.means import ClopperPearson, OfMeans
 
 if TYPE_CHECKING:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import scipy
 
 from everhold.guarantees.intervals.bets.betting import side_of
+from everhold.guarantees.intervals.bets.joint import first_excluded, log_of_sum
 from everhold.guarantees.intervals.composites.parts import OfScore
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _HALF = 256  # cells of [0, 1]
 _VALUES = np.arange(-_HALF, _HALF + 1) / _HALF
 _STAKES = 0.9 * 2.0 ** (-np.arange(24) / 2.0)
-_STEPS = 26  # halvings; the end that was tried is returned, so the rest only widens
+_TOLERANCE = 1e-7
 _DOUBT, _ROUNDING = 1e-9, 1e-12
 
 
@@ -77,25 +78,18 @@ def calibration_ends(mass: NDArray[np.float64], nats: float) -> tuple[float, flo
     """
     turned, doubt = mass[:, ::-1], _DOUBT + 1e-14 * float(mass.sum())
 
-    def gained(at: float, *, above: bool) -> float:
+    def capital(at: float, *, above: bool) -> float:
         if above:
             steps = np.log1p(_STAKES[:, None] * (at - _VALUES) / (1.0 - at))
             logs = np.minimum(steps @ mass.T, steps @ turned.T).sum(axis=1)
         else:
             steps = np.log1p(_STAKES[:, None] * (_VALUES - at) / (1.0 + at))
             logs = (np.logaddexp(steps @ mass.T, steps @ turned.T) - math.log(2.0)).sum(axis=1)
-        return float(scipy.special.logsumexp(logs)) - math.log(len(_STAKES)) - doubt - nats
+        return float(log_of_sum(logs, axis=0)) - math.log(len(_STAKES)) - doubt
 
-    low, high = 0.0, 1.0
-    if gained(0.0, above=False) >= 0.0:
-        low, outside = 0.0, 1.0
-        for _ in range(_STEPS):
-            middle = (low + outside) / 2.0
-            low, outside = (middle, outside) if gained(middle, above=False) >= 0.0 else (low, middle)
-    inside = 0.0
-    for _ in range(_STEPS):
-        middle = (inside + high) / 2.0
-        inside, high = (inside, middle) if gained(middle, above=True) >= 0.0 else (middle, high)
+    find = partial(first_excluded, nats=nats, start=0.5, tolerance=_TOLERANCE)
+    low = find(partial(capital, above=False), inside=1.0, outside=0.0) if capital(0.0, above=False) >= nats else 0.0
+    high = find(partial(capital, above=True), inside=0.0, outside=1.0)
     return low, high
 
 

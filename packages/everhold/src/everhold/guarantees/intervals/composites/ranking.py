@@ -1,12 +1,13 @@
 """AUC without public class counts: blocks of a model's scores, or ranks of scores that are known (docs/theory/auc.md).
 
 The rarer class counts: with more positives than negatives both classes change places and scores change their sign,
-which leaves the AUC as it is.
+which leaves the AUC as it is. A difference d of two AUCs stands at ``(1 + d) / 2`` on the scale [0, 1].
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -18,12 +19,15 @@ from everhold.guarantees.intervals.base import Needs
 from everhold.guarantees.intervals.bets.betting import Bets
 from everhold.guarantees.intervals.bets.joint import Units
 from everhold.guarantees.intervals.bets.prediction import Prediction
+from everhold.guarantees.intervals.composites.parts import units_of
 from everhold.guarantees.intervals.shares.means import ClopperPearson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PLANNED = 64  # quantiles of a law that stands for training units where there are none
+_LEVELS = (np.arange(_PLANNED) + 0.5) / _PLANNED
+_LIKELY_SPREAD = 0.05  # of the differences of two models on blocks
 _SHARE_OF_CLASSES = 8.0  # one part in so many of the level is for the share of the class
 
 
@@ -125,14 +129,18 @@ class ScoreBets(Bets):
 
     @cached_property
     def prediction(self) -> Prediction:
-        """See `Bets.prediction`: without training units those of a beta law whose parameters add up to 2."""
-        if self.training is None or not len(self.training.units):
-            at = min(max(0.5 if self.guess is None else self.guess, 0.01), 0.99)
-            levels, likely = (np.arange(_PLANNED) + 0.5) / _PLANNED, max(self.expected_units, 1.0)
-            units = _single(scipy.special.betaincinv(2.0 * at, 2.0 * (1.0 - at), levels), likely / _PLANNED)
+        """See `Bets.prediction`: without training units those of a law of the guess."""
+        if self.training is not None and len(self.training.units):
+            units = self._units(self.training)
         else:
-            units = _single(self.training.units)
+            units = self._planned(0.5 if self.guess is None else self.guess)
         return Prediction.of(units, scale=max(self.expected_units, 1.0) / units.total)
+
+    def _planned(self, at: float) -> Units:
+        """Units of a beta law whose parameters add up to 2."""
+        at = min(max(at, 0.01), 0.99)
+        values = scipy.special.betaincinv(2.0 * at, 2.0 * (1.0 - at), _LEVELS)
+        return _single(values, max(self.expected_units, 1.0) / _PLANNED)
 
     def _units(self, seen: SeenScores) -> Units:
         return _single(seen.units)
@@ -160,6 +168,16 @@ class RankBets(ScoreBets):
     rows: int
     expected_share: float
 
+    @abstractmethod
+    def _mean_unit(self, guess: float) -> float:
+        """The mean unit where the value stands at the guess."""
+
+    @abstractmethod
+    def _value(
+        self, units: tuple[float, float], shares: tuple[float, float], failing: tuple[float, ...]
+    ) -> tuple[float, float]:
+        """The least and the greatest value, from ends of the mean unit and of the share of the class."""
+
     def _of_share(self, share: float, nats: float) -> tuple[float, float]:
         """Shares of the class that are not excluded."""
         procedure = ClopperPearson(rows=self.rows, training=self.rows)
@@ -168,6 +186,16 @@ class RankBets(ScoreBets):
     def _nats_of_ranks(self, nats: float) -> float:
         """ln(1 / level) that the share of the class leaves to the ranks."""
         return nats - math.log1p(-1.0 / _SHARE_OF_CLASSES)
+
+    def _not_excluded(self, seen: SeenScores, nats: float) -> tuple[float, float]:
+        ends = Bets.interval(self, seen, self._nats_of_ranks(nats))
+        return self._value(ends, self._of_share(seen.share, nats), seen.failing)
+
+    def expected(self, guess: float, nats: float) -> tuple[float, float]:
+        """See `Procedure.expected`."""
+        ends = Bets.expected(self, self._mean_unit(guess), self._nats_of_ranks(nats))
+        low, high = self._value(ends, self._of_share(self.expected_share, nats), (0.0, 0.0))
+        return min(low, guess), max(high, guess)
 
 
 @dataclass(frozen=True)
@@ -197,15 +225,21 @@ class RankBetting(RankBets):
         "that much with this probability at most"
     )
 
-    def _not_excluded(self, seen: SeenScores, nats: float) -> tuple[float, float]:
-        ranks = Bets.interval(self, seen, self._nats_of_ranks(nats))
-        return _areas(ranks, self._of_share(seen.share, nats), seen.failing[0])
+    def _mean_unit(self, guess: float) -> float:
+        return rank_from_area(guess, self.expected_share)
 
-    def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.expected`."""
-        ranks = Bets.expected(self, rank_from_area(guess, self.expected_share), self._nats_of_ranks(nats))
-        low, high = _areas(ranks, self._of_share(self.expected_share, nats))
-        return min(low, guess), max(high, guess)
+    def _value(
+        self, units: tuple[float, float], shares: tuple[float, float], failing: tuple[float, ...]
+    ) -> tuple[float, float]:
+        """It grows with the rank, and at each rank it is monotone in the share.
+
+        How many rows of the class are failing ones is not known, so above they count as all of them.
+        """
+        if shares[1] >= 1.0:
+            return 0.0, 1.0
+        low = min(area_from_ranks(units[0], share) for share in shares)
+        high = max(area_from_ranks(units[1] + failing[0], share) for share in shares)
+        return math.nextafter(low, 0.0), math.nextafter(high, 1.0)
 
     def standard_error(self, guess: float) -> float:
         """By the delta method, from the errors of the mean rank and of the share."""
@@ -215,19 +249,83 @@ class RankBetting(RankBets):
         return math.hypot(of_rank, of_share)
 
 
+@dataclass(frozen=True)
+class BlockDifference(ScoreBets):
+    """Bets on differences of block averages of two models' scores (Statement A3)."""
+
+    name: ClassVar[str] = "block_difference_betting"
+    title: ClassVar[str] = "betting on differences of two models on blocks of rows"
+    why: ClassVar[str] = (
+        "given the labels of rows of one law, blocks are independent and each has the difference of the AUCs as its "
+        "mean, and a fair bet against the true value gains that much with this probability at most"
+    )
+
+    def _planned(self, at: float) -> Units:
+        """Units of two models that are much alike."""
+        return units_of(np.clip(at + _LIKELY_SPREAD * scipy.special.ndtri(_LEVELS), 0.0, 1.0), np.ones(_PLANNED))
+
+    def _units(self, seen: SeenScores) -> Units:
+        return units_of(seen.units, np.ones(len(seen.units)))
+
+
+@dataclass(frozen=True)
+class RankDifference(BlockDifference, RankBets):
+    """Bets on differences of ranks among known scores, and on the share of the class (Statement A4).
+
+    Units are ``(1 + D / reach) / 2`` for differences D of the two ranks of a row.
+
+    Attributes:
+        reach: The largest difference of two ranks of a row; public.
+    """
+
+    reach: float
+
+    name: ClassVar[str] = "rank_difference_betting"
+    title: ClassVar[str] = "betting on differences of ranks in the rarer class"
+    why: ClassVar[str] = (
+        "the difference of the AUCs follows from the mean difference of ranks and the share of a class, and a fair bet "
+        "against either true value gains that much with this probability at most"
+    )
+
+    def _mean_unit(self, guess: float) -> float:
+        mean = (2.0 * guess - 1.0) * (1.0 - self.expected_share) / self.reach
+        return min(max((1.0 + mean) / 2.0, 0.0), 1.0)
+
+    def _value(
+        self, units: tuple[float, float], shares: tuple[float, float], failing: tuple[float, ...]
+    ) -> tuple[float, float]:
+        return difference_from_ranks(units, shares, self.reach, *failing)
+
+    def standard_error(self, guess: float) -> float:
+        """See `Procedure.standard_error`."""
+        return self.reach * Bets.standard_error(self, self._mean_unit(guess)) / (1.0 - self.expected_share)
+
+
+def difference_from_ranks(
+    units: tuple[float, float], shares: tuple[float, float], reach: float, first: float = 0.0, second: float = 0.0
+) -> tuple[float, float]:
+    """The least and the largest ``mean D / (1 - share)`` on the scale [0, 1]; monotone in the mean and in the share.
+
+    Args:
+        units: Ends of the mean unit.
+        shares: Ends of the share of the class.
+        reach: As in `RankDifference`.
+        first: The share of rows on which the first model fails.
+        second: The same of the second one.
+
+    Examples:
+        >>> difference_from_ranks((0.5, 1.0), (0.0, 0.5), 0.25)
+        (0.5, 0.75)
+    """
+    if shares[1] >= 1.0:
+        return 0.0, 1.0
+    low, high = reach * (2.0 * units[0] - 1.0) - second, reach * (2.0 * units[1] - 1.0) + first
+    least = min(low / (1.0 - share) for share in shares)
+    most = max(high / (1.0 - share) for share in shares)
+    return max((1.0 + least) / 2.0, 0.0), min((1.0 + most) / 2.0, 1.0)
+
+
 def _single(values: NDArray[np.float64], count: float = 1.0) -> Units:
     """Units of the size 1, so many of each value."""
     ones = np.ones(len(values))
     return Units(ones, np.asarray(np.clip(values, 0.0, 1.0), dtype=np.float64), count * ones, 1.0)
-
-
-def _areas(ranks: tuple[float, float], shares: tuple[float, float], failing: float = 0.0) -> tuple[float, float]:
-    """The least and the greatest AUC: it grows with the rank, and at each rank it is monotone in the share.
-
-    How many rows of the class are failing ones is not known, so above they count as all of them.
-    """
-    if shares[1] >= 1.0:
-        return 0.0, 1.0
-    low = min(area_from_ranks(ranks[0], share) for share in shares)
-    high = max(area_from_ranks(ranks[1] + failing, share) for share in shares)
-    return math.nextafter(low, 0.0), math.nextafter(high, 1.0)

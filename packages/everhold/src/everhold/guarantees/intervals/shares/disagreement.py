@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from everhold.guarantees.intervals.base import Cells, Needs, Procedure
 from everhold.guarantees.intervals.bets.betting import Betting, side_of
-from everhold.guarantees.intervals.shares.sign_test import SignTest
+from everhold.guarantees.intervals.shares.means import SignTest
 
 _ROUNDING = 1e-15
 
