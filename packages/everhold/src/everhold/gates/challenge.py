@@ -8,7 +8,6 @@ transaction is open, nothing is answered, and it is prepared again.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +21,7 @@ from everhold.gates.verdict import Verdict
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import Accounts
 from everhold.mechanisms import GuessAndCheck
-from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, Pricing, QueryPlan, digest
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,91 +33,53 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry
     from everhold.ledger.extension import LedgerExtension
     from everhold.mechanisms import Mechanism, State
-    from everhold.randomness import Noise
-    from everhold.sealing.rows.table import StoredRows
 
 __all__ = [
-    "Challenge", "VersionComparison", "act", "challenge_of", "check_gates", "next_nats", "record_act", "told_nothing",
+    "Challenge", "act", "challenge_of", "check_gates", "next_nats", "record_act", "told_nothing",
 ]  # fmt: skip
-
-
-class VersionComparison(ABC):
-    """The challenger beside the champion of the moment, on rows or on cases."""
-
-    @property
-    @abstractmethod
-    def described(self) -> dict[str, Any]:
-        """Public facts for the entry that are no part of its identity."""
-
-    @abstractmethod
-    def pricing(self, keeping: int) -> Pricing:
-        """A surprise at most; with room afterwards for so many silent queries."""
-
-    def is_short(self, rows: int) -> bool:
-        """See `QueryPlan.is_short`."""
-        return False
-
-    @abstractmethod
-    def evaluate(self, sealed: StoredRows) -> Any:
-        """What is seen of both; secret."""
-
-    @abstractmethod
-    def answer(
-        self, state: State, seen: Any, rows: list[int], noise: Noise, *, margin: float
-    ) -> tuple[State, Outcome]:  # fmt: skip
-        """The verdict; what is kept of a promoted challenger is written before anybody hears of it."""
 
 
 @dataclass(frozen=True)
 class Challenge(QueryPlan[Verdict]):
-    """A challenge of the champion that a gate has now.
+    """A challenge of the champion that a gate has now; evidence adds how the two are compared.
 
     Attributes:
         gate: The gate as it was when the challenge was prepared.
         version: The challenger.
-        comparison: Of the two.
         rows: What says which rows or cases it is about, where some arrived; part of its identity.
         about: What a promotion is about, in words; None for the population.
-        confidence: That of the holdout.
+        mechanism: Of the rows that answer.
         keeping: For so many silent queries there has to be room afterwards.
     """
 
     gate: GateAccount
     version: Version
-    comparison: VersionComparison = field(repr=False)
     rows: tuple[tuple[str, int], ...]
     about: str | None
-    confidence: float
-    keeping: int = 0
+    mechanism: Mechanism
+    keeping: int = field(default=0, kw_only=True)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Public facts for the entry that are no part of its identity."""
+        return {}
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
-        """One entry."""
-        public = {**self._identity, "margin": self.gate.margin, **self.comparison.described}
-        return [EntryDraft(self.query, {**public, "shown": self.shown[:MOST_SHOWN]})]
-
-    @property
-    def _identity(self) -> dict[str, Any]:
-        return {**challenge_of(self.gate, self.gate.champion, self.version.digest), **dict(self.rows)}
+        """One entry; gate, champion, challenger, and the rows where some arrived, are its identity."""
+        identity = {**challenge_of(self.gate, self.gate.champion, self.version.digest), **dict(self.rows)}
+        public = {**identity, "margin": self.gate.margin, **self.described, "shown": self.shown[:MOST_SHOWN]}
+        return [EntryDraft(digest(identity), public)]
 
     @property
     def query(self) -> str:
-        """SHA-256 of gate, champion and challenger, and of the rows where some arrived."""
-        return digest(self._identity)
+        """SHA-256 of the identity."""
+        return self.asked[0].fingerprint
 
     @property
     def shown(self) -> str:
         """The challenge as people read it."""
         return f"gate {self.gate.name!r}: {self.version.shown} against champion {self.gate.champion[:8]}"
-
-    @property
-    def pricing(self) -> Pricing:  # type: ignore[override]
-        """A surprise at most."""
-        return self.comparison.pricing(self.keeping)
-
-    def is_short(self, rows: int) -> bool:
-        """See `QueryPlan.is_short`."""
-        return self.comparison.is_short(rows)
 
     def silently(self) -> Self:
         """Refused: a gate that told nothing could not go on with a better model.
@@ -142,15 +103,6 @@ class Challenge(QueryPlan[Verdict]):
             raise Outdated
         return min(count, now.left)
 
-    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:
-        """What is seen of both; secret."""
-        return self.comparison.evaluate(sealed)
-
-    def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
-        """The verdict."""
-        state, outcome = self.comparison.answer(state, seen, rows, noise, margin=self.gate.margin)
-        return state, [outcome]
-
     def present(self, result: ExecutionResult) -> Verdict:
         """The verdict in the metric's units."""
         (entry,) = result.entries
@@ -160,7 +112,7 @@ class Challenge(QueryPlan[Verdict]):
             decided = {"promoted": entry.answer["source"] == PROMOTED, "repeated": entry.repeated}
         return Verdict.of(
             gate, result, query=self.query, shown=self.shown, about=self.about, name=self.version.name,
-            confidence=self.confidence, charged=0 if entry is None else entry.charged, **decided,
+            confidence=self.mechanism.confidence, charged=0 if entry is None else entry.charged, **decided,
         )  # fmt: skip
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:

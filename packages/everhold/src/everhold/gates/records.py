@@ -78,6 +78,19 @@ class GateAccount:
     arrived: int = 0
     completions: int = 0
 
+    def __post_init__(self) -> None:
+        counts = (self.challenges, self.promotions, self.arrived, self.completions)
+        digests = (self.first, self.champion, *([self.before] if self.promotions else []))
+        sound = (
+            isinstance(self.name, str) and 1 <= len(self.name) <= LONGEST_GATE and self.name.isprintable()
+            and isinstance(self.metric, dict) and type(self.margin) is float and 0.0 <= self.margin < 1.0
+            and (self.limit is None or (_is_count(self.limit) and self.limit >= 1))
+            and all(map(_is_digest, digests)) and all(map(_is_count, counts))
+            and self.promotions <= self.challenges and self.left >= 0
+        )  # fmt: skip
+        if not sound:
+            raise ValueError("the gate is malformed")
+
     @property
     def left(self) -> int:
         """Number of further challenges that its own limit allows."""
@@ -131,10 +144,9 @@ class Gates(LedgerExtension):
         Raises:
             ValueError: Or TypeError, if `stored` never returns such a thing.
         """
-        lines = [GateAccount(*line) for line in stored]
-        if not (lines and all(map(_is_sound, lines))):
-            raise ValueError("there are no gates, or one is impossible")
-        return cls({line.name: line for line in lines})
+        if not stored:
+            raise ValueError("there are no gates")
+        return cls({line[0]: GateAccount(*line) for line in stored})
 
     def stored(self) -> list[list[Any]] | None:
         """As plain JSON data; None if there is no gate."""
@@ -198,13 +210,11 @@ class Gates(LedgerExtension):
         name, metric, margin, limit, champion = (
             description.get(field) for field in ("gate", "metric", "margin", "challenges", "champion")
         )
-        sound = _is_name(name) and isinstance(metric, dict) and _is_margin(margin) and _is_limit(limit)
-        if not (sound and _is_digest(champion)):
-            raise ValueError("the gate is malformed")
-        if name in self.by_name:
+        arrived = _arrived_in(description)
+        opened = GateAccount(name, metric, margin, limit, champion, champion, arrived=arrived)  # type: ignore[arg-type]
+        if opened.name in self.by_name:
             raise ValueError("the gate was opened twice")
-        opened = GateAccount(name, metric, margin, limit, champion, champion)  # type: ignore[arg-type]
-        self.by_name[opened.name] = replace(opened, arrived=_arrived_in(description))
+        self.by_name[opened.name] = opened
 
     def _complete(self, description: Mapping[str, Any]) -> None:
         gate, arrived = self._gate_of(description), _arrived_in(description)
@@ -229,19 +239,6 @@ class Gates(LedgerExtension):
         self.by_name[gate.name] = gate.after(challenger, promoted=promoted, arrived=arrived)
 
 
-def _is_sound(gate: GateAccount) -> bool:
-    return (
-        _is_name(gate.name)
-        and isinstance(gate.metric, dict)
-        and _is_margin(gate.margin)
-        and _is_limit(gate.limit)
-        and all(map(_is_digest, (gate.first, gate.champion, *([gate.before] if gate.promotions else []))))
-        and all(map(_is_count, (gate.challenges, gate.promotions, gate.arrived, gate.completions)))
-        and gate.promotions <= gate.challenges
-        and gate.left >= 0
-    )
-
-
 def _arrived_in(description: Mapping[str, Any]) -> int:
     """Arrival up to which rows had come, as an entry says it.
 
@@ -252,18 +249,6 @@ def _arrived_in(description: Mapping[str, Any]) -> int:
     if not _is_count(arrived):
         raise ValueError("an entry of a gate is about no arrival")
     return arrived
-
-
-def _is_name(value: object) -> TypeGuard[str]:
-    return isinstance(value, str) and 1 <= len(value) <= LONGEST_GATE and value.isprintable()
-
-
-def _is_margin(value: object) -> TypeGuard[float]:
-    return type(value) is float and math.isfinite(value) and 0.0 <= value < 1.0
-
-
-def _is_limit(value: object) -> bool:
-    return value is None or (_is_count(value) and value >= 1)
 
 
 def _is_digest(value: object) -> TypeGuard[str]:

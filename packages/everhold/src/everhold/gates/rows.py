@@ -11,7 +11,7 @@ promoted if the lower limit of the gain exceeds the margin at the node's own lev
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from everhold.arguments import brief
 from everhold.errors import NotFound, QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.gates.candidates import Candidate, checked_margin
-from everhold.gates.challenge import Challenge, VersionComparison, act, check_gates, next_nats, record_act
+from everhold.gates.challenge import Challenge, act, check_gates, next_nats, record_act
 from everhold.gates.evidence import Evidence, Opening, Version
 from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
 from everhold.gates.metrics import metric_of
@@ -47,10 +47,9 @@ if TYPE_CHECKING:
     from everhold.gates.stores import Written
     from everhold.ledger import Head
     from everhold.ledger.allotments import Accounts
-    from everhold.mechanisms import Mechanism, State
+    from everhold.mechanisms import State
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import Schema
 
 __all__ = ["RowEvidence", "model_store_of", "open_row_gate", "rows_left"]
 
@@ -139,12 +138,11 @@ class RowEvidence(Evidence[RowVersion]):
         public = None
         if champion.predictions is not None and candidate.predictions is not None:
             public = Candidate.prepared(self.metric, champion.predictions, None, tree.compiler)
-        comparison = RowComparison(
-            candidate, champion, candidate.against(champion, public, tree.compiler), tree.schema, tree.mechanism,
-            version.candidate, self.executor.sealed, self.champions,
+        about = about_of(tree.schema, by_position=candidate.by_position or champion.by_position)
+        return RowChallenge(
+            gate, version, tree.schema.about, about, tree.mechanism, candidate, champion,
+            candidate.against(champion, public, tree.compiler), version.candidate, self.executor.sealed, self.champions,
         )  # fmt: skip
-        about = about_of(tree.schema, by_position=comparison.by_position)
-        return Challenge(gate, version, comparison, tree.schema.about, about, tree.mechanism.confidence)
 
     def _champion(self, gate: GateAccount, tree: QueryExecutor) -> Champion:
         """The champion for the rows of the tree that answers. Secret.
@@ -267,14 +265,14 @@ class RowEvidence(Evidence[RowVersion]):
 
 
 @dataclass(frozen=True)
-class RowComparison(VersionComparison):
-    """The gain of a challenger over the champion on the rows of one tree.
+class RowChallenge(Challenge):
+    """A challenge by the gain on the rows of one tree.
 
     Attributes:
         candidate: The challenger for these rows.
         champion: The champion for these rows.
         gain: The gain that is looked at; decided by public facts.
-        whole: The challenger for all sealed rows; a gate keeps its values for all.
+        of_all: The challenger for all sealed rows; a gate keeps its values for all.
         every: All sealed rows.
         champions: Their files.
     """
@@ -282,69 +280,60 @@ class RowComparison(VersionComparison):
     candidate: Candidate
     champion: Champion = field(repr=False)
     gain: Gain
-    schema: Schema
-    mechanism: Mechanism
-    whole: Candidate
+    of_all: Candidate
     every: StoredRows = field(repr=False)
     champions: ModelStore = field(repr=False)
-
-    @property
-    def by_position(self) -> bool:
-        """True if one of the two is a prediction for each of these very rows."""
-        return self.candidate.by_position or self.champion.by_position
 
     @property
     def described(self) -> dict[str, Any]:
         """What a gain of 1 is worth, if not 1, and that gains can be larger, where they can."""
         width = {} if self.candidate.width == 1.0 else {GAIN_WIDTH: self.candidate.width}
         scale = {**width, GAIN_OPEN: True} if any(self.candidate.bound.unbounded) else width
-        return marked(scale, by_position=self.by_position)
+        return marked(scale, by_position=self.candidate.by_position or self.champion.by_position)
 
-    def pricing(self, keeping: int) -> Pricing:
-        """See `VersionComparison.pricing`."""
-        return Pricing.planned(self.mechanism, None, keeping=keeping)
+    @property
+    def pricing(self) -> Pricing:  # type: ignore[override]
+        """A surprise at most."""
+        return Pricing.planned(self.mechanism, None, keeping=self.keeping)
 
-    def evaluate(self, sealed: StoredRows) -> tuple[Evaluations, Written, Gained]:
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, Written, Gained]:
         """The gain, and the challenger's file, in case it is promoted."""
         unit = self.mechanism.unit
-        values = self.whole.sealed_values(self.every, unit=unit)
-        written = self.champions.written(self.whole.as_champion(values))  # for every verdict: failing tells nothing
-        gained = self.gain.evaluate(sealed, values[-self.schema.rows :], self.champion.values)
+        values = self.of_all.sealed_values(self.every, unit=unit)
+        written = self.champions.written(self.of_all.as_champion(values))  # for every verdict: failing tells nothing
+        gained = self.gain.evaluate(sealed, values[-sealed.rows :], self.champion.values)
         evaluations = Evaluations(
             totals=np.array([[gained.total]], dtype=np.int64),
             guesses=np.array([-1], dtype=np.int64),
-            rows=self.schema.rows,
+            rows=sealed.rows,
             unit=unit,
             procedures=[self.gain.procedure],
             seen=[gained.seen],
+            margins=np.array([(1.0 + self.gate.margin) / 2.0 + self.mechanism.row_step]),  # what the grid may hide
         )
         return evaluations, written, gained
 
     def answer(
-        self, state: State, seen: tuple[Evaluations, Written, Gained], rows: list[int], noise: Noise, *, margin: float
-    ) -> tuple[State, Outcome]:
-        """The mechanism's verdict.
+        self, state: State, seen: tuple[Evaluations, Written, Gained], rows: list[int], noise: Noise
+    ) -> tuple[State, list[Outcome]]:
+        """The mechanism's verdict; a promoted challenger is kept before anybody hears of it.
 
         The entry says what made the limit: the node's level, all of which is on one side, and the stakes for it.
         """
         evaluations, written, gained = seen
-        margins = np.array([(1.0 + margin) / 2.0 + self.mechanism.row_step])  # with what the grid may hide
-        state, replies = self.mechanism.answer_many(
-            state, replace(evaluations, margins=margins).some(rows), noise
-        )  # fmt: skip
+        state, replies = self.mechanism.answer_many(state, evaluations.some(rows), noise)
         source = Source(int(replies.sources[0])).name.lower()
         promoted = source == PROMOTED
         self.champions.settle(written, kept=promoted)
-        answer: dict[str, Any] = {
-            "value": None, "low": margin if promoted else None, "high": None, "source": source
-        }  # fmt: skip
+        low = self.gate.margin if promoted else None
+        answer: dict[str, Any] = {"value": None, "low": low, "high": None, "source": source}
         nats = float(replies.nats[0])
         if not math.isnan(nats):
             by = {"by": self.gain.procedure.name, "nats": nats, "one_sided": True}
             answer["node"] = {**by, **self.gain.procedure.stakes(nats - math.log(2.0))}
         kept = np.clip(replies.sealed[0], 0.0, 1.0).tolist()  # one-sided: the upper end is 1
         kept[0] = kept[0] if gained.mean is None else gained.mean
-        return state, Outcome(answer, int(replies.charged[0]), None if kept[0] != kept[0] else tuple(kept))
+        return state, [Outcome(answer, int(replies.charged[0]), None if kept[0] != kept[0] else tuple(kept))]
 
 
 def open_row_gate(

@@ -22,7 +22,7 @@ from everhold.errors import QueryRejected
 from everhold.gates.cases.order import with_runs_shuffled
 from everhold.gates.cases.results import CaseSuite, cases_and_runs, warn_of_copies
 from everhold.gates.cases.units import PairedResults, UnitPlan
-from everhold.gates.challenge import Challenge, VersionComparison, next_nats
+from everhold.gates.challenge import Challenge, next_nats
 from everhold.gates.evidence import Evidence, Version
 from everhold.gates.facts import NEW_RUNS, about_runs
 from everhold.gates.history import promotions_of
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.records import GateAccount, Opened
     from everhold.ledger import Head
-    from everhold.mechanisms import Mechanism, State
+    from everhold.mechanisms import State
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
 
     Both = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-__all__ = ["CaseEvidence", "ClaimComparison", "groups_of"]
+__all__ = ["CaseEvidence", "ClaimChallenge", "groups_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +156,15 @@ class CaseEvidence(Evidence[CaseVersion]):
             raise another_is_open(gate.name, opened, executor.analyst)
         stored = self.whole(gate)
         paired = self.paired(version.digest, [version.results, *(stored if version.rerun is None else version.rerun)])
-        return self.claimed(gate, version, ClaimComparison(
-            self.units, executor.mechanism, paired.proves, lambda: self.keep(version.digest, version.results)
-        ))  # fmt: skip
+        return self.claimed(gate, version, paired.proves, lambda: self.keep(version.digest, version.results))
 
-    def claimed(self, gate: GateAccount, version: Version, comparison: ClaimComparison) -> Challenge:
-        """The challenge that a comparison decides."""
-        executor = self.executor
-        return Challenge(gate, version, comparison, executor.schema.about, version.about, executor.mechanism.confidence)
+    def claimed(
+        self, gate: GateAccount, version: Version, proves: Callable[[float], bool], keep: Callable[[], None],
+        opened: Opened | None = None, *, futile: bool = False,
+    ) -> ClaimChallenge:  # fmt: skip
+        """A challenge by the claims; the last arguments are attributes of `ClaimChallenge`."""
+        mechanism, rows = self.executor.mechanism, self.executor.schema.about
+        return ClaimChallenge(gate, version, rows, version.about, mechanism, self.units, proves, keep, opened, futile)
 
     def paired(self, challenger: str, results: Sequence[NDArray[np.float64]]) -> PairedResults:
         """Results of challenger, champion and baseline side by side; the runs may come sorted by outcome.
@@ -298,12 +299,11 @@ class CaseEvidence(Evidence[CaseVersion]):
 
 
 @dataclass(frozen=True)
-class ClaimComparison(VersionComparison):
-    """One claim about the smallest of several, by results of the challenger, the champion and the baseline.
+class ClaimChallenge(Challenge):
+    """A challenge by one claim about the smallest of several, from results of challenger, champion and baseline.
 
     Attributes:
         units: Cases, or groups of cases.
-        mechanism: Of the holdout.
         proves: Whether the claims are proved at ln(1 / level). Secret.
         keep: Keeps the challenger's results among those of the gate's champions.
         opened: The open challenge that this closes; None for one that was given all results at once.
@@ -311,7 +311,6 @@ class ClaimComparison(VersionComparison):
     """
 
     units: UnitPlan
-    mechanism: Mechanism
     proves: Callable[[float], bool] = field(repr=False)
     keep: Callable[[], None] = field(repr=False)
     opened: Opened | None = None
@@ -319,14 +318,15 @@ class ClaimComparison(VersionComparison):
 
     @property
     def described(self) -> dict[str, Any]:
-        """See `VersionComparison.described`."""
+        """The entry that opened it."""
         return {} if self.opened is None else {OPENED: self.opened.entry}
 
     def is_short(self, rows: int) -> bool:
         """Always: nothing is read of the sealed rows."""
         return True
 
-    def pricing(self, keeping: int) -> Pricing:
+    @property
+    def pricing(self) -> Pricing:  # type: ignore[override]
         """A surprise at most; refused where no results could prove the claims."""
 
         def sure(state: State, count: int) -> int:
@@ -335,24 +335,22 @@ class ClaimComparison(VersionComparison):
 
         return Pricing(1, sure, reserved=self.opened is not None)
 
-    def evaluate(self, sealed: StoredRows) -> None:
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> None:
         """Nothing is read of the sealed rows."""
 
-    def answer(
-        self, state: State, seen: None, rows: list[int], noise: Noise, *, margin: float
-    ) -> tuple[State, Outcome]:  # fmt: skip
+    def answer(self, state: State, seen: None, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
         """The verdict; a promoted challenger's results are kept before anybody hears of it."""
         nats = next_nats(self.mechanism, state) if self.opened is None else self.opened.nats
         promoted = not self.futile and self.proves(nats)
         if promoted:
             self.keep()
         answer = {
-            "value": None, "low": margin if promoted else None, "high": None, "source": PROMOTED if promoted else KEPT,
-            "node": {"by": "claims", "nats": nats, "one_sided": True},
+            "value": None, "low": self.gate.margin if promoted else None, "high": None,
+            "source": PROMOTED if promoted else KEPT, "node": {"by": "claims", "nats": nats, "one_sided": True},
         }  # fmt: skip
         mark = promoted or self.futile
         label = interim_label(self.opened.marks) if mark and self.opened is not None else 0
-        return state.after(charged=int(mark), labels=label), Outcome(answer, int(mark))
+        return state.after(charged=int(mark), labels=label), [Outcome(answer, int(mark))]
 
 
 def interim_label(looks: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from everhold.asking.accounts.budget import part_of
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, QueryRejected
-from everhold.gates.cases.evidence import ClaimComparison, another_is_open
+from everhold.gates.cases.evidence import another_is_open
 from everhold.gates.cases.order import boundaries, draws_of_units, order_of_units
 from everhold.gates.challenge import act, next_nats, record_act, told_nothing
 from everhold.gates.records import LOOKED, Gates, OpenChallenges, Opened
@@ -145,11 +145,10 @@ class OpenChallenge:
         )  # fmt: skip
         verdict = None
         if proved or futile or look == opened.looks:
-            comparison = ClaimComparison(
-                self._evidence.units, self._executor.mechanism, lambda _: proved,
-                lambda: self._evidence.keep(self._version.digest, whole[0]), opened, futile,
+            keep = partial(self._evidence.keep, self._version.digest, whole[0])
+            verdict = self._end(
+                opened, self._evidence.claimed(gate, self._version, lambda _: proved, keep, opened, futile=futile)
             )  # fmt: skip
-            verdict = self._end(opened, self._evidence.claimed(gate, self._version, comparison))
         else:
             self._look(opened, name)
         return Progress(verdict, found.reported(look), len(suite.ids))
@@ -168,10 +167,7 @@ class OpenChallenge:
 
     def _kept(self, gate: GateAccount, opened: Opened | None) -> Challenge:
         """The challenge that proves nothing; also finds the verdict of the one that ended."""
-        comparison = ClaimComparison(
-            self._evidence.units, self._executor.mechanism, lambda _: False, lambda: None, opened
-        )  # fmt: skip
-        return self._evidence.claimed(gate, self._version, comparison)
+        return self._evidence.claimed(gate, self._version, lambda _: False, lambda: None, opened)
 
     def _decided(self, head: Head) -> Verdict | None:
         """The verdict that is in the ledger; None if there is none."""
