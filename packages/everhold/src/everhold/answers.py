@@ -114,6 +114,7 @@ class Answer(Display):
         rows: First and last of the sealed rows that it is about, in the order of arrival; None where no rows arrived.
         clipped: In words, what counts as the end of a range, and which share of the training rows lies beyond; empty
             where nothing is clipped.
+        failing: In words, what is known of rows on which the query's models fail; empty for queries without models.
     """
 
     value: float | None
@@ -138,6 +139,7 @@ class Answer(Display):
     exact: bool = False
     rows: tuple[int, int] | None = None
     clipped: str = ""
+    failing: str = ""
 
     @property
     def refused(self) -> bool:
@@ -243,8 +245,9 @@ class Answer(Display):
 
     @property
     def _counts(self) -> str:
-        """What is clipped, as a sentence."""
-        return f"It is about the clipped number: {self.clipped}." if self.clipped else ""
+        """What is clipped, and what counts as the worst, as sentences."""
+        clipped = f"It is about the clipped number: {self.clipped}." if self.clipped else ""
+        return " ".join(filter(None, (clipped, self.failing)))
 
     @property
     def _whose(self) -> str:

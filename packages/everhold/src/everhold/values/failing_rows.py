@@ -14,12 +14,44 @@ whatever is promised of values of independent rows holds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+def runs_models(description: Any) -> bool:
+    """Whether a query runs models, by its public description; not arrays, texts and functions.
+
+    Examples:
+        >>> runs_models({"of": [{"estimator": "aa"}, {"predictions": "bb"}]}), runs_models({"predictions": "bb"})
+        (True, False)
+    """
+    if isinstance(description, Mapping):
+        return isinstance(description.get("estimator"), str) or any(map(runs_models, description.values()))
+    return isinstance(description, (list, tuple)) and any(map(runs_models, description))
+
+
+def failing_in_words(description: Any, *, training_rows: int, classes: bool) -> str:
+    """What is known of rows on which the models of a query fail, in sentences; empty for queries without models.
+
+    Args:
+        description: Of the query.
+        training_rows: Number of training rows, on which a model that fails is refused.
+        classes: Whether the classes of the label are known.
+    """
+    if not runs_models(description):
+        return ""
+    tried = (
+        "No training row on which it was tried makes the model fail"
+        if training_rows
+        else "Whether the model fails on real rows is not known, because there are no training rows"
+    )
+    asks = "; ask eh.metric('failing_rows', model) for the share of such rows" if classes else ""
+    return f"{tried}. A sealed row on which it fails counts as the worst{asks}."
 
 
 def other_class(labels: NDArray[Any]) -> NDArray[np.float64]:

@@ -245,7 +245,12 @@ def test_a_model_that_fails_nowhere_has_its_share_confirmed(tmp_path):
         sound, failing = (
             holdout.ask(eh.metric("failing_rows", Model(column, "nan", 0.9))) for column in ("z", "at_random")
         )
+        told = holdout.ask(eh.difference(eh.accuracy(Model("z", "nan", 0.9)), eh.accuracy(Model("x", "nan", 0.9))))
+        array = holdout.ask(eh.accuracy(Y), guess=0.5)
     assert (sound.value, sound.low, sound.charged, failing.charged) == (0.0, 0.0, 0, 1)
+    for answer in (sound, told):
+        assert "No training row on which it was tried makes the model fail. A sealed row" in answer.explain()
+    assert array.failing == ""
     assert failing.low <= SEALED["at_random"].mean() <= failing.high
 
 

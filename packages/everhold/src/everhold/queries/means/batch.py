@@ -28,6 +28,7 @@ from everhold.queries.procedures import how_made, rows_worth, what_narrows
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying, rows_of
 from everhold.values.base import Joined, Kept
 from everhold.values.clips import clips_in_words, noted_clips
+from everhold.values.failing_rows import failing_in_words
 from everhold.values.missing import have_values
 
 if TYPE_CHECKING:
@@ -328,6 +329,9 @@ class Means(QueryPlan[Result]):
             entry.repeated, statement, self.mechanism.confidence, self.mechanism.traits.adaptive,
             made, result.analyst, about, bound.shown,
             sealed, sealed_low, sealed_high, narrower, exact, rows_of(kept), clips_in_words(bound.clips),
+            failing_in_words(
+                bound.description, training_rows=self.schema.training_rows, classes=bool(self.schema.label_classes)
+            ),
         )  # fmt: skip
 
     def refusal(self, query: str, result: ExecutionResult, *, about: str | None, shown: str = "") -> Answer:
