@@ -94,7 +94,7 @@ def test_no_pair_that_is_left_has_a_smaller_difference(seed):
     largest = float(np.max(sizes.sum(axis=0)))
     both = SeenArms(Units(sizes[0], sums[0], units, largest), Units(sizes[1], sums[1], units, largest))
     procedure = ArmDifference(both, 1.0, 600)
-    plan, nats = procedure._from_below, 4.0
+    plan, nats = procedure._plans[0], 4.0
     boxes = [(0.5, 0.7), (0.3, 0.5)] if seed % 2 else [(0.48, 0.75), (0.25, 0.5)]
     found = arms._least_difference(both, plan, nats, *boxes)
     stakes = np.array([plan.stake(nats - math.log(0.75)), *(arms.FRACTIONS * plan.cap)])

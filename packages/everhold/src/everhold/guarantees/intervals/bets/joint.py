@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,7 +100,7 @@ class Units:
         return float(np.sum(self.counts * (self.values - self.mean * self.sizes) ** 2))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class JointBets:
     """Bets on units, with stakes that are fixed before the look.
 
@@ -120,6 +121,11 @@ class JointBets:
     weights: NDArray[np.float64] = field(repr=False)
     rates: NDArray[np.float64] | float = field(default=math.inf, repr=False)
     tangent: bool = False
+
+    @cached_property
+    def _largest_moves(self) -> NDArray[np.float64]:
+        """Shape (games, coordinates): no coordinate of a unit is larger."""
+        return np.asarray(np.abs(self.moves).max(axis=1, initial=0.0))
 
     def gains(self, paths: NDArray[np.float64]) -> NDArray[np.float64]:
         """Logarithms of each bet's capital at points, less what rounding may have added.
@@ -146,7 +152,7 @@ class JointBets:
             factors = rates[..., None] * moves[..., None, :]
             factors += 1.0
             gained = gained + np.log(factors, out=factors) @ counts[some]
-        sizes = (np.abs(paths) @ np.abs(self.moves).max(axis=1, initial=0.0).T)[..., None]
+        sizes = (np.abs(paths) @ self._largest_moves.T)[..., None]
         doubt = _DOUBT + _DOUBT_BY_UNIT * counts.sum(axis=0) * (1.0 + rates * sizes)[..., None]
         return np.asarray(gained + self.weights[..., None] - doubt)
 

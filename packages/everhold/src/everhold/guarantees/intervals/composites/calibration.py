@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -119,14 +119,10 @@ class CalibrationBets(OfScore):
         scale = self.rows / max(float(self.planned.mass.sum()), 1.0)
         return calibration_ends(self.planned.mass * scale, side_of(nats))
 
-    def standard_error(self, guess: float) -> float:
-        """See `Procedure.standard_error`: means of bins are independent; fewer rows also make the error larger."""
+    @cached_property
+    def _error(self) -> float:
+        """Means of bins are independent; fewer rows also make the error larger."""
         squares = self.planned.mass @ _VALUES**2 / max(float(self.planned.mass.sum()), 1.0)
         scatter = math.sqrt(float(squares.sum()) * (1.0 / self.rows + 1.0 / self.training))
         larger = abs(self.rows**-0.5 - self.training**-0.5) * float(np.sqrt(squares).sum())
         return float(min(scatter + larger, 1.0))
-
-    @property
-    def worth(self) -> float:
-        """See `Procedure.worth`."""
-        return float(min(0.25 / max(self.standard_error(0.0), 1e-9) ** 2, self.rows))

@@ -163,9 +163,8 @@ class OperatingPoint(OfScore):
         return min(1.5 * math.sqrt(spread * (1.0 / (share * self.rows) + 1.0 / (share * self.training))), 1.0)
 
     @property
-    def worth(self) -> float:
-        """See `Procedure.worth`."""
-        return min(0.25 / max(self.standard_error(0.5), 1e-9) ** 2, float(self.rows))
+    def _error(self) -> float:
+        return self.standard_error(0.5)
 
 
 def _counted(ones: float, total: float) -> Units:

@@ -126,23 +126,16 @@ class PartBets(Bets):
 
 
 @dataclass(frozen=True, eq=False)
-class CountedPart:
-    """Exact binomial tails of a share of independent rows.
-
-    Attributes:
-        training: Rows that an honest guess was made from.
-    """
-
-    rows: int
-    training: int
+class CountedPart(ClopperPearson):
+    """Exact binomial tails of a share of independent rows."""
 
     def ends(self, seen: Units, nats: float) -> tuple[float, float]:
         """See `PartInterval.ends`."""
-        return ClopperPearson(rows=self.rows, training=self.training).interval(seen.mean, nats)
+        return self.interval(seen.mean, nats)
 
     def error(self, value: float) -> float:
         """See `PartInterval.error`."""
-        return ClopperPearson(rows=self.rows, training=self.training).standard_error(min(max(value, 0.0), 1.0))
+        return self.standard_error(min(max(value, 0.0), 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,9 +191,11 @@ class OfScore(Procedure):
 
     Attributes:
         planned: What public rows say; it has a score.
+        rows: Sealed rows.
     """
 
     planned: Any
+    rows: int
 
     needs: ClassVar[Needs] = "statistic"
     of_all_rows: ClassVar[bool] = False
@@ -211,6 +206,20 @@ class OfScore(Procedure):
     @abstractmethod
     def _planned_ends(self, nats: float) -> tuple[float, float]:
         """The interval of as many rows as are sealed, like the planned ones."""
+
+    @property
+    @abstractmethod
+    def _error(self) -> float:
+        """Expected distance of an honest guess from the sealed score."""
+
+    def standard_error(self, guess: float) -> float:
+        """See `Procedure.standard_error`; of the planned rows, whatever the guess is."""
+        return min(max(self._error, _LEAST_ERROR), 1.0)
+
+    @property
+    def worth(self) -> float:
+        """See `Procedure.worth`."""
+        return min(0.25 / max(self._error, _LEAST_ERROR) ** 2, float(self.rows))
 
     @cached_property
     def _expected(self) -> dict[float, tuple[float, float]]:
@@ -279,16 +288,7 @@ class Composite(OfScore):
             reach[place] = part.error(means[place])
             low, high = self.bounds(means - reach, means + reach)
             moves.append(max(high - low, 0.0) / 2.0)
-        return max(math.hypot(*moves), _LEAST_ERROR)
-
-    def standard_error(self, guess: float) -> float:
-        """See `Procedure.standard_error`."""
-        return min(self._error, 1.0)
-
-    @property
-    def worth(self) -> float:
-        """See `Procedure.worth`."""
-        return min(0.25 / self._error**2, float(self.rows))
+        return math.hypot(*moves)
 
 
 def _mean(units: Units) -> float:

@@ -27,7 +27,7 @@ _HONEST_ERRORS = 6.0  # standard errors from the planned means up to which bets 
 _CAP = 0.99  # of the stake with which one unit could lose everything
 _OWN = 0.75  # of the capital, for the stake that the training rows name; the rest for `FRACTIONS`
 _WEIGHTS = np.log(np.append(_OWN, np.full(len(FRACTIONS), (1.0 - _OWN) / len(FRACTIONS))))
-_LEAST_ERROR, _ROUNDING = 1e-9, 1e-12
+_ROUNDING = 1e-12
 
 Ends = tuple[float, float]
 
@@ -142,14 +142,13 @@ class ArmDifference(OfScore):
             joint: Whether most of the level is for bets on both arms; else all of it is for either arm alone.
         """
         alone = nats - math.log((1.0 - _JOINT) / 2.0 if joint else 0.5)
-        treated = seen.ends(self._of_treated, alone, control=False)
-        control = seen.ends(self._of_control, alone, control=True)
+        treated = seen.ends(self._arms[0], alone, control=False)
+        control = seen.ends(self._arms[1], alone, control=True)
         if not joint:
             return treated[0] - control[1], treated[1] - control[0]
         side = side_of(nats - math.log(_JOINT))
-        low = _least_difference(seen, self._from_below, side, treated, control)
-        high = -_least_difference(seen.swapped, self._from_above, side, control, treated)
-        return low, high
+        low = _least_difference(seen, self._plans[0], side, treated, control)
+        return low, -_least_difference(seen.swapped, self._plans[1], side, control, treated)
 
     def _is_joint(self, nats: float) -> bool:
         """True if bets on both arms are expected to be narrower, from public facts."""
@@ -164,21 +163,12 @@ class ArmDifference(OfScore):
         """See `Procedure.stakes`: of the bets on both arms, against small and large differences; 0 where none is."""
         if not self._is_joint(nats):
             return {"stake_low": 0.0, "stake_high": 0.0}
-        side = side_of(nats - math.log(_JOINT)) - math.log(_OWN)
-        return {"stake_low": self._from_below.stake(side), "stake_high": self._from_above.stake(side)}
-
-    def standard_error(self, guess: float) -> float:
-        """See `Procedure.standard_error`: of the planned units."""
-        return min(self._error, 1.0)
+        low, high = (plan.stake(side_of(nats - math.log(_JOINT)) - math.log(_OWN)) for plan in self._plans)
+        return {"stake_low": low, "stake_high": high}
 
     @property
-    def worth(self) -> float:
-        """See `Procedure.worth`."""
-        return min(0.25 / self._error**2, float(self.rows))
-
-    @cached_property
     def _error(self) -> float:
-        return max(math.sqrt(self._from_below.variance * (1.0 + self.scale)) / 2.0, _LEAST_ERROR)
+        return math.sqrt(self._plans[0].variance * (1.0 + self.scale)) / 2.0
 
     @cached_property
     def _likely(self) -> SeenArms:
@@ -190,20 +180,14 @@ class ArmDifference(OfScore):
         return {}
 
     @cached_property
-    def _of_treated(self) -> PartBets:
-        return PartBets(_counting(self.planned.treated), self.scale)
+    def _arms(self) -> list[PartBets]:
+        """Bets on the treated and on the control arm alone."""
+        return [PartBets(_counting(units), self.scale) for units in (self.planned.treated, self.planned.control)]
 
     @cached_property
-    def _of_control(self) -> PartBets:
-        return PartBets(_counting(self.planned.control), self.scale)
-
-    @cached_property
-    def _from_below(self) -> _BettingPlan:
-        return _plan(self.planned, self.scale)
-
-    @cached_property
-    def _from_above(self) -> _BettingPlan:
-        return _plan(self.planned.swapped, self.scale)
+    def _plans(self) -> list[_BettingPlan]:
+        """Against small and against large differences."""
+        return [_plan(planned, self.scale) for planned in (self.planned, self.planned.swapped)]
 
 
 def _plan(planned: SeenArms, scale: float) -> _BettingPlan:
