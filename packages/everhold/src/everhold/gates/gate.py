@@ -117,9 +117,14 @@ class Gate(SeesArrivals):
             CaseRejected: If a case is missing, unknown, doubled, crashed or has no number. Nothing was charged.
             BudgetExhausted: If it was refused, where that was requested.
         """
-        version = self._evidence.version(
-            candidate, **self._fitting(training=training, challenger=challenger, champion=champion, baseline=baseline)
-        )
+        given = self._fitting(training=training, challenger=challenger, champion=champion, baseline=baseline)
+
+        def handed_in(head: Head) -> Version:
+            self._at(head)  # or it would be refused for other rows than those that are there
+            found: Version = self._evidence.version(candidate, **given)
+            return found
+
+        version = self._on_latest(handed_in)
 
         def prepared(head: Head) -> tuple[QueryExecutor, QueryPlan[Verdict]] | Verdict:
             gate = self._at(head)

@@ -183,6 +183,16 @@ def test_other_processes_see_arrivals_and_values(holdout, tmp_path):
         assert opened.challenge("x > 0.5").promoted
 
 
+def test_a_gate_of_before_takes_predictions_for_all_rows_that_are_there(holdout, tmp_path):
+    gate = holdout.gate("accuracy", champion=guesses(FIRST["late"], 0.7, 1))
+    with eh.Holdout.open(f"sqlite:///{tmp_path}/s.db", "h") as other:
+        there = other.gate()
+        holdout.append(NEW)
+        for each in (gate, there):  # this process knows of the rows, and the other one does not yet
+            with pytest.raises(QueryRejected, match=r"no values for 1,500 rows that arrived"):
+                each.challenge(guesses(labels(FIRST, NEW), 0.9, 2))
+
+
 def test_groups_that_arrive_whole(tmp_path):
     def people(count, seed, first):
         return {**rows(count, seed, first=first), "person": np.repeat(np.arange(first, first + count // 3), 3)}
