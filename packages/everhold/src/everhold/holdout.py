@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from everhold.families.base import Family
     from everhold.gates.gate import Gate
     from everhold.ledger import HoldoutRecord
+    from everhold.planning.three_ways import ThreeWays
     from everhold.sealing.intake.reading import RowSource
     from everhold.sealing.intake.settings import Planning, Rows
     from everhold.sealing.rows.row_store import SealableTable
@@ -314,6 +315,13 @@ class Holdout(GrowingHoldout):
 
         alike = self._executor.record.configuration.get(ALIKE)
         return replace(self._executor.promise, expected=self.mechanism.expected_radius(USUAL_VALUE, alike))
+
+    @property
+    def ways(self) -> ThreeWays | None:
+        """The three ways to ask with their widths for this holdout; None where the mechanism rests on noise."""
+        from everhold.planning.three_ways import three_ways
+
+        return three_ways(self.mechanism, alike=self._executor.record.configuration.get(ALIKE))
 
     @property
     def promised(self) -> str:

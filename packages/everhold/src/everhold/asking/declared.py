@@ -15,7 +15,7 @@ from everhold.asking.accessor import HoldoutAccessor
 from everhold.dependence import Groups
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, HoldoutRejected, QueryRejected
-from everhold.families.base import MOST_SHARE, SHARE, BoundFamily, Family, share_of
+from everhold.families.base import MOST_SHARE, BoundFamily, Family, share_of
 from everhold.families.grid import BoundGrid, GridFamily
 from everhold.families.listed import BoundList
 from everhold.families.subgroups import BoundSubgroups
@@ -25,7 +25,7 @@ from everhold.ledger.allotments import Accounts
 from everhold.ledger.declarations import DECLARATION, LONGEST_FAMILY, Declaration, Declarations
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import MECHANISMS
-from everhold.mechanisms.declared import widest_declared
+from everhold.mechanisms.declared import SHARE, widest_declared
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.queries.query import MOST_SHOWN, MemberLevels, digest
 from everhold.queries.query_compiler import QueryCompiler

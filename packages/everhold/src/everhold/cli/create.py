@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import typer
 
     from everhold.holdout import Holdout
+    from everhold.planning.three_ways import ThreeWays
     from everhold.sealing.rows.row_store import SealableTable
 
 
@@ -101,13 +102,13 @@ def create(
     """
     storage, name = place_of(place.storage, place.name)
     settings = {**rows.settings(), **plan.settings(), "dependence": dependence.declared()}
-    for further in extensions.values():
-        settings |= further.settings()
+    extended = {name: value for further in extensions.values() for name, value in further.settings().items()}
+    settings |= extended
     with arguments_checked():
         sealed, training = rows.sealed(storage), rows.open()
         created = _create(storage, name, holdout=sealed, training=training, settings=settings)
     with created:
-        _show(created, form)
+        _show(created, form, ways=None if extended or not hasattr(created, "ways") else created.ways)
         for further in extensions.values():
             further.advise(created)
 
@@ -129,10 +130,14 @@ def _create(
     return Holdout.create(storage, name, holdout=holdout, training=training, **settings_from(settings))
 
 
-def _show(created: Holdout, form: Format) -> None:
+def _show(created: Holdout, form: Format, *, ways: ThreeWays | None) -> None:
     promise, status = created.certificate().promise, created.status()
     columns = created.columns() if hasattr(created, "columns") else []  # a service keeps the rows to itself
-    show_sentence(promise, {"promise": promise, **status, "columns": columns}, form)
+    compared = {} if ways is None else {"ways": ways.to_dict()}
+    if form is Format.TABLE and ways is not None:
+        show_list(ways.to_rows(), ("way", "when", "within"), form, document=[])
+        note(ways.explain())
+    show_sentence(promise, {"promise": promise, **status, "columns": columns, **compared}, form)
     if form is Format.TABLE and columns:
         shown = [{**column, "example": _cut(column["example"])} for column in columns[:_MOST_SHOWN]]
         show_list(shown, ("column", "kind", "example"), form, document=columns)

@@ -197,14 +197,18 @@ class OutputOptions:
     form: FormatOption = Format.TABLE
 
     def show(
-        self, made: Any, tables: Sequence[Any] = (), *, title: str, caption: str, against: tuple[str, ...] = ()
-    ) -> None:
-        """Draw the chart of a plan, and print its tables and its explanation."""
+        self, made: Any, tables: Sequence[Any] = (), *, title: str, caption: str, against: tuple[str, ...] = (),
+        first: Any = None,
+    ) -> None:  # fmt: skip
+        """Draw the chart of a plan, and print its tables, the first of all before it, and its explanation."""
         if self.chart is not None:
             from everhold.charts import save_chart
 
             with arguments_checked():
                 save_chart(made.chart(*against), self.chart, title=title, caption=caption)
+        if self.form is Format.TABLE and first is not None:
+            lines = first.to_rows()
+            show_list(lines, list(lines[0]), self.form, document=lines)
         lines = made.to_rows()
         show_list(lines, list(lines[0]), self.form, document=made.to_dict())
         if self.form is Format.TABLE:
@@ -234,8 +238,11 @@ def plan(
       everhold plan --rows 20000 --protocol study.toml
       everhold plan --cases 100 --runs 8 --challenges 200
 
+    The first table has the three ways to ask, for a yes-or-no query around 0.9:
+    declared before, silent until the end, or told as you go; and the usual
+    intervals beside them. The second compares mechanisms for told answers.
     A radius is the half-width that holds for all answers at once, whatever
-    happens. What is 'expected' is narrower where guesses hold; a second table
+    happens. What is 'expected' is narrower where guesses hold; a third table
     shows half-widths by true value or spread, and by surprises. Lines marked
     'published' are bounds from the literature, for comparison. The line
     'empirical' is for queries that are fixed before the first answer. With
@@ -280,6 +287,7 @@ def plan(
         output.show(
             made,
             [table for table in (made.widths, made.steps) if table is not None],
+            first=made.ways,
             title="The plan: radius of every mechanism",
             caption="Half-width of all answers at once; published bounds are dashed, the request is a cross.",
             against=("rows" if made.rows is None else "queries",),

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery
 
-SHARE = 0.5
-"""Part of the probability of failure that declared families have, by default."""
-
 MOST_SHARE = 0.99
 """The largest such part: the rest is left to other queries."""
 

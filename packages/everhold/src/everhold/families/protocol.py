@@ -32,11 +32,12 @@ from typing import Any, NamedTuple
 
 from everhold.arguments import as_whole, brief
 from everhold.errors import QueryRejected
-from everhold.families.base import MOST_SHARE, SHARE, Family, share_of
+from everhold.families.base import MOST_SHARE, Family, share_of
 from everhold.families.listed import ListedFamily, listed
 from everhold.families.planned import PlannedFamily
 from everhold.families.subgroups import SubgroupFamily, subgroups
 from everhold.families.texts import TextFamily, texts
+from everhold.mechanisms.declared import SHARE
 from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.means.mean import MeanQuery, mean
 from everhold.queries.metrics.accuracy import Metric, PredictionQuery

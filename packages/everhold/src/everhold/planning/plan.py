@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.arguments import brief, names_keywords
 from everhold.dependence import DependenceModel, Independent
-from everhold.display import Display
+from everhold.display import Display, html_sentences, html_table
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
 from everhold.mechanisms import GuessAndCheck, answering
 from everhold.planning.advice import explanation
@@ -26,6 +26,7 @@ from everhold.planning.request import (
     taken_by_default,
 )
 from everhold.planning.steps import Steps, steps_of
+from everhold.planning.three_ways import ThreeWays, three_ways
 from everhold.planning.widths import Widths, sealed_units, vacuous_in_words, widths_of
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Plan(Display):
         published: One line for each published statement.
         training_rows: Rows that guesses are made from; None for as many as are sealed, 0 for none.
         at: The population's value at which lines are compared by what can be expected.
+        ways: The three ways to ask, beside usual intervals; None where guess-and-check cannot serve the request.
         widths: Half-widths of guess-and-check by true value or spread; None where it cannot serve the request.
         steps: What a gate can see; None unless a disagreement was given, or where rows depend on each other.
         alike: The expected correlation of two rows of one group; None without groups that are bet on.
@@ -66,6 +68,7 @@ class Plan(Display):
     published: tuple[PublishedLine, ...]
     training_rows: int | None = None
     at: float = USUAL_VALUE
+    ways: ThreeWays | None = None
     widths: Widths | None = None
     steps: Steps | None = None
     alike: float | None = None
@@ -90,8 +93,8 @@ class Plan(Display):
         return math.inf if cost is None else cost
 
     def explain(self) -> str:
-        """Explain the recommendation, the worst case, and when something else is better, in words."""
-        return explanation(self)
+        """Explain the three ways, the recommended mechanism, its worst case, and when another is better, in words."""
+        return explanation(self) if self.ways is None else f"{self.ways.explain()}\n{explanation(self)}"
 
     def line(self, mechanism: str) -> PlanLine:
         """The line of a mechanism.
@@ -170,6 +173,7 @@ class Plan(Display):
             "at": self.at,
             "training_rows": self.training_rows,
             "alike": self.alike,
+            "ways": None if self.ways is None else self.ways.to_dict(),
             "widths": None if self.widths is None else self.widths.to_dict(),
             "steps": None if self.steps is None else self.steps.to_dict(),
         }
@@ -206,10 +210,11 @@ class Plan(Display):
         return {name: getattr(line, name, None) for name in names}
 
     def __str__(self) -> str:
-        return self.to_text()
+        return self.to_text() if self.ways is None else f"{self.ways}\n\n{self.to_text()}"
 
-    def _headline(self) -> str:
-        return self.explain()
+    def _repr_html_(self) -> str:
+        ways = "" if self.ways is None else self.ways._repr_html_()
+        return f"{ways}{html_sentences(explanation(self))}{html_table(self.to_rows())}"
 
 
 @names_keywords(PlanTerms, USUAL_TERMS)
@@ -261,12 +266,17 @@ def plan(
     made = Plan(
         rows=rows, queries=queries, surprises=request.surprises, confidence=request.confidence, slack=request.slack,
         dependence=request.dependence, requested_radius=radius, lines=lines, training_rows=request.training_rows, at=at,
-        widths=_widths(lines, request.alike), alike=request.alike,
+        ways=_ways(lines, request, at), widths=_widths(lines, request.alike), alike=request.alike,
         steps=_steps(request, lines, disagreement, with_rows=rows is not None),
         published=tuple(published_line_of(name, request, radius, with_rows=rows is not None) for name in BOUNDS),
     )  # fmt: skip
     _warn_if_vacuous(made)
     return made
+
+
+def _ways(lines: tuple[PlanLine, ...], request: PlanRequest, at: float) -> ThreeWays | None:
+    tuned = next((line.tuned for line in lines if isinstance(line.tuned, GuessAndCheck)), None)
+    return three_ways(tuned, at=at, alike=request.alike)
 
 
 def _widths(lines: tuple[PlanLine, ...], alike: float | None) -> Widths | None:

@@ -18,9 +18,11 @@ def read_csv(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_create_prints_the_promise_and_each_column_with_an_example_from_the_training_rows(study, everhold):
-    promise, _, _, *lines = everhold(*CREATE, "--surprises", "2").stdout.splitlines()
+def test_create_prints_three_ways_the_promise_and_each_column_with_an_example_from_the_training_rows(study, everhold):
+    printed = everhold(*CREATE, "--surprises", "2").stdout.splitlines()
+    ways, promise, lines = printed[2:8], printed[8], printed[11:]
     with Holdout.open("new.db", "late") as holdout:
+        assert [line.split()[0] for line in ways[:3]] == ["declared", "silent", "steered"]
         assert promise == holdout.certificate().promise
         columns = holdout.columns()
     assert [line.split() for line in lines] == [list(column.values()) for column in columns]
@@ -32,6 +34,7 @@ def test_create_as_json_has_promise_and_status(study, everhold):
     assert created.pop("promise")
     with Holdout.open("new.db", "late") as holdout:
         assert created.pop("columns") == holdout.columns()
+        assert created.pop("ways") == holdout.ways.to_dict()
     assert created == json.loads(everhold("status", "new.db", "late", "--format", "json").stdout)
 
 

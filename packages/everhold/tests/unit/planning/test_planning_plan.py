@@ -268,7 +268,7 @@ def test_a_vacuous_radius_is_reported_and_shown():
 
 def test_the_json_form_is_exactly_the_documented_one(asked):
     keys = ["rows", "queries", "surprises", "confidence", "slack", "lines", "published"]
-    keys += ["at", "training_rows", "alike", "widths", "steps"]
+    keys += ["at", "training_rows", "alike", "ways", "widths", "steps"]
     only_rows, only_radius = plan(rows=20_000, queries=200), plan(queries=200, radius=0.1)
     for made, more, published in (
         (only_rows, [], ["radius"]),
@@ -293,7 +293,9 @@ def test_the_json_form_is_exactly_the_documented_one(asked):
 
 def test_a_plan_is_a_table_in_every_form(asked):
     assert len(asked.to_rows()) == len(answering()) + len(STATEMENTS)
-    assert str(asked).splitlines()[1].startswith("guess_and_check")
+    ways, table = str(asked).split("\n\n")
+    assert ways.splitlines()[1].startswith("declared")
+    assert table.splitlines()[1].startswith("guess_and_check")
     assert ">gaussian</td>" in asked._repr_html_()
     assert list(asked.to_pandas()["by"][:1]) == ["guess_and_check"]
     assert asked.to_arrow().num_rows == len(asked.to_rows())
