@@ -1,5 +1,6 @@
 """`answer.value`: as near the sealed number as the label of a surprise allows, and exact only where it says so."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +23,25 @@ def test_a_surprise_about_skewed_values_is_told_near_their_mean(tmp_path):
     assert (told.source, told.exact) == ("holdout", False)
     assert abs(told.value - true) < 0.2 * abs((told.low + told.high) / 2.0 - true)
     assert "need not be equal" in told.explain()
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.DependenceWarning")  # of two series that are independent
+def test_a_declared_share_of_a_series_is_exact(tmp_path):
+    def days(seed):
+        rng, wet = np.random.default_rng(seed), [0]
+        while len(wet) < 3_000:
+            wet.append(int(rng.random() < (0.5 if wet[-1] else 0.1)))
+        return {"day": np.arange(3_000) + 10_000 * seed, "wet": wet}
+
+    sealed, training = days(2), days(1)
+    chain = eh.MarkovChain.fit(training, state="wet", order_by="day", gap=math.inf)
+    with eh.Holdout.create(
+        tmp_path / "s.db", "x", holdout=sealed, training=training, queries=20, dependence=chain,
+        declared={"wet": eh.listed(["wet = 1"])},
+    ) as holdout:  # fmt: skip
+        told = holdout.ask("wet = 1")
+    assert (told.source, told.exact) == ("declared", True)
+    assert told.value == pytest.approx(np.mean(sealed["wet"]), abs=1e-12)
 
 
 @pytest.mark.parametrize(("dependence", "exact"), [(None, True), (eh.Groups("patient"), False)])
