@@ -99,6 +99,8 @@ REFUSED = {
     "another file": (400, form({"name": "second"}, part="settings", holdout=b"x\n1\n", key=b"1")),
     "a setting that nobody knows": (422, sealing(seed=1)),
     "an unknown column": (422, sealing(label="lost")),
+    "a rule for missing values that is none": (422, sealing(missing="bounds")),
+    "a rule for a column that is not there": (422, sealing(missing={"lost": "drop"})),
     "no model": (422, sealing(dependence={"kind": "nonsense"})),
     "no table": (422, sealing(holdout=b"\xff\xfe\x00garbage\x00")),
     "packed": (422, sealing(holdout=b"\x1f\x8b\x08\x00" + b"\0" * 100)),

@@ -50,6 +50,20 @@ def test_the_settings_reach_the_holdout(study, everhold):
         assert (holdout.schema.label, holdout.schema.row_id) == ("late", "id")
 
 
+def test_what_counts_for_missing_values_is_an_option(study, everhold):
+    everhold(*CREATE, "--missing", "delay=drop", "--missing", "id=0")
+    status = json.loads(everhold("status", "new.db", "late", "--format", "json").stdout)
+    assert status["missing"]["delay"] == "rows without a value are left out"
+    wrong = [*CREATE[:2], "again", *CREATE[3:], "--allow-resealing"]
+    for given in (("drop", "delay=0"), ("drop", "refuse")):
+        told = everhold(*wrong, *(part for each in given for part in ("--missing", each)), code=2).stderr
+        assert "a rule for all columns beside others" in told
+    assert "missing names 'lost'" in everhold(*wrong, "--missing", "lost=drop", code=3).stderr
+    assert "missing is 'bounds'; expected 'refuse', 'drop' or a value" in everhold(
+        *wrong, "--missing", "bounds", code=2
+    ).stderr
+
+
 def test_the_help_names_every_mechanism(everhold):
     text = everhold("create", "--help").stdout
     assert all(name in text for name in MECHANISMS)
