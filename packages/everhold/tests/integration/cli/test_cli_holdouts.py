@@ -59,9 +59,10 @@ def test_what_counts_for_missing_values_is_an_option(study, everhold):
         told = everhold(*wrong, *(part for each in given for part in ("--missing", each)), code=2).stderr
         assert "a rule for all columns beside others" in told
     assert "missing names 'lost'" in everhold(*wrong, "--missing", "lost=drop", code=3).stderr
-    assert "missing is 'bounds'; expected 'refuse', 'drop' or a value" in everhold(
-        *wrong, "--missing", "bounds", code=2
-    ).stderr
+    assert (
+        "missing is 'bounds'; expected 'refuse', 'drop' or a value"
+        in everhold(*wrong, "--missing", "bounds", code=2).stderr
+    )
 
 
 def test_the_help_names_every_mechanism(everhold):
