@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.gates.cases.files import CaseRun
+from everhold.strict_json import JsonFault, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 __all__ = ["promptfoo_runs"]
 
@@ -30,7 +31,10 @@ def promptfoo_runs(content: bytes) -> Iterator[CaseRun]:
     """
     if content.count(b"{") > _MOST_OBJECTS:
         raise QueryRejected(f"The JSON file has more than {_MOST_OBJECTS:,} objects. Pass results of promptfoo alone.")
-    document = json.loads(content, object_pairs_hook=_once, parse_constant=_refuse_constant)
+    try:
+        document = read_json(content)
+    except JsonFault as wrong:
+        raise QueryRejected(f"The JSON file {wrong}. Write it again, with each name once and finite numbers.") from None
     found = document["results"]
     rows = found["results"] if isinstance(found, dict) else found
     if not isinstance(rows, list):
@@ -95,15 +99,3 @@ def _promptfoo_fault(row: Mapping[str, Any]) -> tuple[str | None, str]:
     if isinstance(graded.get("pass"), bool) and graded["pass"] is not passed:
         return "broken", "its success is not that of its grading"
     return None, ""
-
-
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        name = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-        raise QueryRejected(f"The JSON file has {brief(name)} twice in one object. Expected each name once.")
-    return found
-
-
-def _refuse_constant(name: str) -> Any:
-    raise QueryRejected(f"The JSON file has the value {name}. Expected finite numbers.")

@@ -47,7 +47,7 @@ class TooMuchWork(EverholdError):
     """The request takes more time or memory than one request gets. Nothing was changed or charged."""
 
     exit_code = 2
-    http_status = 422
+    http_status = 409
 
 
 def check_network(data: Mapping[str, Any] | None) -> None:

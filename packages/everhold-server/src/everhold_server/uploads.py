@@ -33,6 +33,7 @@ from everhold.errors import EverholdError
 from everhold.private_files import create_private, private_folder
 from everhold.queries.predictions.untrusted import read_untrusted
 from everhold.sealing.storage import rows_folder
+from everhold.strict_json import JsonFault, read_json
 from everhold_server.mcp.server import count_values
 from everhold_server.principals import Viewer
 
@@ -99,6 +100,7 @@ class RequestContent:
         """The JSON document, checked.
 
         Raises:
+            Unusable: If it is no JSON, or an object has a name twice. Nothing is charged.
             RequestValidationError: If it is something else; an empty object stands for a part that is missing.
         """
         return _document(model, self._written(part))
@@ -147,8 +149,18 @@ def _document(model: type[Document], written: bytes) -> Document:
     if count_values(written) > MOST_VALUES:
         raise _too_large("a JSON document", MOST_VALUES, of="values", instead=_AS_A_FILE)
     try:
+        read_json(written)
+    except JsonFault as fault:
+        raise Unusable(
+            f"The body or a part of it {fault}. Send JSON in UTF-8 with each name once and finite "
+            "numbers. Nothing was charged."
+        ) from None
+    try:
         return model.model_validate_json(written)
     except ValidationError as fault:
+        for error in fault.errors(include_input=False):  # as documented, but more than is taken
+            if isinstance(reason := error.get("ctx", {}).get("error"), EverholdError):
+                raise reason from None
         found = [{**error, "loc": ("body", *error["loc"])} for error in fault.errors(include_input=False)]
         raise RequestValidationError(found) from None
 

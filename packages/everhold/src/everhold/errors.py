@@ -95,7 +95,7 @@ class HoldoutRejected(EverholdError, ValueError):
 
     unchanged = "nothing was created"
     exit_code = 3
-    http_status = 422
+    http_status = 409
 
 
 class HoldoutNotFound(EverholdError, LookupError):
@@ -110,7 +110,7 @@ class QueryRejected(EverholdError, ValueError):
 
     unchanged = "nothing was charged"
     exit_code = 5
-    http_status = 422
+    http_status = 409
 
 
 class CaseRejected(QueryRejected):
@@ -167,7 +167,7 @@ class DependenceError(EverholdError, ValueError):
     """The dependence model does not match the rows it is declared for."""
 
     exit_code = 9
-    http_status = 422
+    http_status = 409
 
 
 class EverholdWarning(UserWarning):

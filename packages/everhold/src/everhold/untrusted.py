@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -119,7 +120,8 @@ def _turn(of: str) -> Iterator[None]:
 def work() -> None:
     """Read one file under hard limits, and describe its content; run by the worker."""
     job = json.load(sys.stdin)
-    limit(ReadingLimits(**job["limits"]))
+    limits = ReadingLimits(**job["limits"])
+    limit(memory=limits.memory, seconds=limits.seconds, written=limits.written)
     module, _, function = job["reader"].partition(":")
     said: dict[str, Any]
     try:
@@ -134,16 +136,26 @@ def work() -> None:
     Path(job["into"]).write_text(json.dumps(said))
 
 
-def limit(limits: ReadingLimits) -> None:
-    """Give memory, time and files up, so that nothing can take them back; Windows has no such limits."""
+def limit(*, memory: int, seconds: float, written: int = 0, renewed: bool = False) -> None:
+    """Give memory, time and files up, so that nothing can take them back; Windows has no such limits.
+
+    Args:
+        memory: Bytes of address space.
+        seconds: Processor time, from now on.
+        written: Bytes of any file.
+        renewed: Whether this is called again for the next job, which then gets as much time.
+    """
     if sys.platform == "win32":
         return
     import resource
 
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    until = math.ceil(used.ru_utime + used.ru_stime + seconds)
+    last = resource.getrlimit(resource.RLIMIT_CPU)[1] if renewed else until
     for kind, most in {
-        resource.RLIMIT_AS: limits.memory,
-        resource.RLIMIT_CPU: max(1, int(limits.seconds)),
-        resource.RLIMIT_FSIZE: limits.written,
-        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_AS: (memory, memory),
+        resource.RLIMIT_CPU: (until, last),
+        resource.RLIMIT_FSIZE: (written, written),
+        resource.RLIMIT_CORE: (0, 0),
     }.items():
-        resource.setrlimit(kind, (most, most))
+        resource.setrlimit(kind, most)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +13,7 @@ from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list
 from everhold.progress import progress
+from everhold.strict_json import JsonFault, read_json
 
 if TYPE_CHECKING:
     from everhold_lab.audit.report import Audit
@@ -118,8 +118,6 @@ def _names(listed: str) -> list[str]:
 
 def _read(file: Path) -> Any:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
-        raise Misuse(
-            f"{file.name!r} is no JSON; expected what 'everhold plan --rows ... --format json' prints"
-        ) from None
+        return read_json(file.read_bytes())
+    except JsonFault as fault:
+        raise Misuse(f"{file.name!r} {fault}; expected what 'everhold plan --rows ... --format json' prints") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import astuple, dataclass
 from enum import StrEnum
@@ -15,6 +14,7 @@ from everhold.cli.arguments import FormatOption, ModelOption, model_from
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list, show_record
+from everhold.strict_json import read_json
 from everhold_lab.commands.lab import group
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def _tables(path: Path, *names: str) -> dict[str, NDArray[np.float64]]:
     import numpy as np
 
     try:
-        data = json.loads(path.read_bytes())
+        data = read_json(path.read_bytes())
         return {name: np.asarray(data[name], dtype=np.float64) for name in names}
     except (ValueError, TypeError, KeyError, RecursionError):
         wanted = " and ".join(f'"{name}"' for name in names)

@@ -35,7 +35,7 @@ class Limits(Strict):
     responses={200: said("The parts of all analysts.", {
         "result": "allotments", "parts": [_PART], "not_allotted": {"queries": 800, "surprises": 5}, "acts": [],
         "warnings": [],
-    }), **refusals(404, 409)},
+    }), **refusals(404)},
 )  # fmt: skip
 def allotments(name: HoldoutName, principal: Steward, holdouts: Holdouts) -> JSONResponse:
     """Allotments of analysts, their spending, and the acts by which the steward set them."""

@@ -98,7 +98,7 @@ class Retirement(Strict):
 @router.get(
     "/arrivals", summary="Rows that arrived",
     responses={200: said("The creation, each arrival, and now.", {"arrivals": [_ARRIVAL], "warnings": []}),
-               **refusals(404, 409)},
+               **refusals(404)},
 )  # fmt: skip
 def list_arrivals(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONResponse:
     """Rows at creation, at each arrival and now, with the budget spent and the half-width of the next answer.
@@ -126,7 +126,7 @@ def _finite(value: Any) -> Any:
         "rows": "The rows to seal: Parquet, or CSV with named columns in UTF-8.",
         "training": "Open rows of the same columns; they make guesses.",
     }, needed=("settings",)),
-    responses={201: said("The arrival, with half-widths before and after.", _APPENDED), **refusals(404, 409, 415)},
+    responses={201: said("The arrival, with half-widths before and after.", _APPENDED), **refusals(404, 415)},
 )  # fmt: skip
 def append(
     name: HoldoutName, request: Request, principal: Steward, holdouts: Holdouts, received: Brought
@@ -206,7 +206,7 @@ def _arrived(rows: list[dict[str, Any]], number: int) -> Arrived | None:
 @router.post(
     "/over-time", summary="Ask one query of each window", openapi_extra=body_of(Windows),
     responses={200: said("One answer for each window, and pairs that do not meet.", _WINDOWS),
-               **refusals(404, 409, 413, 415)},
+               **refusals(404, 415)},
 )  # fmt: skip
 def over_time(
     name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
@@ -226,7 +226,7 @@ def over_time(
 
 @router.post(
     "/drift", summary="Compare an arrival with all rows before it", openapi_extra=body_of(ComparedArrival),
-    responses={200: said("Intervals before and since, by query.", _DRIFT), **refusals(404, 409, 413, 415)},
+    responses={200: said("Intervals before and since, by query.", _DRIFT), **refusals(404, 415)},
 )  # fmt: skip
 def drift(
     name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
@@ -248,7 +248,7 @@ def drift(
 @router.post(
     "/retire", summary="Open the rows before an arrival", openapi_extra=body_of(Retirement),
     responses={200: {"description": "The rows, as a Parquet file.", "content": {PARQUET_TYPE: {}}},
-               **refusals(404, 409, 413, 415)},
+               **refusals(404, 415)},
 )  # fmt: skip
 def retire(name: HoldoutName, request: Request, principal: Steward, holdouts: Holdouts, received: Brought) -> Response:
     """End the trees about rows before an arrival, and open those rows; for stewards.

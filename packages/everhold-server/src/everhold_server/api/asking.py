@@ -174,7 +174,7 @@ def queries_of(
         "result": "quoted_price", "radius": 0.018, "radius_if_charged": 0.018, "charged_if_confirmed": 0,
         "charged_at_most": 1, "refused": False, "answered_before": False, "remaining": {"queries": 997},
         "warnings": [],
-    }), **refusals(400, 404, 409, 413, 415)},
+    }), **refusals(404, 415)},
 )  # fmt: skip
 def quote(name: HoldoutName, principal: Analyst, holdouts: Holdouts, received: Brought) -> JSONResponse:
     """Say what a query would cost and how wide its interval would be. Free, and nothing is asked.
@@ -194,7 +194,7 @@ def quote(name: HoldoutName, principal: Analyst, holdouts: Holdouts, received: B
 @router.post(
     "/ask", summary="Ask one query", openapi_extra=body_of(Whole),
     responses={200: said("The answer, committed to the ledger before it leaves.", _ANSWER),
-               **refusals(400, 404, 409, 413, 415)},
+               **refusals(404, 415)},
 )  # fmt: skip
 def ask(name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought) -> JSONResponse:
     """Ask one query of any kind.
@@ -220,7 +220,7 @@ def ask(name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdo
 @router.post(
     "/ask-many", summary="Ask several queries at once", openapi_extra=body_of(Several),
     responses={200: said("The answers, in order.", {"answers": [_ANSWER], "warnings": []}),
-               **refusals(400, 404, 409, 413, 415)},
+               **refusals(404, 415)},
 )  # fmt: skip
 def ask_many(
     name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
@@ -255,7 +255,7 @@ def _outcome(answer: Any) -> str:
     responses={200: said("The answers, in order.", {"result": "transcript", "rows": []}, media_types={
         "text/csv": {"schema": {"type": "string"}},
         "application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}},
-    }), **refusals(404, 409)},
+    }), **refusals(404)},
 )  # fmt: skip
 def transcript(
     name: HoldoutName, principal: Analyst, holdouts: Holdouts,
@@ -286,7 +286,7 @@ class AnswerNotFound(EverholdError, LookupError):
 @router.get(
     "/answers", summary="The latest answers",
     responses={200: said("The answers, the newest first.", {"answers": [_ROW], "next": None, "warnings": []}),
-               **refusals(404, 409)},
+               **refusals(404)},
 )  # fmt: skip
 def answers(
     name: HoldoutName, principal: Analyst, holdouts: Holdouts,
@@ -306,7 +306,7 @@ def answers(
 
 @router.get(
     "/answers/{sequence}", summary="One answer",
-    responses={200: said("The answer.", {**_ROW, "warnings": []}), **refusals(404, 409)},
+    responses={200: said("The answer.", {**_ROW, "warnings": []}), **refusals(404)},
 )  # fmt: skip
 def one_answer(
     name: HoldoutName, principal: Analyst, holdouts: Holdouts,

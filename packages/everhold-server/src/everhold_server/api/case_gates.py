@@ -13,7 +13,6 @@ from everhold_server.api.contract import (
     NAME,
     GateName,
     HoldoutName,
-    MalformedRequest,
     Plain,
     Strict,
     body_of,
@@ -46,7 +45,7 @@ _VERDICT = {
     "promotions": 3, "remaining": {"queries": 180, "surprises": 3}, "warnings": [],
 }  # fmt: skip
 _CASES = {"cases": ["t7", "t2"], "verdict": None, "warnings": []}
-_REFUSED = refusals(400, 404, 409, 413, 415)
+_REFUSED = refusals(404, 415)
 
 _RUN = {"anyOf": [{"type": "object"}, {"type": ["number", "string", "boolean", "null"]}]}
 _RUNS = {"anyOf": [{"type": "array", "minItems": 1, "items": _RUN}, _RUN]}
@@ -128,7 +127,7 @@ def open_gate(
     """Open a gate with the results of its first champion; the same again changes nothing."""
     requested = received.document(OpenedCaseGate)
     if requested.better is None and requested.any_of is None:
-        raise MalformedRequest("No metric is named. Send better, or any_of.")
+        raise QueryRejected("No metric is named. Send better, or any_of.")
     with warned_of() as warned:
         gate = holdouts.asked_by(name, principal).gate(
             name=requested.name, better=requested.better, any_of=requested.any_of, not_worse=requested.not_worse,
@@ -189,7 +188,7 @@ def open_challenge(
 
 @router.get(
     "/gates/{gate}/open", summary="Cases to run next",
-    responses={200: said("The same ones until they are reported; none after the end.", _CASES), **refusals(404, 409)},
+    responses={200: said("The same ones until they are reported; none after the end.", _CASES), **refusals(404)},
 )  # fmt: skip
 def next_cases(
     name: HoldoutName, gate: GateName, principal: Analyst, holdouts: Holdouts,
@@ -238,7 +237,7 @@ def withdraw(
 
 @router.get(
     "/gates/{gate}/missing", summary="Cases that the champion has no results for",
-    responses={200: said("Cases to run before the next challenge.", _CASES), **refusals(404, 409)},
+    responses={200: said("Cases to run before the next challenge.", _CASES), **refusals(404)},
 )  # fmt: skip
 def cases_left(name: HoldoutName, gate: GateName, principal: Analyst, holdouts: Holdouts) -> JSONResponse:
     """List the cases that a champion has left to run, as it was promoted early or cases were added. Free.

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 
+from everhold.errors import QueryRejected
 from everhold.untrusted import ReadingLimits, read_in_worker
-from everhold_server.api.contract import HoldoutName, MalformedRequest, refusals, result, said, warned_of
+from everhold_server.api.contract import HoldoutName, refusals, result, said, warned_of
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Forbidden, Role, Viewer
 from everhold_server.uploads import BroughtFile
@@ -42,7 +43,7 @@ class CertificateForm(StrEnum):
     "/holdouts/{name}/certificate", summary="The promise, signed",
     responses={200: said("The certificate.", {"signature": {}}, media_types={
         "text/html": {"schema": {"type": "string"}},
-    }), **refusals(404, 409)},
+    }), **refusals(404)},
 )  # fmt: skip
 def certificate(
     name: HoldoutName, principal: Viewer, holdouts: Holdouts,
@@ -64,7 +65,7 @@ def certificate(
         )
     listed = queries and principal.role is Role.STEWARD
     with warned_of():
-        made = holdouts.whole(name, principal).certificate(chosen(answer), queries=listed)
+        made = holdouts.whole(name, principal).certificate(chosen(answer) or None, queries=listed)
     if form is CertificateForm.JSON:
         return JSONResponse(made.to_dict())
     return Response(made.to_html(), media_type="text/html; charset=utf-8", headers=_PAGE)
@@ -74,13 +75,13 @@ def chosen(answers: list[str]) -> dict[str, str | int]:
     """The answers of the first page by name, as they are given.
 
     Raises:
-        MalformedRequest: If one of them is not ID=NAME with a name of its own.
+        QueryRejected: If one of them is not ID=NAME with a name of its own.
     """
     found: dict[str, str | int] = {}
     for given in answers:
         choice, sign, label = given.partition("=")
         if not (choice and sign and label) or label in found:
-            raise MalformedRequest(
+            raise QueryRejected(
                 "an answer is not given as ID=NAME with a name of its own; expected such as answer=12=model%20B, where "
                 "12 is the 'sequence' of the transcript, or its 'query'; nothing was signed"
             )
@@ -93,7 +94,7 @@ def chosen(answers: list[str]) -> dict[str, str | int]:
     openapi_extra={"requestBody": {"required": True, "content": {
         "application/json": {"schema": {}}, "text/html": {"schema": {}},
     }}},
-    responses={200: said("What was found.", _REPORT), **refusals(400, 413, 415)},
+    responses={200: said("What was found.", _REPORT), **refusals(415)},
 )  # fmt: skip
 def verify(
     principal: Viewer, received: BroughtFile,
@@ -114,12 +115,12 @@ def report_on(path: Path, public_key: str | None) -> dict[str, Any]:
     """What is found in a stranger's certificate, as `CertificateReport.to_dict` says it.
 
     Raises:
-        MalformedRequest: If the key is none, or the file cannot be read within its limits.
+        QueryRejected: If the key is none, or the file cannot be read within its limits.
     """
     if public_key is not None and not _KEY.fullmatch(public_key.strip()):
-        raise MalformedRequest("The public key is no key. Pass 64 hexadecimal digits, as the steward gave them to you.")
+        raise QueryRejected("The public key is no key. Pass 64 hexadecimal digits, as the steward gave them to you.")
     found: dict[str, Any] = read_in_worker(
         "everhold.certificate.verification:listed_report", path, name="the certificate", limits=_LIMITS,
-        advice="expected one that everhold wrote", refusal=MalformedRequest, public_key=public_key,
+        advice="expected one that everhold wrote", refusal=QueryRejected, public_key=public_key,
     )  # fmt: skip
     return found

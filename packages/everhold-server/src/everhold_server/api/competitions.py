@@ -16,9 +16,9 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from everhold.arguments import brief
+from everhold.errors import QueryRejected
 from everhold_server.api.contract import (
     HoldoutName,
-    MalformedRequest,
     Predictions,
     Strict,
     body_of,
@@ -96,7 +96,7 @@ class FinalChoice(Strict):
     summary="Submissions so far",
     responses={
         200: said("In the order in which they were received.", {"submissions": [_LINE], "warnings": []}),
-        **refusals(404, 409),
+        **refusals(404),
     },
 )
 def submissions(name: HoldoutName, principal: Analyst, holdouts: Holdouts) -> JSONResponse:
@@ -116,7 +116,7 @@ def submissions_of(name: str, principal: Principal, holdouts: OpenHoldouts) -> l
     openapi_extra=body_of(FinalChoice),
     responses={
         200: said("The team's submissions.", {"submissions": [_LINE], "warnings": []}),
-        **refusals(400, 404, 409, 413, 415),
+        **refusals(404, 415),
     },
 )
 def choose(
@@ -149,7 +149,7 @@ def choose_final(
     openapi_extra=body_of(HandedIn, files=_FILES, fields=_FIELDS),
     responses={
         200: said("What the host chose that a submission is told.", _RECEIVED),
-        **refusals(400, 404, 409, 413, 415),
+        **refusals(404, 415),
     },
 )
 def submit(
@@ -185,7 +185,7 @@ def submit(
                 "warnings": [],
             },
         ),
-        **refusals(400, 404, 409, 413, 415),
+        **refusals(404, 415),
     },
 )
 def check(name: HoldoutName, principal: Analyst, holdouts: Holdouts, received: Brought) -> JSONResponse:
@@ -201,8 +201,8 @@ def submission_of(name: str, principal: Principal, holdouts: OpenHoldouts, recei
 
     Raises:
         Forbidden: If it is for another's team.
-        MalformedRequest: If a part of the form is none of a submission's, or the guess is no number.
-        QueryRejected: If the predictions cannot be read.
+        QueryRejected: If a part of the form is none of a submission's, the guess is no number, or the predictions
+            cannot be read.
     """
     handed_in, schema = received.document(HandedIn), holdouts.whole(name, principal).schema
     _check_parts(received, handed_in)
@@ -236,7 +236,7 @@ def _predictions(written: Any, part: str, schema: Schema, received: RequestConte
     if written is None:
         if part == _TRAINING:
             return None
-        raise MalformedRequest(
+        raise QueryRejected(
             "there are no predictions; expected a file in the part 'predictions', or predictions in the document; "
             "nothing was received or charged"
         )
@@ -251,7 +251,7 @@ def _check_parts(received: RequestContent, handed_in: HandedIn) -> None:
         for name in sorted({*given} - known - _OF_EVERY_FORM):
             near = get_close_matches(name, sorted(known), n=1)
             remedy = f"did you mean {near[0]!r}" if near else f"expected {', '.join(sorted(known))}"
-            raise MalformedRequest(
+            raise QueryRejected(
                 f"the form has the {'file' if given is received.files else 'field'} {name!r}, which a submission does "
                 f"not read; {remedy}; nothing was received or charged"
             )
@@ -263,7 +263,7 @@ def _guess(text: str | None) -> float | None:
     with suppress(ValueError):
         if math.isfinite(guess := float(text)):
             return guess
-    raise MalformedRequest(
+    raise QueryRejected(
         f"the guess is {brief(text)}; expected a number, such as 0.8, or no guess; nothing was received or charged"
     )
 
@@ -283,7 +283,7 @@ def _guess(text: str | None) -> float | None:
                 "warnings": [],
             },
         ),
-        **refusals(404, 409),
+        **refusals(404),
     },
 )
 def leaderboard(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONResponse:

@@ -45,13 +45,6 @@ AnalystName = Annotated[
 ]
 
 
-class MalformedRequest(EverholdError):
-    """An argument cannot be used. Nothing was charged or changed."""
-
-    exit_code = 2
-    http_status = 422
-
-
 class Strict(BaseModel):
     """Allowed content of a request."""
 
@@ -75,7 +68,7 @@ class Problem(BaseModel):
     model_config = ConfigDict(extra="allow")
     type: str = Field(examples=["urn:everhold:problem:query-rejected"])
     title: str = Field(examples=["query rejected"])
-    status: int = Field(examples=[422])
+    status: int = Field(examples=[409])
     detail: str = Field(
         description="What was wrong, what was expected, what to do.",
         examples=["there is no column 'dely'; expected one of 'delay', 'carrier'; nothing was charged"],
@@ -89,11 +82,13 @@ def _checked(value: Any) -> Any:
         item, depth = left.pop()
         counted += 1
         if depth > _DEEPEST or counted > _MOST_ITEMS:
-            raise ValueError(f"expected at most {_MOST_ITEMS:,} values, {_DEEPEST} deep")
+            raise QueryRejected(
+                f"The request is too large. Send {_MOST_ITEMS:,} values at most, {_DEEPEST} deep; nothing was charged"
+            )
         if isinstance(item, float) and not math.isfinite(item):
-            raise ValueError("expected finite numbers")
+            raise QueryRejected("The request has a number that is not finite. Send finite numbers; nothing was charged")
         if isinstance(item, str) and ("\0" in item or not _writable(item)):
-            raise ValueError("expected texts without zero characters")
+            raise QueryRejected("The request has a text that is not printable. Send others; nothing was charged")
         if isinstance(item, dict):
             left += [(part, depth + 1) for pair in item.items() for part in pair]
         elif isinstance(item, list):
@@ -145,7 +140,7 @@ def arguments_checked() -> Iterator[None]:
     except (ValueError, TypeError, OverflowError) as fault:
         detail = str(fault) if isinstance(fault, ValueError) else "an argument is of a type that is not expected"
         free = "" if "nothing was" in detail else "; nothing was charged or changed"
-        raise MalformedRequest(f"{detail}{free}") from None
+        raise QueryRejected(f"{detail}{free}") from None
 
 
 def gate_at(holdout: Any, name: str) -> Any:
@@ -209,16 +204,17 @@ _REASONS = {
     403: "The token's role does not allow it.",
     404: "There is no such thing for you.",
     408: "The body did not come in time.",
-    409: "The rows or the ledger are not what was sealed or written.",
+    409: "This holdout cannot be asked that now, or not so; nothing was charged or changed. Or its rows or ledger are "
+    "not what was sealed or written (`integrity-error`).",
     413: "The body is too large.",
     415: "The body is of a type that is not taken.",
-    422: "It cannot be asked, or not so; nothing was charged or changed.",
+    422: "The request is not as this page says; nothing was charged or changed.",
     429: "Too many requests; see Retry-After.",
     500: "A fault of everhold's own.",
     503: "The ledger is busy or cannot be reached just now; see Retry-After.",
 }
-_ALWAYS = (400, 401, 403, 422, 429, 500, 503)
-_OF_BODIES = (408, 409, 413, 415)
+_ALWAYS = (400, 401, 403, 409, 422, 429, 500, 503)
+_OF_BODIES = (408, 413, 415)
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -30,7 +30,7 @@ _COUNT = {"name": "queries", "left": 193, "of": 200, "analyst": "reports"}
     "/events", summary="The events of a ledger",
     responses={200: said("Events after the cursor, the oldest first.", {
         "events": [_EVENT], "next": 7, "remaining": [_COUNT], "closed": False, "warnings": [],
-    }), **refusals(404, 409)},
+    }), **refusals(404)},
 )  # fmt: skip
 def events(
     name: HoldoutName, principal: Analyst, holdouts: Holdouts,

@@ -62,7 +62,7 @@ def families_of(given: dict[str, dict[str, Any]]) -> dict[str, Any]:
 @router.get(
     "", summary="Declared families",
     responses={200: said("The families of the holdout.", {"families": [_FAMILY], "warnings": []}),
-               **refusals(404, 409)},
+               **refusals(404)},
 )  # fmt: skip
 def families(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONResponse:
     """All declared families with the width of their members, which cost nothing. Free.
@@ -75,7 +75,7 @@ def families(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONRe
 @router.post(
     "", summary="Declare families", status_code=201, openapi_extra=json_of(Families),
     responses={201: said("All families of the holdout.", {"families": [_FAMILY], "warnings": []}),
-               **refusals(404, 409, 415)},
+               **refusals(404, 415)},
 )  # fmt: skip
 def declare(
     name: HoldoutName, request: Request, principal: Steward, holdouts: Holdouts,

@@ -79,7 +79,7 @@ class CompletedChampion(Strict):
 
 @router.get(
     "", summary="The gates of a holdout",
-    responses={200: said("The gates.", {"gates": [_GATE], "warnings": []}), **refusals(404, 409)},
+    responses={200: said("The gates.", {"gates": [_GATE], "warnings": []}), **refusals(404)},
 )  # fmt: skip
 def list_gates(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONResponse:
     """Champion of each gate, and the number of its challenges."""
@@ -98,7 +98,7 @@ def list_gates(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSON
     responses={200: said("All champions, each with the interval of its gain.", {
         "result": "gate_history", "gate": "main", "promotions": 1, "challenges": 13,
         "champions": [{"number": 1, "entry": 9, "low": 0.0, "high": 1.0, "since_first": 0.0}], "warnings": [],
-    }), **refusals(404, 409)},
+    }), **refusals(404)},
 )  # fmt: skip
 def history(name: HoldoutName, gate: GateName, principal: Viewer, holdouts: Holdouts) -> JSONResponse:
     """All champions of a gate, over whom each is proved to be better and by how much, and what was spent. Free."""
@@ -107,7 +107,7 @@ def history(name: HoldoutName, gate: GateName, principal: Viewer, holdouts: Hold
 
 @router.post(
     "", summary="Open a gate", openapi_extra=body_of(OpenedGate),
-    responses={200: said("The gate, also if it was open already.", _GATE), **refusals(400, 404, 409, 413, 415)},
+    responses={200: said("The gate, also if it was open already.", _GATE), **refusals(404, 415)},
 )  # fmt: skip
 def open_gate(
     name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
@@ -133,7 +133,7 @@ def open_gate(
     responses={200: said("Promoted, kept or refused.", {
         "result": "verdict", "promoted": True, "charged": 1, "repeated": False, "champion": "7b11...", "challenges": 13,
         "promotions": 3, "remaining": {"queries": 180, "surprises": 3}, "warnings": [],
-    }), **refusals(400, 404, 409, 413, 415)},
+    }), **refusals(404, 415)},
 )  # fmt: skip
 def challenge(
     name: HoldoutName, gate: GateName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
@@ -153,7 +153,7 @@ def challenge(
 
 @router.post(
     "/{gate}/champion", summary="Complete the champion", openapi_extra=body_of(CompletedChampion),
-    responses={200: said("The gate.", {**_GATE, "rows_left": 0}), **refusals(400, 404, 409, 413, 415)},
+    responses={200: said("The gate.", {**_GATE, "rows_left": 0}), **refusals(404, 415)},
 )  # fmt: skip
 def complete(
     name: HoldoutName, gate: GateName, request: Request, principal: Steward, holdouts: Holdouts, received: Brought

@@ -153,7 +153,7 @@ class HoldoutSettings(PromiseSettings):
     responses={200: said("The holdouts, by name.", {"holdouts": [{
         "name": "flights", "rows": 20_000, "training_rows": 20_000, "mechanism": "guess_and_check", "queries": 1_000,
         "confidence": 0.95, "asked": 3, "charged": 1, "created": "2026-01-31T12:00:00.000000+00:00",
-    }], "warnings": []}), **refusals(409)},
+    }], "warnings": []}), **refusals()},
 )  # fmt: skip
 def list_holdouts(principal: Viewer, holdouts: Holdouts) -> JSONResponse:
     """All holdouts of the storage that are there for you, each in a line."""
@@ -173,7 +173,7 @@ def listed(holdouts: OpenHoldouts, principal: Principal) -> list[dict[str, Any]]
 
 @router.get(
     "/{name}", summary="What may be known of a holdout",
-    responses={200: said("Public facts, and what is left for you.", _DESCRIBED), **refusals(404, 409)},
+    responses={200: said("Public facts, and what is left for you.", _DESCRIBED), **refusals(404)},
 )  # fmt: skip
 def describe(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONResponse:
     """Description: the sealed rows, possible queries, the promise, and the remaining budget. Free.
@@ -243,7 +243,7 @@ def one_more_sealing(request: Request, principal: Steward) -> None:
         "holdout": "The rows to seal: Parquet, or CSV with named columns in UTF-8.",
         "training": "Open rows of the same columns; they make the guesses. May be left out.",
     }, needed=("settings", "holdout")),
-    responses={201: said("The holdout as it is now.", _DESCRIBED), **refusals(400, 409, 413, 415)},
+    responses={201: said("The holdout as it is now.", _DESCRIBED), **refusals(415)},
 )  # fmt: skip
 def create(request: Request, principal: Steward, holdouts: Holdouts, received: Brought) -> JSONResponse:
     """Seal rows and record the promise.

@@ -137,7 +137,7 @@ def make(
 @router.delete(
     "/tokens/{identifier}",
     summary="Take a token back",
-    responses={200: said("The token as it is now.", {**_TOKEN, "state": "revoked"}), **refusals(404, 409)},
+    responses={200: said("The token as it is now.", {**_TOKEN, "state": "revoked"}), **refusals(404)},
 )
 def revoke(identifier: TokenId, request: Request, principal: Steward, token_store: Tokens) -> dict[str, Any]:
     """Take a token back, and end its sessions, at once."""

@@ -8,10 +8,9 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from everhold.errors import EverholdWarning
+from everhold.errors import EverholdWarning, QueryRejected
 from everhold_server.api.contract import (
     HoldoutName,
-    MalformedRequest,
     Strict,
     json_of,
     refusals,
@@ -36,7 +35,7 @@ class Confirmed(Strict):
 @router.get(
     "", summary="What would lose its promise",
     responses={200: said("In sentences; none if nothing.", {"affected_holdouts": [], "warnings": []}),
-               **refusals(404, 409)},
+               **refusals(404)},
 )  # fmt: skip
 def losing(name: HoldoutName, principal: Steward, holdouts: Holdouts) -> JSONResponse:
     """Losses of other holdouts of this storage if this one were unsealed; nothing is told or changed."""
@@ -59,7 +58,7 @@ def unseal(
     """
     holdout = holdouts.whole(name, principal)
     if confirmed.confirm != name:
-        raise MalformedRequest(
+        raise QueryRejected(
             f"'confirm' is not the holdout's name; expected {name!r}, because unsealing cannot be undone; nothing was "
             "told or changed"
         )

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
 
 
+Window = Annotated[
+    Literal["arrival", "day", "month", "year"],
+    Field(description="A window for each arrival, or for each day, month or year until which rows arrived."),
+]
+
+
 class WindowsOutput(TypedDict):
     """Answers to one query, window by window."""
 
@@ -46,20 +52,22 @@ class DriftOutput(TypedDict):
     changed: Annotated[list[str], Field(description="Queries that prove a change of the population.")]
     left: Annotated[dict[str, int], Field(description="What is left of the budget.")]
     says: str
+    next: str
 
 
 class ArrivalTools:
-    """Tools of a holdout to which rows were appended."""
+    """Tools of an agent for a holdout to which rows are appended."""
 
     def __init__(self, holdout: Holdout) -> None:
         self._holdout = holdout
 
     def over_time(
-        self, query: Text, by: Literal["arrival", "day", "month", "year"] = "arrival", guess: Guess = None,
+        self, query: Text, by: Window = "arrival", guess: Guess = None,
         low: Low = None, high: High = None, given: Given = None,
     ) -> WindowsOutput:  # fmt: skip
-        """Ask one query of the rows of each window of arrivals; each window counts as a query, and repeats are free.
+        """Where rows arrive: ask one query of the rows of each window.
 
+        Each window counts as a query, and repeats are free.
         All intervals hold at once: windows whose intervals do not meet prove that the population changed.
         """
         found = self._holdout.over_time(mean_of(query, low, high, given), by=by, guess=guess)
@@ -75,7 +83,7 @@ class ArrivalTools:
         self, arrival: Annotated[int | None, Field(description="Its number; by default the latest.", ge=1)] = None,
         columns: Annotated[list[str] | None, Field(description="By default the label and 19 others.")] = None,
     ) -> DriftOutput:  # fmt: skip
-        """Compare the rows of an arrival with all before it, column by column.
+        """Where rows arrive: compare those of an arrival with all before it, column by column.
 
         Each comparison is two queries and is charged like them. Intervals that do not meet prove that the population
         changed.
@@ -86,6 +94,7 @@ class ArrivalTools:
         return {
             "arrival": found.arrival, "queries": found.to_rows(), "changed": list(found.changed), "left": dict(left),
             "says": f"{len(found):,} comparisons; {changed}; {left_in_words(left)} left",
+            "next": "ask about the columns that changed, window by window, with over_time",
         }  # fmt: skip
 
 
@@ -126,8 +135,3 @@ class ChampionTools:
             "gate": status["gate"], "champion": status["champion"], "rows_left": left,
             "left": dict(status["remaining"]), "says": f"the champion of gate {found.name!r} has {what}", "next": step,
         }  # fmt: skip
-
-
-def has_arrivals(holdout: Holdout) -> bool:
-    """True if rows arrived, or the holdout was created for rows that will."""
-    return holdout.arrivals.expected or "arrivals" in holdout.status()

@@ -1,4 +1,4 @@
-"""Tools of an agent for a gate about cases, from open_challenge to complete; only where there is such a gate."""
+"""Tools of an agent for a gate about cases, from open_challenge to complete."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from everhold.errors import QueryRejected
 from everhold_server.mcp.results import CasesOutput, ReportOutput
-from everhold_server.mcp.tools import GateName, gate_named, is_about_cases
+from everhold_server.mcp.tools import GateName, gate_named
 
 if TYPE_CHECKING:
     from everhold.gates.cases.open_challenge import OpenChallenge
@@ -32,11 +32,6 @@ NewResults = Annotated[
 _OPEN = "change your version and call open_challenge under a new name"
 
 
-def has_cases(holdout: Holdout) -> bool:
-    """True if one of the gates is about cases."""
-    return any(map(is_about_cases, holdout.status().get("gates", [])))
-
-
 class CaseTools:
     """Tools of an agent for gates about cases."""
 
@@ -44,7 +39,7 @@ class CaseTools:
         self._holdout = holdout
 
     def open_challenge(self, challenger: Challenger, gate: GateName = None) -> CasesOutput:
-        """Open a challenge that ends as early as is proved, and get the first cases to run.
+        """Challenge a gate about cases with a version that ends as early as is proved, and get the first cases to run.
 
         It costs two of the planned queries, and a surprise if it is promoted; all of it is reserved now. Opened again
         under the same name, it goes on where it is. Only you and the steward can report for it or withdraw it.

@@ -21,9 +21,10 @@ from starlette.responses import JSONResponse
 
 from everhold.arguments import brief
 from everhold.errors import EverholdError, warnings_collected
+from everhold.strict_json import JsonFault, read_json
 from everhold_server.mcp.advice import INSTRUCTIONS
-from everhold_server.mcp.arrivals import ArrivalTools, ChampionTools, has_arrivals
-from everhold_server.mcp.cases import CaseTools, has_cases
+from everhold_server.mcp.arrivals import ArrivalTools, ChampionTools
+from everhold_server.mcp.cases import CaseTools
 from everhold_server.mcp.tools import Tools
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ _UNEXPECTED = (
     "charged is in the ledger; call status, and ask the same again: what was answered already is free"
 )
 _FREE = "nothing was charged"
+_FREE_TOOLS = ("describe", "quote", "status", "certificate", "next_cases", "cases_left")
 
 
 class _Server(MCPServer[Any]):
@@ -97,23 +99,13 @@ def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = Non
         'guess'
         >>> holdout.close(); folder.cleanup()
     """
-    tools = Tools(holdout, predictions)
-    spending: tuple[Callable[..., Any], ...] = (tools.ask, tools.challenge)
-    methods: tuple[Callable[..., Any], ...] = (tools.describe, tools.quote, *spending, tools.status, tools.certificate)
-    completing = about_cases = has_cases(holdout)
-    if about_cases:
-        cases = CaseTools(holdout)
-        acts = (cases.open_challenge, cases.report, cases.withdraw)
-        spending, methods = (*spending, *acts), (*methods, *acts, cases.next_cases, cases.cases_left)
-    if has_arrivals(holdout):
-        arrivals = ArrivalTools(holdout)
-        spending = (*spending, arrivals.over_time, arrivals.drift)
-        methods = (*methods, arrivals.over_time, arrivals.drift)
-        completing |= holdout.status().get("analyst") is None
-    if completing:
-        champion = ChampionTools(holdout, predictions)
-        spending, methods = (*spending, champion.complete), (*methods, champion.complete)
-    return _Server([_tool(method, free=method not in spending) for method in methods])
+    tools, cases, arrivals = Tools(holdout, predictions), CaseTools(holdout), ArrivalTools(holdout)
+    methods: tuple[Callable[..., Any], ...] = (  # always all: gates may be opened and rows may arrive later
+        tools.describe, tools.quote, tools.ask, tools.challenge, tools.status, tools.certificate, cases.open_challenge,
+        cases.report, cases.withdraw, cases.next_cases, cases.cases_left, arrivals.over_time, arrivals.drift,
+        ChampionTools(holdout, predictions).complete,
+    )  # fmt: skip
+    return _Server([_tool(method, free=method.__name__ in _FREE_TOOLS) for method in methods])
 
 
 def serve_stdio(server: MCPServer[Any]) -> None:
@@ -195,6 +187,13 @@ class _BodyCount:
             )
             error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": told}}
             await JSONResponse(error, 413, {"connection": "close"})(scope, receive, send)
+            return
+        try:
+            read_json(body)
+        except JsonFault as fault:
+            told = f"The request {fault}. Send JSON in UTF-8 with each name once and finite numbers."
+            error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": told}}
+            await JSONResponse(error, 400)(scope, receive, send)
             return
         messages.reverse()
 

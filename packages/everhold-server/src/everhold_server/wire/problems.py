@@ -12,8 +12,8 @@ _CLASSES = {
     re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower(): kind
     for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, EverholdError)
 }  # fmt: skip
-_BY_STATUS = {401: AuthError, 403: AuthError, 404: HoldoutNotFound, 400: QueryRejected, 413: QueryRejected,
-              415: QueryRejected, 422: QueryRejected}  # fmt: skip
+_BY_STATUS = {401: AuthError, 403: AuthError, 404: HoldoutNotFound,
+              **dict.fromkeys((400, 409, 413, 415, 422), QueryRejected)}  # fmt: skip
 _ABOUT_IT = ("type", "title", "status", "detail")
 
 

@@ -5,6 +5,7 @@ import pytest
 from mcp import Client
 
 import everhold as eh
+from everhold.errors import warnings_collected
 from everhold_server.mcp import make_server
 
 CASES = 40
@@ -25,8 +26,6 @@ async def called(client, name, **arguments):
 def test_an_agent_reports_until_it_is_promoted(suite):
     async def agent():
         async with Client(make_server(suite)) as client:
-            names = [tool.name for tool in (await client.list_tools()).tools]
-            assert names[-6:] == ["open_challenge", "report", "withdraw", "next_cases", "cases_left", "complete"]
             _, early = await called(client, "next_cases", challenger="v2")
             assert "No challenge 'v2' is open" in early
             told, _ = await called(client, "open_challenge", challenger="v2")
@@ -55,6 +54,29 @@ def test_an_agent_reports_until_it_is_promoted(suite):
     done, _ = anyio.run(agent)
     assert done["verdict"] == "promoted"
     assert done["reported"] < CASES
+
+
+def test_a_gate_that_is_opened_while_an_agent_is_connected_can_be_challenged(tmp_path):
+    rows = {"case": [f"t{n}" for n in range(CASES)]}
+    with warnings_collected(), eh.Holdout.create(
+        tmp_path / "s.db", "later", holdout=rows, rows=eh.Rows(row_id="case"), queries=20,
+        mechanism="guess_and_check", planning=eh.Planning(allow_vacuous=True),
+    ) as later:  # fmt: skip
+
+        async def agent():
+            async with Client(make_server(later)) as client:
+                names = [tool.name for tool in (await client.list_tools()).tools]
+                _, none = await called(client, "open_challenge", challenger="v2")
+                first = {f"t{n}": [{"passed": 0.0}] for n in range(CASES)}
+                later.gate(name="main", better="passed", champion=first)
+                told, why = await called(client, "open_challenge", challenger="v2")
+                return names, none, told, why
+
+        names, none, told, why = anyio.run(agent)
+    assert {"open_challenge", "report", "withdraw", "next_cases", "cases_left", "complete"} <= {*names}
+    assert "Gates about cases: none" in none
+    assert told is not None, why
+    assert told["cases"]
 
 
 def test_a_lost_name_is_found_and_withdrawn(suite):

@@ -31,6 +31,7 @@ HELLO = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
 }  # fmt: skip
+SPENDING = ("ask", "challenge", "open_challenge", "report", "withdraw", "over_time", "drift", "complete")
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
 
@@ -50,7 +51,10 @@ def listed(holdout):
 
 def test_schemas_say_what_every_argument_and_every_result_means(holdout):
     tools, instructions = listed(holdout)
-    assert [tool.name for tool in tools] == ["describe", "quote", "ask", "challenge", "status", "certificate"]
+    assert [tool.name for tool in tools] == [
+        "describe", "quote", "ask", "challenge", "status", "certificate", "open_challenge", "report", "withdraw",
+        "next_cases", "cases_left", "over_time", "drift", "complete",
+    ]  # fmt: skip
     assert instructions == INSTRUCTIONS
     for tool in tools:
         assert len(tool.description) > 40
@@ -58,7 +62,7 @@ def test_schemas_say_what_every_argument_and_every_result_means(holdout):
         assert all("description" in one for one in tool.input_schema["properties"].values())
         assert "next" in tool.output_schema["properties"]
         assert tool.annotations.idempotent_hint
-        assert tool.annotations.read_only_hint == (tool.name not in ("ask", "challenge"))
+        assert tool.annotations.read_only_hint == (tool.name not in SPENDING)
     (ask,) = (tool for tool in tools if tool.name == "ask")
     assert ask.input_schema["required"] == ["query"]
 

@@ -28,7 +28,7 @@ def test_more_than_there_is_is_warned_of(http_client):
 
 @pytest.mark.parametrize(("who", "name", "body", "status"), [
     (ADA, "ada", {"queries": 5}, 403), (EVE, "ada", {"queries": 5}, 403), (STEWARD, "ada", {"queries": -1}, 422),
-    (STEWARD, "ada", {"queries": 10**30}, 422), (STEWARD, "%20ada", {"queries": 5}, 422),
+    (STEWARD, "ada", {"queries": 10**30}, 409), (STEWARD, "%20ada", {"queries": 5}, 422),
     (STEWARD, "ada", {"queries": True}, 422), (STEWARD, "a%00", {"queries": 5}, 422), (STEWARD, "ada", {}, 422),
 ])  # fmt: skip
 def test_what_cannot_be_allotted_changes_nothing(http_client, tmp_path, who, name, body, status):

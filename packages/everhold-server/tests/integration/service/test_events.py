@@ -59,6 +59,6 @@ def test_an_analyst_reads_their_own_entries_and_allotment(http_client):
 def test_others_read_nothing(http_client):
     assert http_client().get(STUDY + "/events").status_code == 401
     assert http_client(EVE).get(STUDY + "/events").status_code == 403
-    assert http_client("analyst:mallory").get(STUDY + "/events").status_code == 422
+    assert http_client("analyst:mallory").get(STUDY + "/events").status_code == 409
     assert http_client("analyst:ada:other").get(STUDY + "/events").status_code == 404
     assert http_client(STEWARD).get(STUDY + "/events", params={"limit": 10_000}).status_code == 422

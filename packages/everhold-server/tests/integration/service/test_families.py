@@ -51,7 +51,7 @@ WRONG = {
 def test_what_cannot_be_declared_changes_nothing(http_client, tmp_path, what):
     before = head(tmp_path)
     said = http_client(STEWARD).post(FAMILIES, json={"families": WRONG[what]})
-    assert (said.status_code, head(tmp_path)) == (422, before), said.text
+    assert (said.status_code, head(tmp_path)) == (409, before), said.text
 
 
 @pytest.mark.parametrize("who", [ADA, EVE])
@@ -77,6 +77,6 @@ def test_a_holdout_is_created_with_families(http_client):
     no_family = http_client(STEWARD).post(
         f"{API}/holdouts", **form(alone, part="settings", holdout=as_csv(rows(5)), training=as_csv(rows(6)))
     )
-    assert (no_family.status_code, "no family is declared" in no_family.text) == (422, True)
-    assert refused.status_code == 422
+    assert (no_family.status_code, "no family is declared" in no_family.text) == (409, True)
+    assert refused.status_code == 409
     assert http_client(STEWARD).get(f"{API}/holdouts/third").status_code == 404

@@ -93,20 +93,20 @@ def test_a_holdout_whose_rows_stay_in_an_engine_is_found_by_the_environment(tmp_
 
 
 REFUSED = {
-    "a name that is taken": (422, sealing("study")),
+    "a name that is taken": (409, sealing("study")),
     "a name that is a path": (422, sealing("../study")),
     "no rows": (400, {"data": {"settings": json.dumps({"name": "second"})}, "files": {"training": ("a", b"x\n1\n")}}),
     "another file": (400, form({"name": "second"}, part="settings", holdout=b"x\n1\n", key=b"1")),
     "a setting that nobody knows": (422, sealing(seed=1)),
-    "an unknown column": (422, sealing(label="lost")),
-    "a rule for missing values that is none": (422, sealing(missing="bounds")),
-    "a rule for a column that is not there": (422, sealing(missing={"lost": "drop"})),
-    "no model": (422, sealing(dependence={"kind": "nonsense"})),
-    "no table": (422, sealing(holdout=b"\xff\xfe\x00garbage\x00")),
-    "packed": (422, sealing(holdout=b"\x1f\x8b\x08\x00" + b"\0" * 100)),
-    "a broken Parquet file": (422, sealing(holdout=b"PAR1" + b"\xff" * 100 + b"PAR1")),
-    "nothing at all": (422, sealing(holdout=b"")),
-    "rows without end": (422, sealing(most_rows=10)),
+    "an unknown column": (409, sealing(label="lost")),
+    "a rule for missing values that is none": (409, sealing(missing="bounds")),
+    "a rule for a column that is not there": (409, sealing(missing={"lost": "drop"})),
+    "no model": (409, sealing(dependence={"kind": "nonsense"})),
+    "no table": (409, sealing(holdout=b"\xff\xfe\x00garbage\x00")),
+    "packed": (409, sealing(holdout=b"\x1f\x8b\x08\x00" + b"\0" * 100)),
+    "a broken Parquet file": (409, sealing(holdout=b"PAR1" + b"\xff" * 100 + b"PAR1")),
+    "nothing at all": (409, sealing(holdout=b"")),
+    "rows without end": (409, sealing(most_rows=10)),
 }
 
 

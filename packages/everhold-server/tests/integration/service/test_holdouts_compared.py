@@ -97,30 +97,30 @@ def test_a_limited_steward_is_told_about_rows_that_the_same_token_sealed(http_cl
     prober, few = http_client(PROBER), first(60, rows(7))
     assert prober.post(HOLDOUTS, **sealing("probe", few)).status_code == 201
     refused = prober.post(HOLDOUTS, **sealing("second", few))
-    assert refused.status_code == 422
+    assert refused.status_code == 409
     assert "sealed in this storage already, as 'probe'" in refused.json()["detail"]
     assert prober.post(HOLDOUTS, **sealing("second", few, allow_resealing=True)).status_code == 201
     assert prober.get(f"{HOLDOUTS}/second/certificate").json()["rows"]["also_sealed_as"] == ["probe"]
 
 
-@pytest.mark.parametrize(("count", "status"), [(1_000, 422), (400, 201)])
+@pytest.mark.parametrize(("count", "status"), [(1_000, 409), (400, 201)])
 def test_small_tables_are_not_compared_aloud_with_holdouts_of_others(http_client, count, status):
     both = http_client("steward:prober:study:second")
     made = both.post(HOLDOUTS, **sealing("second", first(count, rows(0))))
     assert made.status_code == status, made.text
-    assert ("as 'study'" in made.text) == (status == 422)
+    assert ("as 'study'" in made.text) == (status == 409)
 
 
 def test_full_stewards_are_told_of_all_matches(http_client):
     refused = http_client(STEWARD).post(HOLDOUTS, **sealing("second", first(60, rows(0))))
-    assert refused.status_code == 422
+    assert refused.status_code == 409
     assert refused.json()["names"] == ["study"]
 
 
 def test_a_failing_request_is_refused_before_rows_are_compared(http_client):
     wanted = {"mechanism": None, **UNUSABLE}
     refused = http_client(STEWARD).post(HOLDOUTS, **sealing("second", rows(0), **wanted))
-    assert refused.status_code == 422
+    assert refused.status_code == 409
     assert "range of the loss" in refused.json()["detail"]
     assert "sealed" not in refused.json()["detail"]
 
@@ -131,10 +131,10 @@ def test_sealings_of_a_token_are_limited(tmp_path):
         root = http_client(STEWARD)
         statuses = [root.post(HOLDOUTS, **sealing("study", rows(3))).status_code for _ in range(2)]
         refused = root.post(HOLDOUTS, **sealing("study", rows(3)))
-        assert (statuses, refused.status_code) == ([422, 422], 429)
+        assert (statuses, refused.status_code) == ([409, 409], 429)
         assert 1 < int(refused.headers["retry-after"]) <= 1_800
         assert refused.json()["title"] == "too many"
-        assert http_client("steward:other").post(HOLDOUTS, **sealing("study", rows(3))).status_code == 422
+        assert http_client("steward:other").post(HOLDOUTS, **sealing("study", rows(3))).status_code == 409
 
 
 def test_what_was_not_told_is_kept_in_a_private_file(tmp_path):

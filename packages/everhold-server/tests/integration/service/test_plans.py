@@ -43,14 +43,15 @@ def test_dependence_is_plain_data(client):
     assert client.post(API + "/plan", json=wanted).status_code == 200
 
 
-@pytest.mark.parametrize("wanted", [
-    {}, {"queries": 0, "rows": 10}, {"queries": 50}, {"queries": 50, "rows": -1}, {"queries": 50, "rows": 10**30},
-    {"queries": 50, "rows": 100, "confidence": 2}, {"queries": 50, "rows": 100, "dependence": {"kind": "nonsense"}},
-    {"queries": "many", "rows": 100}, {"queries": 50, "rows": 100, "more": 1}, {"queries": 50, "radius": 1e-300},
+@pytest.mark.parametrize(("status", "wanted"), [
+    (422, {}), (422, {"queries": 0, "rows": 10}), (409, {"queries": 50}), (422, {"queries": 50, "rows": -1}),
+    (422, {"queries": 50, "rows": 10**30}), (422, {"queries": 50, "rows": 100, "confidence": 2}),
+    (409, {"queries": 50, "rows": 100, "dependence": {"kind": "nonsense"}}), (422, {"queries": "many", "rows": 100}),
+    (422, {"queries": 50, "rows": 100, "more": 1}), (409, {"queries": 50, "radius": 1e-300}),
 ])  # fmt: skip
-def test_a_request_that_is_not_valid_is_refused(client, wanted):
+def test_a_request_that_is_not_valid_is_refused(client, wanted, status):
     said = client.post(API + "/plan", json=wanted)
-    assert (said.status_code, said.headers["content-type"]) == (422, "application/problem+json"), said.text
+    assert (said.status_code, said.headers["content-type"]) == (status, "application/problem+json"), said.text
 
 
 def test_a_plan_is_made_once(client, monkeypatch):
@@ -83,20 +84,20 @@ def test_a_plan_gets_limited_time(client, monkeypatch):
         changed.setattr(planners, "_LONGEST", 4.0)
         begun = time.monotonic()
         said = client.post(API + "/plan", json=SLOW)
-        assert (said.status_code, said.json()["title"]) == (422, "too much work")
+        assert (said.status_code, said.json()["title"]) == (409, "too much work")
         assert time.monotonic() - begun < 20.0
     assert client.post(API + "/plan", json={"queries": 52, "rows": 20_000}).status_code == 200, "another worker"
 
 
 def test_processor_time_and_memory_of_a_worker_are_limited():
     limits = (
-        "import resource as r; from everhold.planning import worker as w; w._limit_memory(); w._limit_time(); "
+        "import resource as r; from everhold.planning import worker as w; w.limit_work(); "
         "print(r.getrlimit(r.RLIMIT_AS)[0], r.getrlimit(r.RLIMIT_CPU)[0])"
     )
     said = subprocess.run([sys.executable, "-c", limits], capture_output=True, text=True, check=True).stdout.split()
     assert int(said[0]) == 2 * 2**30
     assert 10 < int(said[1]) <= 30
-    greedy = "from everhold.planning import worker as w; w._limit_memory(); bytearray(3 * 2**30)"
+    greedy = "from everhold.planning import worker as w; w.limit_work(); bytearray(3 * 2**30)"
     assert subprocess.run([sys.executable, "-c", greedy], capture_output=True, check=False).returncode != 0
 
 
@@ -106,7 +107,7 @@ def test_processor_time_and_memory_of_a_worker_are_limited():
 def test_nodes_and_states_are_limited_over_http(client, monkeypatch, change):
     monkeypatch.setattr(planners, "_Worker", None)  # none is asked
     said = client.post(API + "/plan", json={**SLOW, "dependence": {**network(), **change}})
-    assert (said.status_code, said.json()["title"]) == (422, "too much work")
+    assert (said.status_code, said.json()["title"]) == (409, "too much work")
     assert "over HTTP" in said.json()["detail"]
 
 
@@ -198,16 +199,16 @@ def test_a_protocol_is_planned_as_in_the_library(client):
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("status", "wrong"),
     [
-        {"rows": 20_000, "families": {}},
-        {"rows": 20_000, "families": {"a": {"members": 0}}},
-        {"rows": 20_000, "families": {"a": {"texts": 40}}, "share": 2.0},
-        {"rows": 20_000, "families": {"a": {"texts": 40}}, "share": 0.995},
-        {"rows": 20_000, "families": {"a": {"texts": -5}}},
-        {"rows": 20_000, "families": {"a": {"listed": ["delay > 1", "delay > 1"]}}},
-        {"rows": 0, "families": {"a": {"texts": 40}}},
+        (422, {"rows": 20_000, "families": {}}),
+        (409, {"rows": 20_000, "families": {"a": {"members": 0}}}),
+        (409, {"rows": 20_000, "families": {"a": {"texts": 40}}, "share": 2.0}),
+        (409, {"rows": 20_000, "families": {"a": {"texts": 40}}, "share": 0.995}),
+        (409, {"rows": 20_000, "families": {"a": {"texts": -5}}}),
+        (409, {"rows": 20_000, "families": {"a": {"listed": ["delay > 1", "delay > 1"]}}}),
+        (422, {"rows": 0, "families": {"a": {"texts": 40}}}),
     ],
 )
-def test_a_protocol_that_makes_no_sense_is_refused(client, wrong):
-    assert client.post(API + "/plan/protocol", json=wrong).status_code == 422
+def test_a_protocol_that_makes_no_sense_is_refused(client, wrong, status):
+    assert client.post(API + "/plan/protocol", json=wrong).status_code == status

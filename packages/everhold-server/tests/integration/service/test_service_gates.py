@@ -36,18 +36,18 @@ def test_the_same_gate_again_changes_nothing(http_client, tmp_path):
 
 
 REFUSED = {
-    "an analyst": (ADA, "", {"champion": "delay > 15"}, 422),
+    "an analyst": (ADA, "", {"champion": "delay > 15"}, 409),
     "a viewer": (EVE, "", {"champion": "delay > 15"}, 403),
     "no champion": (STEWARD, "", {}, 404),
-    "no metric": (STEWARD, "", {"champion": "delay > 15", "metric": "nonsense"}, 422),
-    "no loss": (STEWARD, "", {"champion": "delay > 15", "metric": {"loss": "nonsense"}}, 422),
-    "a score without a gain": (STEWARD, "", {"champion": "delay > 15", "metric": "average_precision"}, 422),
-    "a score of rules": (STEWARD, "", {"champion": "delay > 15", "metric": {"name": "r2", "low": 0, "high": 1}}, 422),
-    "a loss that is a number": (STEWARD, "", {"champion": "delay > 15", "metric": {"loss": 3}}, 422),
+    "no metric": (STEWARD, "", {"champion": "delay > 15", "metric": "nonsense"}, 409),
+    "no loss": (STEWARD, "", {"champion": "delay > 15", "metric": {"loss": "nonsense"}}, 409),
+    "a score without a gain": (STEWARD, "", {"champion": "delay > 15", "metric": "average_precision"}, 409),
+    "a score of rules": (STEWARD, "", {"champion": "delay > 15", "metric": {"name": "r2", "low": 0, "high": 1}}, 409),
+    "a loss that is a number": (STEWARD, "", {"champion": "delay > 15", "metric": {"loss": 3}}, 409),
     "an odd name": (STEWARD, "", {"champion": "delay > 15", "name": " "}, 422),
     "no gate": (ADA, "/lost/challenges", {"candidate": "delay > 15"}, 404),
-    "predictions of sealed features": (ADA, "/gate/challenges", {"candidate": [1] * samples.ROWS}, 422),
-    "no rule": (ADA, "/gate/challenges", {"candidate": "delay >"}, 422),
+    "predictions of sealed features": (ADA, "/gate/challenges", {"candidate": [1] * samples.ROWS}, 409),
+    "no rule": (ADA, "/gate/challenges", {"candidate": "delay >"}, 409),
 }
 
 

@@ -53,7 +53,7 @@ def asked(client, holdout="flights", call=LISTING, **headers):
 
 def test_an_agent_asks_as_the_analyst_of_its_token(app):
     with http_client(app, token(app, Role.ANALYST, "agent")) as client:
-        assert len(asked(client).json()["result"]["tools"]) == 6
+        assert len(asked(client).json()["result"]["tools"]) == 14
         status = asked(client, call=calling("status")).json()["result"]["structuredContent"]
         assert status["left"] == {"queries": 2, "surprises": 1}
         told = asked(client, call=calling("ask", query="delay > 15", guess=0.37)).json()["result"]
@@ -67,7 +67,7 @@ def test_an_agent_asks_as_the_analyst_of_its_token(app):
     [
         (Role.ANALYST, "agent", ["trains"], 404),  # the token of another holdout
         (Role.VIEWER, "agent", None, 403),
-        (Role.ANALYST, "nobody", None, 422),  # without an allotment
+        (Role.ANALYST, "nobody", None, 409),  # without an allotment
     ],
 )
 def test_a_token_that_may_not_is_refused_before_anything_is_listed(app, role, name, scope, code):

@@ -22,7 +22,7 @@ def test_what_loses_its_promise_is_told_before_and_warned_of(http_client):
     assert told["rows"][0]["sealed"] is not None
     assert any("'other'" in warning for warning in told["warnings"])
     said = http_client(ADA).post(STUDY + "/ask", json={"query": "delay > 99"})
-    assert said.status_code == 422
+    assert said.status_code == 409
 
 
 def test_a_steward_of_some_holdouts_hears_no_name_of_others(http_client):
@@ -33,7 +33,7 @@ def test_a_steward_of_some_holdouts_hears_no_name_of_others(http_client):
         "/api/v1/holdouts", data={"settings": json.dumps({"name": "again", "allow_vacuous": True})},
         files={"holdout": ("x", as_csv(rows(0)))},
     )  # fmt: skip
-    assert told.status_code == 422
+    assert told.status_code == 409
     assert told.json()["names"] == ["study"]
     assert "sealed in this storage already" in told.text
     assert "other'" not in losing + told.text + limited.get("/holdouts/study/unseal").text
@@ -44,7 +44,7 @@ def test_a_steward_of_some_holdouts_hears_no_name_of_others(http_client):
 
 @pytest.mark.parametrize(
     ("who", "body", "status"),
-    [(STEWARD, {"confirm": "Study"}, 422), (STEWARD, {}, 422), (ADA, {"confirm": "study"}, 403)],
+    [(STEWARD, {"confirm": "Study"}, 409), (STEWARD, {}, 422), (ADA, {"confirm": "study"}, 403)],
 )
 def test_without_the_name_nothing_is_told(http_client, tmp_path, who, body, status):
     before = head(tmp_path)

@@ -57,17 +57,17 @@ def test_a_token_is_made_together_with_its_allotment(app):
 @pytest.mark.parametrize(
     ("others", "code"),
     [
-        ({"allotments": {"trains": {"queries": 3}}}, 422),  # the token does not reach it
-        ({"role": "viewer", "allotments": {"flights": {"queries": 3}}}, 422),
+        ({"allotments": {"trains": {"queries": 3}}}, 409),  # the token does not reach it
+        ({"role": "viewer", "allotments": {"flights": {"queries": 3}}}, 409),
         ({"allotments": {"flights": {"queries": -1}}}, 422),
-        ({"allotments": {"flights": {"queries": 10**30}}}, 422),
+        ({"allotments": {"flights": {"queries": 10**30}}}, 409),
         ({"holdouts": None, "allotments": {"none": {"queries": 1}}}, 404),
         ({"role": "root"}, 422),
         ({"days": 0}, 422),
         ({"name": "\n"}, 422),
         ({"name": 5}, 422),
-        ({"holdouts": []}, 422),
-        ({"holdouts": ["../etc"]}, 422),
+        ({"holdouts": []}, 409),
+        ({"holdouts": ["../etc"]}, 409),
         ({"unknown": 1}, 422),
     ],
 )
@@ -93,7 +93,7 @@ def test_a_steward_of_one_holdout_cannot_reach_another(app):
             assert steward.delete(f"{TOKENS}/{identifier}").status_code == 404
             assert app.state.token_store.find(identifier).revoked is None
         no_such = steward.post(TOKENS, json=wanted(holdouts=["flights"], allotments={"trains": {"queries": 1}}))
-        assert no_such.status_code == 422
+        assert no_such.status_code == 409
 
 
 @pytest.mark.parametrize("role", [Role.ANALYST, Role.VIEWER])

@@ -122,7 +122,7 @@ def test_a_hostile_table_costs_nothing_and_tells_nothing(http_client, folder, wh
         content = packed.getvalue()
     before, since = head(folder), time.monotonic()
     response = ask(http_client(STEWARD), content)
-    assert (response.status_code, response.headers["content-type"]) == (422, "application/problem+json"), response.text
+    assert (response.status_code, response.headers["content-type"]) == (409, "application/problem+json"), response.text
     assert "nothing was charged" in response.json()["detail"]
     assert time.monotonic() - since < 30
     assert (head(folder), left_behind(folder)) == (before, [])
@@ -147,9 +147,9 @@ BODIES = {
     "the same name twice": (400, multipart([(disposition(b"a", FILE), b"x"), (disposition(b"a", FILE), b"x")])),
     "very many parts": (413, multipart([(disposition(b"a%d" % number, FILE), b"x") for number in range(100)])),
     "a very long header": (400, multipart([(disposition(b"a") + b"x" * 10_000, b"x")])),
-    "no JSON": (422, multipart([(disposition(b"request"), b"{")])),
-    "JSON that is no text": (422, multipart([(disposition(b"request"), b'{"query": "\xff"}')])),
-    "JSON without end": (422, multipart([(disposition(b"request"), b"[" * 100_000)])),
+    "no JSON": (400, multipart([(disposition(b"request"), b"{")])),
+    "JSON that is no text": (400, multipart([(disposition(b"request"), b'{"query": "\xff"}')])),
+    "JSON without end": (400, multipart([(disposition(b"request"), b"[" * 100_000)])),
     "an empty form": (422, multipart([(disposition(b"other"), b"x")])),
 }
 
@@ -163,6 +163,29 @@ def test_a_broken_form_is_refused(http_client, folder, what):
         response.text
     )
     assert left_behind(folder) == []
+
+
+DOUBLED = {
+    "ask": '{"query": "delay > 15", "query": "delay > 16"}',
+    "quote": '{"query": {"kind": "mean", "of": "delay", "low": 0, "high": 60, "high": 90}}',
+    "gates": '{"champion": "delay > 15", "name": "a", "name": "b"}',
+    "submissions": '{"predictions": {"r1": 1, "r1": 0}}',
+    "families": '{"families": {"a": {"texts": 4}, "a": {"texts": 5}}}',
+    "unseal": '{"confirm": "study", "confirm": "study"}',
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "name"), [*zip(DOUBLED, ["query", "high", "name", "r1", "a", "confirm"], strict=True)]
+)
+def test_a_name_that_is_there_twice_is_named_and_costs_nothing(http_client, folder, place, name):
+    before = head(folder)
+    said = http_client(STEWARD).post(
+        f"{STUDY}/{place}", content=DOUBLED[place], headers={"content-type": "application/json"}
+    )
+    assert said.status_code == 400
+    assert f"has {name!r} twice in one object" in said.json()["detail"]
+    assert (head(folder), left_behind(folder)) == (before, [])
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "", "multipart/form-data", "application/jsonp", "application/xml"])

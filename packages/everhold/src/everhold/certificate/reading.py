@@ -8,13 +8,14 @@ from typing import Any
 
 from everhold.certificate.form import DATA_BEGIN, DATA_END
 from everhold.ledger.chain import canonical
+from everhold.strict_json import JsonFault, read_json
 
 MOST_BYTES = 4 * 2**20
 _MOST_DEPTH = 16
 
 
 class Malformed(Exception):
-    """The file is not what it should be; says in words why, and quotes nothing from it."""
+    """The file is not what it should be; says in words why, and quotes at most one name from it."""
 
 
 def read_document(path: Path | str) -> tuple[Any, str | None]:
@@ -54,28 +55,14 @@ def _read(path: Path | str) -> str:
 
 def _parsed(text: str) -> Any:
     try:
-        value = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
-    except Malformed:
-        raise
-    except (ValueError, RecursionError):
-        raise Malformed("the document is not JSON, or is cut off") from None
+        value = read_json(text)
+    except JsonFault as fault:
+        raise Malformed(f"the document {fault}") from None
     _check_depth(value)
     try:
-        canonical(value)
+        return json.loads(canonical(value))  # sorted, so that a page does not depend on the order in the file
     except ValueError:
         raise Malformed("the document holds a number that is not finite, or text that is not Unicode") from None
-    return value
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise Malformed("a name occurs twice in one object of the document")
-    return dict(sorted(found.items()))  # so that a page does not depend on the order in the file
-
-
-def _no_constant(_: str) -> Any:
-    raise Malformed("the document holds a number that is not finite")
 
 
 def _check_depth(value: Any) -> None:

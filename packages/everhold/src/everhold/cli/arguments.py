@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,14 +56,16 @@ def model_from(path: Path) -> DependenceModel:
     """
     from everhold.dependence import dependence_from_dict
     from everhold.errors import DependenceError
+    from everhold.strict_json import JsonFault, read_json
 
+    data, why = None, ""
     try:
-        data = json.loads(path.read_bytes())
-    except ValueError:
-        data = None
+        data = read_json(path.read_bytes())
+    except JsonFault as fault:
+        why = f": it {fault}"
     if not isinstance(data, dict):
         raise DependenceError(
-            f"the file {path.name!r} holds no dependence model; expected JSON such as "
+            f"the file {path.name!r} holds no dependence model{why}; expected JSON such as "
             '{"kind": "markov_chain", "transition": [[0.9, 0.1], [0.2, 0.8]]}; '
             "make one with 'everhold dependence fit'"
         )

@@ -5,13 +5,13 @@ They are the analyst's own, so what is wrong with them may be told.
 
 from __future__ import annotations
 
-import json
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import QueryRejected
+from everhold.strict_json import JsonFault, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +28,9 @@ def read_document(path: Path) -> dict[str, Any]:
     if path.stat().st_size > _MOST_BYTES:
         raise _rejected(f"{path.name} is too large", f"expected at most {_MOST_BYTES:,} bytes")
     try:
-        document = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        document = None
+        document = read_json(path.read_bytes())
+    except JsonFault as fault:
+        raise _rejected(f"{path.name} {fault}", "expected a JSON object with each name once") from None
     if not isinstance(document, dict):
         raise _rejected(f"{path.name} holds no JSON object", 'expected a file such as {"columns": [...]}')
     return document

@@ -14,6 +14,7 @@ from typing import Any
 from everhold.dependence import dependence_from_dict
 from everhold.errors import DependenceError, warnings_collected
 from everhold.planning.plan import plan
+from everhold.untrusted import limit
 
 CPU_SECONDS = 10
 """Processor time of one plan; an ordinary one takes about one second."""
@@ -23,11 +24,15 @@ _MEMORY = 2 * 2**30  # bytes of address space
 
 def work() -> None:
     """Answer each line of standard input until it ends."""
-    _limit_memory()
     for line in sys.stdin:
-        _limit_time()
+        limit_work()
         sys.stdout.write(f"{json.dumps(answer(json.loads(line)))}\n")
         sys.stdout.flush()
+
+
+def limit_work() -> None:
+    """Let the system end this process after `CPU_SECONDS` more of processor time, or where it takes more memory."""
+    limit(memory=_MEMORY, seconds=CPU_SECONDS, renewed=True)
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -67,27 +72,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _limit_memory() -> None:
-    """Give address space up; Windows has no such limit."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def _limit_time() -> None:
-    """Let the system end this process after `CPU_SECONDS` more of processor time."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    most = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used.ru_utime + used.ru_stime) + CPU_SECONDS, most))
 
 
 if __name__ == "__main__":

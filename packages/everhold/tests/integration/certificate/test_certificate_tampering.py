@@ -79,7 +79,7 @@ def test_a_name_that_occurs_twice_is_found_even_if_the_last_one_is_right(tmp_pat
     certificate, _ = signed
     path = tmp_path / "c.json"
     path.write_text(certificate.to_json().replace('"radius":', '"radius": 0.001, "radius":', 1))
-    assert verify_certificate(path).findings == ("a name occurs twice in one object of the document",)
+    assert verify_certificate(path).findings == ("the document has 'radius' twice in one object",)
 
 
 def test_a_field_that_a_certificate_does_not_have_is_found_even_if_it_is_signed(tmp_path, signed):

@@ -55,7 +55,8 @@ MUCH_MEMORY, LARGE_FILE = "import mmap; mmap.mmap(-1, 2**34)", "open('x', 'wb').
 @pytest.mark.parametrize("limited", [True, False])
 @pytest.mark.parametrize("code", [MUCH_MEMORY, LARGE_FILE])
 def test_the_limits_are_hard_and_without_them_nothing_stops_it(tmp_path, limited, code):
-    limit = f"from everhold.untrusted import ReadingLimits, limit; limit({limits_for(Wanted.of(SCHEMA))!r}); "
+    most = limits_for(Wanted.of(SCHEMA))
+    limit = f"from everhold.untrusted import limit; limit(memory={most.memory}, seconds={most.seconds}); "
     run = subprocess.run(
         [sys.executable, "-c", f"{limit if limited else ''}{code}"], cwd=tmp_path, capture_output=True, check=False
     )

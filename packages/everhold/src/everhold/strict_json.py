@@ -1,0 +1,52 @@
+"""JSON of others, read strictly: bodies of requests, files of results, models and certificates.
+
+Readers of JSON differ in which value of a name they take that an object has twice. So one is refused: what was checked
+would not be what is used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any, NoReturn
+
+from everhold.display import printable
+
+__all__ = ["JsonFault", "read_json"]
+
+_LONGEST_NAME = 60
+
+
+class JsonFault(ValueError):
+    """What is wrong with a JSON text, such as "has 'a' twice in one object"; a message puts before it what has it."""
+
+
+def read_json(text: str | bytes) -> Any:
+    """The value of a JSON text in UTF-8, in which each object has each name once and numbers are finite.
+
+    >>> read_json('{"of": "delay", "high": 60, "high": 90}')
+    Traceback (most recent call last):
+    everhold.strict_json.JsonFault: has 'high' twice in one object
+
+    Raises:
+        JsonFault: If it is something else.
+    """
+    try:
+        decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
+        return json.loads(decoded, object_pairs_hook=_each_once, parse_constant=_refuse_constant)
+    except JsonFault:
+        raise
+    except (ValueError, RecursionError):
+        raise JsonFault("is not well-formed JSON") from None
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        name = printable(next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1))
+        raise JsonFault(f"has {name[:_LONGEST_NAME]!r} twice in one object")
+    return found
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise JsonFault(f"has the value {name}, which is no finite number")
