@@ -14,7 +14,7 @@ from everhold.asking.query_executor import QueryExecutor, ask_apart
 from everhold.asking.terms import USUAL_FIT, USUAL_GATE, FitTerms, GateTerms
 from everhold.dependence import DependenceModel
 from everhold.display import Facts
-from everhold.errors import DependenceError, QueryRejected
+from everhold.errors import DependenceError, IntegrityError, QueryRejected
 from everhold.extensions import extra_for, required
 from everhold.ledger import LedgerStore
 from everhold.ledger.allotments import Allotment
@@ -40,6 +40,7 @@ from everhold.sealing.configuration import (
 )
 from everhold.sealing.keys import KEY_FILE, StewardKey
 from everhold.sealing.rows.opening import engine_of, sealed_rows, training_rows
+from everhold.sealing.sealed_files import altered_notes
 from everhold.sealing.storage import (
     DEFAULT_STORAGE,
     TRAINING_FILE,
@@ -102,6 +103,8 @@ class Holdout(GrowingHoldout):
         for path in (folder.parent, folder, *(file for file in folder.glob("*") if file.name != KEY_FILE)):
             make_private(path)
         key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
+        for altered in altered_notes(folder, key=key.notes_key):
+            raise IntegrityError(altered)
         head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
         ledger = store.of(record, key.seal_key, head_file)
         state_from(ledger.head().state, configuration)
@@ -775,7 +778,7 @@ class Holdout(GrowingHoldout):
         return required("spending")(self.mechanism, state, entries, delta=delta, simulated=simulated)
 
     def certificate(
-        self, answers: Mapping[str, Choice] | Sequence[Choice] = (), *, queries: bool = True,
+        self, answers: Mapping[str, Choice] | Sequence[Choice] | None = None, *, queries: bool = True,
         timestamp: Timestamper | str | None = None,
     ) -> Certificate:  # fmt: skip
         """Signed document of the promise, the rows, the reasons, and all queries and charges so far.
@@ -787,7 +790,7 @@ class Holdout(GrowingHoldout):
             answers: What the first page shows, by the name that it gets there: ``{"model B": answer}``. An answer, the
                 query itself (also one that is made of several), or its id in the transcript: ``sequence`` or
                 ``query``. All intervals hold at once, so they may be chosen with all answers in hand; the page says
-                how many queries there were.
+                how many queries there were. By default the last eight that were told, or none without `queries`.
             queries: Whether all queries are listed, with their answers; of more than 2,000 there is no list.
             timestamp: Who states when it was signed: the URL of a time-stamping authority (RFC 3161), or a function
                 from a SHA-256 digest to its token, in DER. Needs the extra ``timestamp``. Nobody by default.

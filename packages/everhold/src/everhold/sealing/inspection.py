@@ -11,7 +11,7 @@ from everhold.ledger.head_file import HeadFile
 from everhold.ledger.verification import verify
 from everhold.sealing.configuration import check_settings, state_from
 from everhold.sealing.rows.opening import arrival_rows, engine_of
-from everhold.sealing.sealed_files import sealed_files
+from everhold.sealing.sealed_files import altered_notes, sealed_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,6 +72,7 @@ def inspect(
                     findings.append(fault.message)
         checked["rows"] = record.configuration.get("engine") is None
         if key is not None:
+            findings += altered_notes(folder, key=key.notes_key)
             try:
                 state = store.head(record.id).state
                 state_from(state, record.configuration)

@@ -89,6 +89,11 @@ class StewardKey:
         """A key that goes into the text of every such row, in hex; statements to the engine hold it."""
         return hmac.digest(self._private.private_bytes_raw(), b"everhold rows of a table", "sha256").hex()
 
+    @property
+    def notes_key(self) -> bytes:
+        """A key for what is noted about rows beside them: their hashes, and the seals of the files that hold notes."""
+        return hmac.digest(self._private.private_bytes_raw(), b"everhold notes about rows", "sha256")
+
     def sign(self, message: bytes) -> str:
         """Ed25519 signature in hex."""
         return self._private.sign(message).hex()

@@ -1,23 +1,34 @@
 """The sealed files of a holdout: which there are, and what each has to be.
 
 The files of the creation are bound by the holdout's configuration, and those of an arrival by its entry in the ledger.
+Notes about rows, such as their hashes, are bound by a seal in their last line, made with the steward's key.
 Whoever opens, checks, backs up or restores a holdout takes its files from here.
 """
 
 from __future__ import annotations
 
+import hmac
+import re
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from everhold.errors import IntegrityError
 from everhold.sealing.fingerprints import check_fingerprint
 from everhold.sealing.rows.engines.embedded import Embedded
+from everhold.sealing.sealed_arrays import write_durably
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["SealedFile", "rows_file", "sealed_files", "training_file"]
+__all__ = [
+    "SealedFile", "altered_notes", "note_in", "rows_file", "sealed_files", "sealed_note", "training_file", "write_note",
+]  # fmt: skip
+
+_NOTES = re.compile(r"(?:content|(?:compared|arrival)(?:-[0-9]{6})?)\.json|known-.*")
+_SEAL = 65  # bytes: a line of 64 hexadecimal digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +89,61 @@ def sealed_files(
     if facts["training_fingerprint"] is not None:
         files["training"] = SealedFile(training_file(folder, number), facts["training_fingerprint"], "training")
     return files
+
+
+def write_note(path: Path, content: bytes, *, key: bytes) -> None:
+    """Write a note about rows durably, with its seal, readable by its owner alone.
+
+    Args:
+        path: Its name is sealed, too.
+        content: Of the note.
+        key: The steward's `notes_key`.
+    """
+    new = path.with_name(f"{secrets.token_hex(8)}.new")  # others may open the holdout meanwhile
+    try:
+        write_durably(new, content + _seal(path, content, key))
+        new.chmod(0o400)
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def note_in(path: Path) -> bytes:
+    """The content of a note, whoever wrote it: notes of other holdouts are compared, whose keys are not at hand.
+
+    Raises:
+        OSError: If there is none.
+    """
+    return path.read_bytes()[:-_SEAL]
+
+
+def sealed_note(path: Path, *, key: bytes) -> bytes | None:
+    """The content of a note of one's own; None if there is none.
+
+    Raises:
+        IntegrityError: If it was altered.
+    """
+    try:
+        written = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    if not hmac.compare_digest(written[-_SEAL:], _seal(path, written[:-_SEAL], key)):
+        raise IntegrityError(
+            f"The file {path.name} beside the sealed rows was altered. Restore the backup of the folder."
+        )
+    return written[:-_SEAL]
+
+
+def altered_notes(folder: Path, *, key: bytes) -> Iterator[str]:
+    """What is wrong with the notes in a folder, in words."""
+    for path in sorted(folder.iterdir()):
+        if _NOTES.fullmatch(path.name):
+            try:
+                sealed_note(path, key=key)
+            except IntegrityError as fault:
+                yield fault.message
+
+
+def _seal(path: Path, content: bytes, key: bytes) -> bytes:
+    return b"\n" + hmac.digest(key, path.name.encode() + b"\n" + content, "sha256").hex().encode()

@@ -7,7 +7,6 @@ has, and the same call returns the same arrival.
 
 from __future__ import annotations
 
-import hmac
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -93,11 +92,7 @@ class Arrived(Display):
 def remember_rows(first: QueryExecutor, folder: Path) -> None:
     """Write the hashes of the rows of the creation now, so that the first append need not."""
     if table_of_rows(first) is None:
-        known_rows(folder, 0, first.schema.columns, key=_key_of_rows(first))
-
-
-def _key_of_rows(executor: QueryExecutor) -> bytes:
-    return hmac.digest(executor.key.seal_key, b"everhold rows that arrive", "sha256")
+        known_rows(folder, 0, first.schema.columns, key=first.key.notes_key)
 
 
 def check_grows(executor: QueryExecutor) -> None:
@@ -244,7 +239,7 @@ def _append(
         files = replace(files, rules=_new_rules(growth, files))
         return _result(growth, head, files, tree=_recorded(growth, head, number, files, until=until))
     earlier = EarlierFiles(
-        folder, executor.schema, _key_of_rows(executor),
+        folder, executor.schema, executor.key.notes_key,
         with_rows=[part.number for part in growth.rows.parts if part.rows],
         with_training=[part.number for part in growth.rows.parts if part.training_rows],
         group_by=executor.mechanism.dependence.group_column, series=one_series(executor.mechanism.dependence),
@@ -335,7 +330,10 @@ def _check_elsewhere(growth: Growth, folder: Path, number: int, files: ArrivedFi
         return
     store, record = growth.first.store, growth.first.record
     others = [each for each in store.records() if each.name != record.name]
-    same = arrived_elsewhere(folder, rows_file(folder, number), others, growth.first.schema.columns)
+    first = growth.first
+    same = arrived_elsewhere(
+        folder, rows_file(folder, number), others, first.schema.columns, sealed_with=first.key.notes_key
+    )
     if same:
         raise HoldoutRejected(
             f"these rows, or most of them, are sealed in this storage already, as {', '.join(map(repr, same))}; "

@@ -137,13 +137,16 @@ def remove_orphans(folder: Path, *, arrivals: int) -> None:
 
 def known_rows(folder: Path, number: int, columns: Mapping[str, ColumnKind], *, key: bytes) -> KnownRows:
     """The hashes of the sealed rows of an arrival, made now where they are not there."""
-    path = folder / f"known-{number:06}-{duckdb.__version__}.npy"
-    found = KnownRows.load(path)
+    path = _known_file(folder, number)
+    found = KnownRows.load(path, key=key)
     if found is None:
         found = KnownRows.of(rows_file(folder, number), columns, key=key)
-        with contextlib.suppress(FileExistsError):
-            found.save(path)
+        found.save(path, key=key)
     return found
+
+
+def _known_file(folder: Path, number: int) -> Path:
+    return folder / f"known-{number:06}-{duckdb.__version__}"  # whose hashes of cells may change with it
 
 
 def seal_arrival(
@@ -322,7 +325,7 @@ def _check_new(earlier: EarlierFiles, number: int, new: Mapping[str, KnownRows])
             raise HoldoutRejected(
                 f"these rows, or most of them, are training rows of this holdout; expected new rows; {_DONE}"
             )
-        new["holdout"].save(folder / f"known-{number:06}-{duckdb.__version__}.npy")
+        new["holdout"].save(_known_file(folder, number), key=key)
 
 
 @contextmanager

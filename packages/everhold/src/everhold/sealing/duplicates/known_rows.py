@@ -6,16 +6,15 @@ and no old row is read again. The hashes are keyed, and as private as the rows.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.private_files import create_private
 from everhold.sealing.duplicates.resealing import as_value
 from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.intake.reading import reading_errors_hidden
+from everhold.sealing.sealed_files import sealed_note, write_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,18 +60,18 @@ class KnownRows:
         return cls(np.sort(found), found)
 
     @classmethod
-    def load(cls, path: Path) -> KnownRows | None:
-        """The hashes in a file that `save` wrote; None if there is none that can be read."""
-        try:
-            found = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError):
-            return None
-        return cls(found, np.zeros(0, dtype=np.uint64)) if found.dtype == np.uint64 else None
+    def load(cls, path: Path, *, key: bytes) -> KnownRows | None:
+        """The hashes in a file that `save` wrote; None if there is none.
 
-    def save(self, path: Path) -> None:
-        """Write the hashes to a new file that only its owner can read."""
-        with os.fdopen(create_private(path, mode=0o400), "wb") as file:
-            np.save(file, self.sorted_hashes, allow_pickle=False)
+        Raises:
+            IntegrityError: If it was altered.
+        """
+        content = sealed_note(path, key=key)
+        return None if content is None else cls(np.frombuffer(content, "<u8"), np.zeros(0, dtype=np.uint64))
+
+    def save(self, path: Path, *, key: bytes) -> None:
+        """Write the hashes to a new file that only its owner can read, under a seal."""
+        write_note(path, self.sorted_hashes.astype("<u8").tobytes(), key=key)
 
     def found_in(self, other: KnownRows) -> int:
         """Number of these rows that are among others."""

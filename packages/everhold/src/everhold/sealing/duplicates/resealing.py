@@ -17,7 +17,6 @@ from __future__ import annotations
 import hmac
 import json
 import math
-import os
 import secrets
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,10 +26,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from everhold.errors import HoldoutRejected
-from everhold.private_files import create_private
 from everhold.sealing.configuration import schema_from
 from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.intake.reading import reading_errors_hidden
+from everhold.sealing.sealed_files import note_in, write_note
 from everhold.sealing.storage import HOLDOUT_FILE, is_folder_name
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
@@ -177,7 +176,7 @@ class Content:
     def load(cls, folder: Path, name: str = CONTENT_FILE) -> Content | None:
         """The picture in the folder of sealed rows; None if there is none that can be read and compared."""
         try:
-            fields = json.loads((folder / name).read_bytes())
+            fields = json.loads(note_in(folder / name))
             found = cls(**{**fields, "sketch": tuple(fields["sketch"])})
         except (OSError, ValueError, TypeError, KeyError):
             return None
@@ -185,10 +184,9 @@ class Content:
             return found
         return None if found.table is None else replace(found, digest=found.table, sketch=())
 
-    def save(self, folder: Path, name: str = CONTENT_FILE) -> None:
-        """Write the picture to a new file that only its owner can read."""
-        with os.fdopen(create_private(folder / name, mode=0o400), "w") as file:
-            json.dump(asdict(self), file)
+    def save(self, folder: Path, name: str = CONTENT_FILE, *, sealed_with: bytes) -> None:
+        """Write the picture to a new file that only its owner can read, under the seal of `StewardKey.notes_key`."""
+        write_note(folder / name, json.dumps(asdict(self)).encode(), key=sealed_with)
 
     def resembles(self, other: Content) -> bool:
         """True if another table of the same storage holds the same rows, or one of them most rows of the other.
@@ -227,7 +225,9 @@ def as_value(name: str, kind: ColumnKind) -> str:
     return f"nullif(CASE WHEN ends_with({text}, '00:00:00') THEN left({text}, 10) ELSE {text} END, '')"
 
 
-def same_rows(folder: Path, others: Sequence[HoldoutRecord], content: Callable[[str | None], Content]) -> list[str]:
+def same_rows(
+    folder: Path, others: Sequence[HoldoutRecord], content: Callable[[str | None], Content], *, sealed_with: bytes
+) -> list[str]:  # fmt: skip
     """Names of the holdouts of a storage that hold the rows in a folder, or most of them; keeps what they look like.
 
     On behalf of a limited steward the list has no holdouts that this steward may not see. Matches with them go to
@@ -237,11 +237,12 @@ def same_rows(folder: Path, others: Sequence[HoldoutRecord], content: Callable[[
         folder: Private folder of the rows that are being sealed.
         others: All holdouts that the storage has.
         content: From the key of a storage, or None for a new one, to the content of the rows.
+        sealed_with: `StewardKey.notes_key` of the holdout that is being created.
     """
     known = {other.name: found for other in others if (found := _content(folder.parent, other)) is not None}
     keys: list[str | None] = [*{found.key for found in known.values()}]  # hardly ever more than one
     mine = [content(key) for key in keys or [None]]
-    mine[0].save(folder)
+    mine[0].save(folder, sealed_with=sealed_with)
     arrived = {other.name: _arrived(folder.parent, other) for other in others}
     same = [
         name for name, found in known.items()
@@ -256,7 +257,7 @@ def same_rows(folder: Path, others: Sequence[HoldoutRecord], content: Callable[[
         if other.name in sealer.holdouts and other.name in known
         and (mine[0].may_name(known[other.name]) or _sealed_with(folder.parent, other) == sealer.token)
     }  # fmt: skip
-    _write_compared(folder, sealer, [name for name in same if name not in told])
+    _write_compared(folder, sealer, [name for name in same if name not in told], sealed_with=sealed_with)
     return [name for name in same if name in told]
 
 
@@ -278,7 +279,7 @@ def check_may_match(folder: Path, rows: int) -> None:
 
 
 def arrived_elsewhere(
-    folder: Path, path: Path, others: Sequence[HoldoutRecord], columns: Mapping[str, ColumnKind]
+    folder: Path, path: Path, others: Sequence[HoldoutRecord], columns: Mapping[str, ColumnKind], *, sealed_with: bytes
 ) -> list[str]:
     """Names of other holdouts of a storage that hold rows which arrive, or most of them; keeps what they look like.
 
@@ -289,10 +290,11 @@ def arrived_elsewhere(
         path: File of the rows in it.
         others: All other holdouts that the storage has.
         columns: Kind of each column.
+        sealed_with: `StewardKey.notes_key` of the holdout.
     """
     own = Content.load(folder)
     mine = Content.of(path, columns, key=None if own is None else own.key)
-    mine.save(folder, path.with_suffix(".json").name)
+    mine.save(folder, path.with_suffix(".json").name, sealed_with=sealed_with)
     sealer, same, untold = _SEALER.get(), list[str](), list[str]()
     for other in others:
         found = _content(folder.parent, other)
@@ -301,7 +303,8 @@ def arrived_elsewhere(
         told = sealer is None or (other.name in sealer.holdouts and mine.may_name(found))
         (same if told else untold).append(other.name)
     if sealer is not None:
-        _write_compared(folder, sealer, untold, path.with_suffix(".json").name.replace("arrival", "compared"))
+        name = path.with_suffix(".json").name.replace("arrival", "compared")
+        _write_compared(folder, sealer, untold, name, sealed_with=sealed_with)
     return same
 
 
@@ -312,15 +315,17 @@ def _arrived(parent: Path, other: HoldoutRecord) -> list[Content]:
     return [each for each in found if each is not None]
 
 
-def _write_compared(folder: Path, sealer: Sealer, untold: list[str], name: str = COMPARED_FILE) -> None:
-    with os.fdopen(create_private(folder / name, mode=0o400), "w") as file:
-        json.dump({"token": sealer.token, "same_rows": untold}, file)
+def _write_compared(
+    folder: Path, sealer: Sealer, untold: list[str], name: str = COMPARED_FILE, *, sealed_with: bytes
+) -> None:
+    told = {"token": sealer.token, "same_rows": untold}
+    write_note(folder / name, json.dumps(told).encode(), key=sealed_with)
 
 
 def _compared(folder: Path, name: str = COMPARED_FILE) -> dict[str, Any]:
     """Content of a file such as `COMPARED_FILE`; empty if there is none."""
     try:
-        found = json.loads((folder / name).read_bytes())
+        found = json.loads(note_in(folder / name))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -97,7 +97,7 @@ def seal(
         )
         made = Sealed(mechanism, key, configuration, apart, whole)
         check(made)
-        same = same_rows(folder, others, rows.content)
+        same = same_rows(folder, others, rows.content, sealed_with=key.notes_key)
         if same and not allow_resealing:
             raise sealed_already(same)
         configuration["sealed_before"] = same
