@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from everhold.asking.query_executor import QueryExecutor, RowsArrived
 from everhold.errors import EverholdWarning, QueryRejected, warn_caller
+from everhold.sealing.rows.code_trials import predicted_once
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,16 +31,20 @@ _TRIES = 5
 
 
 def current(method: Method) -> Method:
-    """The method, done again with the rows that are there now where another process appended some."""
+    """The method, done again with the rows that are there now where another process appended some.
+
+    Within one call a model predicts the same rows once.
+    """
 
     @wraps(method)
     def done(self: SeesArrivals, *args: Any, **named: Any) -> Any:
-        for _ in range(_TRIES):
-            try:
-                return method(self, *args, **named)
-            except RowsArrived:
-                self._see_arrivals()
-        return method(self, *args, **named)
+        with predicted_once():
+            for _ in range(_TRIES):
+                try:
+                    return method(self, *args, **named)
+                except RowsArrived:
+                    self._see_arrivals()
+            return method(self, *args, **named)
 
     return cast("Method", done)
 

@@ -7,7 +7,8 @@ import sys
 import threading
 import warnings
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from everhold.values.evaluation import shortened, to_grid
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -174,13 +175,55 @@ def _rows_of(table: Table) -> int:
     return len(next(iter(table.values())))
 
 
-def public_values(function: RowFunction, table: Table, rows: int) -> NDArray[Any]:
+_PREDICTED: ContextVar[dict[Any, Any] | None] = ContextVar("predicted", default=None)
+_MOST_PREDICTED = 8  # models of which predictions are held at a time
+
+
+@contextmanager
+def predicted_once() -> Iterator[None]:
+    """Context of one call, in which a model predicts the same rows once; nothing of it is kept afterwards."""
+    if _PREDICTED.get() is not None:
+        yield
+        return
+    token = _PREDICTED.set({})
+    try:
+        yield
+    finally:
+        _PREDICTED.reset(token)
+
+
+def _once(of: object, function: EstimatedValues, found: Callable[[], Any]) -> Any:
+    """What is found of a model and all rows of a store, once within `predicted_once`."""
+    known = _PREDICTED.get()
+    if known is None or of is None:
+        return found()
+    key = (id(of), function.source)
+    if key not in known:
+        known[key] = of, found()  # with the store, so that no other one gets its id meanwhile
+        if len(known) > _MOST_PREDICTED:
+            del known[next(iter(known))]
+    return known[key][1]
+
+
+def public_values(function: RowFunction, table: Table, rows: int, *, of: object = None) -> NDArray[Any]:
     """Row values of public rows, where every fault is reported.
+
+    Args:
+        function: From a table to the values of its rows.
+        table: The rows.
+        rows: How many there are.
+        of: As in `sealed_values`.
 
     Raises:
         QueryRejected: If the function fails or gives another number of values. Nothing is charged.
     """
-    return same_length(_called(function, table, "one number in [0, 1]"), rows, what="the function's values")
+    asked = function
+    if isinstance(model := function, EstimatedValues):
+
+        def asked(own: Table) -> NDArray[Any]:
+            return model.judged(_once(of, model, lambda: model.predict(own)), own)
+
+    return same_length(_called(asked, table, "one number in [0, 1]"), rows, what="the function's values")
 
 
 def _called(function: RowFunction, table: Table, expected: str) -> object:
@@ -248,7 +291,7 @@ def sealed_values(
     width: tuple[int, ...] = (),
     *,
     fault: float = 0.0,
-    known: dict[Any, Any] | None = None,
+    of: object = None,
 ) -> NDArray[Any]:
     """Row values whatever happens: a row on which a function fails counts as ``fault``, so that failing tells nothing.
 
@@ -266,13 +309,13 @@ def sealed_values(
         rows: How many there are.
         width: Shape of the value of one row.
         fault: What a row counts on which the function fails.
-        known: Predictions of models on these very rows, in one evaluation: what is found is added.
+        of: The store whose rows all of these are; within `predicted_once` a model predicts them once.
 
     Returns:
         Shape (rows, *width).
     """
     if isinstance(function, EstimatedValues):
-        return _judged_values(function, table, rows, width, {} if known is None else known)
+        return _judged_values(function, table, rows, width, of)
     if (whole := values_or_none(function, table, (rows, *width))) is not None:
         return whole
     values = np.full((rows, *width), fault)
@@ -288,12 +331,10 @@ def sealed_values(
 
 
 def _judged_values(
-    function: EstimatedValues, table: Table, rows: int, width: tuple[int, ...], known: dict[Any, Any]
+    function: EstimatedValues, table: Table, rows: int, width: tuple[int, ...], of: object
 ) -> NDArray[Any]:
     """Values of a model's predictions, and of rows on which it fails."""
-    if function.source not in known:
-        known[function.source] = _predictions(function, table, rows)
-    fails, predictions = known[function.source]
+    fails, predictions = _once(of, function, lambda: _predictions(function, table, rows))
     values = np.full((rows, *width), np.nan)
     answered = np.flatnonzero(~fails)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from everhold.progress import progress
+from everhold.sealing.rows.code_trials import predicted_once
 from everhold.sealing.rows.sums import (
     apart_of,
     cells_across,
@@ -264,10 +265,8 @@ def grids_of(rows: EvaluatedRows, queries: Sequence[BoundQuery], *, unit: int) -
     known = [np.asarray(leaf.training_values) if is_known(leaf, sealed=rows._sealed) else None for leaf in leaves]
     new = [leaf for leaf, grid in zip(leaves, known, strict=True) if grid is None]
     columns = rows._expression_grids([leaf.row_value for leaf in new if leaf.row_value is not None], unit=unit)
-    predicted: dict[Any, Any] = {}  # a model is called once for a numerator and a denominator
-    grids = iter(
-        [rows.code.grid(leaf, unit=unit, known=predicted) if leaf.row_value is None else next(columns) for leaf in new]
-    )
+    with predicted_once():  # also for a numerator and a denominator
+        grids = iter([rows.code.grid(leaf, unit=unit) if leaf.row_value is None else next(columns) for leaf in new])
     found = iter([next(grids) if grid is None else grid for grid in known])
     return [combined(query) for query in queries]
 

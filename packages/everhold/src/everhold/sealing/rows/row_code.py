@@ -40,18 +40,17 @@ class CodeOnRows:
     are_sealed: bool
     order_key: bytes | None
 
-    def grid(self, query: BoundQuery, *, unit: int, known: dict[Any, Any] | None = None) -> NDArray[np.int64]:
+    def grid(self, query: BoundQuery, *, unit: int) -> NDArray[np.int64]:
         """Row values in grid units; on sealed rows nothing is refused.
 
         Args:
             query: The query.
             unit: Grid steps between 0 and 1.
-            known: As in `values`.
         """
         function = query.sealed if self.are_sealed else query.training
         if function is None:
             raise ValueError(f"{query.shown!r} has no values for these rows; expected an expression or a function")
-        return self._on_grid(self._of(function, query, known), query, unit)
+        return self._on_grid(self._of(function, query), query, unit)
 
     def totals(self, function: RowFunction, query: BoundQuery, *, parts: int, unit: int) -> NDArray[np.int64]:
         """Sums of row values over each part of the rows, in grid units."""
@@ -61,17 +60,17 @@ class CodeOnRows:
         grid = self._on_grid(values, query, unit)
         return np.array([grid[part::parts].sum() for part in range(parts)], dtype=np.int64)
 
-    def _of(self, function: RowFunction, query: BoundQuery, known: dict[Any, Any] | None = None) -> NDArray[Any]:
+    def _of(self, function: RowFunction, query: BoundQuery) -> NDArray[Any]:
         rows, names = self.rows, tuple(self.schema.columns) if query.reads is None else query.reads
         if isinstance(function, Joined):
             raise TypeError(f"{query.shown!r} is computed by the engine; expected look or totals")
         if isinstance(function, Kept):
             function = function.in_memory()  # here, because a disk that fails is no row's fault
         if not self.are_sealed:
-            return public_values(function, rows.table(names), rows.rows)
+            return public_values(function, rows.table(names), rows.rows, of=rows)
         if query.by_position:
             return sealed_values(function, rows.table(names), rows.rows, fault=query.at_fault)
-        return self.values(function, names, fault=query.at_fault, known=known)
+        return self.values(function, names, fault=query.at_fault)
 
     def _on_grid(self, values: NDArray[Any], query: BoundQuery, unit: int) -> NDArray[np.int64]:
         """Values of code on the grid; of a yes-no query whatever is not 1 is 0."""
@@ -86,13 +85,13 @@ class CodeOnRows:
         width: tuple[int, ...] = (),
         *,
         fault: float = 0.0,
-        known: dict[Any, Any] | None = None,
     ) -> NDArray[Any]:
         """Values of sealed rows by code, as in `sealed_values`: it meets the rows in a secret order.
 
         So what it makes of a row's place, against the rules, meets a row that has nothing to do with it.
         """
-        found = sealed_values(function, self.table(names), self.rows.rows, width, fault=fault, known=known)
+        rows = self.rows
+        found = sealed_values(function, self.table(names), self.rows.rows, width, fault=fault, of=rows)
         if self._order is None:
             return found
         values = np.empty_like(found)
