@@ -31,7 +31,7 @@ from everhold_lab.demo.tuning import BEFORE, CANDIDATES, OVERFITTED, Trial, Tune
 from everhold_lab.running import report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from rich.console import Console
@@ -194,24 +194,24 @@ def run_demo(output: Path, *, flights: Flights | None = None, plan: DemoPlan | N
         fresh = BareBoard(flights.fresh.keys, flights.fresh.late, rules=plan.rules, seed=plan.seed)
         bare, points = _climb_bare(flights, fresh, plan, advance)
         with _sealed(storage, "climber", flights, queries=plan.queries, surprises=plan.surprises) as holdout:
-            everhold, more_points, answers = _climb_holdout(holdout, flights, fresh, plan, advance)
-            files = _save_certificate(holdout, output)
+            everhold, more_points, answers, best = _climb_holdout(holdout, flights, fresh, plan, advance)
+            files = _save_certificate(holdout, output, {"The best of all that the climber tried": best})
         queries, surprises = plan.honest_queries, _HONEST_SURPRISES
         with _sealed(storage, "honest", flights, queries=queries, surprises=surprises) as holdout:
             trials = tune(holdout, flights, plan.candidates, advance=advance)
-            files += _save_certificate(holdout, output)
+            files += _save_certificate(holdout, output, _by_name(trials))
         worth, by_hour = worth_of(flights, queries=queries, surprises=surprises), with_departures(flights)
         with _sealed(
             storage, "by-hour", by_hour, queries=queries, surprises=surprises, dependence=Groups(DEPARTURE)
         ) as holdout:
             dependent_trials = tune(holdout, by_hour, plan.known_before, advance=advance)
-            files += _save_certificate(holdout, output)
+            files += _save_certificate(holdout, output, _by_name(dependent_trials))
         with _sealed(storage, "declared", flights, queries=queries, surprises=surprises, declared=FAMILY) as holdout:
             members = ask_members(holdout, flights.fresh.table)
             files += _save_certificate(holdout, output)
         with Holdout.open(storage, "honest") as holdout:  # at last: nobody asks about these flights any more
             challenges, unsealed = challenge(holdout, trials), unseal(holdout, trials)
-            _save_certificate(holdout, output)
+            _save_certificate(holdout, output, _by_name(trials))
         climb = (*points, *more_points)
         return DemoResult(
             bare=bare,
@@ -285,8 +285,8 @@ def _climb_bare(
 
 def _climb_holdout(
     holdout: Holdout, flights: Flights, fresh: BareBoard, plan: DemoPlan, advance: Callable[[int], None]
-) -> tuple[ClimbOutcome, list[ClimbPoint], list[tuple[Answer, float]]]:
-    """Act 2: the same analyst, the same flights, sealed. Also gives all answers with their fresh values."""
+) -> tuple[ClimbOutcome, list[ClimbPoint], list[tuple[Answer, float]], Answer]:
+    """Act 2: the same analyst, the same flights, sealed. Also gives all answers with fresh values, and the best."""
     board = HoldoutBoard(
         holdout, flights.sealed.keys, training_keys=flights.training.keys, rules=plan.rules, seed=plan.seed,
         advance=advance,
@@ -309,7 +309,7 @@ def _climb_holdout(
         charged=sum(answer.charged for answer in answers),
         refused=sum(answer.value is None for answer in answers),
     )
-    return outcome, points, list(zip(answers, truths, strict=True))
+    return outcome, points, list(zip(answers, truths, strict=True)), stated
 
 
 def _truth_of(claim: Claim, played: list[tuple[Claim, float]]) -> float:
@@ -324,8 +324,13 @@ def _contains(answer: Answer, truth: float, fresh_flights: int) -> bool:
     return answer.low - allowed <= truth <= answer.high + allowed
 
 
-def _save_certificate(holdout: Holdout, output: Path) -> tuple[Path, ...]:
-    certificate = holdout.certificate()
+def _by_name(trials: Iterable[Trial]) -> dict[str, Answer]:
+    """The answers about the analyst's models, by the names that the certificate shows."""
+    return {f"{trial.candidate.model} {trial.candidate.known}": trial.answer for trial in trials}
+
+
+def _save_certificate(holdout: Holdout, output: Path, shown: Mapping[str, Answer] | None = None) -> tuple[Path, ...]:
+    certificate = holdout.certificate(shown)
     files = tuple(output / f"{holdout.status()['name']}.certificate{suffix}" for suffix in (".json", ".html"))
     for file in files:
         certificate.save(file)

@@ -5,6 +5,7 @@ Certificates of before it have no such section, and no such page.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from everhold.certificate.arrivals import about_rows
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 TITLE = "In plain words"
+_MOST_AT_LENGTH, _MOST_DRAWN = 4, 10  # answers, of which the page has room for so many
+_DIGEST = re.compile(r"(?<= of )(\w+) [0-9a-f]{8}\b")  # in full in the list of all queries
 
 
 def summary_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -27,6 +30,7 @@ def summary_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
         ("", summary["promise"]),
         ("", summary["asked"]),
         *(("", text) for name in ("found", "means") for text in summary[name]),
+        *(("assumed", text) for text in summary["assumed"]),
         *(("not meant", text) for text in summary["does_not_mean"]),
     ]
     return [{"section": TITLE, "item": item, "value": value} for item, value in lines]
@@ -38,11 +42,13 @@ def first_page(document: Mapping[str, Any]) -> str:
     parts = [
         f'<section id="everhold-{SUMMARY}">',
         _answers(summary),
-        interval_chart(summary["answers"]),
+        interval_chart(summary["answers"]) if len(summary["answers"]) <= _MOST_DRAWN else "",
+        *(f"<p>{escaped(text)}</p>" for text in summary["found"]),
         f'<p class="{"held" if summary["answers"] else "lead"}">{escaped(summary["promise"])}</p>',
-        *(f"<p>{escaped(text)}</p>" for text in (summary["asked"], *summary["found"])),
+        f'<p class="asked">{escaped(summary["asked"])}</p>',
         '<div class="columns">',
         _listed("What this means", summary["means"]),
+        _listed("What is assumed", summary["assumed"]),
         _listed("What it does not mean", summary["does_not_mean"]),
         "</div>",
         f'<p class="made">{escaped(_made(document))}</p>',
@@ -52,18 +58,26 @@ def first_page(document: Mapping[str, Any]) -> str:
 
 
 def _answers(summary: Mapping[str, Any]) -> str:
-    """Each answer as a sentence, with the query that was asked."""
+    """Each answer as a sentence; where they are few, with its source and the query that was asked."""
+    if len(summary["answers"]) > _MOST_AT_LENGTH:
+        return "\n".join(f'<p class="finding">{_unbroken(sentence)}</p>' for sentence in summary["sentences"])
     told = zip(summary["answers"], summary["sentences"], summary["sources"], strict=True)
     return "\n".join(
-        f'<p class="lead">{escaped(sentence)}</p>\n<p class="asked">{escaped(source)} {escaped(_asked(fact))}</p>'
+        f'<p class="lead">{_unbroken(sentence)}</p>\n<p class="asked">{escaped(source)} {escaped(_asked(fact))}</p>'
         for fact, sentence, source in told
     )
+
+
+def _unbroken(sentence: str) -> str:
+    """A sentence in which no line ends before a sign of per cent."""
+    return escaped(sentence).replace(" %", "\u00a0%")
 
 
 def _asked(fact: Mapping[str, Any]) -> str:
     entries = ", ".join(f"{number:,}" for number in fact["entries"])
     where = f"{'entry' if len(fact['entries']) == 1 else 'entries'} {entries}"
-    return f"Asked: {fact['asked']}{about_rows(fact)} ({where})."
+    asked = _DIGEST.sub(r"\1", fact["asked"])
+    return f"Asked: {asked}{about_rows(fact)} ({where})."
 
 
 def _listed(title: str, texts: Sequence[str]) -> str:
@@ -99,15 +113,20 @@ FIRST_PAGE_STYLE = """
 .everhold-certificate .asked, .everhold-certificate .made, .everhold-certificate figcaption {
   color: var(--soft); font: .84rem/1.5 system-ui, sans-serif;
 }
+.everhold-certificate .finding { margin: .15rem 0; }
+.everhold-certificate .finding + p:not(.finding) { margin-top: .9rem; }
+.everhold-certificate .lead + p:not(.asked), .everhold-certificate .strips + p { margin-top: .9rem; }
 .everhold-certificate .held { margin-top: .9rem; font-weight: 600; }
 .everhold-certificate .made { margin: .9rem 0 0; }
 .everhold-certificate #everhold-promise .promise { margin: 0 0 .6rem; font-size: 1.1rem; line-height: 1.45; }
-.everhold-certificate .columns { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem 2rem; margin-top: .9rem; }
+.everhold-certificate .columns {
+  display: grid; grid-template-columns: repeat(3, 1fr); gap: 1rem 1.6rem; margin-top: .9rem;
+}
 .everhold-certificate .columns ul { margin: 0; font-size: .93rem; line-height: 1.45; }
 .everhold-certificate figure { margin: 1.1rem 0 .4rem; }
 .everhold-certificate figcaption { margin-top: .3rem; }
 .everhold-certificate .strip {
-  display: grid; grid-template-columns: 8.5rem 1fr 11rem; gap: 0 .9rem; align-items: center;
+  display: grid; grid-template-columns: minmax(8.5rem, 13rem) 1fr 11rem; gap: 0 .9rem; align-items: center;
   font: .84rem/1.35 system-ui, sans-serif; font-variant-numeric: tabular-nums; break-inside: avoid;
 }
 .everhold-certificate .strip svg { display: block; width: 100%; height: 1.9rem; overflow: visible; }
@@ -132,13 +151,14 @@ FIRST_PAGE_STYLE = """
   .everhold-certificate .asked { font-size: 7.5pt; }
   .everhold-certificate #everhold-summary p { margin-bottom: .25rem; }
   .everhold-certificate #everhold-summary p.lead { margin-bottom: 0; }
+  .everhold-certificate #everhold-summary p.finding { margin: .05rem 0; font-size: 9.5pt; }
   .everhold-certificate h3 { font-size: 9.5pt; }
   .everhold-certificate figure { margin: .6rem 0 .3rem; }
   .everhold-certificate .strip { font-size: 8.5pt; }
   .everhold-certificate .strip.axis { margin-bottom: .2rem; }
   .everhold-certificate .strip svg { height: 1.45rem; }
   .everhold-certificate .columns { margin-top: .4rem; }
-  .everhold-certificate .columns ul { font-size: 9pt; line-height: 1.35; }
+  .everhold-certificate .columns ul { padding-left: 1rem; font-size: 8.5pt; line-height: 1.35; }
   .everhold-certificate .columns li { margin-bottom: .2rem; }
   .everhold-certificate .strip { print-color-adjust: exact; }
 }

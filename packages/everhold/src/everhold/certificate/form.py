@@ -232,7 +232,7 @@ _FACTS: dict[str, dict[str, Fits]] = {
 _FACTS_OF_SUMMARY: dict[str, Fits] = {"answers": _list(_chosen)}
 _WORDS_OF_SUMMARY: dict[str, Fits] = {
     "sentences": _texts, "sources": _texts, "promise": _text, "asked": _text, "found": _texts, "means": _texts,
-    "does_not_mean": _texts,
+    "assumed": _texts, "does_not_mean": _texts,
 }  # fmt: skip
 _engine_stays = _object(kind=_text, table=_text, snapshot=_optional(_text))
 _engine_grows = _object(kind=_text, table=_text, snapshot=_optional(_text), arrived=_text, until=_text)

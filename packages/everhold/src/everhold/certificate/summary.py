@@ -96,10 +96,9 @@ _BY_POSITION = (
     "{queries} {were} about predictions for these very rows. If these were made from the rows' features, all bounds "
     "are about labels drawn anew on these rows only, also those of other answers."
 )
-_RESTS = (
-    "It is so if what is assumed is true: {rows_are}, and nobody who asked had seen what is sealed. All that is "
-    "assumed stands further down, and how to tell if it is wrong."
-)
+_ROWS_ARE = "That these are {rows_are}."
+_UNSEEN = "That nobody who asked had seen what is sealed, by other ways than these answers."
+_MORE = "All that is assumed stands further down, with how to tell if it is wrong.{warned}"
 _ANY = (
     "The number in front of the bounds is not better than they are: any value between them may be the true one. Where "
     "it was confirmed, that is all that the sealed rows say about it."
@@ -112,11 +111,11 @@ _NOT = (
 _USELESS_RADIUS = 0.5
 _WEAK = "The planned half-width is half the range or more: that promises next to nothing."
 _CLOSED = "The study is over: it was unsealed, and no new query is answered."
-_WARNED = (
-    "When the rows were sealed, everhold warned of what the training rows show about the assumptions: {warnings} {are} "
-    "listed with them further down."
+_WARNED = " There {are} also {warnings} of what the training rows show about it."
+_AGAIN = (
+    "That no query here was chosen with answers of {others} in hand, which {hold} the same rows. What {they} told is "
+    "not counted here."
 )
-_AGAIN = "The same rows were sealed more than once: what other holdouts told about them is not counted here."
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +180,8 @@ def summary_words(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism],
         "promise": before + _promise(facts["promise"], kind),
         "asked": " ".join([_asked(facts["account"], len(answers)), *_listed(facts["account"]), _COVERED]),
         "found": [sentence for find in _FOUND for sentence in find(facts)],
-        "means": [*_about(facts), *([_ANY] if answers else []), _rests(facts)],
+        "means": [*_about(facts), *([_ANY] if answers else [])],
+        "assumed": [*_assumed(facts)],
         "does_not_mean": list(_NOT),
     }
 
@@ -204,6 +204,11 @@ def unit_of(fact: Mapping[str, Any]) -> str:
 
 def _sentence(fact: Mapping[str, Any]) -> str:
     """The finding, with its bounds."""
+    said = _said(fact)
+    return said[0].upper() + said[1:] if said.startswith("the ") else said
+
+
+def _said(fact: Mapping[str, Any]) -> str:
     bounds, measure, unit = bounds_of(fact), fact["measure"], unit_of(fact)
     if fact["source"] == "standing" and "unsealed" not in fact:
         return _STANDING.format(name=fact["name"], v=bounds.value + unit, l=bounds.low, h=bounds.high + unit)
@@ -304,10 +309,17 @@ def _listed_names(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _rests(facts: Mapping[str, Mapping[str, Any]]) -> str:
+def _assumed(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     kind = str(facts["assumptions"]["dependence"].get("kind", "unknown"))
-    rows_are = MODELS[kind].rows_are if kind in MODELS else f"rows: {kind.replace('_', ' ')}"
-    return _RESTS.format(rows_are=rows_are)
+    yield _ROWS_ARE.format(rows_are=MODELS[kind].rows_are if kind in MODELS else f"rows: {kind.replace('_', ' ')}")
+    yield _UNSEEN
+    if others := facts["rows"].get("also_sealed_as"):
+        named = f"the holdout {others[0]!r}" if len(others) == 1 else f"{len(others):,} other holdouts"
+        hold, they = ("holds", "it") if len(others) == 1 else ("hold", "they")
+        yield _AGAIN.format(others=named, hold=hold, they=they)
+    warned = len(facts["rows"].get("warned", ()))
+    are = "is" if warned == 1 else "are"
+    yield _MORE.format(warned=_WARNED.format(warnings=counted(warned, "warning"), are=are) if warned else "")
 
 
 def margin_of(gate: Mapping[str, Any]) -> str:
@@ -337,10 +349,6 @@ def _found_wanting(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     radius = facts["promise"]["radius"]
     if radius is not None and radius >= _USELESS_RADIUS:
         yield _WEAK
-    if facts["rows"].get("also_sealed_as"):
-        yield _AGAIN
-    if warned := len(facts["rows"].get("warned", ())):
-        yield _WARNED.format(warnings=counted(warned, "warning"), are="is" if warned == 1 else "are")
     if "unsealed" in facts["account"]:
         yield _CLOSED
 

@@ -166,10 +166,12 @@ def verify(
         raise typer.Exit(_INTEGRITY if report.findings else _UNCHECKED)
 
 
-def _chosen(answers: list[str] | None) -> dict[str, str | int]:
-    """The answers of the first page by name, as they are given."""
+def _chosen(answers: list[str] | None) -> dict[str, str | int] | None:
+    """The answers of the first page by name, as they are given; None for the usual ones."""
+    if not answers:
+        return None
     chosen: dict[str, str | int] = {}
-    for given in answers or ():
+    for given in answers:
         choice, sign, name = given.partition("=")
         if not (choice and sign and name) or name in chosen:
             raise Misuse(

@@ -3,11 +3,13 @@
 import re
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from certificate_samples import SHOWN, make_sample, shown, signed_again, written
 from hypothesis import given
 from hypothesis import strategies as st
 
+import everhold as eh
 from everhold.certificate import verify_certificate
 from everhold.certificate.summary import Bounds
 from everhold.mechanisms import GuessAndCheck
@@ -223,3 +225,31 @@ def test_the_sentences_are_rows_of_the_certificate(tmp_path):
     rows = make_sample(tmp_path, answers=SHOWN)[0].to_rows()
     assert [row["item"] for row in rows[:3]] == ["model B", "model B against model A", "basket"]
     assert rows[0]["section"] == "In plain words"
+
+
+def test_without_a_choice_the_first_page_begins_with_the_last_answers(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = {"x": rng.normal(size=4_000), "late": rng.integers(0, 2, 4_000)}
+    terms = {"label": "late", "queries": 50, "mechanism": "guess_and_check"}
+    eh.Holdout.create(tmp_path / "s.db", "first", holdout=rows, **terms).close()
+    with eh.Holdout.create(tmp_path / "s.db", "again", holdout=rows, allow_resealing=True, **terms) as holdout:
+        for number in range(8):
+            holdout.ask(f"x > {number / 4}", guess=0.5)
+        holdout.ask(eh.accuracy(rows["x"] > 0), guess=0.5)
+        holdout.gate("accuracy", champion="x > 0").challenge("x > 1")
+        certificate = holdout.certificate()
+        assert holdout.certificate(queries=False).to_dict()["summary"]["answers"] == []
+    certificate.save(tmp_path / "c.json")
+    assert verify_certificate(tmp_path / "c.json").ok
+    summary = certificate.to_dict()["summary"]
+    assert [fact["entries"] for fact in summary["answers"]] == [[entry] for entry in range(2, 10)]
+    assert summary["sentences"][0].startswith("x > 0.25: ")
+    assert summary["sentences"][-1].startswith("The model of entry 9 is right ")
+    page = certificate.to_html()
+    first = page[page.index('id="everhold-summary"') : page.index('id="everhold-promise"')]
+    places = [
+        first.index(text)
+        for text in ("x &gt; 0.25: ", "With probability", "the holdout &#x27;first&#x27;", "Signed at")
+    ]
+    assert places == sorted(places)
+    assert not re.search(r"[0-9a-f]{8}", first)

@@ -115,4 +115,4 @@ def test_what_was_warned_of_is_on_the_certificate(tmp_path):
     texts = [str(each.message) for each in warned]
     assert document["rows"]["warned"] == texts
     assert any(texts[0] in text for text in document["assumptions"]["how_to_tell"])
-    assert any("warned" in text for text in document["summary"]["found"])
+    assert any("warning" in text for text in document["summary"]["assumed"])

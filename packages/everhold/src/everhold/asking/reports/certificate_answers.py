@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isclose
 from typing import TYPE_CHECKING, Any
@@ -32,21 +34,30 @@ Choice = Answer | Query[Any] | str | int
 """An answer, the query that was asked, or its id in the transcript: ``sequence``, or the hash ``query``."""
 
 MOST_CHOSEN = 50
+MOST_LATEST = 8
+"""Answers that a certificate shows where none are chosen."""
+
+_LOOKED_BACK = 1_000  # entries
 LONGEST_LABEL = 100
 _SHORTEST_HASH = 8
 _CLAIMS = re.compile(r"%|[.!?:;](\s|$)")  # in a name they would make a sentence of their own on the page
 _SIGNED_NOTHING = "nothing was charged or signed"
+_SAID = ("right", "wrong", "precision", "recall", "share", "mean")  # the sentence says what the number is
+_OF = re.compile("^(?:accuracy|error|precision|recall|mean) of ")
+_DIGEST = re.compile(r"(?<= of )(\w+) [0-9a-f]{8}\b")
 _MEASURES_OF_PARTS = {"precision": "precision", "recall": "recall"}
 
 
 def chosen_answers(
-    executor: QueryExecutor, answers: Mapping[str, Choice] | Sequence[Choice], *, last: int, told: Mapping[int, Numbers]
-) -> list[dict[str, Any]]:
+    executor: QueryExecutor, answers: Mapping[str, Choice] | Sequence[Choice] | None, *, last: int,
+    told: Mapping[int, Numbers],
+) -> list[dict[str, Any]]:  # fmt: skip
     """The facts of the answers that a certificate shows; nothing is asked, and the sealed rows are not looked at.
 
     Args:
         executor: The holdout at work.
-        answers: By the name that each one gets on the certificate; or without names, to be called by their queries.
+        answers: By the name that each one gets on the certificate; or without names, to be called by their queries;
+            None for the last ones that were told.
         last: Number of the last entry that may be shown.
         told: What was unsealed, by the number of the entry.
 
@@ -54,6 +65,9 @@ def chosen_answers(
         QueryRejected: If one of them is not in the ledger, or has no numeric answer.
         ValueError: If a name cannot be used, or the same answer or name is there twice.
     """
+    stored = _StoredAnswers(executor, last, told)
+    if answers is None:
+        return _called(stored.latest(MOST_LATEST))
     if isinstance(answers, str) or not isinstance(answers, (Mapping, Sequence)):
         raise ValueError(
             f"answers is {brief(answers)}; expected names with answers, such as {{'model B': answer}}, or a list of "
@@ -64,15 +78,43 @@ def chosen_answers(
         raise ValueError(
             f"{len(named):,} answers are chosen; expected at most {MOST_CHOSEN}; choose the ones that count"
         )
-    stored = _StoredAnswers(executor, last, told)
-    facts = [{"name": _checked_label(name), **stored.found(choice)} for name, choice in named]
-    facts = [{**fact, "name": fact["name"] or fact["asked"]} for fact in facts]
+    facts = _called([{"name": _checked_label(name), **stored.found(choice)} for name, choice in named])
     for field in ("name", "query"):
         if len({fact[field] for fact in facts}) < len(facts):
             raise ValueError(
                 f"two of the chosen answers have the same {field}; expected each answer once, by a name of its own"
             )
     return facts
+
+
+def _without(found: re.Match[str]) -> str:
+    return "the model" if found[1] == "predictions" else found[1]
+
+
+def _called(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Facts with a name each: where none was given, what was asked, as the subject of the page's sentence.
+
+    >>> _called([{"asked": "accuracy of predictions bcb7ee19", "measure": "right", "entries": [3]}])[0]["name"]
+    'the model of entry 3'
+    """
+    found = []
+    for fact in facts:
+        name = fact.get("name")
+        if name is None:
+            name = fact["asked"]
+            entry = f"entry {fact['entries'][0]:,}"
+            if _DIGEST.search(name):  # nothing that a reader could know a model by
+                name = f"{_DIGEST.sub(_without, name)} ({entry})"
+            if fact["measure"] in _SAID:
+                name = _OF.sub("", name).replace(f"the model ({entry})", f"the model of {entry}")
+        found.append({**fact, "name": name})
+    names = Counter(fact["name"] for fact in found)
+    unnamed = [fact.get("name") is None for fact in facts]
+    return [
+        {**fact, "name": f"{fact['name']} (entry {fact['entries'][0]:,})"}
+        if free and names[fact["name"]] > 1 else fact
+        for fact, free in zip(found, unnamed, strict=True)
+    ]  # fmt: skip
 
 
 def _checked_label(name: Any) -> str | None:
@@ -105,6 +147,18 @@ class _StoredAnswers:
         if isinstance(choice, str) and (entry := self._hashed(choice)) is not None:
             return self._of_entry(entry)
         return self._of_query(choice)  # type: ignore[arg-type]  # what is no query is refused there
+
+    def latest(self, most: int) -> list[dict[str, Any]]:
+        """The facts of the last answers that were told as numbers, in the order in which they were given."""
+        found: list[dict[str, Any]] = []
+        end = self.last
+        while end > max(0, self.last - _LOOKED_BACK) and len(found) < most:
+            begin = max(0, end - most)
+            for entry in reversed([*self.executor.ledger.entries(begin, end - begin)]):
+                with suppress(QueryRejected):  # an act, a verdict, or what was asked silently
+                    found.append(self._of_entry(entry))
+            end = begin
+        return found[:most][::-1]
 
     def _numbered(self, number: int) -> Entry:
         found = [*self.executor.ledger.entries(number - 1, 1)] if 1 <= number <= self.last else []

@@ -24,7 +24,7 @@ __all__ = ["certificate_of"]
 
 
 def certificate_of(
-    holdout: ExtendedHoldout, answers: Mapping[str, Choice] | Sequence[Choice], *, queries: bool,
+    holdout: ExtendedHoldout, answers: Mapping[str, Choice] | Sequence[Choice] | None, *, queries: bool,
     timestamp: Timestamper | str | None, engine: SealableTable | None,
 ) -> Certificate:  # fmt: skip
     """See `everhold.Holdout.certificate`."""
@@ -48,7 +48,9 @@ def certificate_of(
     account = CertifiedAccount(
         head=head, counts=checked.counts, since=checked.since, extensions=added, queries=listed,
         also_sealed_as=also_sealed_as(executor.store, executor.record),
-        answers=chosen_answers(executor, answers, last=head.sequence, told=told),
+        answers=chosen_answers(
+            executor, answers if queries or answers is not None else (), last=head.sequence, told=told
+        ),
     )  # fmt: skip
     return make_certificate(
         executor.record, account, mechanism=holdout._first.mechanism, key=executor.key, timestamp=stamper
