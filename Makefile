@@ -9,9 +9,10 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 # uv installs several times faster where it is present
 INSTALL := $(shell command -v uv >/dev/null 2>&1 && echo 'uv pip install --quiet --python $(BIN)/python' || echo '$(BIN)/python -m pip install --quiet --disable-pip-version-check')
+TESTS := $(wildcard packages/*/tests) tests
 PROJECTS := $(wildcard packages/*/pyproject.toml)
 
-.PHONY: help setup demo services check test fast-tests test-all studies durations lowest hunt lint format catalog docs walks bench peers coverage-study experiments sources clean
+.PHONY: help setup demo services check test fast-tests test-all doctests studies durations lowest hunt lint format catalog docs walks bench peers coverage-study experiments sources clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -31,10 +32,13 @@ test: .venv/installed-dev ## lint, types, layers and all fast tests, beside each
 	@$(MAKE) --no-print-directory --jobs 2 lint fast-tests
 
 fast-tests: .venv/installed-dev # of make test
-	$(PYTEST) -m "not slow and not services and not study"
+	$(PYTEST) $(TESTS) -m "not slow and not services and not study"
 
-test-all: services .venv/installed-dev .venv-walks/installed ## what make test leaves out: slow tests, and those that need services
-	$(PYTEST) -m "(slow or services) and not study"
+test-all: services .venv/installed-dev .venv-walks/installed doctests ## what make test leaves out: examples, slow tests, and those that need services
+	$(PYTEST) $(TESTS) -m "(slow or services) and not study"
+
+doctests: .venv/installed-dev ## the examples in docs and docstrings
+	$(PYTEST) $(wildcard packages/*/src packages/*/README.md) docs README.md
 
 studies: .venv/installed-dev ## games and enumerations that last minutes each, listed in tests/studies.txt
 	$(PYTEST) -m study

@@ -97,6 +97,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _temporary_folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if isinstance(request.node, DoctestItem):
-        monkeypatch.chdir(tmp_path)
+def _temporary_folder(request: pytest.FixtureRequest) -> None:
+    if isinstance(request.node, DoctestItem):  # a folder for each of ten thousand tests would cost a millisecond each
+        request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))

@@ -534,7 +534,7 @@ MUTATIONS = [
         "everhold/families/subgroups.py",
         "return math.log(self._members) if self._is_member(bound) else None",
         "return 0.0 if self._is_member(bound) else None",
-        (f"{_GATES}/test_declared.py", "everhold/statistical/test_family_games.py", "everhold/unit/families"),
+        (f"{_GATES}/test_declared.py::test_members_share_the_level_of_their_family_by_their_number",),
     ),
     Mutation(
         "S10",
@@ -550,7 +550,7 @@ MUTATIONS = [
         "everhold/families/listed.py",
         "members[bound.query] = bound.shown[:MOST_SHOWN], -math.log(weight)",
         "members[bound.query] = bound.shown[:MOST_SHOWN], 0.0",
-        (f"{_GATES}/test_listed_queries.py", f"{_GATES}/test_declared.py"),
+        (f"{_GATES}/test_declared.py::test_members_share_the_level_of_their_family_by_their_number",),
     ),
     Mutation(
         "S10",
@@ -558,7 +558,7 @@ MUTATIONS = [
         "everhold/families/texts.py",
         "return nats + math.log(self.columns[node.kind])",
         "return nats",
-        ("everhold/unit/families/test_family_texts.py", "everhold/statistical/test_texts_by_description.py"),
+        ("everhold/unit/families/test_family_texts.py::test_a_column_costs_the_number_of_columns_of_its_kind",),
     ),
     Mutation(
         "S10",
@@ -575,9 +575,7 @@ MUTATIONS = [
         "        if estimate < 0 and not procedure.width_is_known:\n            return None",
         "        if False:\n            return None",
         (
-            "everhold/unit/families",
-            "everhold/statistical/test_texts_by_description.py",
-            "everhold/integration/queries/test_guesses.py",
+            "everhold/integration/queries/test_guesses.py::test_a_bet_whose_stakes_follow_from_an_own_guess_has_no_level_by_its_description",
         ),
     ),
     Mutation(
@@ -810,7 +808,7 @@ MUTATIONS = [
         "everhold/mechanisms/suffixes.py",
         "training_rows=trained, text_bits=0, dependence=of",
         "training_rows=trained, dependence=of",
-        (_TREES, "everhold/integration/test_arrivals.py", "everhold/integration/test_growing_families.py"),
+        (_STEPS,),
     ),
     Mutation(
         "S13",
@@ -870,10 +868,10 @@ MUTATIONS = [
     ),
     Mutation(
         "S15",
-        "the bet is against a centre",
+        "stakes share the capital",
         f"{_CORE}/bets/in_order.py",
-        "lambda theta: float(log_of_sum(gains + slopes * (theta - centre), axis=0)), nats,",
-        "lambda theta: bets.at(min(theta, 1.0 - 1e-9)), nats,",
+        "gains = bets.gains(np.array([[[1.0, centre]]]))[0, 0, :, 0]",
+        "gains = bets.gains(np.array([[[1.0, centre]]]))[0, 0, :, 0] - bets.weights",
         (f"{_INTERVALS}/test_in_order.py",),
     ),
     Mutation(
@@ -1018,7 +1016,9 @@ MUTATIONS = [
         "everhold/queries/metrics/area_difference.py",
         "blocks = [block_averages(each, positive, order) for each in ranked]",
         "blocks = [block_averages(each, positive, order[:: 1 - 2 * place]) for place, each in enumerate(ranked)]",
-        (f"{_INTERVALS}/test_ranking_difference.py", "everhold/integration/queries/test_area.py"),
+        (
+            f"{_INTERVALS}/test_ranking_difference.py::test_both_scores_are_dealt_alike_and_the_reach_is_that_of_all_rows",
+        ),
     ),
     Mutation(
         "A4",
@@ -1034,7 +1034,9 @@ MUTATIONS = [
         "everhold/queries/metrics/area_difference.py",
         "return max(float(np.max(np.abs(_rank_differences(first, second)))), 1.0 / len(first))",
         "return max(float(np.mean(np.abs(_rank_differences(first, second)))), 1.0 / len(first))",
-        (f"{_INTERVALS}/test_ranking_difference.py", "everhold/integration/queries/test_area.py"),
+        (
+            f"{_INTERVALS}/test_ranking_difference.py::test_both_scores_are_dealt_alike_and_the_reach_is_that_of_all_rows",
+        ),
     ),
     Mutation(
         "C1",

@@ -7,6 +7,7 @@ import pytest
 from holdout_samples import create, guess_and_check
 
 import everhold as eh
+from everhold.mechanisms import GuessAndCheck
 from everhold.queries.interval_planner import learned, worth_of_guesses
 from everhold.values.base import BoundQuery
 
@@ -101,3 +102,16 @@ def test_arrays_of_predictions_are_guessed_as_they_are(tmp_path):
         for number in range(3):
             holdout.ask(eh.accuracy(np.roll(late, number + 1), training=late))
         assert all(row["guess"] == row["estimate"] for row in holdout.transcript().rows)
+
+
+def test_a_bet_whose_stakes_follow_from_an_own_guess_has_no_level_by_its_description(tmp_path):
+    rows = {"x": np.random.default_rng(0).normal(size=2_000)}
+    mechanism = GuessAndCheck.tuned(rows=2_000, queries=20, text_bits=100)
+    with create(tmp_path, holdout=rows, label=None, training=None, mechanism=mechanism) as made:
+        compiler = made._executor.compiler
+        bet, share = (
+            compiler.prepare([query], [guess])[0]
+            for query, guess in ((eh.mean("x", low=-4, high=4), 0.1), ("x > 0", 0.5))
+        )
+        assert bet.described is None
+        assert share.described is not None

@@ -78,3 +78,8 @@ def test_what_is_longer_or_stranger_is_dearer():
     assert bits == sorted(bits)
     assert nats("c = 'AA'") < nats("c = 'XX'")
     assert 14.0 < bits[1] < 18.0
+
+
+def test_a_column_costs_the_number_of_columns_of_its_kind():
+    many = {**COLUMNS, **{f"x{number}": ColumnKind.NUMBER for number in range(6)}}
+    assert expression_nats(parse("x > 5", many), many, {}) == pytest.approx(nats("x > 5") + math.log(8 / 2))

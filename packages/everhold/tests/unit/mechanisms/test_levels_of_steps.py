@@ -10,7 +10,7 @@ from everhold.mechanisms import GuessAndCheck, Source, State
 from everhold.mechanisms.declared import answer_declared, label_nats
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.labels import in_millionths
-from everhold.mechanisms.suffixes import since
+from everhold.mechanisms.suffixes import Suffix, since, tree_of
 
 MECHANISM = GuessAndCheck.tuned(rows=1_000, queries=20, surprises=3, text_bits=100)
 EXACT = MECHANISM.yes_no_procedure
@@ -58,7 +58,8 @@ def test_a_promotion_is_a_surprise_without_a_label_at_the_whole_level_on_one_sid
         ClopperPearson, "interval", lambda self, seen, nats: levels.append(nats) or plain(self, seen, nats)
     )
     state, replies = answered(asked(800, guess=-1, margins=np.array([0.5])))
-    assert (replies.sources[0], state) == (Source.PROMOTED, State(asked=1, charged=1))
+    assert (replies.sources[0], replies.charged[0]) == (Source.PROMOTED, 1)
+    assert state == State(asked=1, charged=1)
     assert levels == pytest.approx([replies.nats[0] - math.log(2.0)])
     state, replies = answered(asked(500, guess=-1, margins=np.array([0.5])))
     assert (replies.sources[0], state) == (Source.KEPT, State(asked=1))
@@ -108,3 +109,8 @@ def test_labels_that_were_lost_count_as_the_dearest():
 def test_a_later_tree_counts_all_answers_since_it_opened():
     before, now = State(asked=4, charged=1, labels=5), State(asked=9, charged=3, labels=17)
     assert since(now, before) == State(asked=5, charged=2, labels=12)
+
+
+def test_texts_have_no_level_of_their_own_among_rows_that_arrived():
+    assert MECHANISM.text_bits == 100
+    assert tree_of(MECHANISM, Suffix(1), rows=1_200, training_rows=0).text_bits == 0
