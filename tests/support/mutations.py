@@ -658,8 +658,8 @@ MUTATIONS = [
         "S11",
         "a promotion at a gate about cases is a surprise",
         "everhold/gates/cases/evidence.py",
-        "return state.after(charged=int(mark), labels=label), Outcome",
-        "return state.after(charged=0, labels=label), Outcome",
+        "return state.after(charged=int(mark), labels=label), [Outcome",
+        "return state.after(charged=0, labels=label), [Outcome",
         (_LOOKS,),
     ),
     Mutation(
@@ -870,8 +870,8 @@ MUTATIONS = [
         "S15",
         "stakes share the capital",
         f"{_CORE}/bets/in_order.py",
-        "gains = bets.gains(np.array([[[1.0, centre]]]))[0, 0, :, 0]",
-        "gains = bets.gains(np.array([[[1.0, centre]]]))[0, 0, :, 0] - bets.weights",
+        "gains = bets.gains(np.array([[[1.0, centre]]]))[0, 0, 0, :, 0]",
+        "gains = bets.gains(np.array([[[1.0, centre]]]))[0, 0, 0, :, 0] - bets.weights",
         (f"{_INTERVALS}/test_in_order.py",),
     ),
     Mutation(
@@ -1006,8 +1006,8 @@ MUTATIONS = [
         "A2",
         "rows on which a model fails lose",
         f"{_CORE}/composites/ranking.py",
-        "high = max(area_from_ranks(ranks[1] + failing, share) for share in shares)",
-        "high = max(area_from_ranks(ranks[1], share) for share in shares)",
+        "high = max(area_from_ranks(units[1] + failing[0], share) for share in shares)",
+        "high = max(area_from_ranks(units[1], share) for share in shares)",
         (f"{_INTERVALS}/test_ranking.py",),
     ),
     Mutation(
@@ -1082,8 +1082,8 @@ MUTATIONS = [
         "C3",
         "stakes share the capital",
         f"{_CORE}/composites/calibration.py",
-        "- math.log(len(_STAKES)) - doubt - nats",
-        "- doubt - nats",
+        "- math.log(len(_STAKES)) - doubt",
+        "- doubt",
         (f"{_INTERVALS}/test_rules_and_bins.py",),
     ),
     Mutation(

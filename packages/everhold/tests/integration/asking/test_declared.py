@@ -378,3 +378,15 @@ def test_a_member_keeps_the_training_predictions_it_was_declared_with(tmp_path):
         assert holdout.ask(eh.brier(1.0 - told)).source == "declared"
     with eh.Holdout.open(f"sqlite:///{tmp_path}/s.db", "h") as holdout, pytest.raises(eh.QueryRejected):
         holdout.quote(eh.brier(told, training=1.0 - trained))
+
+
+def test_members_share_the_level_of_their_family_by_their_number(tmp_path):
+    families = {"carriers": carriers({"carrier": ["AA", "UA", "DL"]}), "end points": FAMILIES["end points"]}
+    with study(tmp_path, training=None, declared=families) as holdout:
+        compiler = holdout._executor.compiler
+        member, end_point = compiler.prepare(["delay > 15 and carrier = 'UA'", "delay > 60"], None)
+        bits = {each["name"]: each["bits"] for each in holdout.declared.families().rows}
+        half = holdout._executor.mechanism.described(math.log(2.0))
+        assert end_point.declared == pytest.approx(half + math.log(4.0))
+        assert bits["carriers"] > 1.0
+        assert member.declared == pytest.approx(half + bits["carriers"] * math.log(2.0), abs=0.05)

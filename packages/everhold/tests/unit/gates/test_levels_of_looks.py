@@ -1,18 +1,19 @@
 """The level that each look at the cases of a challenge receives, and what its verdict counts (S11, S12)."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from everhold.gates.cases import units as case_units
-from everhold.gates.cases.evidence import ClaimComparison
+from everhold.gates.cases.evidence import ClaimChallenge
 from everhold.gates.cases.metrics import CaseMetric
 from everhold.gates.cases.order import draws_of_units, order_of_units
 from everhold.gates.cases.results import CaseSuite
 from everhold.gates.cases.units import PairedResults, UnitPlan
 from everhold.gates.facts import NEW_CASES, NEW_RUNS
-from everhold.ledger.open_challenges import Opened
+from everhold.gates.records import Opened
 from everhold.mechanisms import GuessAndCheck, State
 
 NATS = 5.0
@@ -94,8 +95,11 @@ def test_a_mark_is_a_surprise_and_its_look_is_a_label(challenge, promoted, after
         levels.append(nats)
         return promoted
 
-    made = ClaimComparison(plan_of(), mechanism, proves, lambda: kept.append(1), **challenge)
-    state, outcome = made.answer(State(), None, [0], None, margin=0.0)
+    made = SimpleNamespace(
+        gate=SimpleNamespace(margin=0.0), mechanism=mechanism, proves=proves, keep=lambda: kept.append(1),
+        **{"opened": None, "futile": False, **challenge},
+    )  # fmt: skip
+    state, (outcome,) = ClaimChallenge.answer(made, State(), None, [0], None)
     assert (outcome.answer["source"] == "promoted") is promoted is bool(kept)
     assert state == State(asked=1, charged=after.charged, labels=after.labels)
     assert levels == ([] if made.futile else [NATS if made.opened else float(mechanism.nats(1, 0, 0.0))])
