@@ -256,9 +256,9 @@ class Gate(SeesArrivals):
         """
         from everhold.gates.cases.open_challenge import OpenChallenge
 
-        found = OpenChallenge(self, challenger)
-        self._at(self._executor.ledger.head())
-        return found if found.next_cases() or found.verdict is not None else None
+        found, head = OpenChallenge(self, challenger), self._executor.ledger.head()
+        self._at(head)
+        return found if found._opened(head) is not None or found._decided(head) is not None else None
 
     @current
     def cases_left(self) -> list[Any]:
