@@ -57,7 +57,7 @@ MOST_PAID = math.log(2.0 * len(FRACTIONS))
 
 _HEDGE = np.log(np.append(0.5, np.full(len(FRACTIONS), 0.5 / len(FRACTIONS))))
 _MULTIPLES = np.array([0.35, 0.5, 0.62, 0.75, 0.87, 1.0, 1.15, 1.35, 1.7, 2.5, 5.0, 15.0, 100.0, 1e4])
-_STEPS, _BISECTED, _ROUNDS = 80, 6, 6  # every sixth step halves the bracket
+_STEPS, _SECANTS, _ROUNDS = 80, 8, 6  # after so many secants each step halves the bracket
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 _DOUBT, _DOUBT_BY_UNIT = 1e-9, 1e-14  # what floating point may add to the capital, in nats; generously
 _UNITS_AT_ONCE, _MOST_NUMBERS = 2**14, 2**19  # bounds of the memory
@@ -192,12 +192,13 @@ def log_of_sum(logs: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
 
 def first_excluded(
     capital: Callable[[float], float], nats: float, *, inside: float, outside: float, start: float,
-    tolerance: float = 1e-9,
+    tolerance: float = 1e-9, steps: int | None = None,
 ) -> float:  # fmt: skip
     """The value from which on values are excluded on the way outwards, rounded outwards; ``outside`` if none is.
 
-    Secant steps inside a bracket, each a little beyond the expected root, so that both ends of the bracket close in.
-    What is returned was itself tried, and its capital suffices.
+    Secant steps inside a bracket, each a little beyond the expected root, so that both ends of the bracket close in,
+    then halvings, as the least capital of many cells may have steps. What is returned was tried and its capital is
+    enough.
 
     Args:
         capital: Its logarithm, which grows on the way.
@@ -206,24 +207,23 @@ def first_excluded(
         outside: Above or below it.
         start: The value that is tried first.
         tolerance: By how much of its distance from ``inside`` the end may lie too far out.
+        steps: So many values are tried, so that the time tells nothing; None for as many as are needed.
     """
-    span = outside - inside
-    if span == 0.0:
-        return outside
+    span = outside - inside or 1e-300
     least, most = 0.0, 1.0  # parts of the way
     at, before = min(max((start - inside) / span, 1e-15), 0.9), (0.0, 0.0)
-    for step in range(1, _STEPS):
+    for step in range(1, 1 + (steps or _STEPS)):
         gained = capital(inside + at * span)
         least, most = (at, most) if gained < nats else (least, at)
-        if most - least <= tolerance * most + 1e-15 / abs(span):
+        if steps is None and most - least <= tolerance * most + 1e-15 / abs(span):
             break
         if step == 1:  # the capital is nearly a square of the distance
             following = at * math.sqrt(nats / max(gained, nats / 16.0))
         else:
-            slope = (gained - before[1]) / (at - before[0])
+            slope = (gained - before[1]) / (at - before[0]) if at != before[0] else 0.0
             following = at + (nats - gained) / slope if 0.0 < slope < math.inf else 0.0
         following += math.copysign(0.25 * tolerance * at, nats - gained)
-        if step % _BISECTED == 0 or not least < following < most:
+        if step >= _SECANTS or not least < following < most:
             following = (least + most) / 2.0 if most < 1.0 else min(4.0 * least, (least + 1.0) / 2.0)
         at, before = following, (at, gained)
     return inside + most * span if most < 1.0 else outside

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _HALF = 256  # cells of [0, 1]
 _VALUES = np.arange(-_HALF, _HALF + 1) / _HALF
 _STAKES = 0.9 * 2.0 ** (-np.arange(24) / 2.0)
-_TOLERANCE = 1e-7
+_TOLERANCE, _STEPS = 1e-8, 26  # of the search for an end, which takes the same time for all rows
 _DOUBT, _ROUNDING = 1e-9, 1e-12
 
 
@@ -87,7 +87,7 @@ def calibration_ends(mass: NDArray[np.float64], nats: float) -> tuple[float, flo
             logs = (np.logaddexp(steps @ mass.T, steps @ turned.T) - math.log(2.0)).sum(axis=1)
         return float(log_of_sum(logs, axis=0)) - math.log(len(_STAKES)) - doubt
 
-    find = partial(first_excluded, nats=nats, start=0.5, tolerance=_TOLERANCE)
+    find = partial(first_excluded, nats=nats, start=0.5, tolerance=_TOLERANCE, steps=_STEPS)
     low = find(partial(capital, above=False), inside=1.0, outside=0.0) if capital(0.0, above=False) >= nats else 0.0
     high = find(partial(capital, above=True), inside=0.0, outside=1.0)
     return low, high
