@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _HALF = 256  # cells of [0, 1]
 _VALUES = np.arange(-_HALF, _HALF + 1) / _HALF
 _STAKES = 0.9 * 2.0 ** (-np.arange(24) / 2.0)
-_TOLERANCE, _STEPS = 1e-8, 26  # of the search for an end, which takes the same time for all rows
+_TOLERANCE, _STEPS = 1e-8, 34  # of the search for an end, which takes the same time for all rows
 _DOUBT, _ROUNDING = 1e-9, 1e-12
 
 
