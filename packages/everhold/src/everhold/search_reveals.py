@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 REVEALS = ("checked", "best", "all", "nothing")
 
+FEW_ROWS = 3_000
+"""With fewer sealed rows told answers say little, and a search is silent unless it is told otherwise."""
+
 Told = list["Answer | None"]
 
 
@@ -35,13 +38,22 @@ def check_reveal(reveal: object) -> None:
     Raises:
         QueryRejected: If it is nothing of the kind.
     """
-    if not isinstance(reveal, str) or reveal not in REVEALS:
-        raise QueryRejected(f"reveal is {brief(reveal)}; expected one of {', '.join(map(repr, REVEALS))}")
+    if reveal is not None and (not isinstance(reveal, str) or reveal not in REVEALS):
+        raise QueryRejected(f"reveal is {brief(reveal)}. Use one of {', '.join(map(repr, REVEALS))}, or leave it out.")
+
+
+def usual_reveal(holdout: Holdout, queries: Sequence[Any]) -> str:
+    """How much is told where the search does not say: the narrowest way that the rows, metric and mechanism allow."""
+    if not holdout.mechanism.traits.unsealable or holdout.mechanism.parameters().get("slack"):
+        return "checked"
+    if holdout.schema.rows < FEW_ROWS:
+        return "nothing"
+    return "best" if all(isinstance(query, RowwiseQuery) for query in queries) else "checked"
 
 
 def ask_about(
-    holdout: Holdout, judge: Judge, tried: Sequence[CrossValidated], *, own: bool, reveal: str
-) -> tuple[Told, Any, list[Any], float]:
+    holdout: Holdout, judge: Judge, tried: Sequence[CrossValidated], *, own: bool, reveal: str | None
+) -> tuple[Told, Any, list[Any], str, float]:
     """Ask about fitted models at once.
 
     Args:
@@ -49,22 +61,23 @@ def ask_about(
         judge: The metric.
         tried: The models, each with what cross-validation said of it.
         own: Whether they were fitted on the holdout's own training rows.
-        reveal: How much is told; see `SealedSearchCV`.
+        reveal: How much is told; see `SealedSearchCV`. None for the usual.
 
     Returns:
         One answer for each model, None where nothing was told of it; the choice of the best one, where that is all that
-        is told; the queries; and the seconds that it took.
+        is told; the queries; how much was told; and the seconds that it took.
     """
     start = time.perf_counter()
     queries = [judge.query(each.model, each.outputs if own else None) for each in tried]
+    reveal = reveal or usual_reveal(holdout, queries)
     guesses = [None if own and each.outputs is not None else each.score for each in tried]
     with no_false_alarms():
         if reveal == "best":
             best: Literal["highest", "lowest"] = "highest" if judge.greater_is_better else "lowest"
             choice = holdout.ask(choose(queries, best=best))
-            return [None] * len(queries), choice, queries, time.perf_counter() - start
+            return [None] * len(queries), choice, queries, reveal, time.perf_counter() - start
         answers = _answers(holdout, queries, guesses, reveal)
-    return answers, None, queries, time.perf_counter() - start
+    return answers, None, queries, reveal, time.perf_counter() - start
 
 
 def _answers(holdout: Holdout, queries: Sequence[Any], guesses: Sequence[float | None], reveal: str) -> Told:

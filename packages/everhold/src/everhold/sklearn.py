@@ -116,7 +116,9 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         error_score: ``"raise"``, or what stands for the score of a configuration that cannot be fitted, which is not
             asked about.
         verbose: Whether there is a progress bar.
-        reveal: How much is told of undeclared configurations. ``"checked"``: of each whether its guess holds, and what
+        reveal: How much is told of undeclared configurations; by default the narrowest way: ``"best"`` for means such
+            as accuracy, ``"checked"`` for other metrics, and ``"nothing"`` with fewer than 3,000 sealed rows.
+            ``"checked"``: of each whether its guess holds, and what
             the sealed rows say of surprises. ``"all"``: what the sealed rows say of each; nothing is charged, but later
             queries pay for it. ``"best"``: the best configuration with its value and its regret, and nothing of the
             others. ``"nothing"``: silent queries, answered when the study is unsealed; then the attributes have
@@ -134,6 +136,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         best_score_: Its value, greater is better: a loss has changed its sign.
         best_params_: Its parameters.
         best_index_: Its row of ``cv_results_``.
+        reveal_: How much was told.
         budget_ended_: Whether the search stopped before it was through because the budget did not pay for more.
 
     Examples:
@@ -151,8 +154,8 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         ...     DecisionTreeClassifier(random_state=0), {"max_depth": range(1, 9)}, holdout=holdout, n_iter=4, cv=3,
         ...     random_state=0,
         ... )
-        >>> search.fit(*holdout.training_rows()).best_params_["max_depth"] > 2, holdout.remaining["queries"]
-        (True, 96)
+        >>> search.fit(*holdout.training_rows()).best_params_["max_depth"] > 2, holdout.remaining["surprises"]
+        (True, 10)
         >>> search.best_answer_.low < search.best_score_ < search.best_answer_.high
         True
         >>> holdout.close(); folder.cleanup()
@@ -161,7 +164,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     def __init__(
         self, estimator: Any, param_distributions: Any, *, holdout: Holdout, metric: Any = _METRIC, n_iter: int = 10,
         cv: Any = None, refit: Any = True, n_jobs: int | None = None, pre_dispatch: Any = "2*n_jobs",
-        random_state: Any = None, error_score: Any = np.nan, verbose: int = 0, reveal: str = "checked",
+        random_state: Any = None, error_score: Any = np.nan, verbose: int = 0, reveal: str | None = None,
         scoring: Any = None,
     ) -> None:  # fmt: skip
         self.estimator = estimator
@@ -238,8 +241,10 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         judge.greater_is_better  # noqa: B018  # refuses what is no metric before models are fitted
         tried = [each for _, each in zip(with_bar(candidates, shown=bool(self.verbose)), found, strict=True)]
         fitted = [each for each in tried if not isinstance(each, SearchLine)]
-        told, choice, queries, seconds = (
-            ask_about(self.holdout, judge, fitted, own=own, reveal=self.reveal) if fitted else ([], None, [], 0.0)
+        told, choice, queries, self.reveal_, seconds = (
+            ask_about(self.holdout, judge, fitted, own=own, reveal=self.reveal)
+            if fitted
+            else ([], None, [], self.reveal, 0.0)
         )
         answers, asked, lines, models = iter(told), iter(queries), list[SearchLine](), list[Any]()
         for params, each in zip(candidates, tried, strict=True):

@@ -40,7 +40,9 @@ def holdout(tmp_path):
 
 
 def search_of(holdout, **options):
-    return SealedSearchCV(TREE, SPACE, holdout=holdout, **{"n_iter": 4, "cv": 3, "random_state": 0, **options})
+    return SealedSearchCV(
+        TREE, SPACE, holdout=holdout, **{"n_iter": 4, "cv": 3, "random_state": 0, "reveal": "checked", **options}
+    )
 
 
 def test_one_query_for_each_configuration(holdout):
@@ -179,7 +181,9 @@ def test_a_search_that_is_run_again_is_free_also_by_workers(holdout):
 def test_what_a_killed_worker_had_asked_is_kept(holdout):
     rows, labels = holdout.training_rows()
     space = [{"max_depth": [1, 2, 3]}, {"dies": [True]}]
-    search = SealedSearchCV(Diligent(random_state=0), space, holdout=holdout, n_iter=4, cv=2, random_state=3, n_jobs=2)
+    search = SealedSearchCV(
+        Diligent(random_state=0), space, holdout=holdout, n_iter=4, cv=2, random_state=3, n_jobs=2, reveal="checked"
+    )
     with pytest.raises(joblib.externals.loky.process_executor.TerminatedWorkerError):
         search.fit(rows, labels)
     asked = len(holdout.transcript())
@@ -192,7 +196,7 @@ def test_what_a_killed_worker_had_asked_is_kept(holdout):
 def test_pipelines_and_parameters_that_only_some_have(holdout):
     pipeline = Pipeline([("scale", StandardScaler()), ("model", LogisticRegression())])
     space = [{"model": [LogisticRegression()], "model__C": [0.1, 1.0]}, {"model": [TREE], "model__max_depth": [3]}]
-    search = SealedSearchCV(pipeline, space, holdout=holdout, n_iter=3, cv=2, random_state=0)
+    search = SealedSearchCV(pipeline, space, holdout=holdout, n_iter=3, cv=2, random_state=0, reveal="checked")
     search.fit(*holdout.training_rows())
     assert search.best_params_["model__max_depth"] == 3
     assert np.ma.getmaskarray(search.cv_results_["param_model__C"]).sum() == 1
@@ -205,7 +209,9 @@ def test_a_configuration_that_cannot_be_fitted_is_not_asked_about(holdout):
     rows, labels = holdout.training_rows()
     space = {"max_depth": [2, -1]}
     with pytest.warns(FitFailedWarning, match="1 of 2 configurations could not be fitted, and were not asked about"):
-        search = SealedSearchCV(TREE, space, holdout=holdout, n_iter=2, cv=2, random_state=0).fit(rows, labels)
+        search = SealedSearchCV(TREE, space, holdout=holdout, n_iter=2, cv=2, random_state=0, reveal="checked").fit(
+            rows, labels
+        )
     assert len(holdout.transcript()) == 1
     assert search.best_params_ == {"max_depth": 2}
     assert sorted(search.cv_results_["answer_source"]) == ["failed", "training"]
@@ -269,7 +275,9 @@ def test_regressors_need_a_range(tmp_path):
     tables = [{"a": x, "y": 2.0 * x + rng.normal(size=ROWS)} for x in rng.normal(size=(2, ROWS))]
     with create(tmp_path, holdout=tables[0], training=tables[1]) as holdout:
         metric = partial(eh.risk, loss="absolute", high=10.0)
-        search = SealedSearchCV(Ridge(), {"alpha": [1.0, 1e5]}, holdout=holdout, metric=metric, n_iter=2, cv=3)
+        search = SealedSearchCV(
+            Ridge(), {"alpha": [1.0, 1e5]}, holdout=holdout, metric=metric, n_iter=2, cv=3, reveal="checked"
+        )
         search.fit(*holdout.training_rows())
         assert search.best_params_ == {"alpha": 1.0}
         assert search.best_answer_.low <= np.sqrt(2.0 / np.pi) <= search.best_answer_.high
@@ -282,7 +290,7 @@ def test_regressors_need_a_range(tmp_path):
 def test_scikit_learns_own_checks():
     """With a stand-in that confirms every guess: scikit-learn's tables are not those of any holdout."""
     space, options = {"C": [0.1, 1.0]}, {"n_iter": 2, "cv": 2, "error_score": "raise"}
-    search = SealedSearchCV(LogisticRegression(), space, holdout=Confirming(), **options)
+    search = SealedSearchCV(LogisticRegression(), space, holdout=Confirming(), reveal="checked", **options)
     none = {"check_classifiers_classes": "it has labels of two kinds, and those of one holdout are of one"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -368,7 +376,7 @@ def test_nothing_is_told_of_a_silent_search(holdout):
     assert np.isnan(search.cv_results_["answer"]).all()
     assert search.best_index_ == np.argmin(search.cv_results_["rank_test_score"])
     assert hasattr(search.best_estimator_, "tree_")
-    with pytest.raises(QueryRejected, match=r"reveal is 'some'; expected one of 'checked'.*nothing was charged"):
+    with pytest.raises(QueryRejected, match=r"reveal is 'some'\. Use one of 'checked'"):
         search_of(holdout, reveal="some").fit(*holdout.training_rows())
 
 
@@ -396,3 +404,22 @@ def test_of_a_search_the_best_alone_can_be_told(tmp_path):
         assert set(search.cv_results_["answer_source"]) == {"not told"}
         assert holdout.remaining["surprises"] == before
         assert hasattr(search.best_estimator_, "tree_")
+
+
+@pytest.mark.parametrize(
+    ("rows", "metric", "wanted"),
+    [(2_999, "accuracy", "nothing"), (3_000, "accuracy", "best"), (3_000, "roc_auc", "checked")],
+)
+def test_the_usual_search_tells_the_narrowest_that_it_can(tmp_path, rows, metric, wanted):
+    rng = np.random.default_rng(3)
+    made = {"x": rng.normal(size=2 * rows)}
+    made["y"] = (made["x"] + rng.normal(size=2 * rows) > 0.0).astype(int)
+    sealed, training = ({name: column[part::2] for name, column in made.items()} for part in (0, 1))
+    with eh.Holdout.create(f"sqlite:///{tmp_path / 'a.db'}", holdout=sealed, training=training, label="y") as holdout:
+        search = SealedSearchCV(TREE, {"max_depth": [1, 2, 3]}, holdout=holdout, metric=metric, n_iter=3, cv=2)
+        assert search.reveal is None
+        assert search.fit(*holdout.training_rows()).reveal_ == wanted
+        assert holdout.remaining["surprises"] == 10
+        assert np.isnan(search.best_score_) == (wanted == "nothing")
+        holdout.unseal()
+        assert search.best_score_ > 0.5

@@ -76,7 +76,9 @@ class SealedSearch(Experiment):
         options: dict[str, Any] = {"n_iter": self.models, "cv": self.folds, "n_jobs": self.jobs, "random_state": short}
         with threadpool_limits(1), SealedHoldout(*tables, label="late", queries=self.models) as holdout:
             rows, labels = holdout.training_rows()
-            sealed, sealed_seconds = _timed(SealedSearchCV(forest, _SPACE, holdout=holdout, **options), rows, labels)
+            sealed, sealed_seconds = _timed(
+                SealedSearchCV(forest, _SPACE, holdout=holdout, reveal="checked", **options), rows, labels
+            )
             plain, plain_seconds = _timed(RandomizedSearchCV(forest, _SPACE, **options), rows, labels)
             models = [clone(forest).set_params(**params).fit(rows, labels) for params in sealed.cv_results_["params"]]
         fresh = flights.fresh.take(np.arange(self.fresh))

@@ -74,7 +74,7 @@ def test_a_search_takes_scoring(tmp_path):
     with made(tmp_path, "kind") as holdout:
         search = SealedSearchCV(
             LogisticRegression(), ParameterGrid({"C": [0.01, 1.0]}).param_grid[0], holdout=holdout, n_iter=2, cv=2,
-            scoring="neg_log_loss", random_state=0,
+            scoring="neg_log_loss", random_state=0, reveal="checked",
         ).fit(*holdout.training_rows())  # fmt: skip
         assert search.best_params_["C"] == 1.0
         assert search.best_score_ < 0.0

@@ -75,7 +75,7 @@ def test_the_answer_of_the_released_value_is_what_the_frame_itself_gives(tmp_pat
 
 def test_a_search_takes_them_and_an_opened_holdout_still_has_them(tmp_path):
     with create(tmp_path, frame(1)) as holdout:
-        search = SealedSearchCV(MODEL, {"max_iter": [5, 10]}, holdout=holdout, n_iter=2, cv=2)
+        search = SealedSearchCV(MODEL, {"max_iter": [5, 10]}, holdout=holdout, n_iter=2, cv=2, reveal="checked")
         assert search.fit(frame(1).drop(columns="y"), frame(1)["y"]).best_answer_.value > 0.7
     with eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", "study") as again:
         assert again.ask(eh.accuracy(search.best_estimator_)).repeated

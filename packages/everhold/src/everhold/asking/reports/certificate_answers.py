@@ -21,6 +21,7 @@ from everhold.queries.derived import Derived
 from everhold.queries.means.batch import OneMean
 from everhold.queries.means.units import MeanUnits
 from everhold.queries.query import ExecutionResult, Query, rows_of
+from everhold.queries.selection.choice import Choice as BestOf
 from everhold.values.measures import measure_of
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LONGEST_LABEL", "MOST_CHOSEN", "Choice", "chosen_answers"]
 
-Choice = Answer | Query[Any] | str | int
-"""An answer, the query that was asked, or its id in the transcript: ``sequence``, or the hash ``query``."""
+Choice = Answer | BestOf | Query[Any] | str | int
+"""An answer, the best of several, the query that was asked, or its id: ``sequence`` or the hash ``query``."""
 
 MOST_CHOSEN = 50
 MOST_LATEST = 8
@@ -139,7 +140,7 @@ class _StoredAnswers:
 
     def found(self, choice: Choice) -> dict[str, Any]:
         """The facts of one answer."""
-        if isinstance(choice, Answer):
+        if isinstance(choice, (Answer, BestOf)):
             return self._of_answer(choice)
         number = as_whole(choice)
         if number is not None:
@@ -186,7 +187,7 @@ class _StoredAnswers:
             )
         return found[0]
 
-    def _of_answer(self, answer: Answer) -> dict[str, Any]:
+    def _of_answer(self, answer: Answer | BestOf) -> dict[str, Any]:
         """An analyst's answer: the ledger's numbers, in the direction in which that one reads."""
         entry = self._asked(answer.query)
         if entry is None:
