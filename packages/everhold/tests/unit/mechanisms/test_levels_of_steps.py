@@ -7,6 +7,7 @@ import pytest
 
 from everhold.guarantees.intervals.shares.means import ClopperPearson
 from everhold.mechanisms import GuessAndCheck, Source, State
+from everhold.mechanisms.batch_step import BatchStep
 from everhold.mechanisms.declared import answer_declared, label_nats
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.labels import in_millionths
@@ -114,3 +115,9 @@ def test_a_later_tree_counts_all_answers_since_it_opened():
 def test_texts_have_no_level_of_their_own_among_rows_that_arrived():
     assert MECHANISM.text_bits == 100
     assert tree_of(MECHANISM, Suffix(1), rows=1_200, training_rows=0).text_bits == 0
+
+
+def test_a_step_does_not_show_what_was_sealed():
+    shown = repr(BatchStep.of(MECHANISM, asked(877), MECHANISM.next_nats(State())))
+    assert str(877 * MECHANISM.unit) not in shown
+    assert "0.877" not in shown

@@ -110,6 +110,15 @@ def test_each_side_of_a_recall_at_a_rate_has_two_quarters(levels):
     assert asked == [pytest.approx(LEVEL / 2.0)] * 2  # of two tails: an upper and a lower limit of each class
 
 
+def test_a_rule_whose_false_positive_rate_may_be_too_high_says_nothing_from_below():
+    counts = np.arange(0, 101, 10)
+    seen = SeenRules(0.2, counts, counts)
+    low, high = OperatingPoint(seen, 200, 200, 0.2, unlike=False).interval(seen, NATS)
+    assert ClopperPearson(rows=100, training=100).interval(0.1, NATS)[1] > 0.2  # of the first rule that finds anything
+    assert low == 0.0
+    assert high > 0.2
+
+
 def test_all_events_of_a_choice_share_its_level():
     for paired, events in {False: 2, True: 3}.items():
         levels = ChoiceLevels.of(NATS, candidates=50, paired=paired)
