@@ -119,7 +119,6 @@ class CompetitionOptions:
 
     def advise(self, created: Holdout) -> None:
         """Say on stderr how close the final leaderboard will be, where nothing is told before."""
-        mechanism = getattr(created, "mechanism", None)  # a service tells no more than its status
-        if self.feedback is Feedback.NONE and mechanism is not None and self.metric in (None, "accuracy", "error"):
-            near = " and ".join(f"{at_most(mechanism.expected_radius(at))} near {at}" for at in (0.5, 0.9))
+        if self.feedback is Feedback.NONE and not created.is_served and self.metric in (None, "accuracy", "error"):
+            near = " and ".join(f"{at_most(created.mechanism.expected_radius(at))} near {at}" for at in (0.5, 0.9))
             note(f"on the final leaderboard a score is within {near}")

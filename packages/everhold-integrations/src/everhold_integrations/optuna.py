@@ -246,8 +246,9 @@ class BestTrials(Display):
 
 def _goes_on(holdout: Holdout) -> bool:
     """True for a holdout that answers beyond its plan, and is asked on nobody's allotment."""
-    executor = getattr(holdout, "_executor", None)
-    return executor is not None and executor.analyst is None and getattr(holdout.mechanism, "endless", False)
+    if holdout.is_served or holdout._executor.analyst is not None:
+        return False
+    return getattr(holdout.mechanism, "endless", False)
 
 
 def _guess_of(returned: Asked) -> float:

@@ -13,6 +13,7 @@ from everhold.ledger import LedgerStore
 from everhold.sealing.storage import storage_url
 from everhold_server.api import ROUTERS
 from everhold_server.api.health import HEALTH
+from everhold_server.api.operations import operations_router
 from everhold_server.audit import AuditLog, AuditMiddleware
 from everhold_server.authentication import AuthenticationMiddleware
 from everhold_server.headers import SecurityHeadersMiddleware
@@ -98,7 +99,7 @@ def make_app(settings: Settings) -> FastAPI:
     state.token_store, state.sessions, state.audit, state.metrics = token_store, sessions, audit, metrics
     state.failures, state.sealings = failures, RateLimiter(settings.sealings_an_hour, period=_HOUR)
     add_problems(app)
-    for router in ROUTERS:
+    for router in (operations_router(), *ROUTERS):
         app.include_router(router, prefix=API)
     for router in ROOT:
         app.include_router(router)

@@ -1,38 +1,64 @@
-"""Ask from elsewhere: a holdout behind a service, with the methods and results of one on this machine.
+"""Ask from elsewhere: a `Holdout` whose operations are performed by a service.
 
     >>> import everhold as eh
     >>> with eh.connect("https://holdout.example", "flights", token="eh_...") as holdout:  # doctest: +SKIP
     ...     print(holdout.ask("arr_delay > 15"))
 
-Queries travel as text and numbers, never as code (`everhold_server.wire`); predictions travel as tables. Errors are
-those that the same call raises on this machine.
+Queries travel as text and numbers, never as code (`everhold_server.wire`); predictions and rows travel as tables.
+Errors are those that the same call raises on this machine.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote as escaped
 
-from everhold_server.client_gates import RemoteCaseGate, RemoteGate, RemoteOpenChallenge
-from everhold_server.client_parts import RemoteCompetition, RemoteFamilies, plain_families
-from everhold_server.remote_holdout import RemoteHoldout
-from everhold_server.wire.connection import Connection
+from everhold.asking.declared import DeclaredFamilies
+from everhold.errors import QueryRejected
+from everhold.holdout import Holdout
+from everhold.operations.accounts import ListFamilies
+from everhold.operations.arrivals import ListArrivals
+from everhold.operations.operation import (
+    AnyMetric,
+    AnyModel,
+    AnyQuery,
+    AnyResults,
+    HoldoutOperation,
+    Role,
+    RowSource,
+    Table,
+    parameters,
+    result_type,
+)
+from everhold.queries.predictions.arrays import PredictionTable
+from everhold_server.client_competition import RemoteCompetition
+from everhold_server.client_gates import check_strict, gate_of, metric_of, open_gate
+from everhold_server.wire.answers import received
+from everhold_server.wire.case_results import written_results
+from everhold_server.wire.connection import Connection, Part
+from everhold_server.wire.predictions import written_predictions
+from everhold_server.wire.queries import written
 from everhold_server.wire.row_files import row_files
+from everhold_server.wire.table_parts import PARQUET_TYPE, parquet_of
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     import httpx
 
-    from everhold.sealing.intake.reading import RowSource
+    from everhold.values.base import Schema
 
-__all__ = [
-    "RemoteCaseGate", "RemoteCompetition", "RemoteFamilies", "RemoteGate", "RemoteHoldout", "RemoteOpenChallenge",
-    "connect", "create", "holdouts",
-]  # fmt: skip
+Result = TypeVar("Result")
+
+__all__ = ["HttpTransport", "connect", "create", "holdouts"]
 
 
 def connect(
     address: str | None = None, name: str = "holdout", *, token: str | None = None, insecure: bool = False,
     timeout: float = 300.0, transport: httpx.BaseTransport | None = None,
-) -> RemoteHoldout:  # fmt: skip
+) -> Holdout:  # fmt: skip
     """A holdout of a service elsewhere, with ``everhold serve``.
 
     Args:
@@ -54,7 +80,7 @@ def connect(
     """
     connection = Connection(address, token=token, insecure=insecure, timeout=timeout, transport=transport)
     try:
-        return RemoteHoldout(connection, name)
+        return Holdout(HttpTransport(connection, name))
     except BaseException:
         connection.close()
         raise
@@ -68,7 +94,7 @@ def holdouts(connection: Connection) -> list[dict[str, Any]]:
 
 def create(
     connection: Connection, name: str, *, holdout: RowSource, training: RowSource | None = None, **settings: Any
-) -> RemoteHoldout:
+) -> Holdout:
     """Seal rows in a service; for stewards.
 
     Args:
@@ -81,13 +107,168 @@ def create(
     Raises:
         HoldoutRejected: If the rows cannot be sealed. Nothing was created.
     """
+    from everhold.families.base import Family
+    from everhold.families.protocol import written as family_written
     from everhold.sealing.intake.settings import flat_settings
 
     document = {key: value for key, value in flat_settings(settings).items() if value is not None}
     if hasattr(document.get("dependence"), "to_dict"):
         document["dependence"] = document["dependence"].to_dict()
-    if document.get("declared") is not None:
-        document["declared"] = plain_families(document["declared"])
+    if (given := document.get("declared")) is not None:
+        several: Any = [given] if isinstance(given, Family) else given
+        named = several if isinstance(several, Mapping) else {f"family {n}": each for n, each in enumerate(several, 1)}
+        document["declared"] = {key: family_written(family) for key, family in named.items()}
     with row_files(holdout=holdout, training=training) as files:
         connection.send("POST", "/holdouts", {"name": name, **document}, files, named="settings")
-    return RemoteHoldout(connection, name)
+    return Holdout(HttpTransport(connection, name))
+
+
+_WRITERS: Mapping[Any, Callable[[Any, dict[str, PredictionTable]], Any]] = {
+    AnyQuery: lambda query, tables: written(query, tables)[0],
+    AnyModel: written_predictions,
+    AnyResults: lambda results, _: written_results(results),
+    AnyMetric: lambda metric, _: metric_of(metric),
+}
+"""What arguments are as plain data; tables of predictions travel beside it."""
+
+
+class HttpTransport:
+    """Sends operations to a service. A lost response is asked for again: what was done is not done twice.
+
+    If rows arrived between two attempts to ask, the second one is a new query about more rows, and pays.
+
+    Args:
+        connection: To the service.
+        name: Of the holdout.
+    """
+
+    session = None  # the rows are elsewhere
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self.connection, self.name = connection, name
+        self.path = f"/holdouts/{escaped(name, safe='')}"
+        self._schema: Schema | None = None
+        self.schema  # noqa: B018  whether there is such a holdout
+
+    def __repr__(self) -> str:
+        return f"{self.name!r}, address={self.connection.address!r}, rows={self.schema.rows}"
+
+    def __reduce__(self) -> tuple[type[HttpTransport], tuple[Connection, str]]:
+        return type(self), (self.connection, self.name)
+
+    @property
+    def schema(self) -> Schema:
+        """Public facts about the rows."""
+        if self._schema is None:
+            self._schema = received(self.connection.get(self.path).get("schema", {}))
+        return self._schema
+
+    def perform(self, operation: HoldoutOperation[Result]) -> Result:
+        """Send an operation, and read its result.
+
+        Raises:
+            QueryRejected: If it works only where the sealed rows are, or holds Python code or an estimator, which do
+                not travel. Nothing was charged.
+        """
+        kind = type(operation)
+        method, _, place = kind.route.partition(" ")
+        if not method:
+            raise QueryRejected(f"{kind.verb} works only where the sealed rows are. Use Holdout.open on that machine")
+        known = {each.name: each for each in parameters(kind)}
+        rows: dict[str, Any] = {}
+        tables: dict[str, PredictionTable] = {}
+        document: dict[str, Any] = {}
+        for name, value in operation.travelling().items():
+            write = next((_WRITERS[each] for each in _WRITERS if name in known and known[name].holds(each)), None)
+            if name in known and known[name].holds(RowSource):
+                rows[name] = value
+            elif write is None or value is None:
+                document[name] = _plain(value)
+            else:
+                document[name] = [write(one, tables) for one in value] if known[name].several else write(value, tables)
+        parts = {name: str(document.pop(name)) for name in known if f"{{{name}}}" in place}
+        path = self.path + place.format(**{name: escaped(part, safe="") for name, part in parts.items()})
+        found = operation.received(self._sent(method, path, document, rows, tables, part=kind.part, kind=kind))
+        if kind.role is Role.STEWARD and kind.act:
+            self._schema = None  # rows may have arrived
+        if getattr(operation, "strict", False):
+            check_strict(found, strict=True)
+        return found
+
+    def _sent(
+        self, method: str, path: str, document: dict[str, Any], rows: dict[str, Any],
+        tables: dict[str, PredictionTable], *, part: str, kind: type[HoldoutOperation[Any]],
+    ) -> Any:  # fmt: skip
+        if result_type(kind) is Table:
+            from pyarrow import BufferReader, parquet
+
+            content = self.connection.download(path, document, media_type=PARQUET_TYPE)
+            return parquet.read_table(BufferReader(content))
+        if method == "GET":
+            said = self.connection.get(path, document)
+        elif any(each.holds(RowSource) for each in parameters(kind)):
+            with row_files(**rows) as files:
+                said = self.connection.send(method, path, document, files, named="settings")
+        else:
+            said = self.send(path.removeprefix(self.path), document, tables, method=method)
+        return received(said[part] if part else said)
+
+    def send(
+        self, path: str, document: Mapping[str, Any], tables: Mapping[str, PredictionTable] | None = None, *,
+        method: str = "POST",
+    ) -> dict[str, Any]:  # fmt: skip
+        """Send a document to a path below the holdout's, with tables of predictions beside it."""
+        contents = {name: parquet_of(table, self.schema.row_id) for name, table in (tables or {}).items()}
+        parts: dict[str, Part] = {name: partial(_content, content) for name, content in contents.items()}
+        return self.connection.send(method, self.path + path, document, parts)
+
+    def gate(self, metric: Any, *, champion: Any, name: str, **terms: Any) -> Any:
+        """Open a gate, see `everhold.Holdout.gate`. A steward names its champion: a rule or predictions."""
+        if champion is None:
+            return gate_of(self, name)
+        return open_gate(self, metric, champion=champion, name=name, **terms)
+
+    def accessor(self, name: str) -> Any:
+        """What a service knows of an extension; None if nothing."""
+        known: dict[str, Any] = {"competition": RemoteCompetition, "declared": _Families, "arrivals": _Arrivals}
+        return known[name](self) if name in known else None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+
+class _Families:
+    """Declared families of a holdout of a service."""
+
+    def __init__(self, transport: HttpTransport) -> None:
+        self._transport = transport
+
+    def families(self) -> DeclaredFamilies:
+        """Each family with what it holds and how wide the interval of a member can be."""
+        rows: list[dict[str, Any]] = self._transport.perform(ListFamilies())
+        return DeclaredFamilies(rows)
+
+
+class _Arrivals:
+    """Rows that arrived in a holdout of a service."""
+
+    def __init__(self, transport: HttpTransport) -> None:
+        self._transport = transport
+
+    def timeline(self) -> list[dict[str, Any]]:
+        """Rows at creation, at each arrival and now, with the budget spent and the half-widths."""
+        return self._transport.perform(ListArrivals())
+
+
+def _content(content: bytes, _: ExitStack) -> bytes:
+    return content
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of NumPy as Python's own, and any sequence as a list."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(each) for each in value]
+    return value.item() if hasattr(value, "item") else value

@@ -1,19 +1,30 @@
-"""Gates of a holdout of a service, about models and about cases; see `everhold_server.client`."""
+"""Gates of a holdout of a service: each method performs an operation."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote as escaped
 
 from everhold.arguments import brief
 from everhold.errors import BudgetExhausted, QueryRejected
+from everhold.operations.gates import (
+    ChallengeChampion,
+    Complete,
+    CompleteResults,
+    ListCasesLeft,
+    ListGates,
+    NextCases,
+    OpenCaseGate,
+    OpenGate,
+    ReadHistory,
+    Report,
+    SendResults,
+    StartChallenge,
+    Withdraw,
+)
 from everhold.queries.metrics.risk import risk
 from everhold.queries.metrics.scores import metric as scored
-from everhold_server.wire.answers import result_from
-from everhold_server.wire.case_results import written_results
 from everhold_server.wire.predictions import written_predictions
 
 if TYPE_CHECKING:
@@ -22,42 +33,46 @@ if TYPE_CHECKING:
     from everhold.gates.history import GateHistory
     from everhold.gates.verdict import Verdict
     from everhold.queries.predictions.arrays import PredictionTable
-    from everhold_server.remote_holdout import RemoteHoldout
+    from everhold_server.client import HttpTransport
 
 _ABOUT_CASES = "cases: "
 
 
-def gate_of(holdout: RemoteHoldout, name: str) -> RemoteGate | RemoteCaseGate:
+def gate_of(transport: HttpTransport, name: str) -> RemoteGate | RemoteCaseGate:
     """A gate that is there, of its kind.
 
     Raises:
         QueryRejected: If there is none of this name.
     """
-    gate = RemoteGate(holdout, name)
-    return RemoteCaseGate(holdout, name) if gate.status()["metric"].startswith(_ABOUT_CASES) else gate
+    gate = RemoteGate(transport, name)
+    return RemoteCaseGate(transport, name) if gate.status()["metric"].startswith(_ABOUT_CASES) else gate
 
 
-def opened_case_gate(
-    holdout: RemoteHoldout, name: str, *, champion: Any, baseline: Any = None, **claims: Any
-) -> RemoteCaseGate:
-    """Open a gate about cases with its first champion; for stewards."""
-    requested = {key: value for key, value in claims.items() if value is not None}
-    if "ranges" in requested:
-        requested["ranges"] = {metric: [float(end) for end in ends] for metric, ends in requested["ranges"].items()}
-    for listed in ("lower", "any_of"):
-        if listed in requested:
-            requested[listed] = list(requested[listed])
-    document = {"name": name, **requested, "champion": written_results(champion), "baseline": _written(baseline)}
-    holdout._send("/case-gates", document)
-    return RemoteCaseGate(holdout, name)
+def open_gate(transport: HttpTransport, metric: Any, *, name: str, **terms: Any) -> RemoteGate:
+    """Open a gate with its first champion: a rule or predictions, or results of cases; for stewards.
+
+    Args:
+        transport: Of the holdout.
+        metric: A name such as ``"roc_auc"``; or a loss or a score with its range, as ``functools.partial(eh.risk,
+            loss="absolute", high=60)`` or ``functools.partial(eh.metric, "r2", low=0, high=60)``.
+        name: Of the gate.
+        **terms: As for `everhold.Holdout.gate`; ``better`` and ``any_of`` make a gate about cases.
+    """
+    given = {key: value for key, value in terms.items() if value is not None}
+    if "better" not in given and "any_of" not in given:
+        transport.perform(OpenGate(name=name, **({} if metric is None else {"metric": metric}), **given))
+        return RemoteGate(transport, name)
+    given |= {listed: list(given[listed]) for listed in ("lower", "any_of") if listed in given}
+    transport.perform(OpenCaseGate(name=name, **given))
+    return RemoteCaseGate(transport, name)
 
 
 class RemoteGate:
-    """A gate of a holdout of a service; made by `RemoteHoldout.gate`."""
+    """A gate of a holdout of a service; made by `Holdout.gate`."""
 
-    def __init__(self, holdout: RemoteHoldout, name: str) -> None:
-        """Use `RemoteHoldout.gate` instead."""
-        self._holdout, self._name = holdout, name
+    def __init__(self, transport: HttpTransport, name: str) -> None:
+        """Use `Holdout.gate` instead."""
+        self._transport, self._name = transport, name
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
@@ -74,15 +89,13 @@ class RemoteGate:
 
     def challenge(self, candidate: Any, *, training: Any = None, strict: bool = False) -> Verdict:
         """See `Gate.challenge`; the candidate is a rule or predictions."""
-        document, tables = models_of(candidate=candidate, training=training)
-        verdict: Verdict = result_from(self._post("challenges", document, tables))
-        check_strict(verdict, strict)
-        return verdict
+        return self._transport.perform(
+            ChallengeChampion(gate=self._name, candidate=candidate, training=training, strict=strict)
+        )
 
     def complete(self, champion: Any, *, training: Any = None) -> None:
         """See `Gate.complete`; the champion is a rule or predictions for the rows that arrived."""
-        document, tables = models_of(champion=champion, training=training)
-        self._post("champion", document, tables)
+        self._transport.perform(Complete(gate=self._name, champion=champion, training=training))
 
     def status(self) -> Facts:
         """The gate in public facts.
@@ -90,8 +103,7 @@ class RemoteGate:
         Raises:
             QueryRejected: If there is none of this name.
         """
-        told = self._holdout._connection.get(f"{self._holdout._path}/gates")["gates"]
-        found: list[Facts] = [result_from(gate) for gate in told]
+        found = self._transport.perform(ListGates())
         for gate in found:
             if gate["gate"] == self._name:
                 return gate
@@ -100,24 +112,14 @@ class RemoteGate:
 
     def history(self) -> GateHistory:
         """All champions with the intervals of their gains, and what was spent."""
-        history: GateHistory = result_from(self._get("history"))
-        return history
-
-    def _get(self, what: str, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        return self._holdout._connection.get(f"{self._holdout._path}{self._at(what)}", query)
-
-    def _post(self, what: str, document: Mapping[str, Any], tables: Any = None) -> dict[str, Any]:
-        return self._holdout._send(self._at(what), document, tables)
-
-    def _at(self, what: str) -> str:
-        return f"/gates/{escaped(self._name, safe='')}/{what}"
+        return self._transport.perform(ReadHistory(gate=self._name))
 
     def _repr_html_(self) -> str:
         return self.status()._repr_html_()
 
 
 class RemoteCaseGate(RemoteGate):
-    """A gate about cases of a holdout of a service; made by `RemoteHoldout.gate`."""
+    """A gate about cases of a holdout of a service; made by `Holdout.gate`."""
 
     def challenge(  # type: ignore[override]  # of results, as `Gate.challenge`
         self, results: Any, *, challenger: str | None = None, champion: Any = None, baseline: Any = None,
@@ -125,26 +127,27 @@ class RemoteCaseGate(RemoteGate):
     ) -> Verdict:  # fmt: skip
         """See `Gate.challenge`."""
         name = f"run {secrets.token_hex(4)}" if challenger is None else challenger  # one, also if it is sent twice
-        sent = _sent(name, results, champion, baseline)
-        verdict: Verdict = result_from(self._post("results", sent))
-        check_strict(verdict, strict)
-        return verdict
+        return self._transport.perform(
+            SendResults(
+                gate=self._name, results=results, challenger=name, champion=champion, baseline=baseline, strict=strict
+            )
+        )
 
     def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> RemoteOpenChallenge:
         """See `Gate.open`."""
-        self._post("open", {"challenger": challenger, "batch": batch, "futility": futility})
+        asked = StartChallenge(gate=self._name, challenger=challenger, batch=batch, futility=futility)
+        self._transport.perform(asked)
         return RemoteOpenChallenge(self, challenger)
 
     def cases_left(self) -> list[Any]:
         """See `Gate.cases_left`."""
-        return list(self._get("missing")["cases"])
+        return self._transport.perform(ListCasesLeft(gate=self._name))
 
     def complete(  # type: ignore[override]  # with results, as `Gate.complete`
         self, results: Any, *, baseline: Any = None
     ) -> None:  # fmt: skip
         """See `Gate.complete`."""
-        fixed = {} if baseline is None else {"baseline": written_results(baseline)}
-        self._post("missing", {"results": written_results(results), **fixed})
+        self._transport.perform(CompleteResults(gate=self._name, results=results, baseline=baseline))
 
 
 class RemoteOpenChallenge:
@@ -152,36 +155,25 @@ class RemoteOpenChallenge:
 
     def __init__(self, gate: RemoteCaseGate, challenger: str) -> None:
         """Use `RemoteCaseGate.open` instead."""
-        self._gate, self._challenger = gate, challenger
+        self._transport, self._gate, self._challenger = gate._transport, gate.name, challenger
 
     def __repr__(self) -> str:
-        return f"RemoteOpenChallenge({self._gate.name!r}, {self._challenger!r})"
+        return f"RemoteOpenChallenge({self._gate!r}, {self._challenger!r})"
 
     def next_cases(self) -> list[Any]:
         """See `OpenChallenge.next_cases`."""
-        return list(self._gate._get("open", {"challenger": self._challenger})["cases"])
+        found = self._transport.perform(NextCases(gate=self._gate, challenger=self._challenger))
+        return list(found["cases"])
 
     def report(self, results: Any, *, champion: Any = None, baseline: Any = None) -> Progress:
         """See `OpenChallenge.report`."""
-        sent = _sent(self._challenger, results, champion, baseline)
-        reply: Progress = result_from(self._gate._post("reports", sent))
-        return reply
+        return self._transport.perform(
+            Report(gate=self._gate, challenger=self._challenger, results=results, champion=champion, baseline=baseline)
+        )
 
     def withdraw(self) -> Verdict:
         """See `OpenChallenge.withdraw`."""
-        verdict: Verdict = result_from(self._gate._post("withdrawals", {"challenger": self._challenger}))
-        return verdict
-
-
-def _sent(challenger: str, results: Any, champion: Any, baseline: Any) -> dict[str, Any]:
-    return {
-        "challenger": challenger, "results": written_results(results), "champion": _written(champion),
-        "baseline": _written(baseline),
-    }  # fmt: skip
-
-
-def _written(results: Any) -> Any:
-    return None if results is None else written_results(results)
+        return self._transport.perform(Withdraw(gate=self._gate, challenger=self._challenger))
 
 
 def plain(number: Any) -> Any:

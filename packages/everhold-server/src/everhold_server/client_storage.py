@@ -12,12 +12,12 @@ from everhold_server.wire.connection import Connection
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from everhold_server.remote_holdout import RemoteHoldout
+    from everhold.holdout import Holdout
 
 __all__ = ["connect", "create", "holdouts"]
 
 
-def create(address: str, name: str, *, holdout: Path, training: Path | None, **settings: Any) -> RemoteHoldout:
+def create(address: str, name: str, *, holdout: Path, training: Path | None, **settings: Any) -> Holdout:
     """Seal the rows of files in the service at an address."""
     return _create(Connection(address), name, holdout=holdout, training=training, **settings)
 

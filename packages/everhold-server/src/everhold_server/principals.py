@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated
 
 from fastapi import Depends, Request
 
 from everhold.errors import AuthError, EverholdError
+from everhold.operations.operation import Role
 
-
-class Role(StrEnum):
-    """Roles; each may do all that those below may.
-
-    A steward seals rows, sees everything and signs; an analyst asks, and sees their own answers; a viewer sees what is
-    public of a holdout.
-    """
-
-    STEWARD = "steward"
-    ANALYST = "analyst"
-    VIEWER = "viewer"
-
+__all__ = [
+    "Analyst", "Forbidden", "Principal", "Role", "Steward", "Viewer", "current_principal", "requires",
+]  # fmt: skip
 
 _RANKS = (Role.VIEWER, Role.ANALYST, Role.STEWARD)
 

@@ -115,14 +115,14 @@ class RequestContent:
                 return self.files[name].read_bytes()
         return b"{}"
 
-    def digest(self, document: BaseModel, *, key: str) -> str:
+    def digest(self, document: Mapping[str, Any], *, key: str) -> str:
         """HMAC-SHA256 of a document and of all files: the identity of the request, whatever its form.
 
         Args:
-            document: As it was read.
+            document: As it was read, as plain data.
             key: A secret of the sender that the database does not hold; without it a guess of the rows could be tested.
         """
-        described: dict[str, Any] = {"document": document.model_dump(mode="json"), "files": {}}
+        described: dict[str, Any] = {"document": dict(document), "files": {}}
         for name, path in self.files.items():
             with path.open("rb") as file:
                 described["files"][name] = hashlib.file_digest(file, "sha256").hexdigest()

@@ -119,7 +119,7 @@ def test_only_a_steward_opens_a_gate(service):
 def test_what_are_no_results_is_refused(gate, sent):
     before = gate.status()
     with pytest.raises(eh.QueryRejected, match="nothing was charged"):
-        gate._post("results", {"results": sent, "challenger": "odd"})
+        gate._transport.send("/gates/main/results", {"results": sent, "challenger": "odd"})
     assert gate.status() == before
 
 

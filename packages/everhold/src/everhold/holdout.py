@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-import copy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from everhold.answers import Answer, QuotedPrice, Transcript, Unsealed
 from everhold.arguments import brief, names_keywords
-from everhold.asking.accounts.budget import on_behalf_of, whole_budget
-from everhold.asking.arrivals.grown import GrowingHoldout, check_asked, current
-from everhold.asking.query_executor import QueryExecutor, ask_apart
+from everhold.asking.query_executor import QueryExecutor
+from everhold.asking.session import HoldoutSession
 from everhold.asking.terms import USUAL_FIT, USUAL_GATE, FitTerms, GateTerms
 from everhold.dependence import DependenceModel
 from everhold.display import Facts
-from everhold.errors import DependenceError, IntegrityError, QueryRejected
+from everhold.errors import DependenceError, QueryRejected
 from everhold.extensions import extra_for, required
 from everhold.ledger import LedgerStore
 from everhold.ledger.allotments import Allotment
-from everhold.ledger.arrivals import ARRIVALS
-from everhold.ledger.declarations import Declarations
 from everhold.ledger.extension import EXTENSIONS
-from everhold.ledger.head_file import HeadFile
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import Mechanism, Promise
-from everhold.private_files import make_private
-from everhold.progress import progress
+from everhold.operations.accounts import AffectedHoldouts, Allot, Declare, ListAllotments, Unseal
+from everhold.operations.arrivals import Append, AskOverTime, CompareArrival, Retire
+from everhold.operations.asking import Ask, AskMany, QuoteQuery
+from everhold.operations.reports import (
+    Certify,
+    ReadPlanned,
+    ReadPromise,
+    ReadPromised,
+    ReadRemaining,
+    ReadStatus,
+    ReadTranscript,
+)
+from everhold.operations.transport import LocalTransport
 from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.query import Query
-from everhold.sealing.configuration import (
-    ALIKE,
-    FAMILIES_GROW,
-    check_settings,
-    drawn_from_rows,
-    mechanism_from,
-    recorded_extensions,
-    schema_from,
-    state_from,
-)
-from everhold.sealing.keys import KEY_FILE, StewardKey
-from everhold.sealing.rows.opening import engine_of, sealed_rows, training_rows
-from everhold.sealing.sealed_files import altered_notes
+from everhold.sealing.configuration import ALIKE, check_settings, drawn_from_rows
 from everhold.sealing.storage import (
     DEFAULT_STORAGE,
     TRAINING_FILE,
@@ -58,13 +51,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.asking.accounts.allotting import Allotments
+    from everhold.asking.arrivals.appending import Arrived
+    from everhold.asking.arrivals.drift import Drift
+    from everhold.asking.arrivals.over_time import OverTime
     from everhold.asking.reports.certificate_answers import Choice
     from everhold.asking.reports.holdout_ledger import HoldoutLedger
     from everhold.certificate import Certificate, Timestamper
     from everhold.diagnosis.diagnosis import Diagnosis
     from everhold.families.base import Family
     from everhold.gates.gate import Gate
-    from everhold.ledger import HoldoutRecord
+    from everhold.operations.arrivals import By, Law
+    from everhold.operations.operation import HoldoutOperation
+    from everhold.operations.transport import Transport
     from everhold.planning.three_ways import ThreeWays
     from everhold.sealing.intake.reading import RowSource
     from everhold.sealing.intake.settings import Planning, Rows
@@ -75,8 +73,11 @@ Result = TypeVar("Result")
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
 
-class Holdout(GrowingHoldout):
-    """A sealed holdout that answers adaptive queries; made by `create` and `open`.
+class Holdout:
+    """A sealed holdout that answers adaptive queries; made by `create` and `open`, or by `everhold.connect`.
+
+    Each method builds an operation (`everhold.operations`) and lets the transport perform it: on this machine, or in a
+    service elsewhere. What needs the rows themselves, such as `evaluate`, is refused there.
 
     Examples:
         >>> import numpy as np, tempfile
@@ -94,33 +95,9 @@ class Holdout(GrowingHoldout):
         >>> holdout.close(); folder.cleanup()
     """
 
-    def __init__(
-        self, store: LedgerStore, record: HoldoutRecord, folder: Path, engine: SealableTable | None = None, *,
-        checked: bool = False,
-    ) -> None:  # fmt: skip
-        """Open the sealed rows of a record whose settings were checked; use `create` or `open` instead."""
-        configuration = record.configuration
-        for path in (folder.parent, folder, *(file for file in folder.glob("*") if file.name != KEY_FILE)):
-            make_private(path)
-        key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
-        for altered in altered_notes(folder, key=key.notes_key):
-            raise IntegrityError(altered)
-        head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
-        ledger = store.of(record, key.seal_key, head_file)
-        state_from(ledger.head().state, configuration)
-        self._folder = folder
-        self._recorded = recorded_extensions(configuration)
-        self._engine = engine_of(configuration, key, given=engine, checked=checked)
-        self._executor = QueryExecutor(
-            store=store, record=record, mechanism=mechanism_from(configuration), schema=schema_from(configuration),
-            key=key, ledger=ledger, sealed=sealed_rows(folder, configuration, key, self._engine),
-            training=training_rows(folder, configuration, self._engine),
-        )  # fmt: skip
-        if (kept := self._executor.ledger.head().state.keys()) & {Declarations.key, ARRIVALS}:
-            if Declarations.key in kept:
-                self._know_families()
-            self._see_arrivals()
-        self._in_charge()
+    def __init__(self, transport: Transport) -> None:
+        """Use `create`, `open` or `everhold.connect` instead."""
+        self._transport = transport
 
     @classmethod
     def create(
@@ -213,11 +190,11 @@ class Holdout(GrowingHoldout):
         )  # fmt: skip
         creation = Creation(request, study, declared=declared, share=share)
         store, record, folder = creation.record(storage, name, allow_resealing=bool(allow_resealing))
-        created = cls(store, record, folder, holdout if is_table(holdout) else None, checked=True)
-        creation.finish(created._executor, folder)
+        session = HoldoutSession(store, record, folder, holdout if is_table(holdout) else None, checked=True)
+        creation.finish(session.executor, folder)
         if creation.families:
-            created._know_families()
-        return created
+            session.know_families()
+        return cls(LocalTransport(session))
 
     @classmethod
     def open(
@@ -254,7 +231,7 @@ class Holdout(GrowingHoldout):
                 from everhold.asking.accounts.recovery import recover_ledger
 
                 recover_ledger(store, record, folder)
-            return cls(store, record, folder, engine)
+            return cls(LocalTransport(HoldoutSession(store, record, folder, engine)))
         except BaseException:
             store.close()
             raise
@@ -266,40 +243,75 @@ class Holdout(GrowingHoldout):
         self.close()
 
     def __repr__(self) -> str:
-        executor = self._executor
-        asking = "" if executor.analyst is None else f", analyst={executor.analyst!r}"
-        name, rows, mechanism = executor.record.name, executor.schema.rows, executor.mechanism.name
-        return f"Holdout({name!r}, rows={rows}, mechanism={mechanism!r}{asking})"
+        return f"Holdout({self._transport!r})"
 
     def _repr_html_(self) -> str:
         """The holdout at a glance: its promise, what is left, and the latest answers."""
         from everhold.asking.reports.session_facts import glance_at
 
-        return glance_at(self, self.promised)
-
-    def __copy__(self) -> Self:
-        view = object.__new__(type(self))
-        vars(view).update(vars(self))
-        return view
+        session = self._transport.session
+        return self.status()._repr_html_() if session is None else glance_at(session, self.promised)
 
     def __deepcopy__(self, _: object) -> Self:
         return self  # a handle: a copy asks the same ledger
 
-    def __reduce__(self) -> tuple[Callable[..., Holdout], tuple[type[Holdout], str, str, str | None]]:
-        return _opened, (type(self), self._executor.store.url, self._executor.record.name, self._executor.analyst)
+    def __reduce__(self) -> tuple[Callable[..., Holdout], tuple[Any, ...]]:
+        session = self._transport.session
+        if session is None:
+            return type(self), (self._transport,)
+        executor = session.executor
+        return _opened, (type(self), executor.store.url, executor.record.name, executor.analyst)
+
+    def perform(self, operation: HoldoutOperation[Result]) -> Result:
+        """Perform an operation, such as one that an installed distribution adds.
+
+        Args:
+            operation: With its arguments.
+
+        Raises:
+            QueryRejected: If it is for stewards, and this holdout is open on behalf of an analyst; or if it works only
+                where the sealed rows are, and this is a holdout of a service.
+        """
+        return self._transport.perform(operation)
+
+    def _session(self, what: str) -> HoldoutSession:
+        if (session := self._transport.session) is None:
+            raise QueryRejected(
+                f"{what} works only where the sealed rows are. Use a holdout that Holdout.open opens on that machine"
+            )
+        return session
+
+    @property
+    def _executor(self) -> QueryExecutor:
+        return self._session("this").executor
+
+    @property
+    def _folder(self) -> Path:
+        return self._session("this").folder
 
     def close(self) -> None:
-        """Close the database and the engine."""
-        self._executor.close()
+        """Close the database and the engine, or the connection."""
+        self._transport.close()
+
+    @property
+    def name(self) -> str:
+        """The holdout's name."""
+        return self._transport.name
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a service performs its operations; the rows are elsewhere then."""
+        return self._transport.session is None
 
     @property
     def schema(self) -> Schema:
         """Public facts about the rows: their number and their columns."""
-        return self._executor.schema
+        return self._transport.schema
 
     def columns(self) -> list[dict[str, str | None]]:
         """Name and kind of each column as it was read, and an example from the training rows; None without one."""
-        training = self._executor.compiler.training
+        session = self._transport.session
+        training = None if session is None else session.executor.compiler.training
         examples = {} if training is None else training.examples()
         return [
             {"column": name, "kind": kind.value, "example": examples.get(name)}
@@ -309,39 +321,35 @@ class Holdout(GrowingHoldout):
     @property
     def mechanism(self) -> Mechanism:
         """The mechanism that answers, with its parameters."""
-        return self._executor.mechanism
+        return self._session("mechanism").executor.mechanism
 
     @property
     def promise(self) -> Promise:
         """The promise that all answers keep together, with the half-width that answers are expected to have."""
-        from everhold.planning.request import USUAL_VALUE
-
-        alike = self._executor.record.configuration.get(ALIKE)
-        return replace(self._executor.promise, expected=self.mechanism.expected_radius(USUAL_VALUE, alike))
+        return self._transport.perform(ReadPromise())
 
     @property
     def ways(self) -> ThreeWays | None:
         """The three ways to ask with their widths for this holdout; None where the mechanism rests on noise."""
         from everhold.planning.three_ways import three_ways
 
-        return three_ways(self.mechanism, alike=self._executor.record.configuration.get(ALIKE))
+        executor = self._session("ways").executor
+        return three_ways(executor.mechanism, alike=executor.record.configuration.get(ALIKE))
 
     @property
     def promised(self) -> str:
         """The promise in one sentence, as the certificate begins with it."""
-        from everhold.certificate import promise_in_words
-
-        return promise_in_words(self._executor.record, self._first.mechanism)
+        return self._transport.perform(ReadPromised())
 
     @property
     def remaining(self) -> dict[str, int]:
         """Remaining budget, by name; for an analyst, that of the allotment."""
-        return self._remaining()
+        return self._transport.perform(ReadRemaining())
 
     @property
     def planned(self) -> dict[str, int]:
         """Initial budget, by name as in `remaining`; for an analyst, the allotment."""
-        return whole_budget(self._executor, self._executor.ledger.head().state)
+        return self._transport.perform(ReadPlanned())
 
     def allot(self, analyst: str, *, queries: int, charges: int | None = None) -> Allotment:
         """Let a named analyst spend a part of the budget, and no more; an act of the steward, kept in the ledger.
@@ -360,9 +368,7 @@ class Holdout(GrowingHoldout):
                 Nothing was changed.
             ValueError: If the name or a limit cannot be used. Nothing was changed.
         """
-        from everhold.asking.accounts.allotting import allot
-
-        return allot(self._executor, analyst, queries=queries, charges=charges)
+        return self._transport.perform(Allot(analyst=analyst, queries=queries, charges=charges))
 
     def analyst(self, name: str) -> Self:
         """The same holdout on behalf of an analyst, who can spend no more than their allotment.
@@ -373,11 +379,8 @@ class Holdout(GrowingHoldout):
         Raises:
             QueryRejected: If there is no allotment of that name.
         """
-        view = copy.copy(self)
-        view._executor = on_behalf_of(self._executor, name)
-        return view
+        return type(self)(LocalTransport(self._session("analyst").of_analyst(name)))
 
-    @current
     @names_keywords(GateTerms, USUAL_GATE)
     def gate(
         self, metric: Any = None, *, champion: Any = None, name: str = "gate", **terms: Unpack[GateTerms]
@@ -416,15 +419,12 @@ class Holdout(GrowingHoldout):
             QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
             ValueError: If the name or the limit cannot be used.
         """
-        self._check_queries()
-        found: Gate = self.gates.named(name, metric, champion=champion, **terms)
+        found: Gate = self._transport.gate(metric, champion=champion, name=name, **terms)
         return found
 
     def allotments(self) -> Allotments:
         """Allotments of analysts, their spending, and the acts by which the steward set them."""
-        from everhold.asking.accounts.allotting import allotments_of
-
-        return allotments_of(self._executor)
+        return self._transport.perform(ListAllotments())
 
     @overload
     def ask(
@@ -436,7 +436,6 @@ class Holdout(GrowingHoldout):
         self, query: Query[Result], *, guess: float | None = None, tolerance: float | None = None,
         strict: bool = False, silent: bool = False, as_of: int | None = None,
     ) -> Result: ...  # fmt: skip
-    @current
     def ask(
         self, query: Query[Any] | str, *, guess: float | None = None, tolerance: float | None = None,
         strict: bool = False, silent: bool = False, as_of: int | None = None,
@@ -469,15 +468,107 @@ class Holdout(GrowingHoldout):
             DependenceWarning: If its values on the training rows are worth fewer rows than is declared; nothing was
                 charged yet.
         """
-        self._check_queries()
-        executor = self._executor
-        if as_of is not None or executor.growth is not None:
-            executor = self._asked_of(as_of)
-        compiler = executor.compiler.silently() if silent else executor.compiler
-        plan = compiler.compile(query, guess, tolerance)
-        if as_of is not None:
-            check_asked(executor.ledger, plan)
-        return executor.ask(plan, strict=strict)
+        return self._transport.perform(
+            Ask(query=query, guess=guess, tolerance=tolerance, strict=strict, silent=silent, as_of=as_of)
+        )
+
+    def append(
+        self, rows: RowSource | None = None, training: RowSource | None = None, *, until: str | None = None
+    ) -> Arrived:
+        """Append rows that arrived since: old answers stay true, new ones are narrower.
+
+        What is appended, and when, may depend on everything that was told, and on nothing else of the sealed rows. Rows
+        whose labels come late are appended when the labels are there, all at the same age. Asking again after an
+        arrival is a new query. The same call again, as after a kill, returns the arrival that is there.
+
+        A gate about rows answers no challenge until its champion has values for the new rows (`Gate.complete`), made by
+        people who have seen no sealed labels.
+
+        In a holdout that was created with ``planning=eh.Planning(grows=True)`` the budget refills: a tree about the new
+        rows opens where it pays. In any other one the trees stay one, and intervals narrow alone.
+
+        Args:
+            rows: Rows to seal, of the columns that were sealed; None where training rows arrive alone.
+            training: Open rows that arrived; guesses are made from all of them.
+            until: When these rows had come, such as ``"2026-12-01"``; compared as text, never before an earlier one.
+
+        Returns:
+            Number of the arrival, all rows, and half-widths before and after it.
+
+        Raises:
+            HoldoutRejected: If the rows do not fit, are empty or are there already. Nothing was changed.
+            QueryRejected: If this holdout cannot grow. Nothing was changed.
+            RowsArrived: If a query or an arrival came in the same moment. Nothing was changed.
+        """
+        return self._transport.perform(Append(rows=rows, training=training, until=until))
+
+    def retire(self, before: int) -> Any:
+        """End all promises to come about rows before an arrival, and open them: they are training rows from now on.
+
+        Answers that were given stay true. Later ones come from trees about the rows from that arrival on.
+
+        Args:
+            before: Number of an arrival at which a tree opened.
+
+        Returns:
+            The rows, as an Arrow table. Where the call was interrupted, call it again: rows that are retired already
+            are returned, and nothing is changed.
+
+        Raises:
+            QueryRejected: If no tree opened there. Nothing was changed.
+
+        Warns:
+            EverholdWarning: If other holdouts of this storage have these rows, too, and lose their promise; before
+                anything is opened.
+        """
+        return self._transport.perform(Retire(before=before))
+
+    def over_time(
+        self, query: Query[Any] | str, by: By = "arrival", *, law: Law = "windows",
+        guess: float | None = None,
+    ) -> OverTime:  # fmt: skip
+        """Ask one query about the rows of each window of arrivals: the natural page of monitoring.
+
+        Each window is one query, whose answer stays the same when more rows arrive. All intervals hold at
+        once. So windows whose intervals do not meet prove that the population changed.
+
+        Args:
+            query: A mean, as a query or as a text.
+            by: ``"arrival"``; a number of arrivals to one window; or ``"day"``, ``"month"`` or ``"year"`` of their
+                ``until``.
+            law: ``"windows"``: each window has another population. ``"one"``: all have the same, so that each
+                window narrows what is known by the others. Windows that do not meet contradict that.
+            guess: As for `ask`, for all windows.
+
+        Raises:
+            QueryRejected: If it cannot be asked, or arrivals have no dates. Nothing was charged.
+
+        Warns:
+            EverholdWarning: If one law is supposed, and windows contradict it.
+        """
+        return self._transport.perform(AskOverTime(query=query, by=by, law=law, guess=guess))
+
+    def drift(
+        self, arrival: int | None = None, *, columns: Sequence[str] | None = None,
+        also: Sequence[Query[Any] | str] = (),
+    ) -> Drift:  # fmt: skip
+        """Compare the rows of an arrival with all before it: the label, the columns, and queries of your own.
+
+        Each comparison is two queries and pays like them. A column of numbers is cut at the median of the training
+        rows, and one of texts at their most frequent value.
+
+        Args:
+            arrival: Its number; by default the latest one with sealed rows.
+            columns: Those to compare; by default the label and at most 19 others.
+            also: Further queries, such as the accuracy of a model.
+
+        Raises:
+            QueryRejected: If there is nothing to compare. Nothing was charged.
+
+        Warns:
+            EverholdWarning: If intervals do not meet, so that one law is not credible.
+        """
+        return self._transport.perform(CompareArrival(arrival=arrival, columns=columns, also=also))
 
     def declare(self, name: str, family: Family) -> None:
         """Declare a family of queries: from now on the sealed rows answer its members for nothing, and for ever.
@@ -495,18 +586,7 @@ class Holdout(GrowingHoldout):
             QueryRejected: If it cannot be declared. Nothing was changed.
             BudgetExhausted: If no place is left at which it could say anything. Nothing was changed.
         """
-        from everhold.asking.declared import declare
-
-        self._check_queries()
-        if FAMILIES_GROW not in self._executor.record.configuration:
-            self._check_static("declaring a family")
-        declare(self._executor, name, family)
-        self._know_families()
-
-    def _know_families(self) -> None:
-        from everhold.asking.declared import FamilyLevels
-
-        self._executor = replace(self._executor, level_of=FamilyLevels(self._executor.schema))
+        self.declare_all({name: family})
 
     def declare_all(self, families: Mapping[str, Family]) -> None:
         """Declare several families, all of which are checked before the first one takes its place.
@@ -518,9 +598,7 @@ class Holdout(GrowingHoldout):
             QueryRejected: If one of them cannot be declared. Nothing was changed.
             BudgetExhausted: If no place is left for one of them; those before it are declared.
         """
-        self.declared.check(families)
-        for name, family in families.items():
-            self.declare(name, family)
+        self._transport.perform(Declare(families=families))
 
     @names_keywords(FitTerms, USUAL_FIT)
     def evaluate(
@@ -552,7 +630,7 @@ class Holdout(GrowingHoldout):
         """
         from everhold.asking.model_scores import evaluate
 
-        return evaluate(self, estimator, metric, by=by, **terms)
+        return evaluate(self._session("evaluate"), self.ask, estimator, metric, by=by, **terms)
 
     @names_keywords(FitTerms, USUAL_FIT)
     def compare(self, first: Any, second: Any, metric: Any = "accuracy", **terms: Unpack[FitTerms]) -> Any:
@@ -576,9 +654,11 @@ class Holdout(GrowingHoldout):
         Raises:
             QueryRejected: If they cannot be compared; nothing was charged.
         """
-        from everhold.asking.model_scores import compare
+        from everhold.asking.model_scores import compare, compare_elsewhere
 
-        return compare(self, (first, second), metric, **terms)
+        if (session := self._transport.session) is None:
+            return compare_elsewhere(self.ask, (first, second), metric, **terms)
+        return compare(session, self.ask, (first, second), metric, **terms)
 
     def training_rows(self, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
         """The training rows as estimators take them, in the types in which they will meet the sealed rows.
@@ -596,9 +676,8 @@ class Holdout(GrowingHoldout):
         """
         from everhold.queries.metrics.models import open_rows
 
-        return open_rows(self._executor.compiler, features)
+        return open_rows(self._session("training_rows").executor.compiler, features)
 
-    @current
     def ask_many(
         self, queries: Sequence[RowwiseQuery | str], *, guesses: Sequence[float | None] | None = None,
         silent: bool = False, reveal: Literal["checked", "all"] = "checked",
@@ -617,24 +696,13 @@ class Holdout(GrowingHoldout):
         Raises:
             QueryRejected: If one of them cannot be asked; then none is, and nothing was charged.
         """
-        if reveal not in ("checked", "all") or (silent and reveal == "all"):
-            raise QueryRejected(
-                f"reveal is {brief(reveal)}; expected 'checked', or 'all' for queries that are not silent; nothing was "
-                "charged"
-            )
-        self._check_queries()
-        with progress("asking"):
-            executor = self._asked_of(None)
-            compiler = executor.compiler.silently() if silent else executor.compiler
-            return ask_apart(executor, compiler.batch(queries, guesses, full_release=reveal == "all"))
+        return self._transport.perform(AskMany(queries=queries, guesses=guesses, silent=silent, reveal=reveal))
 
     def __getattr__(self, name: str) -> Any:
         """The accessor of an extension."""
         if not name.startswith("_"):
-            from everhold.asking.accessor import accessor_named
-
-            if (accessor := accessor_named(name)) is not None:
-                return accessor(self._executor, self._folder, self._recorded.get(name))
+            if (accessor := self._transport.accessor(name)) is not None:
+                return accessor
             if (extra := extra_for(EXTENSIONS.group, name)) is not None:
                 raise AttributeError(f"holdout.{name} is not installed. Run: pip install 'everhold[{extra}]'.")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -644,7 +712,8 @@ class Holdout(GrowingHoldout):
         """Facts of the ledger beside answers: events, units of answers, names of models."""
         from everhold.asking.reports.holdout_ledger import HoldoutLedger
 
-        return HoldoutLedger(self._executor, self._model_names)
+        session = self._session("ledger")
+        return HoldoutLedger(session.executor, session.model_names)
 
     def unseal(self) -> Unsealed:
         """End the study: tell every sealed number, exactly and at no cost, and answer no new query ever after.
@@ -664,14 +733,7 @@ class Holdout(GrowingHoldout):
         Warns:
             EverholdWarning: If other holdouts of this storage lose their promise; before anything is told.
         """
-        from everhold.asking.accounts.unsealing import unseal
-
-        def before() -> None:
-            for accessor in self._in_charge():
-                accessor.before_unsealing()
-
-        with progress("unsealing"):
-            return unseal(self._executor, before=before)
+        return self._transport.perform(Unseal(confirm=self.name))
 
     def affected_holdouts(self) -> list[str]:
         """List the holdouts of this storage whose guarantee ends if this one is unsealed, in sentences.
@@ -679,11 +741,8 @@ class Holdout(GrowingHoldout):
         Raises:
             QueryRejected: If this one cannot be unsealed.
         """
-        from everhold.asking.accounts.unsealing import affected_holdouts
+        return self._transport.perform(AffectedHoldouts())
 
-        return affected_holdouts(self._executor)
-
-    @current
     def quote(
         self, query: Query[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None
     ) -> QuotedPrice:
@@ -699,30 +758,11 @@ class Holdout(GrowingHoldout):
         Raises:
             QueryRejected: If the query could not be asked.
         """
-        if query is None and tolerance is not None:
-            raise QueryRejected("a tolerance needs a query; expected quote(query, tolerance=...); nothing was charged")
-        if query is not None:
-            self._check_queries()
-        from everhold.asking.quoting import quoted_price
+        return self._transport.perform(QuoteQuery(query=query, guess=guess, tolerance=tolerance))
 
-        executor = self._asked_of(None)
-        plan = None if query is None else executor.compiler.compile(query, guess, tolerance)
-        return quoted_price(executor, plan)
-
-    @current
     def status(self) -> Facts:
         """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
-        from everhold.asking.reports.session_facts import status_of
-
-        head = self._executor.ledger.head()
-        if self._executor.level_of is None and Declarations.key in head.state:  # by another process
-            self._know_families()
-        return status_of(self, head, self.promise)
-
-    @current
-    def _remaining(self) -> dict[str, int]:
-        executor = self._asked_of(None)
-        return executor.remaining(executor.ledger.head().state)
+        return self._transport.perform(ReadStatus())
 
     def diagnose(self) -> Diagnosis:
         """True if the rows depend on each other, judged by the training rows alone; nothing is asked, and it is free.
@@ -732,14 +772,15 @@ class Holdout(GrowingHoldout):
         """
         from everhold.diagnosis.diagnosis import diagnose_file
 
-        if self._executor.training is None:
+        session = self._session("diagnose")
+        if session.executor.training is None:
             raise DependenceError(
                 "there are no training rows to look at, and the sealed ones are not looked at; expected a holdout "
                 "that was created with training=...; judge the dependence by how the rows were collected"
             )
         return diagnose_file(
-            self._folder / TRAINING_FILE, label=self.schema.label, mechanism=self.mechanism,
-            drawn_from=drawn_from_rows(self._executor.record.configuration),
+            session.folder / TRAINING_FILE, label=self.schema.label, mechanism=self.mechanism,
+            drawn_from=drawn_from_rows(session.executor.record.configuration),
         )  # fmt: skip
 
     def transcript(self) -> Transcript:
@@ -758,9 +799,7 @@ class Holdout(GrowingHoldout):
             True
             >>> holdout.close(); folder.cleanup()
         """
-        from everhold.asking.reports.session_facts import transcript_of
-
-        return transcript_of(self, all_entries(self._executor.ledger))
+        return self._transport.perform(ReadTranscript())
 
     def spent(self, *, delta: float = 1e-6) -> Any:
         """Privacy loss of any one sealed row by the answers so far, as differential privacy; free of charge.
@@ -771,10 +810,11 @@ class Holdout(GrowingHoldout):
         Raises:
             ValueError: If delta is outside (0, 1).
         """
-        head = self._executor.ledger.head()
-        entries = all_entries(self._executor.ledger, head.sequence)
-        simulated = self._executor.record.configuration["seed"] is not None
-        state = self._executor.state_from(head.state)
+        executor = self._session("spent").executor
+        head = executor.ledger.head()
+        entries = all_entries(executor.ledger, head.sequence)
+        simulated = executor.record.configuration["seed"] is not None
+        state = executor.state_from(head.state)
         return required("spending")(self.mechanism, state, entries, delta=delta, simulated=simulated)
 
     def certificate(
@@ -802,9 +842,7 @@ class Holdout(GrowingHoldout):
             ValueError: If a name cannot be used, or the same answer or name is there twice.
             EverholdError: If the authority cannot be reached, or the package is missing.
         """
-        from everhold.asking.reports.certifying import certificate_of
-
-        return certificate_of(self, answers, queries=queries, timestamp=timestamp, engine=self._engine)
+        return self._transport.perform(Certify(answers=answers, queries=queries, timestamp=timestamp))
 
 
 def _opened(kind: type[Holdout], storage: str, name: str, analyst: str | None) -> Holdout:

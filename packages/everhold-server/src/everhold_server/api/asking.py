@@ -1,4 +1,4 @@
-"""Asking over HTTP: the price of a query, its answer, many answers at once, and what was asked before.
+"""Asking over HTTP: queries of a request, and what was asked before.
 
 An answer that is stored is free for everybody who may ask, also if somebody else has paid for it: there is one ledger
 and one promise, which holds whoever knows which answers, so a second copy of an answer weakens nothing. Whoever asks
@@ -10,36 +10,28 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
-from collections import Counter
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from fastapi import Path as PathParameter
 from fastapi.responses import JSONResponse
-from pydantic import Field
 
 from everhold.display import csv_text
 from everhold.errors import EverholdError, QueryRejected
 from everhold.queries import KINDS, Form
 from everhold.table_files import columns_of, write_parquet
 from everhold_server.api.contract import (
-    Asking,
     HoldoutName,
-    Strict,
     arguments_checked,
-    body_of,
     check_predictions_allowed,
     refusals,
     result,
     said,
-    warned_of,
 )
-from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst
-from everhold_server.uploads import Brought
 from everhold_server.wire.answers import told
 from everhold_server.wire.reading import query_from
 
@@ -53,68 +45,16 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/holdouts/{name}", tags=["asking"])
 
-_MOST_AT_ONCE = 10_000
-_MOST_QUOTED, _MOST_ASKED = 100_000, 400_000  # characters of all expressions together; reading one takes 30 us
+MOST_QUOTED, MOST_ASKED = 100_000, 400_000  # characters of all expressions together; reading one takes 30 us
 _COUNTED_FOR_ONE = 20  # characters more for each of them
 _PREDICTED = {
     kind.name: [name for name in ("of", "training_predictions") if name == "of" or name in kind.details]
     for kind in KINDS if kind.form is Form.PREDICTIONS
 }  # fmt: skip
-_ANSWER = {
-    "result": "answer", "value": 0.2381, "low": 0.22, "high": 0.2566, "source": "holdout", "charged": 1,
-    "remaining": {"queries": 997, "surprises": 9}, "query": "5a0c...", "repeated": False, "warnings": [],
-}  # fmt: skip
 _ROW = {
     "sequence": 7, "asked_at": "2026-01-31T12:00:00.000000+00:00", "query": "5a0c...", "asked": "mean of delay > 15",
     "value": 0.2381, "low": 0.22, "high": 0.2566, "source": "holdout", "charged": 1,
 }  # fmt: skip
-
-Guess = Annotated[
-    float | None,
-    Field(
-        description="What you expect, computed on rows of your own, in the query's units. A guess that holds is "
-        "confirmed and costs none of the surprises; by default the training rows make it."
-    ),
-]
-Tolerance = Annotated[
-    float | None,
-    Field(description="Half-width requested; sharper costs more. Only where the mechanism is privacy_budget."),
-]
-Silent = Annotated[bool, Field(description="Only register it: nothing is told before the study is unsealed.")]
-
-
-class Quoted(Strict):
-    """A query whose price is wanted."""
-
-    query: Annotated[Asking, Field(default=None)]
-    guess: Guess = None
-    tolerance: Tolerance = None
-
-
-class Whole(Strict):
-    """One query."""
-
-    query: Asking
-    guess: Guess = None
-    tolerance: Tolerance = None
-    silent: Silent = False
-    as_of: int | None = Field(
-        None, description="Number of an arrival: the stored answer about the rows that had come with it. Free.", ge=0,
-        le=2**31,
-    )  # fmt: skip
-
-
-class Several(Strict):
-    """Queries that do not depend on each other's answers."""
-
-    queries: Annotated[list[Asking], Field(max_length=_MOST_AT_ONCE, examples=[["delay > 15", "delay > 30"]])]
-    guesses: Annotated[
-        list[float | None] | None, Field(max_length=_MOST_AT_ONCE, description="One guess or null for each query.")
-    ] = None
-    silent: Silent = False
-    reveal: Annotated[Literal["checked", "all"], Field(description='"all" to tell everything, without surprises.')] = (
-        "checked"
-    )
 
 
 class TranscriptForm(StrEnum):
@@ -158,7 +98,7 @@ def _check_expressions(written: Sequence[Any], most: int) -> None:
 
 
 def queries_of(
-    written: Sequence[Any], holdout: Holdout, principal: Principal, received: RequestContent, *, most: int = _MOST_ASKED
+    written: Sequence[Any], holdout: Holdout, principal: Principal, received: RequestContent, *, most: int
 ) -> list[AnyQuery[Any]]:
     """Queries of a request, checked; the files beside them are their predictions."""
     _check_predictions(written, holdout, principal)
@@ -166,88 +106,6 @@ def queries_of(
     tables = received.tables(holdout.schema)
     with arguments_checked():
         return [query_from(one, holdout.schema, tables) for one in written]
-
-
-@router.post(
-    "/quote", summary="The price of a query", openapi_extra=body_of(Quoted),
-    responses={200: said("The price.", {
-        "result": "quoted_price", "radius": 0.018, "radius_if_charged": 0.018, "charged_if_confirmed": 0,
-        "charged_at_most": 1, "refused": False, "answered_before": False, "remaining": {"queries": 997},
-        "warnings": [],
-    }), **refusals(404, 415)},
-)  # fmt: skip
-def quote(name: HoldoutName, principal: Analyst, holdouts: Holdouts, received: Brought) -> JSONResponse:
-    """Say what a query would cost and how wide its interval would be. Free, and nothing is asked.
-
-    Without a query it is the price of any new one, for a mean between 0 and 1.
-    """
-    asked = received.document(Quoted)
-    holdout = holdouts.asked_by(name, principal)
-    query = None
-    if asked.query is not None:
-        (query,) = queries_of([asked.query], holdout, principal, received, most=_MOST_QUOTED)
-    with warned_of() as warned:
-        price = holdout.quote(query, guess=asked.guess, tolerance=asked.tolerance)
-    return result(price, warned)
-
-
-@router.post(
-    "/ask", summary="Ask one query", openapi_extra=body_of(Whole),
-    responses={200: said("The answer, committed to the ledger before it leaves.", _ANSWER),
-               **refusals(404, 415)},
-)  # fmt: skip
-def ask(name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought) -> JSONResponse:
-    """Ask one query of any kind.
-
-    The interval holds for the population, together with those of all other answers ever given, however the query
-    depends on them. What was asked before, by anybody, is answered again and is free; so an analyst who did not hear an
-    answer asks the same again. After rows arrived that is a new query, and `as_of` finds the old answer. When what
-    is left may not cover it, the answer says `"source": "refused"` and has no value. Queries that hold
-    predictions name their files: a form has the JSON document in the part `request`, and each file in a part of its
-    own name. Python code is never taken.
-    """
-    asked = received.document(Whole)
-    holdout = holdouts.asked_by(name, principal)
-    (query,) = queries_of([asked.query], holdout, principal, received)
-    with warned_of() as warned:
-        answer = holdout.ask(
-            query, guess=asked.guess, tolerance=asked.tolerance, silent=asked.silent, as_of=asked.as_of
-        )
-    noted(request, "ask", outcome=_outcome(answer), query=getattr(answer, "query", None))
-    return result(answer, warned)
-
-
-@router.post(
-    "/ask-many", summary="Ask several queries at once", openapi_extra=body_of(Several),
-    responses={200: said("The answers, in order.", {"answers": [_ANSWER], "warnings": []}),
-               **refusals(404, 415)},
-)  # fmt: skip
-def ask_many(
-    name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
-) -> JSONResponse:
-    """Ask queries that do not depend on each other's answers, in order for as long as the budget pays.
-
-    If one of them cannot be asked, none is. Queries that are made of several, or have a price of their own, are asked
-    one by one.
-    """
-    asked = received.document(Several)
-    holdout = holdouts.asked_by(name, principal)
-    queries = queries_of(asked.queries, holdout, principal, received)
-    with warned_of() as warned:
-        answers = holdout.ask_many(
-            queries,  # type: ignore[arg-type]  # what is made of several is refused there
-            guesses=asked.guesses,
-            silent=asked.silent,
-            reveal=asked.reveal,
-        )
-    noted(request, "ask many", outcomes=dict(Counter(map(_outcome, answers))))
-    return result({"answers": [told(answer) for answer in answers]}, warned)
-
-
-def _outcome(answer: Any) -> str:
-    """Outcome of a query, in a word."""
-    told_as = "refused" if answer.refused else "answered"
-    return str(getattr(answer, "source", told_as))
 
 
 @router.get(

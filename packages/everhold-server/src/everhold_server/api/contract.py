@@ -11,9 +11,8 @@ from fastapi import Path
 from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
-from everhold.arguments import brief
 from everhold.display import Display
-from everhold.errors import EverholdError, NotFound, QueryRejected, warnings_collected
+from everhold.errors import EverholdError, QueryRejected, warnings_collected
 from everhold_server.principals import Role
 from everhold_server.problems import PROBLEM
 from everhold_server.uploads import MOST_VALUES, MULTIPART, PART_NAMES
@@ -36,13 +35,6 @@ HoldoutName = Annotated[
         examples=["flights"],
     ),
 ]  # fmt: skip
-NAME = r"^[^\s\x00-\x20\x7f-\xa0]+( [^\s\x00-\x20\x7f-\xa0]+)*$"
-"""Names of people and gates, nearly: printable words with single blanks between them."""
-
-GateName = Annotated[str, Path(description="The gate's name.", min_length=1, max_length=100, examples=["gate"])]
-AnalystName = Annotated[
-    str, Path(description="The analyst's name.", min_length=1, max_length=100, pattern=NAME, examples=["reports"])
-]
 
 
 class Strict(BaseModel):
@@ -141,21 +133,6 @@ def arguments_checked() -> Iterator[None]:
         detail = str(fault) if isinstance(fault, ValueError) else "an argument is of a type that is not expected"
         free = "" if "nothing was" in detail else "; nothing was charged or changed"
         raise QueryRejected(f"{detail}{free}") from None
-
-
-def gate_at(holdout: Any, name: str) -> Any:
-    """The gate that an address names.
-
-    Raises:
-        NotFound: If there is none; no gate has a name that cannot be used.
-    """
-    from everhold.gates.gate import checked_name
-
-    try:
-        checked_name(name)
-    except QueryRejected:
-        raise NotFound(f"there is no gate named {brief(name)}; expected one of GET /gates") from None
-    return holdout.gate(name=name)
 
 
 @contextlib.contextmanager

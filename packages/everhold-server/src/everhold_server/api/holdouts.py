@@ -47,8 +47,9 @@ _DESCRIBED = {
     "promise": {"result": "promise", "radius": 0.043, "confidence": 0.95, "statement": "S3"},
     "schema": {"result": "schema", "rows": 20_000, "training_rows": 20_000, "columns": {"delay": "number"}},
     "status": {"result": "facts", "facts": {"mechanism": "guess_and_check", "queries_asked": 3}},
-    "remaining": {"queries": 197, "surprises": 4}, "may_be_asked": "columns by name ...",
-    "examples": [{"query": "delay > 0"}], "next": "compute a guess ...", "warnings": [],
+    "remaining": {"queries": 197, "surprises": 4}, "planned": {"queries": 200, "surprises": 5},
+    "may_be_asked": "columns by name ...", "examples": [{"query": "delay > 0"}], "next": "compute a guess ...",
+    "warnings": [],
 }  # fmt: skip
 
 
@@ -201,10 +202,19 @@ def described(holdouts: OpenHoldouts, name: str, principal: Principal) -> dict[s
         "schema": told(whole.schema),
         "status": told(status),
         "remaining": dict(status["remaining"]),
+        "planned": _planned(holdouts, name, principal, status),
         "may_be_asked": LANGUAGE,
         "examples": examples(whole.schema),
         "next": next_step(status),
     }
+
+
+def _planned(holdouts: OpenHoldouts, name: str, principal: Principal, status: Facts) -> dict[str, int]:
+    """The initial budget: of an analyst the allotment."""
+    if principal.role is not Role.ANALYST:
+        return holdouts.whole(name, principal).planned
+    own = status[_ALLOTMENTS]
+    return holdouts.asked_by(name, principal).planned if own else dict.fromkeys(status["remaining"], 0)
 
 
 def status_for(holdouts: OpenHoldouts, name: str, principal: Principal) -> Facts:
@@ -281,13 +291,11 @@ def seal(
             f"the token is for other holdouts than {settings.name!r}; expected a steward's token for all, or for this "
             "name; nothing was created"
         )
-    if unknown := received.files.keys() - {"holdout", "training", "settings", "request"}:
-        raise Unusable(f"the form has the file {min(unknown)!r}; expected holdout and training; nothing was created")
     if "holdout" not in received.files:
         raise Unusable("the form has no file 'holdout'; expected the rows to seal; nothing was created")
     secret = request.headers.get("authorization") or request.headers.get("cookie", "")
-    content = received.digest(settings, key=secret)
-    training = named_by_content(received.files["training"], "training") if "training" in received.files else None
+    content = received.digest(settings.model_dump(mode="json"), key=secret)
+    rows = rows_of(received, "holdout", "training")
     sealer = None if principal.holdouts is None else Sealer(principal.token, principal.holdouts)
     log: AuditLog = request.app.state.audit
     with holdouts.being_made(settings.name):  # a request that was sent again waits for the first one
@@ -298,8 +306,7 @@ def seal(
             Holdout.create(
                 holdouts.storage,
                 settings.name,
-                holdout=named_by_content(received.files["holdout"], "holdout"),
-                training=training,
+                **rows,
                 **settings_from(settings.arguments()),
             ).close()
         noted(request, "seal rows", holdout=settings.name, content=content)
@@ -312,7 +319,21 @@ def seal(
     log.insert_act("compare rows", request.state.request_id, principal, sealed=settings.name, same_rows=untold)
 
 
-def named_by_content(path: Path, what: str) -> Path:
+def rows_of(received: RequestContent, *names: str) -> dict[str, Any]:
+    """Files of rows in a form by the names of their parts, each with the ending that its content has.
+
+    Raises:
+        Unusable: If there are other files. Nothing was changed.
+        HoldoutRejected: If one is packed, too large, or cannot be looked at. Nothing was changed.
+    """
+    if unknown := received.files.keys() - {*names, "settings", "request"}:
+        raise Unusable(
+            f"the form has the file {min(unknown)!r}; expected {' and '.join(names)}; nothing was created or changed"
+        )
+    return {name: _named_by_content(received.files[name], name) for name in names if name in received.files}
+
+
+def _named_by_content(path: Path, what: str) -> Path:
     """The same file with the ending that its content has: the sent name says nothing.
 
     Raises:

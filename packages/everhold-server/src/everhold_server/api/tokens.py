@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from everhold.arguments import brief
 from everhold.errors import EverholdError, QueryRejected
-from everhold_server.api.contract import NAME, json_of, refusals, said
+from everhold.operations.operation import PRINTABLE
+from everhold_server.api.contract import json_of, refusals, said
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts, OpenHoldouts
 from everhold_server.principals import Forbidden, Role, Steward, Viewer
@@ -52,7 +53,7 @@ class TokenRequest(BaseModel):
 
     name: str = Field(
         description="Who comes with it; an analyst asks, and spends, under this name.", min_length=1, max_length=100,
-        pattern=NAME,
+        pattern=PRINTABLE,
     )  # fmt: skip
     role: Role = Role.ANALYST
     holdouts: list[str] | None = Field(None, description="To which it is limited; all of yours by default.")

@@ -20,7 +20,7 @@ class _Counted(_Led):
     left: Annotated[dict[str, int], Field(description="What is left of the budget, by name.")]
 
 
-class _Output(_Counted):
+class Output(_Counted):
     """Fields with a sentence."""
 
     says: Annotated[str, Field(description="The result in one sentence.")]
@@ -48,7 +48,7 @@ class Described(_Counted):
     challenger: Annotated[str, Field(description="What `challenge` takes.")]
 
 
-class QuoteOutput(_Output):
+class QuoteOutput(Output):
     """The price of a query; nothing was asked."""
 
     radius: Annotated[
@@ -61,7 +61,7 @@ class QuoteOutput(_Output):
     answered_before: Annotated[bool, Field(description="Whether it is stored already, and free.")]
 
 
-class AnswerOutput(_Output):
+class AnswerOutput(Output):
     """An answer, as the ledger holds it."""
 
     value: Annotated[float | None, Field(description="The answer; null if it was refused.")]
@@ -75,7 +75,7 @@ class AnswerOutput(_Output):
     query: Annotated[str, Field(description="SHA-256 of the query, its name in the ledger.")]
 
 
-class VerdictOutput(_Output):
+class VerdictOutput(Output):
     """Verdict of a gate on a challenger."""
 
     verdict: Annotated[str, Field(description="'promoted', 'kept' or 'refused'.")]
@@ -87,7 +87,7 @@ class VerdictOutput(_Output):
     promotions: Annotated[int, Field(description="Promotions so far.")]
 
 
-class CompletedOutput(_Output):
+class CompletedOutput(Output):
     """A gate whose champion got values for rows that arrived, or results of cases that it had not run."""
 
     gate: Annotated[str, Field(description="Name of the gate.")]
@@ -102,14 +102,14 @@ class CasesOutput(_Led):
     says: Annotated[str, Field(description="The result in one sentence.")]
 
 
-class ReportOutput(_Output):
+class ReportOutput(Output):
     """Reply to reported results."""
 
     verdict: Annotated[str, Field(description="'go on', 'promoted', 'kept' or 'refused'.")]
     reported: Annotated[int | None, Field(description="Cases that were reported so far; null after a withdrawal.")]
 
 
-class StatusOutput(_Output):
+class StatusOutput(Output):
     """The holdout in public facts."""
 
     queries_asked: int

@@ -23,8 +23,9 @@ from everhold.arguments import brief
 from everhold.errors import EverholdError, warnings_collected
 from everhold.strict_json import JsonFault, read_json
 from everhold_server.mcp.advice import INSTRUCTIONS
-from everhold_server.mcp.arrivals import ArrivalTools, ChampionTools
 from everhold_server.mcp.cases import CaseTools
+from everhold_server.mcp.champions import ChampionTools
+from everhold_server.mcp.operations import tools_of
 from everhold_server.mcp.tools import Tools
 
 if TYPE_CHECKING:
@@ -99,13 +100,13 @@ def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = Non
         'guess'
         >>> holdout.close(); folder.cleanup()
     """
-    tools, cases, arrivals = Tools(holdout, predictions), CaseTools(holdout), ArrivalTools(holdout)
+    tools, cases, (acts, free) = Tools(holdout, predictions), CaseTools(holdout), tools_of(holdout)
     methods: tuple[Callable[..., Any], ...] = (  # always all: gates may be opened and rows may arrive later
         tools.describe, tools.quote, tools.ask, tools.challenge, tools.status, tools.certificate, cases.open_challenge,
-        cases.report, cases.withdraw, cases.next_cases, cases.cases_left, arrivals.over_time, arrivals.drift,
-        ChampionTools(holdout, predictions).complete,
+        cases.report, cases.withdraw, cases.next_cases, cases.cases_left,
+        *acts, *free, ChampionTools(holdout, predictions).complete,
     )  # fmt: skip
-    return _Server([_tool(method, free=method.__name__ in _FREE_TOOLS) for method in methods])
+    return _Server([_tool(method, free=method in free or method.__name__ in _FREE_TOOLS) for method in methods])
 
 
 def serve_stdio(server: MCPServer[Any]) -> None:

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
 from everhold.errors import EverholdError
-from everhold_server.api.arrivals import append_rows, arrivals_of
+from everhold.operations.arrivals import Append, ListArrivals
+from everhold_server.api.arrivals import append_rows
 from everhold_server.api.contract import HoldoutName, warned_of
 from everhold_server.api.holdouts import one_more_sealing
 from everhold_server.audit import noted
@@ -21,6 +22,7 @@ from everhold_server.web.views import SAID_OF, View
 
 if TYPE_CHECKING:
     from everhold.asking.arrivals.over_time import OverTime
+    from everhold.operations.arrivals import Law
     from everhold_server.principals import Principal
 
 router = APIRouter()
@@ -41,14 +43,14 @@ def append(request: Request, name: HoldoutName, holdouts: Holdouts, principal: S
     view = View.of(holdouts, name, principal)
     try:
         with warned_of():
-            append_rows(request, holdouts, (name, principal), fields.some("until"), fields.chosen)
+            append_rows(request, holdouts, principal, name, Append(until=fields.some("until")), fields.chosen)
     except EverholdError as fault:
         return _timeline(request, holdouts, view, fields, fault=fault.message)
     return RedirectResponse(place("holdouts", name, "arrivals"), 303)
 
 
 def _timeline(request: Request, holdouts: OpenHoldouts, view: View, fields: Fields, *, fault: str = "") -> Response:
-    rows = arrivals_of(holdouts, view.name, view.principal)
+    rows = holdouts.whole(view.name, view.principal).perform(ListArrivals())
     shown = rows[-_SHOWN:]
     return page(
         request, "arrivals.html", status=422 if fault else 200, view=view, tab="arrivals", rows=shown[::-1],
@@ -81,8 +83,9 @@ def _asked(holdouts: OpenHoldouts, name: str, principal: Principal, fields: Fiel
     ends = {end: fields.number(end) for end in ("low", "high")}
     written: dict[str, Any] = {"kind": "mean", "of": fields.text("of"), **ends}
     query = query_from({key: value for key, value in written.items() if value is not None}, asked.schema, {})
-    law = "one" if fields.ticked("one_law") else "windows"
-    return asked.over_time(query, by=fields.some("by") or "arrival", law=law, guess=fields.number("guess"))
+    by: Any = fields.some("by") or "arrival"
+    law: Law = "one" if fields.ticked("one_law") else "windows"
+    return asked.over_time(query, by=by, law=law, guess=fields.number("guess"))
 
 
 def _windows(

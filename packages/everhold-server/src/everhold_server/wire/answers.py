@@ -80,6 +80,53 @@ def result_from(document: Mapping[str, Any]) -> Any:
         raise ValueError(f"this is no result that this version of everhold knows: {fault}; update everhold") from None
 
 
+def as_json(done: Any) -> Any:
+    """The inverse of `received`."""
+    if isinstance(done, list):
+        return [as_json(each) for each in done]
+    return told(done) if isinstance(done, Display) else done
+
+
+def received(found: Any) -> Any:
+    """What a service answered: results and lists of them as `result_from` reads them, anything else as it is."""
+    if isinstance(found, list):
+        return [received(each) for each in found]
+    return result_from(found) if isinstance(found, dict) and RESULT in found else found
+
+
+def schema_of(kind: Any) -> tuple[str, dict[str, Any]]:
+    """A sentence about a type of results, and its JSON schema.
+
+    Args:
+        kind: The name of a result class, or a type of plain data.
+    """
+    if isinstance(kind, str) and (listed := re.fullmatch(r"list\[(\w+)\]", kind)):
+        return "The results, in order.", {"type": "array", "items": schema_of(listed[1])[1]}
+    if kind is Any:
+        return "The result, whose class is named by `result`.", {"type": "object", "required": [RESULT]}
+    found = _classes().get(_snake(kind)) if isinstance(kind, str) else None
+    if found is None:
+        return "The result.", _json_type(getattr(kind, "__name__", str(kind)))
+    properties = {field.name: _json_type(str(field.type)) for field in fields(found)}
+    schema = {"type": "object", "properties": {RESULT: {"const": _name(found)}, **properties}}
+    return (found.__doc__ or "").strip().partition("\n")[0], {**schema, "required": [RESULT, *properties]}
+
+
+_JSON_TYPES = {
+    "str": "string", "bool": "boolean", "int": "integer", "float": "number", "Sequence": "array", "tuple": "array",
+    "list": "array", "NDArray": "array", "Mapping": "object", "dict": "object", "Facts": "object", "None": "null",
+}  # fmt: skip
+
+
+def _json_type(declared: str) -> dict[str, Any]:
+    """The JSON type of a declared one; without limits if it is another class. Infinite numbers are null."""
+    outer = re.sub(r"\[.*\]", "", declared).split(" | ")
+    if not _JSON_TYPES.keys() >= set(outer):
+        return {}
+    kinds = {_JSON_TYPES[each] for each in outer} | ({"null"} if "float" in outer else set())
+    return {"type": sorted(kinds) if len(kinds) > 1 else kinds.pop()}
+
+
 @cache
 def _classes() -> dict[str, type[Any]]:
     """Every class of results, by the name that it has where it travels."""
@@ -96,7 +143,11 @@ def _is_installed(module: str) -> bool:
 
 
 def _name(kind: type[Any]) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
+    return _snake(kind.__name__)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def _told(value: Any, place: str, infinite: dict[str, str]) -> Any:

@@ -16,7 +16,7 @@ def holdout(tmp_path):
 def test_the_windows_are_asked_and_charged_like_queries(holdout):
     holdout.append(rows(3, first_id=20_000), until="2026-02-01")
     (told, wrong) = call(holdout, ("over_time", {"query": "x > 0", "by": "month"}), ("over_time", {"query": "x >"}))
-    assert [row["window"] for row in told.structured_content["windows"]] == ["at creation", "2026-02"]
+    assert [row["window"] for row in told.structured_content["result"]["windows"]] == ["at creation", "2026-02"]
     assert told.structured_content["left"]["queries"] == 198
     assert wrong.is_error
 
@@ -24,7 +24,8 @@ def test_the_windows_are_asked_and_charged_like_queries(holdout):
 def test_drift_is_charged_like_two_queries_a_column(holdout):
     holdout.append(rows(3, first_id=20_000))
     (told, wrong) = call(holdout, ("drift", {"columns": ["x"]}), ("drift", {"arrival": 9}))
-    assert (told.structured_content["arrival"], told.structured_content["changed"]) == (1, [])
+    found = told.structured_content["result"]
+    assert (found["arrival"], found["changed"]) == (1, [])
     assert told.structured_content["left"]["queries"] == 198
     assert wrong.is_error
 

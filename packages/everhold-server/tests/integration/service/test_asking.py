@@ -189,16 +189,16 @@ def test_an_answer_that_cannot_be_paid_for_is_refused_and_costs_nothing(http_cli
 
 
 def test_what_was_warned_of_comes_with_the_answer(http_client, folder, monkeypatch):
-    from everhold import holdout as module
     from everhold.errors import DependenceWarning, warn_caller
+    from everhold.operations.asking import Ask
 
-    asked = module.Holdout.ask
+    asked = Ask.perform
 
-    def warning(self, *arguments, **named):
+    def warning(self, session):
         warn_caller(DependenceWarning("these rows look alike"))
-        return asked(self, *arguments, **named)
+        return asked(self, session)
 
-    monkeypatch.setattr(module.Holdout, "ask", warning)
+    monkeypatch.setattr(Ask, "perform", warning)
     said = http_client(ADA).post(STUDY + "/ask", json={"query": "delay > 15"}).json()
     assert said["warnings"] == ["these rows look alike"]
 

@@ -30,7 +30,7 @@ def test_a_steward_declares_more(http_client):
     assert said.status_code == 201, said.text
     assert [family["name"] for family in said.json()["families"]] == ["ends", "texts"]
     acts = http_client(STEWARD).get(f"{API}/audit").json()["acts"]
-    assert any(act["act"] == "declare" and act["facts"]["families"] == ["texts"] for act in acts)
+    assert any(act["act"] == "declare a family" and act["facts"]["families"] == ["texts"] for act in acts)
 
 
 WRONG = {

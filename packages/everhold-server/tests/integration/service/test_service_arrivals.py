@@ -112,7 +112,7 @@ def test_the_client_appends_asks_as_of_and_over_time(tmp_path, monkeypatch):
         monkeypatch.setenv("EVERHOLD_TOKEN", service.root)
         appended = CliRunner().invoke(app, ["append", service.address, "study", f"{tmp_path}/more.csv"])
         assert appended.exit_code == 0, appended.output
-        assert [row["moment"] for row in remote.timeline()] == ["at creation", "arrival 1", "arrival 2", "now"]
+        assert [row["moment"] for row in remote.arrivals.timeline()] == ["at creation", "arrival 1", "arrival 2", "now"]
         with pytest.raises(eh.errors.HoldoutRejected, match="no rows"):
             remote.append()
 

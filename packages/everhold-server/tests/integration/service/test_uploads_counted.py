@@ -96,10 +96,11 @@ def test_an_agents_request_is_counted(http_client):
 
 _PARSED = """
 import resource, sys
-from everhold_server.api.asking import Quoted
+from everhold.operations.asking import QuoteQuery
+from everhold_server.api.operations import model_of
 from everhold_server.uploads import MOST_VALUES, _document
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-_document(Quoted, b'{"query": [' + b"{}," * (MOST_VALUES // 2 - 10) + b"{}]}")
+_document(model_of(QuoteQuery), b'{"query": [' + b"{}," * (MOST_VALUES // 2 - 10) + b"{}]}")
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from everhold.asking.arrivals.grown import current
 from everhold.asking.query_executor import ask_apart
 from everhold.asking.terms import USUAL_FIT
 from everhold.errors import QueryRejected
 from everhold.queries.means.batch import OneMean
+from everhold.queries.metrics.difference import difference
 from everhold.queries.metrics.models import no_false_alarms
 from everhold.queries.metrics.slices import (
     SliceAnswers,
@@ -17,53 +18,55 @@ from everhold.queries.metrics.slices import (
     comparison,
     evaluation,
     in_slice,
+    of_predictions,
     plans_of_slices,
     slices_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.asking.session import HoldoutSession
     from everhold.asking.terms import FitTerms
 
-__all__ = ["compare", "evaluate"]
+__all__ = ["compare", "compare_elsewhere", "evaluate"]
 
 _SAYS_NOTHING = 0.9  # of the scale
 
 
-class _Holdout(Protocol):
-    _executor: QueryExecutor
-
-    def ask(self, query: Any, *, guess: float | None, strict: bool, silent: bool) -> Any: ...
-    def _check_queries(self) -> None: ...
-    def _asked_of(self, as_of: int | None) -> QueryExecutor: ...
-
-
 def evaluate(
-    holdout: _Holdout, estimator: Any, metric: Any, *, by: Sequence[str] | None, **given: Unpack[FitTerms]
+    session: HoldoutSession,
+    ask: Callable[..., Any],
+    estimator: Any,
+    metric: Any,
+    *,
+    by: Sequence[str] | None,
+    **given: Unpack[FitTerms],
 ) -> Any:
     """See `Holdout.evaluate`."""
     terms: FitTerms = {**USUAL_FIT, **given}
-    compiler, where, guess = holdout._executor.compiler, terms["where"], terms["guess"]
+    compiler, where, guess = session.executor.compiler, terms["where"], terms["guess"]
     slices = None if by is None else slices_of(compiler, by)
     sliced = by is not None or (where is not None and guess is None)
     query, trained = evaluation(compiler, estimator, metric, cv=terms["cv"], features=terms["features"], sliced=sliced)
     with no_false_alarms():
         if slices is None or by is None:
             own = trained if guess is None else guess
-            return holdout.ask(in_slice(query, where), guess=own, strict=terms["strict"], silent=terms["silent"])
+            return ask(in_slice(query, where), guess=own, strict=terms["strict"], silent=terms["silent"])
         within = {values: text if where is None else f"({where}) and {text}" for values, text in slices}
         queries = {text: in_slice(query, text) for text in within.values()}
-        answers = _ask_slices(holdout, queries, guess=guess, silent=terms["silent"])
+        answers = _ask_slices(session, queries, guess=guess, silent=terms["silent"])
         return SliceAnswers(tuple(by), dict(zip(within, answers, strict=True)))
 
 
 @current
-def _ask_slices(holdout: _Holdout, queries: dict[str, Any], *, guess: float | None, silent: bool) -> Sequence[Any]:
+def _ask_slices(
+    session: HoldoutSession, queries: dict[str, Any], *, guess: float | None, silent: bool
+) -> Sequence[Any]:
     """The same query in each slice, as one step where that is possible."""
-    holdout._check_queries()
-    executor = holdout._asked_of(None)
+    session.check_queries()
+    executor = session.asked_of()
     compiler = executor.compiler.silently() if silent else executor.compiler
     plans = plans_of_slices(compiler, queries, guess=guess)
     _check_widths(executor, plans)
@@ -95,11 +98,22 @@ def _check_widths(executor: QueryExecutor, plans: Sequence[Any]) -> None:
         )  # fmt: skip
 
 
-def compare(holdout: _Holdout, both: tuple[Any, Any], metric: Any, **given: Unpack[FitTerms]) -> Any:
+def compare(
+    session: HoldoutSession, ask: Callable[..., Any], both: tuple[Any, Any], metric: Any, **given: Unpack[FitTerms]
+) -> Any:
     """See `Holdout.compare`."""
     terms: FitTerms = {**USUAL_FIT, **given}
     guess = terms["guess"]
-    query = comparison(holdout._executor.compiler, both, metric, cv=terms["cv"], features=terms["features"])
+    query = comparison(session.executor.compiler, both, metric, cv=terms["cv"], features=terms["features"])
     with no_false_alarms():
         asked = in_slice(query, terms["where"], guessed=guess is not None)
-        return holdout.ask(asked, guess=guess, strict=terms["strict"], silent=terms["silent"])
+        return ask(asked, guess=guess, strict=terms["strict"], silent=terms["silent"])
+
+
+def compare_elsewhere(ask: Callable[..., Any], both: tuple[Any, Any], metric: Any, **given: Unpack[FitTerms]) -> Any:
+    """See `Holdout.compare`, of two predictions for rows that are in a service: nothing is fitted there."""
+    terms: FitTerms = {**USUAL_FIT, **given}
+    if terms["guess"] is None:
+        raise QueryRejected("Compared over HTTP, predictions need your own guess. Pass guess=0 if you have none")
+    asked = in_slice(difference(*(of_predictions(metric, each) for each in both)), terms["where"], guessed=True)
+    return ask(asked, guess=terms["guess"], strict=terms["strict"], silent=terms["silent"])

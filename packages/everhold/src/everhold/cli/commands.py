@@ -1,4 +1,4 @@
-"""Commands that are imported when they are called: everhold's, and those that installed distributions add.
+"""Commands that are imported when they are called: those of operations, others, and those that distributions add.
 
 A distribution adds a command by an entry point of the group ``everhold.commands`` with the command's name. It names a
 Typer application, or a function ``register(app)`` that adds the command to one. ``dependence.quilts`` is the command
@@ -18,9 +18,10 @@ from typer.main import get_command
 from everhold.cli.failures import CommandGroup, Misuse
 from everhold.errors import ExtensionError
 from everhold.extensions import Registry, extra_for
+from everhold.operations import OPERATIONS
 
 if TYPE_CHECKING:
-    pass
+    from everhold.operations.operation import HoldoutOperation
 
 OWN = {
     "plan": ("plan", "Compare all mechanisms, each at its best, for a study that you plan."),
@@ -36,12 +37,6 @@ OWN = {
     "transcript": ("holdouts", "Print every query with its answer, in order; the same as 'everhold ledger show'."),
     "list": ("holdouts", "Print all holdouts of a storage."),
     "declare": ("declare", "Declare families of queries, whose members cost nothing from then on."),
-    "append": ("append", "Append rows that arrived: old answers stay true, new ones are narrower."),
-    "over-time": ("append", "Ask one query about the rows of each window of arrivals."),
-    "drift": ("append", "Compare the rows of an arrival with all before it."),
-    "retire": ("append", "End the trees about rows before an arrival, and open those rows."),
-    "allot": ("allotments", "Let an analyst spend a part of the budget, and no more."),
-    "allotments": ("allotments", "Print what analysts may spend and have spent."),
     "unseal": ("unsealing", "End the study: print what the sealed rows say about all queries asked."),
     "diagnose": ("diagnose", "Look for rows that depend on each other more than declared; reads training rows only."),
     "gate": ("gate", "Keep or revert: a champion and proved promotions: create, challenge, complete, status."),
@@ -55,7 +50,14 @@ OWN = {
     "backup": ("operate", "Write ledger, sealed rows and keys into one archive, while others go on asking."),
     "restore": ("operate", "Put an archive into an empty storage, after everything in it was checked."),
 }
-"""Module and line of help of each command that everhold brings, so that the list of commands imports none."""
+"""Module and line of help of each command that everhold brings beside those of operations; the list imports none."""
+
+
+def operation_named(command: str) -> type[HoldoutOperation[Any]] | None:
+    """The operation of a command; None if it has none, or one that is written by hand."""
+    name = command.replace("-", "_")
+    found = OPERATIONS[name] if name in OPERATIONS.own or name in OPERATIONS.added() else None
+    return found if found is not None and found.command else None
 
 
 def _check(_: str, thing: Any) -> str:
@@ -77,8 +79,15 @@ class ExtensibleGroup(CommandGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name; None if there is none."""
         name = _prefix(ctx) + cmd_name
-        if cmd_name not in self.commands and "." not in cmd_name and name in _COMMANDS:
-            self.commands[cmd_name] = _built(name, cmd_name)
+        if cmd_name not in self.commands and "." not in cmd_name:
+            if name in _COMMANDS:
+                self.commands[cmd_name] = _built(name, cmd_name)
+            elif (operation := operation_named(name)) is not None:
+                from everhold.cli.operations import register
+
+                app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+                register(app, operation)
+                self.commands[cmd_name] = get_command(app)
         return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -119,6 +128,11 @@ class ExtensibleGroup(CommandGroup):
             if prefix + name in OWN:
                 shown[name] = TyperCommand(name, help=OWN[prefix + name][1])
                 continue
+            if not prefix and (operation := operation_named(name)) is not None:
+                from everhold.cli.operations import summary_of
+
+                shown[name] = TyperCommand(name, help=summary_of(operation))
+                continue
             try:
                 shown[name] = self.get_command(ctx, name)
             except ExtensionError as fault:
@@ -134,7 +148,8 @@ def _prefix(ctx: Any) -> str:
 def _further(prefix: str) -> list[str]:
     """Names of the commands that a group does not bring itself."""
     try:
-        names = list(_COMMANDS)
+        commands = [name.replace("_", "-") for name, operation in OPERATIONS.items() if operation.command]
+        names = [*_COMMANDS, *([] if prefix else commands)]
     except ExtensionError as fault:  # everhold's own commands must not need the others
         sys.stderr.write(f"warning: {fault}\n")
         names = list(OWN)

@@ -108,7 +108,7 @@ def create(
         sealed, training = rows.sealed(storage), rows.open()
         created = _create(storage, name, holdout=sealed, training=training, settings=settings)
     with created:
-        _show(created, form, ways=None if extended or not hasattr(created, "ways") else created.ways)
+        _show(created, form, ways=None if extended or created.is_served else created.ways)
         for further in extensions.values():
             further.advise(created)
 
@@ -132,7 +132,7 @@ def _create(
 
 def _show(created: Holdout, form: Format, *, ways: ThreeWays | None) -> None:
     promise, status = created.certificate().promise, created.status()
-    columns = created.columns() if hasattr(created, "columns") else []  # a service keeps the rows to itself
+    columns = created.columns()
     compared = {} if ways is None else {"ways": ways.to_dict()}
     if form is Format.TABLE and ways is not None:
         show_list(ways.to_rows(), ("way", "when", "within"), form, document=[])

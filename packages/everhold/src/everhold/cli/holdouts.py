@@ -31,7 +31,7 @@ from everhold.queries import Form
 from everhold.remote import is_address, remote_storage
 
 if TYPE_CHECKING:
-    from everhold.holdout import Holdout
+    pass
 
 _TRANSCRIPT = ("sequence", "asked_at", "query", "asked", "value", "low", "high", "source", "charged")
 ALLOTTED = ("analyst", "asked", "queries", "charged", "charges")
@@ -165,23 +165,10 @@ def ask(
         query, tolerance = spelled.query(holdout.schema, tolerance)
         assert query is not None
         answer = holdout.ask(query, guess=guess, tolerance=tolerance, strict=ways.strict, silent=ways.silent)
-        whole = _whole(holdout, analyst)
+        whole = holdout.planned
     if output is not None and answer.table is not None:
         save_table(answer.table, output)
     show_answer(answer, form, whole=whole, files=spelled.files())
-
-
-def _whole(holdout: Holdout, analyst: str | None) -> dict[str, int] | None:
-    """The initial budget, by name; None where a service does not say so."""
-    if (mechanism := getattr(holdout, "mechanism", None)) is None:
-        return None
-    from everhold.mechanisms import State
-
-    whole: dict[str, int] = mechanism.remaining(State())
-    if analyst is None:
-        return whole
-    part = holdout.allotments()[analyst]
-    return {name: part.queries if name == "queries" else part.charges for name in whole}
 
 
 @with_option_groups

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from everhold.cli import allotments, certificate, holdouts, ledger, unsealing
+from everhold.cli import certificate, holdouts, ledger, operations, unsealing
 from everhold.cli.failures import CommandGroup
 from everhold.sealing.intake.settings import Rows
 
@@ -18,7 +18,7 @@ ASK = ["ask", "s.db", "flights", "--mean"]
 def run(study):
     """Runs a command of these modules."""
     app = typer.Typer(cls=CommandGroup)
-    for module in (allotments, certificate, holdouts, ledger, unsealing):
+    for module in (operations, certificate, holdouts, ledger, unsealing):
         module.register(app)
 
     def command(*arguments, code=0, **how):

@@ -15,35 +15,34 @@ from everhold.sealing.duplicates.resealing import also_sealed_as
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from everhold.asking.arrivals.grown import ExtendedHoldout
     from everhold.asking.reports.certificate_answers import Choice
+    from everhold.asking.session import HoldoutSession
     from everhold.certificate import Certificate, Timestamper
-    from everhold.sealing.rows.row_store import SealableTable
 
 __all__ = ["certificate_of"]
 
 
 def certificate_of(
-    holdout: ExtendedHoldout, answers: Mapping[str, Choice] | Sequence[Choice] | None, *, queries: bool,
-    timestamp: Timestamper | str | None, engine: SealableTable | None,
+    session: HoldoutSession, answers: Mapping[str, Choice] | Sequence[Choice] | None, *, queries: bool,
+    timestamp: Timestamper | str | None,
 ) -> Certificate:  # fmt: skip
     """See `everhold.Holdout.certificate`."""
     stamper = TimestampAuthority(timestamp) if isinstance(timestamp, str) else timestamp
-    executor, head = holdout._executor, holdout._executor.ledger.head()
+    executor, head = session.executor, session.executor.ledger.head()
     with progress("certifying"):
-        if engine is not None:
-            engine.check_unaltered(executor.record.configuration, executor.key)
+        if session.engine is not None:
+            session.engine.check_unaltered(executor.record.configuration, executor.key)
             if executor.growth is not None:
                 executor.growth.check_unaltered()
         checked = check_unaltered(executor.store, executor.record.name, head, seal_key=executor.key.seal_key)
         told = disclosed_at(executor, checked.counts.unsealing)
         listed = (
-            listed_queries(executor, last=head.sequence, told=told, names=holdout._model_names)
+            listed_queries(executor, last=head.sequence, told=told, names=session.model_names)
             if queries and head.asked <= MOST_LISTED
             else None
         )
     added: dict[str, Any] = {}
-    for accessor in holdout._accessors(head):
+    for accessor in session.accessors(head):
         added |= accessor.certificate_facts(head, checked.counts)
     account = CertifiedAccount(
         head=head, counts=checked.counts, since=checked.since, extensions=added, queries=listed,
@@ -53,5 +52,5 @@ def certificate_of(
         ),
     )  # fmt: skip
     return make_certificate(
-        executor.record, account, mechanism=holdout._first.mechanism, key=executor.key, timestamp=stamper
+        executor.record, account, mechanism=session.first.mechanism, key=executor.key, timestamp=stamper
     )

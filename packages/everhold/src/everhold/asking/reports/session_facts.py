@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.answers import UNSEALED, Transcript
@@ -12,18 +13,19 @@ from everhold.asking.reports.worth import worth_now
 from everhold.display import Facts, html_bar, html_sentences, html_table
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of
 from everhold.ledger.allotments import ANALYST, Accounts
+from everhold.planning.request import USUAL_VALUE
 from everhold.queries.means.units import in_own_units
-from everhold.sealing.configuration import public_facts
+from everhold.sealing.configuration import ALIKE, public_facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from everhold.asking.arrivals.grown import ExtendedHoldout
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.asking.session import HoldoutSession
     from everhold.ledger import Entry, Head
     from everhold.mechanisms import Promise
 
-__all__ = ["glance_at", "status_of", "transcript_of"]
+__all__ = ["glance_at", "promise_of", "status_of", "transcript_of"]
 
 _LATEST = 5  # answers that a notebook shows
 _GLANCE = ("sequence", "asked", "value", "low", "high", "source", "charged")
@@ -32,17 +34,17 @@ _SOME = ("estimate", "guess", "within", "rows")  # told of some queries only
 _TOLD = ("value", "low", "high", "source", *_SOME)  # of an entry; a table's rounds are its own matter
 
 
-def transcript_of(holdout: ExtendedHoldout, every: Sequence[Entry]) -> Transcript:
+def transcript_of(session: HoldoutSession, every: Sequence[Entry]) -> Transcript:
     """Entries of the ledger as people see them; on behalf of an analyst, the analyst's new ones."""
-    executor = holdout._executor
+    executor = session.executor
     told, step = disclosed(every), executor.mechanism.row_step
 
     def unsealed(entry: Entry) -> tuple[float | None, ...]:
         return as_row(entry, told[entry.sequence]) if entry.sequence in told else _NOT_KEPT
 
-    entries, in_charge = [entry for entry in every if not entry.is_act], holdout._in_charge()
+    entries, in_charge = [entry for entry in every if not entry.is_act], session.in_charge()
     named = any(ANALYST in entry.description for entry in entries)
-    names = holdout._model_names(every) if in_charge else {}
+    names = session.model_names(every) if in_charge else {}
     if executor.analyst is not None:
         entries = [entry for entry in entries if entry.description.get(ANALYST) == executor.analyst]
     some = {name: None for name in _SOME if any(name in entry.answer for entry in entries)}
@@ -72,14 +74,14 @@ def transcript_of(holdout: ExtendedHoldout, every: Sequence[Entry]) -> Transcrip
     ])  # fmt: skip
 
 
-def glance_at(holdout: ExtendedHoldout, promised: str) -> str:
+def glance_at(session: HoldoutSession, promised: str) -> str:
     """The holdout at a glance, as HTML: its promise, what is left, and the latest answers."""
-    executor, head = holdout._executor, holdout._executor.ledger.head()
+    executor, head = session.executor, session.executor.ledger.head()
     of = "" if executor.analyst is None else f" on behalf of {executor.analyst}"
     over = ", unsealed and closed" if head.accounts.closed else ""
     rows = f"{executor.schema.rows:,} sealed rows, {executor.schema.training_rows:,} training rows"
     left, whole = executor.remaining(head.state), whole_budget(executor, head.state)
-    latest = transcript_of(holdout, list(executor.ledger.entries(max(head.sequence - _LATEST, 0), _LATEST))).rows
+    latest = transcript_of(session, list(executor.ledger.entries(max(head.sequence - _LATEST, 0), _LATEST))).rows
     return (
         html_sentences(f"{executor.record.name}{of}: {rows}, {executor.mechanism.name}{over}")
         + html_sentences(promised)
@@ -90,9 +92,16 @@ def glance_at(holdout: ExtendedHoldout, promised: str) -> str:
     )
 
 
-def status_of(holdout: ExtendedHoldout, head: Head, promise: Promise) -> Facts:
+def promise_of(session: HoldoutSession) -> Promise:
+    """The promise that all answers keep together, with the half-width that they are expected to have."""
+    executor = session.executor
+    alike = executor.record.configuration.get(ALIKE)
+    return replace(executor.promise, expected=executor.mechanism.expected_radius(USUAL_VALUE, alike))
+
+
+def status_of(session: HoldoutSession, head: Head, promise: Promise) -> Facts:
     """See `everhold.Holdout.status`."""
-    executor = holdout._executor
+    executor = session.executor
     described, state = executor.mechanism.to_dict(), executor.state_from(head.state)
     remaining, parts = executor.remaining(head.state), Accounts.from_state(head.state).parts
     asking = {} if executor.analyst is None else {ANALYST: executor.analyst}
@@ -100,7 +109,7 @@ def status_of(holdout: ExtendedHoldout, head: Head, promise: Promise) -> Facts:
     lost, added = head.accounts.lost.to_dict(), dict[str, Any]()
     outlook = {} if head.accounts.closed else executor.mechanism.outlook(state)
     worth = worth_now(executor, head).to_rows()
-    for accessor in holdout._accessors(head):
+    for accessor in session.accessors(head):
         added |= accessor.status_facts(head)
     return Facts({
         "name": executor.record.name,

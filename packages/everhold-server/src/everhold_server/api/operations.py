@@ -1,0 +1,245 @@
+"""Routes of operations, each made from its fields and docstring: body, checks, roles, result and documentation.
+
+Beside that, what belongs to a service is added here once: who asks, files of the request, warnings, the audit log.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field, create_model
+
+from everhold.errors import EverholdWarning
+from everhold.operations import OPERATIONS
+from everhold.operations.operation import (
+    AnyMetric,
+    AnyModel,
+    AnyQuery,
+    AnyResults,
+    Families,
+    HoldoutOperation,
+    Parameter,
+    RowSource,
+    Table,
+    parameters,
+    result_type,
+)
+from everhold_server.api.arrivals import append_rows
+from everhold_server.api.asking import MOST_ASKED, MOST_QUOTED, queries_of
+from everhold_server.api.contract import (
+    Asking,
+    HoldoutName,
+    Plain,
+    Predictions,
+    Strict,
+    arguments_checked,
+    body_of,
+    check_predictions_allowed,
+    json_of,
+    refusals,
+    result,
+    warned_of,
+)
+from everhold_server.api.families import FAMILIES, families_of
+from everhold_server.api.gates import CaseResults, Metrics, metric_from, shown_gates
+from everhold_server.api.holdouts import one_more_sealing, rows_of
+from everhold_server.audit import noted
+from everhold_server.open_holdouts import Holdouts
+from everhold_server.principals import Analyst, Role, Steward, Viewer
+from everhold_server.uploads import Brought, document_of
+from everhold_server.wire.answers import as_json, schema_of
+from everhold_server.wire.case_results import results_from
+from everhold_server.wire.fields import annotated
+from everhold_server.wire.predictions import predictions_from
+from everhold_server.wire.table_parts import PARQUET_TYPE
+
+if TYPE_CHECKING:
+    from everhold.display import Facts
+    from everhold.holdout import Holdout
+    from everhold_server.open_holdouts import OpenHoldouts
+    from everhold_server.principals import Principal
+    from everhold_server.uploads import RequestContent
+
+_BY_HAND = frozenset({"status", "promise", "promised", "remaining", "planned", "transcript", "certificate"})
+"""Operations whose routes have other forms too, or tell several of them at once."""
+
+
+def _affected(_: Request, holdouts: OpenHoldouts, principal: Principal, name: str, asked: Any, __: Any) -> list[str]:
+    return [holdouts.shown_to(principal, text) for text in holdouts.whole(name, principal).perform(asked)]
+
+
+def _gates(_: Request, holdouts: OpenHoldouts, principal: Principal, name: str, asked: Any, __: Any) -> list[Facts]:
+    return shown_gates(holdouts.whole(name, principal).perform(asked), principal)
+
+
+_SPECIAL: dict[str, Callable[..., Any]] = {"append": append_rows, "affected_holdouts": _affected, "gates": _gates}
+"""Operations for which the service does more than to perform them."""
+
+_KINDS = {
+    AnyQuery: Asking, Families: Annotated[dict[str, dict[str, Plain]], Field(**FAMILIES)], AnyModel: Predictions,
+    AnyResults: CaseResults, AnyMetric: Metrics,
+}  # fmt: skip
+_IN_A_FORM = (AnyQuery, AnyModel, AnyResults)  # what may need more room, or files beside it
+_ROLES: dict[Role, Any] = {Role.STEWARD: Steward, Role.ANALYST: Analyst, Role.VIEWER: Viewer}
+_QUERIES, _ROWS = "request", "settings"  # parts of a form that hold the document
+
+
+def operations_router() -> APIRouter:
+    """The routes of all operations, also of those that installed distributions add."""
+    router = APIRouter(prefix="/holdouts/{name}")
+    for name, operation in OPERATIONS.items():
+        if operation.route and name not in _BY_HAND:
+            _add(router, operation)
+    return router
+
+
+def _add(router: APIRouter, operation: type[HoldoutOperation[Any]]) -> None:
+    method, path = operation.route.split(" ")
+    summary, _, description = inspect.cleandoc(operation.__doc__ or "").partition("\n\n")
+    _, fields, files = _sorted(operation)
+    model = model_of(operation)
+    router.add_api_route(
+        path, _endpoint(operation, model), methods=[method], tags=[operation.topic], operation_id=operation.verb,
+        summary=summary.rstrip("."), description=description or summary, status_code=operation.status,
+        dependencies=[Depends(one_more_sealing)] if files else [], openapi_extra=_body(operation, model),
+        responses={operation.status: _response(operation), **refusals(404, *([415] if fields or files else []))},
+    )  # fmt: skip
+
+
+def _sorted(
+    operation: type[HoldoutOperation[Any]],
+) -> tuple[list[Parameter], list[Parameter], list[Parameter]]:
+    """Parameters in the path, in the document or query, and as files."""
+    every = [each for each in parameters(operation) if each.about.travels]
+    path = [each for each in every if f"{{{each.name}}}" in operation.route]
+    files = [each for each in every if each.holds(RowSource)]
+    return path, [each for each in every if each not in path and each not in files], files
+
+
+def _endpoint(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) -> Callable[..., Response]:
+    """The function of a route, with the signature that the framework reads."""
+    path, fields, files = _sorted(operation)
+    reads, as_file = operation.route.startswith("GET "), files or any(each.holds(*_IN_A_FORM) for each in fields)
+
+    def endpoint(request: Request, name: str, principal: Principal, holdouts: OpenHoldouts, **given: Any) -> Response:
+        received: RequestContent | None = given.pop("received", None)
+        document = given.pop("document", None)
+        if received is not None:
+            document = received.document(model, part=_ROWS if files else _QUERIES)
+        whole = operation.role is not Role.ANALYST
+        holdout = holdouts.whole(name, principal) if whole else holdouts.asked_by(name, principal)
+        given |= {each: getattr(document, each) for each in type(document).model_fields} if document else {}
+        with arguments_checked():
+            given |= _read(operation, fields, given, (holdout, principal, received))
+        with warned_of() as warned:
+            if operation.verb in _SPECIAL:
+                done = _SPECIAL[operation.verb](request, holdouts, principal, name, operation(**given), received)
+            else:
+                rows = rows_of(received, *(each.name for each in files)) if files and received is not None else {}
+                asked = operation(**given, **rows)
+                done = holdout.perform(asked)
+                if operation.act:
+                    noted(request, operation.act, **asked.facts(done))
+        shown = [EverholdWarning(holdouts.shown_to(principal, str(warning))) for warning in warned]
+        return _answer(operation, done, shown)
+
+    positional = inspect.Parameter.KEYWORD_ONLY
+    signature = [
+        inspect.Parameter("request", positional, annotation=Request),
+        inspect.Parameter("name", positional, annotation=HoldoutName),
+        inspect.Parameter("principal", positional, annotation=_ROLES[operation.role]),
+        inspect.Parameter("holdouts", positional, annotation=Holdouts),
+        *(inspect.Parameter(each.name, positional, annotation=_in_path(each)) for each in path),
+    ]
+    if reads:
+        signature += [
+            inspect.Parameter(each.name, positional, default=each.default, annotation=annotated(each, Query))
+            for each in fields
+        ]
+    elif as_file:
+        signature.append(inspect.Parameter("received", positional, annotation=Brought))
+    elif fields:
+        checked = Annotated[Any, Depends(document_of(model))]
+        signature.append(inspect.Parameter("document", positional, annotation=checked))
+    endpoint.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
+    endpoint.__name__ = operation.verb
+    return endpoint
+
+
+def _read(
+    operation: type[HoldoutOperation[Any]], fields: Sequence[Parameter], given: Mapping[str, Any],
+    asked_of: tuple[Holdout, Principal, RequestContent | None],
+) -> dict[str, Any]:  # fmt: skip
+    """Arguments that were written in another form, as the operation takes them."""
+    holdout, principal, received = asked_of
+    found = {each.name: each for each in fields if given[each.name] is not None}
+    read: dict[str, Any] = {}
+    if models := [name for name, each in found.items() if each.holds(AnyModel)]:
+        check_predictions_allowed(holdout.schema, principal, *(given[name] for name in models))
+        tables = {} if received is None else received.tables(holdout.schema)
+        read |= {name: predictions_from(given[name], holdout.schema, tables) for name in models}
+    for name, each in found.items():
+        if each.holds(AnyQuery) and received is not None:
+            most, written = MOST_ASKED if operation.act else MOST_QUOTED, given[name]
+            queries = queries_of(written if each.several else [written], holdout, principal, received, most=most)
+            read[name] = queries if each.several else queries[0]
+        elif (reader := _READERS.get(next(iter({*_READERS} & {each.type, *get_args(each.type)}), None))) is not None:
+            read[name] = reader(given[name])
+    return read
+
+
+_READERS: dict[Any, Callable[[Any], Any]] = {Families: families_of, AnyResults: results_from, AnyMetric: metric_from}
+
+
+def _answer(operation: type[HoldoutOperation[Any]], done: Any, warned: Sequence[EverholdWarning]) -> Response:
+    if result_type(operation) is Table:
+        from pyarrow import BufferOutputStream, parquet
+
+        out = BufferOutputStream()
+        parquet.write_table(done, out)
+        return Response(out.getvalue().to_pybytes(), media_type=PARQUET_TYPE)
+    plain = as_json(done)
+    return result({operation.part: plain} if operation.part else plain, warned, status=operation.status)
+
+
+def model_of(operation: type[HoldoutOperation[Any]]) -> type[BaseModel]:
+    """The document of a request, with a field for each argument that is no file and not in the path."""
+    fields: dict[str, Any] = {each.name: (annotated(each, Field, _KINDS), ... if each.required else each.default)
+                              for each in _sorted(operation)[1]}  # fmt: skip
+    title = "".join(part.title() for part in operation.verb.split("_"))
+    return create_model(f"{title}Request", __base__=Strict, __doc__=f"Arguments of `{operation.verb}`.", **fields)
+
+
+def _in_path(each: Parameter) -> Any:
+    examples = [each.about.example] if each.about.example is not None else None
+    limits: dict[str, Any] = {}
+    if each.type is str:
+        limits = {"min_length": 1, "max_length": each.about.longest, "pattern": each.about.pattern}
+    return Annotated[each.type, Path(description=each.about.help, examples=examples, **limits)]
+
+
+def _body(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) -> dict[str, Any]:
+    """The body of a request as the API's page shows it."""
+    _, fields, files = _sorted(operation)
+    if operation.route.startswith("GET ") or not (fields or files):
+        return {}
+    if files:
+        named = {each.name: each.about.help for each in files}
+        needed = (_ROWS, *(each.name for each in files if each.required))
+        return body_of(model, part=_ROWS, files=named, needed=needed)
+    return body_of(model) if any(each.holds(*_IN_A_FORM) for each in fields) else json_of(model)
+
+
+def _response(operation: type[HoldoutOperation[Any]]) -> dict[str, Any]:
+    if result_type(operation) is Table:
+        return {"description": "The rows, as a Parquet file.", "content": {PARQUET_TYPE: {}}}
+    words, schema = schema_of(result_type(operation))
+    warned = {"warnings": {"type": "array", "items": {"type": "string"}}}
+    properties = {operation.part: schema} if operation.part else schema.get("properties", {})
+    whole = {**({} if operation.part else schema), "type": "object", "properties": {**properties, **warned}}
+    whole["required"] = [operation.part, "warnings"] if operation.part else [*schema.get("required", ()), "warnings"]
+    return {"description": words, "content": {"application/json": {"schema": whole}}}

@@ -1,0 +1,173 @@
+"""A session: a holdout that is open on this machine, on which operations are performed."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from everhold.asking.accounts.budget import on_behalf_of
+from everhold.asking.arrivals.grown import SeesArrivals
+from everhold.asking.query_executor import QueryExecutor
+from everhold.errors import IntegrityError, QueryRejected
+from everhold.ledger.arrivals import ARRIVALS
+from everhold.ledger.declarations import Declarations
+from everhold.ledger.head_file import HeadFile
+from everhold.private_files import make_private
+from everhold.sealing.configuration import mechanism_from, recorded_extensions, schema_from, state_from
+from everhold.sealing.keys import KEY_FILE, StewardKey
+from everhold.sealing.rows.opening import engine_of, sealed_rows, training_rows
+from everhold.sealing.sealed_files import altered_notes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import Self
+
+    from everhold.asking.accessor import HoldoutAccessor
+    from everhold.asking.arrivals.growth import Growth
+    from everhold.ledger import Entry, Head, HoldoutRecord, LedgerStore
+    from everhold.sealing.rows.row_store import SealableTable
+
+__all__ = ["HoldoutSession"]
+
+
+class HoldoutSession(SeesArrivals):
+    """An open holdout with its ledger, its rows and the extensions in use.
+
+    Args:
+        store: The database.
+        record: Of the holdout, with settings that were checked.
+        folder: The private folder of its rows.
+        engine: Where the sealed rows are, if they stay there and it was handed in.
+        checked: The rows were just sealed, so they need not be compared with their fingerprint.
+    """
+
+    def __init__(
+        self, store: LedgerStore, record: HoldoutRecord, folder: Path, engine: SealableTable | None = None, *,
+        checked: bool = False,
+    ) -> None:  # fmt: skip
+        configuration = record.configuration
+        for path in (folder.parent, folder, *(file for file in folder.glob("*") if file.name != KEY_FILE)):
+            make_private(path)
+        key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
+        for altered in altered_notes(folder, key=key.notes_key):
+            raise IntegrityError(altered)
+        head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
+        ledger = store.of(record, key.seal_key, head_file)
+        state_from(ledger.head().state, configuration)
+        self._folder = folder
+        self.recorded: Mapping[str, Any] = recorded_extensions(configuration)  # it was created with them
+        self.engine = engine_of(configuration, key, given=engine, checked=checked)
+        self._executor = QueryExecutor(
+            store=store, record=record, mechanism=mechanism_from(configuration), schema=schema_from(configuration),
+            key=key, ledger=ledger, sealed=sealed_rows(folder, configuration, key, self.engine),
+            training=training_rows(folder, configuration, self.engine),
+        )  # fmt: skip
+        if (kept := self._executor.ledger.head().state.keys()) & {Declarations.key, ARRIVALS}:
+            if Declarations.key in kept:
+                self.know_families()
+            self._see_arrivals()
+        self.in_charge()
+
+    @property
+    def executor(self) -> QueryExecutor:
+        """The executor of queries about all rows that are known to be there."""
+        return self._executor
+
+    @property
+    def folder(self) -> Path:
+        """The private folder of the rows."""
+        return self._folder
+
+    @property
+    def first(self) -> QueryExecutor:
+        """The executor of the holdout as it was created."""
+        return self._first
+
+    def see_arrivals(self, growth: Growth | None = None) -> None:
+        """Go on with the rows that are there: as the ledger says, unless that is known."""
+        if growth is None:
+            self._see_arrivals()
+        else:
+            self._see(growth)
+
+    def of_analyst(self, name: str) -> Self:
+        """The same session on behalf of an analyst.
+
+        Raises:
+            QueryRejected: If there is no allotment of that name.
+        """
+        view = copy.copy(self)
+        view._executor = on_behalf_of(self._executor, name)
+        return view
+
+    def know_families(self) -> None:
+        """Answer members of declared families at their own levels from now on."""
+        from everhold.asking.declared import FamilyLevels
+
+        self._executor = replace(self._executor, level_of=FamilyLevels(self._executor.schema))
+
+    def asked_of(self, as_of: int | None = None) -> QueryExecutor:
+        """The executor that answers next; with an arrival the one that knows what was answered then."""
+        growth = self._executor.growth
+        if growth is None:
+            if as_of not in (None, 0):
+                raise QueryRejected(f"there was no arrival {as_of!r}, as no rows arrived yet; nothing was charged")
+            return self._executor
+        return growth.best(self._executor.analyst) if as_of is None else growth.as_of(as_of, self._executor.analyst)
+
+    def check_static(self, what: str) -> None:
+        """Refuse what does not know rows that arrive.
+
+        Raises:
+            QueryRejected: If rows arrived. Nothing was changed.
+        """
+        if self._executor.growth is not None:
+            raise QueryRejected(
+                f"rows arrived in this holdout, and {what} does not know them; expected a holdout without arrivals; "
+                "nothing was changed"
+            )
+
+    def check_queries(self) -> None:
+        """Refuse queries where an extension answers in their place.
+
+        Raises:
+            QueryRejected: If none are answered. Nothing was charged.
+        """
+        if self.recorded:
+            for accessor in self.in_charge():
+                accessor.check_query()
+
+    def in_charge(self) -> Sequence[HoldoutAccessor]:
+        """Accessors of the extensions that the holdout was created with."""
+        return self._accessors_of(()) if self.recorded else ()
+
+    def accessors(self, head: Head) -> Sequence[HoldoutAccessor]:
+        """Accessors of all extensions that the ledger or the settings name."""
+        used = [extension.name for extension in head.accounts.extensions.values()]
+        return self._accessors_of(used) if used or self.recorded else ()
+
+    def accessor(self, name: str) -> HoldoutAccessor | None:
+        """The accessor of an extension; None if there is none."""
+        from everhold.asking.accessor import accessor_named
+
+        kind = accessor_named(name)
+        return None if kind is None else kind(self._executor, self._folder, self.recorded.get(name))
+
+    def model_names(self, entries: Sequence[Entry]) -> Mapping[str, str]:
+        """Names of models by the SHA-256 of their predictions."""
+        accessors = self.accessors(self._executor.ledger.head())
+        if not accessors:
+            return {}
+        from everhold.asking.reports.model_names import model_names
+
+        known: dict[str, str] = {}
+        for accessor in accessors:
+            known |= accessor.model_names(entries)
+        return model_names(entries, known)
+
+    def _accessors_of(self, names: Sequence[str]) -> Sequence[HoldoutAccessor]:
+        from everhold.asking.accessor import accessors_of
+
+        return accessors_of(self._executor, self._folder, self.recorded, names)

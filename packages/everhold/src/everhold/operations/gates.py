@@ -1,0 +1,395 @@
+"""Operations of gates: open one, challenge its champion with a model or with results, report cases, see its history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from everhold.errors import NotFound, QueryRejected
+from everhold.operations.operation import PRINTABLE, AnyMetric, AnyModel, AnyResults, HoldoutOperation, Param, Role
+
+if TYPE_CHECKING:
+    from everhold.asking.session import HoldoutSession
+    from everhold.display import Facts
+    from everhold.gates.cases.open_challenge import OpenChallenge, Progress
+    from everhold.gates.gate import Gate
+    from everhold.gates.history import GateHistory
+    from everhold.gates.verdict import Verdict
+
+_Gate = Annotated[str, Param("The gate's name.", longest=100, example="gate")]
+_Name = Annotated[str, Param("The gate's name.", longest=100, pattern=PRINTABLE)]
+_Margin = Annotated[float, Param("A challenger has to be better by more than this.")]
+_Challenges = Annotated[int | None, Param("Most challenges; by default as many as the budget pays.")]
+_Challenger = Annotated[str, Param("Name of the challenger, such as a commit.", longest=100, pattern=PRINTABLE)]
+_Training = Annotated[AnyModel | None, Param("Its predictions for the training rows.")]
+_Results = Annotated[AnyResults, Param("AnyResults by case.")]
+_New = Annotated[AnyResults | None, Param("New runs in place of the stored ones.")]
+_Strict = Annotated[bool, Param("Raise an error where the verdict would be refused.", travels=False)]
+_Guards = Mapping[str, float] | None
+
+
+def open_gate(session: HoldoutSession, name: str, metric: Any = None, **terms: Any) -> Gate:
+    """A gate that is there, or a new one; see `everhold.Holdout.gate`."""
+    session.check_queries()
+    gates: Any = session.accessor("gates")
+    found: Gate = gates.named(name, metric, **terms)
+    return found
+
+
+def _at(session: HoldoutSession, name: str, *, cases: bool | None = None) -> Gate:
+    """The gate of this name.
+
+    Raises:
+        NotFound: If there is none; no gate has a name that cannot be used.
+        QueryRejected: If it is about something else than cases, or than rows.
+    """
+    from everhold.arguments import brief
+    from everhold.gates.gate import checked_name
+
+    try:
+        checked_name(name)
+    except QueryRejected:
+        raise NotFound(f"there is no gate named {brief(name)}; expected one of GET /gates") from None
+    gate = open_gate(session, name, champion=None)
+    if cases is not None and gate.about_cases != cases:
+        raise QueryRejected(
+            f"gate {name!r} is not about cases; expected a candidate at its address /challenges" if cases else
+            f"gate {name!r} is about cases; expected results at its address /missing; nothing was changed"
+        )  # fmt: skip
+    return gate
+
+
+def _opened(session: HoldoutSession, gate: str, challenger: str) -> OpenChallenge:
+    """A challenge that is open, or was; none is opened here."""
+    found = _at(session, gate, cases=True).find_open(challenger)
+    if found is None:
+        raise QueryRejected("no such challenge is or was open; expected one to be opened first")
+    return found
+
+
+def _cases(opened: OpenChallenge) -> dict[str, Any]:
+    verdict = opened.verdict
+    return {"cases": opened.next_cases(), "verdict": None if verdict is None else verdict.to_dict()}
+
+
+def _outcome(gate: str, verdict: Verdict) -> Mapping[str, Any]:
+    return {"gate": gate, "outcome": verdict.to_dict()["verdict"], "query": verdict.query}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListGates(
+    HoldoutOperation["list[Facts]"], verb="gates", role=Role.VIEWER, route="GET /gates", topic="gates", part="gates"
+):
+    """List the gates with their champions, and the number of their challenges."""
+
+    def perform(self, session: HoldoutSession) -> list[Facts]:
+        """Read the ledger."""
+        from everhold.gates.records import Gates
+
+        names = session.executor.ledger.head().accounts.of(Gates).by_name
+        return [_at(session, name).status() for name in names]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadHistory(
+    HoldoutOperation["GateHistory"], verb="history", role=Role.VIEWER, route="GET /gates/{gate}/history", topic="gates"
+):
+    """List all champions of a gate, over whom each is proved to be better and by how much, and what was spent. Free."""
+
+    gate: _Gate
+
+    def perform(self, session: HoldoutSession) -> GateHistory:
+        """Read the ledger."""
+        return _at(session, self.gate).history()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenGate(
+    HoldoutOperation["Facts"],
+    verb="open_gate",
+    role=Role.ANALYST,
+    act="open a gate",
+    route="POST /gates",
+    topic="gates",
+):
+    """Open a gate with its first champion, which only a steward can; the same again changes nothing.
+
+    Without a champion it is the gate that is there already.
+    """
+
+    champion: Annotated[AnyModel | None, Param("The model to beat: a rule or predictions.")] = None
+    name: _Name = "gate"
+    metric: Annotated[
+        AnyMetric, Param("What is compared: a name, a score with the range of its labels, or a loss with its range.")
+    ] = "accuracy"
+    margin: _Margin = 0.0
+    challenges: _Challenges = None
+    training: _Training = None
+
+    def perform(self, session: HoldoutSession) -> Facts:
+        """Record the gate."""
+        gate = open_gate(
+            session, self.name, self.metric, champion=self.champion, margin=self.margin, challenges=self.challenges,
+            training=self.training,
+        )  # fmt: skip
+        return gate.status()
+
+    def facts(self, result: Facts) -> Mapping[str, Any]:
+        """Name of the gate."""
+        return {"gate": self.name}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChallengeChampion(
+    HoldoutOperation["Verdict"], verb="challenge", role=Role.ANALYST, act="challenge",
+    route="POST /gates/{gate}/challenges", topic="gates",
+):  # fmt: skip
+    """Let a model try to beat the champion: keep or revert.
+
+    Promoted is proved, however many failed before, and costs a surprise; kept promises nothing and costs one of the
+    planned queries. No score is told. The same challenge of the same champion again is free.
+    """
+
+    gate: _Gate
+    candidate: Annotated[AnyModel, Param("A model that wants to be the champion: a rule or predictions.")]
+    training: _Training = None
+    strict: _Strict = False
+
+    def perform(self, session: HoldoutSession) -> Verdict:
+        """Compare."""
+        return _at(session, self.gate).challenge(self.candidate, training=self.training, strict=self.strict)
+
+    def facts(self, result: Verdict) -> Mapping[str, Any]:
+        """Outcome, and the query's hash."""
+        return _outcome(self.gate, result)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Complete(
+    HoldoutOperation["Facts"], verb="complete", role=Role.STEWARD, act="complete a champion",
+    route="POST /gates/{gate}/champion", topic="gates",
+):  # fmt: skip
+    """Give the champion's predictions for the rows that arrived alone, or the rule that it is.
+
+    The gate answers no challenge before. Nothing is charged.
+    """
+
+    gate: _Gate
+    champion: Annotated[AnyModel, Param("The champion, for rows that arrived.")]
+    training: _Training = None
+
+    def perform(self, session: HoldoutSession) -> Facts:
+        """Store the values."""
+        found = _at(session, self.gate, cases=False)
+        found.complete(self.champion, training=self.training)
+        return found.status()
+
+    def facts(self, result: Facts) -> Mapping[str, Any]:
+        """Name of the gate."""
+        return {"gate": self.gate}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenCaseGate(
+    HoldoutOperation["Facts"], verb="open_case_gate", role=Role.STEWARD, act="open a gate", route="POST /case-gates",
+    topic="gates",
+):  # fmt: skip
+    """Open a gate about cases with the results of its first champion; the same again changes nothing."""
+
+    champion: _Results
+    name: _Name = "gate"
+    better: Annotated[str | None, Param("The metric that has to get better.")] = None
+    any_of: Annotated[Sequence[str] | None, Param("In place of it: metrics of which any one has to.")] = None
+    not_worse: Annotated[_Guards, Param("Guards: the slack of each metric.")] = None
+    at_most: Annotated[_Guards, Param("Guards against numbers, also of a ratio.")] = None
+    at_least: Annotated[_Guards, Param("The same, from below.")] = None
+    margin: _Margin = 0.0
+    units: Annotated[Literal["cases", "runs"], Param("New cases, or new runs of these cases.")] = "cases"
+    ranges: Annotated[
+        Mapping[str, tuple[float, float]] | None, Param("Range of each metric, low and high; 0 to 1 if none.")
+    ] = None
+    lower: Annotated[Sequence[str] | None, Param("Metrics of which less is better.")] = None
+    challenges: _Challenges = None
+    baseline: Annotated[AnyResults | None, Param("AnyResults that guards are held against.")] = None
+
+    def perform(self, session: HoldoutSession) -> Facts:
+        """Record the gate."""
+        if self.better is None and self.any_of is None:
+            raise QueryRejected("No metric is named. Send better, or any_of.")
+        gate = open_gate(
+            session, self.name, better=self.better, any_of=self.any_of, not_worse=self.not_worse, margin=self.margin,
+            units=self.units, lower=self.lower, challenges=self.challenges, ranges=self.ranges, at_most=self.at_most,
+            at_least=self.at_least, champion=self.champion, baseline=self.baseline,
+        )  # fmt: skip
+        return gate.status()
+
+    def facts(self, result: Facts) -> Mapping[str, Any]:
+        """Name of the gate."""
+        return {"gate": self.name}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SendResults(
+    HoldoutOperation["Verdict"], verb="send_results", role=Role.ANALYST, act="challenge",
+    route="POST /gates/{gate}/results",
+    topic="gates",
+):  # fmt: skip
+    """Compare the results of a challenger on all cases with those of the champion and the baseline.
+
+    Promoted is proved and costs a surprise; kept promises nothing and costs one of the planned queries. Which claim
+    failed is never told. The same name against the same champion has the same verdict, for nothing.
+    """
+
+    gate: _Gate
+    results: _Results
+    challenger: Annotated[
+        str | None, Param("Name of the challenger, such as a commit.", longest=100, pattern=PRINTABLE)
+    ] = None
+    champion: _New = None
+    baseline: _New = None
+    strict: _Strict = False
+
+    def perform(self, session: HoldoutSession) -> Verdict:
+        """Compare."""
+        return _at(session, self.gate, cases=True).challenge(
+            self.results, challenger=self.challenger, champion=self.champion, baseline=self.baseline,
+            strict=self.strict,
+        )  # fmt: skip
+
+    def facts(self, result: Verdict) -> Mapping[str, Any]:
+        """Outcome, and the query's hash."""
+        return _outcome(self.gate, result)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartChallenge(
+    HoldoutOperation[dict[str, Any]], verb="open_challenge", role=Role.ANALYST, act="open a challenge",
+    route="POST /gates/{gate}/open", topic="gates",
+):  # fmt: skip
+    """Open a challenge that ends as early as is proved; it costs two queries, and a surprise if it is promoted.
+
+    The analyst's allotment pays for all of that now, and gets the surprise back unless it is charged. Only this analyst
+    and the steward read the challenge, report for it or withdraw it. Opened again under the same name, it goes on where
+    it is. The status of the gate names the one that is open.
+    """
+
+    gate: _Gate
+    challenger: _Challenger
+    batch: Annotated[int | None, Param("Cases to hand out at a time.")] = None
+    futility: Annotated[bool, Param("Also stop where nothing will hardly be proved, for a surprise.")] = False
+
+    def perform(self, session: HoldoutSession) -> dict[str, Any]:
+        """Open it, and hand out the first cases."""
+        gate = _at(session, self.gate, cases=True)
+        return _cases(gate.open(self.challenger, batch=self.batch, futility=self.futility))
+
+    def facts(self, result: dict[str, Any]) -> Mapping[str, Any]:
+        """Name of the gate."""
+        return {"gate": self.gate}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextCases(
+    HoldoutOperation[dict[str, Any]],
+    verb="next_cases",
+    role=Role.ANALYST,
+    route="GET /gates/{gate}/open",
+    topic="gates",
+):
+    """Say which cases of an open challenge to run next. Free.
+
+    They are the same ones until they are reported, and none after the end.
+    """
+
+    gate: _Gate
+    challenger: _Challenger
+
+    def perform(self, session: HoldoutSession) -> dict[str, Any]:
+        """Read the ledger."""
+        return _cases(_opened(session, self.gate, self.challenger))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(
+    HoldoutOperation["Progress"], verb="report", role=Role.ANALYST, act="report", route="POST /gates/{gate}/reports",
+    topic="gates",
+):  # fmt: skip
+    """Report the results of exactly the cases that were handed out last."""
+
+    gate: _Gate
+    challenger: _Challenger
+    results: _Results
+    champion: _New = None
+    baseline: _New = None
+
+    def perform(self, session: HoldoutSession) -> Progress:
+        """Compare what there is so far."""
+        opened = _opened(session, self.gate, self.challenger)
+        return opened.report(self.results, champion=self.champion, baseline=self.baseline)
+
+    def facts(self, result: Progress) -> Mapping[str, Any]:
+        """Whether it goes on."""
+        told = result.verdict
+        return {"gate": self.gate, "outcome": "go on" if told is None else told.to_dict()["verdict"]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Withdraw(
+    HoldoutOperation["Verdict"], verb="withdraw", role=Role.ANALYST, act="withdraw a challenge",
+    route="POST /gates/{gate}/withdrawals", topic="gates",
+):  # fmt: skip
+    """End a challenge; the champion is kept. Its two queries stay spent, and the reserved surprise comes back."""
+
+    gate: _Gate
+    challenger: _Challenger
+
+    def perform(self, session: HoldoutSession) -> Verdict:
+        """Record the end."""
+        return _opened(session, self.gate, self.challenger).withdraw()
+
+    def facts(self, result: Verdict) -> Mapping[str, Any]:
+        """Name of the gate."""
+        return {"gate": self.gate}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListCasesLeft(
+    HoldoutOperation[list[Any]], verb="cases_left", role=Role.ANALYST, route="GET /gates/{gate}/missing", topic="gates",
+    part="cases",
+):  # fmt: skip
+    """List the cases that a champion has left to run, as it was promoted early or cases were added. Free.
+
+    For the analyst who promoted it, and the steward.
+    """
+
+    gate: _Gate
+
+    def perform(self, session: HoldoutSession) -> list[Any]:
+        """Read the ledger."""
+        return _at(session, self.gate, cases=True).cases_left()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompleteResults(
+    HoldoutOperation[list[Any]], verb="complete_results", role=Role.ANALYST, act="complete results",
+    route="POST /gates/{gate}/missing", topic="gates", part="cases",
+):  # fmt: skip
+    """Add the champion's results on the cases that are left; a gate answers no challenge before.
+
+    For the analyst who promoted it, and the steward.
+    """
+
+    gate: _Gate
+    results: _Results
+    baseline: _New = None
+
+    def perform(self, session: HoldoutSession) -> list[Any]:
+        """Store them, and list what is left."""
+        found = _at(session, self.gate, cases=True)
+        found.complete(self.results, baseline=self.baseline)
+        return found.cases_left()
+
+    def facts(self, result: list[Any]) -> Mapping[str, Any]:
+        """Name of the gate."""
+        return {"gate": self.gate}

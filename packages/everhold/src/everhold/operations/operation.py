@@ -1,0 +1,220 @@
+"""What an operation is, and how a carrier (a command, a route, a tool) reads its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from everhold.asking.session import HoldoutSession
+    from everhold.families.base import Family
+    from everhold.queries.query import Query
+    from everhold.sealing.intake.reading import RowSource
+
+    AnyQuery = Query[Any] | str
+    Families = Mapping[str, Family]
+    AnyModel = Any
+    AnyMetric = Any
+    AnyResults = Any
+    Table = pa.Table
+else:  # a carrier asks only which of these a field or a result is, so what stands behind them is not imported for it
+
+    class AnyQuery:
+        """A query of any kind, or a text that stands for a mean."""
+
+    class Families:
+        """Families of queries by name."""
+
+    class AnyModel:
+        """A model: an estimator, a rule over the features, or predictions."""
+
+    class AnyMetric:
+        """What a gate compares: a name, or a function from a model to a query."""
+
+    class AnyResults:
+        """AnyResults of a version on cases."""
+
+    class RowSource:
+        """Rows: a file, a data frame, an Arrow table or a mapping of arrays."""
+
+    class Table:
+        """An Arrow table."""
+
+
+__all__ = [
+    "PRINTABLE",
+    "AnyMetric",
+    "AnyModel",
+    "AnyQuery",
+    "AnyResults",
+    "Families",
+    "HoldoutOperation",
+    "Param",
+    "Parameter",
+    "Role",
+    "RowSource",
+    "Table",
+    "parameters",
+    "result_type",
+]  # fmt: skip
+
+Result = TypeVar("Result")
+
+PRINTABLE = r"^[^\s\x00-\x20\x7f-\xa0]+( [^\s\x00-\x20\x7f-\xa0]+)*$"
+"""Names of people and versions, nearly: printable words with single blanks between them."""
+
+
+class Role(StrEnum):
+    """Roles; each may do all that those below may.
+
+    A steward seals rows, sees everything and signs; an analyst asks, and sees their own answers; a viewer sees what is
+    public of a holdout.
+    """
+
+    STEWARD = "steward"
+    ANALYST = "analyst"
+    VIEWER = "viewer"
+
+
+class HoldoutOperation(Generic[Result]):
+    """Something that can be done with a holdout. Subclasses are frozen dataclasses, and say these facts as keywords.
+
+    A field is annotated with its help: ``until: Annotated[str | None, Param("When the rows had come.")] = None``.
+
+    Attributes:
+        verb: Name of the method, and of the tool; of the command with hyphens.
+        role: Who may do it.
+        act: What is done, as the audit log and a refusal say it, such as ``"append rows"``; empty for one that
+            changes nothing.
+        route: Method and path below that of the holdout, such as ``"PUT /allotments/{analyst}"``; empty if it works
+            only where the sealed rows are.
+        topic: Of the route, under which the API's page lists it.
+        status: Of the response where it succeeds.
+        part: Field of the response that holds the result, where the result is no dataclass.
+        agents: Whether agents have a tool for it.
+        command: An example of the command, after ``everhold``; empty if no command is derived.
+        picture: Caption of the picture that the result can plot, where it can.
+    """
+
+    verb: ClassVar[str]
+    role: ClassVar[Role]
+    act: ClassVar[str] = ""
+    route: ClassVar[str] = ""
+    topic: ClassVar[str] = "asking"
+    status: ClassVar[int] = 200
+    part: ClassVar[str] = ""
+    agents: ClassVar[bool] = False
+    command: ClassVar[str] = ""
+    picture: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **facts: Any) -> None:
+        super().__init_subclass__()
+        for name, value in facts.items():
+            if name not in HoldoutOperation.__annotations__:
+                raise TypeError(
+                    f"{cls.__name__} says {name}=... An operation says {', '.join(HoldoutOperation.__annotations__)}"
+                )
+            setattr(cls, name, value)
+
+    def perform(self, session: HoldoutSession) -> Result:
+        """Do it on this machine."""
+        raise NotImplementedError
+
+    def travelling(self) -> Mapping[str, Any]:
+        """Its arguments as they are sent to a service, by name; queries and rows are written by the client."""
+        return {
+            each.name: value for each in parameters(type(self))
+            if each.about.travels and ((value := getattr(self, each.name)) is not each.default or each.required)
+        }  # fmt: skip
+
+    def received(self, found: Any) -> Result:
+        """The result, from what a service answered."""
+        return found  # type: ignore[no-any-return]
+
+    def facts(self, result: Result) -> Mapping[str, Any]:
+        """Public facts of the act for the audit log: counts and hashes, no data."""
+        return {}
+
+    def remark(self, result: Result) -> str:
+        """What people should notice in the result; empty if nothing."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """What is said of a field beside its type.
+
+    Attributes:
+        help: Its meaning.
+        least: Smallest number.
+        most: Largest number.
+        longest: Most characters of a text, or items of a list.
+        pattern: Regular expression that a text fits.
+        example: A value.
+        travels: Whether a service is told of it.
+    """
+
+    help: str
+    least: int | None = None
+    most: int | None = None
+    longest: int | None = None
+    pattern: str | None = None
+    example: Any = None
+    travels: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A field of an operation, as a carrier reads it.
+
+    Attributes:
+        name: Of the field.
+        type: Without its annotations.
+        about: Its help and limits.
+        required: Whether it has no default.
+        default: Its default.
+    """
+
+    name: str
+    type: Any
+    about: Param
+    required: bool
+    default: Any
+
+    def holds(self, *kinds: type) -> bool:
+        """True if it is of one of these types, or optional, or a list of it."""
+        return any(kind in (self.type, *get_args(self.type)) for kind in kinds)
+
+    @property
+    def several(self) -> bool:
+        """True if it is a list."""
+        return any(get_origin(each) is Sequence for each in (self.type, *get_args(self.type)))
+
+
+_PARAMETERS: dict[type[Any], Sequence[Parameter]] = {}
+
+
+def parameters(operation: type[HoldoutOperation[Any]]) -> Sequence[Parameter]:
+    """The fields of an operation, in order."""
+    if operation not in _PARAMETERS:
+        hints = get_type_hints(operation, include_extras=True)
+        _PARAMETERS[operation] = [
+            Parameter(
+                field.name, kind, about if isinstance(about, Param) else Param(about), field.default is MISSING,
+                None if field.default is MISSING else field.default,
+            )
+            for field in fields(operation)  # type: ignore[arg-type]
+            for kind, about in [get_args(hints[field.name])[:2]]
+        ]  # fmt: skip
+    return _PARAMETERS[operation]
+
+
+def result_type(operation: type[HoldoutOperation[Any]]) -> Any:
+    """The type of an operation's result; of a result class its name."""
+    (base,) = (each for each in operation.__orig_bases__ if get_origin(each) is HoldoutOperation)  # type: ignore[attr-defined]
+    (found,) = get_args(base)
+    return getattr(found, "__forward_arg__", found)

@@ -1,0 +1,153 @@
+"""Operations that tell what is public of a holdout: status, promise, what is left, transcript and certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from everhold.errors import QueryRejected
+from everhold.operations.operation import HoldoutOperation, Param, Role
+
+if TYPE_CHECKING:
+    from everhold.answers import Transcript
+    from everhold.asking.session import HoldoutSession
+    from everhold.certificate import Certificate
+    from everhold.display import Facts
+    from everhold.mechanisms import Promise
+
+__all__ = [
+    "Certify", "ReadPlanned", "ReadPromise", "ReadPromised", "ReadRemaining", "ReadStatus", "ReadTranscript",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadStatus(HoldoutOperation["Facts"], verb="status", role=Role.VIEWER, route="GET ", part="status"):
+    """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
+
+    def perform(self, session: HoldoutSession) -> Facts:
+        """Gather the facts."""
+        from everhold.asking.reports.session_facts import promise_of, status_of
+        from everhold.ledger.declarations import Declarations
+
+        head = session.executor.ledger.head()
+        if session.executor.level_of is None and Declarations.key in head.state:  # by another process
+            session.know_families()
+        return status_of(session, head, promise_of(session))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadRemaining(
+    HoldoutOperation[dict[str, int]], verb="remaining", role=Role.VIEWER, route="GET ", part="remaining"
+):
+    """Remaining budget, by name; for an analyst, that of the allotment."""
+
+    def perform(self, session: HoldoutSession) -> dict[str, int]:
+        """Count."""
+        executor = session.asked_of()
+        return executor.remaining(executor.ledger.head().state)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadPromised(HoldoutOperation[str], verb="promised", role=Role.VIEWER, route="GET ", part="promised"):
+    """The promise in one sentence, as the certificate begins with it."""
+
+    def perform(self, session: HoldoutSession) -> str:
+        """Word it."""
+        from everhold.certificate import promise_in_words
+
+        return promise_in_words(session.executor.record, session.first.mechanism)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadPlanned(HoldoutOperation[dict[str, int]], verb="planned", role=Role.VIEWER, route="GET ", part="planned"):
+    """Initial budget, by name; for an analyst, the allotment."""
+
+    def perform(self, session: HoldoutSession) -> dict[str, int]:
+        """Count."""
+        from everhold.asking.accounts.budget import whole_budget
+
+        return whole_budget(session.executor, session.executor.ledger.head().state)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadPromise(HoldoutOperation["Promise"], verb="promise", role=Role.VIEWER, route="GET ", part="promise"):
+    """The promise that all answers keep together, with the half-width that answers are expected to have."""
+
+    def perform(self, session: HoldoutSession) -> Promise:
+        """Compute it."""
+        from everhold.asking.reports.session_facts import promise_of
+
+        return promise_of(session)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadTranscript(HoldoutOperation["Transcript"], verb="transcript", role=Role.ANALYST, route="GET /transcript"):
+    """Every query with its answer, in order: a steward sees all, an analyst what was new of theirs.
+
+    Values are means of row values between 0 and 1, as the ledger holds them.
+    """
+
+    def perform(self, session: HoldoutSession) -> Transcript:
+        """Read the ledger."""
+        from everhold.asking.reports.session_facts import transcript_of
+        from everhold.ledger.store import all_entries
+
+        return transcript_of(session, list(all_entries(session.executor.ledger)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certify(
+    HoldoutOperation["Certificate"], verb="certificate", role=Role.VIEWER, route="GET /certificate",
+    topic="certificates",
+):  # fmt: skip
+    """The promise, rows, reasons, and all queries and charges so far; signed with the holdout's key."""
+
+    answers: Annotated[Any, Param("Answers of the first page by their names; by default the last ones.")] = None
+    queries: Annotated[bool, Param("Whether all queries are listed, with their answers.")] = True
+    timestamp: Annotated[Any, Param("Who states when it was signed.")] = None
+
+    def perform(self, session: HoldoutSession) -> Certificate:
+        """Check the whole ledger, and sign."""
+        from everhold.asking.reports.certifying import certificate_of
+
+        return certificate_of(session, self.answers, queries=self.queries, timestamp=self.timestamp)
+
+    def travelling(self) -> Mapping[str, Any]:
+        """Each answer as ID=NAME.
+
+        Raises:
+            QueryRejected: If a time is requested, or an answer is given as a query. Nothing was signed.
+        """
+        if self.timestamp is not None:
+            raise QueryRejected(
+                "a trusted time is added where the certificate is signed; expected no timestamp from elsewhere; ask "
+                "the steward to save it with one; nothing was signed"
+            )
+        given: Any = self.answers or ()
+        named = given if isinstance(given, Mapping) else {_shown(answer): answer for answer in given}
+        chosen = [f"{_choice(answer)}={label}" for label, answer in named.items()]
+        return {"format": "json", "answer": chosen, **({} if self.queries else {"queries": "false"})}
+
+    def received(self, found: Any) -> Certificate:
+        """The signed document."""
+        from everhold.certificate import Certificate
+
+        return Certificate(found)
+
+
+def _shown(answer: Any) -> str:
+    return str(getattr(answer, "shown", "")) or str(answer)
+
+
+def _choice(answer: Any) -> str | int:
+    """An answer of the certificate as the transcript names it."""
+    found = getattr(answer, "query", answer)
+    from everhold.arguments import brief
+
+    if isinstance(found, bool) or not isinstance(found, (str, int)):
+        raise QueryRejected(
+            f"an answer is chosen as {brief(answer)}; expected an answer that was asked for, or its 'sequence' or "
+            "'query' in the transcript; nothing was signed"
+        )
+    return found

@@ -1,0 +1,105 @@
+"""Transports: where a `Holdout` performs its operations, on this machine or in a service elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from everhold.asking.arrivals.grown import current
+from everhold.errors import QueryRejected
+from everhold.operations.operation import HoldoutOperation, Role
+
+if TYPE_CHECKING:
+    from everhold.asking.session import HoldoutSession
+    from everhold.values.base import Schema
+
+Result = TypeVar("Result")
+
+__all__ = ["LocalTransport", "Transport"]
+
+
+class Transport(Protocol):
+    """A way to a holdout."""
+
+    @property
+    def session(self) -> HoldoutSession | None:
+        """The open holdout; None if it is elsewhere."""
+
+    @property
+    def name(self) -> str:
+        """The holdout's name."""
+
+    @property
+    def schema(self) -> Schema:
+        """Public facts about the rows."""
+
+    def perform(self, operation: HoldoutOperation[Result]) -> Result:
+        """Perform an operation."""
+
+    def gate(self, metric: Any, *, champion: Any, name: str, **terms: Any) -> Any:
+        """Open a gate, see `everhold.Holdout.gate`."""
+
+    def accessor(self, name: str) -> Any:
+        """What an extension adds to a holdout under its name; None if nothing does."""
+
+    def close(self) -> None:
+        """Close what is open."""
+
+
+class LocalTransport:
+    """Performs operations on a session of this machine.
+
+    Args:
+        session: Open.
+    """
+
+    def __init__(self, session: HoldoutSession) -> None:
+        self.session: HoldoutSession = session
+
+    def __repr__(self) -> str:
+        executor = self.session.executor
+        asking = "" if executor.analyst is None else f", analyst={executor.analyst!r}"
+        return f"{self.name!r}, rows={self.schema.rows}, mechanism={executor.mechanism.name!r}{asking}"
+
+    @property
+    def name(self) -> str:
+        """The holdout's name."""
+        return self.session.executor.record.name
+
+    @property
+    def schema(self) -> Schema:
+        """Public facts about the rows."""
+        return self.session.executor.schema
+
+    def perform(self, operation: HoldoutOperation[Result]) -> Result:
+        """Perform an operation, as the steward or on behalf of an analyst.
+
+        Raises:
+            QueryRejected: If it is an act of the steward, and an analyst asks for it.
+        """
+        if operation.role is not Role.STEWARD or not operation.act:
+            return _performed(self.session, operation)
+        if self.session.executor.analyst is not None:
+            raise QueryRejected(
+                f"an analyst cannot {operation.act}; expected the holdout itself, as the steward opens it; nothing was "
+                "changed"
+            )
+        return operation.perform(self.session)
+
+    def gate(self, metric: Any, *, champion: Any, name: str, **terms: Any) -> Any:
+        """Open a gate, see `everhold.Holdout.gate`."""
+        from everhold.operations.gates import open_gate
+
+        return current(open_gate)(self.session, name, metric, champion=champion, **terms)
+
+    def accessor(self, name: str) -> Any:
+        """What an extension adds to a holdout under its name; None if nothing does."""
+        return self.session.accessor(name)
+
+    def close(self) -> None:
+        """Close the database and the engine."""
+        self.session.executor.close()
+
+
+@current
+def _performed(session: HoldoutSession, operation: HoldoutOperation[Result]) -> Result:
+    return operation.perform(session)
