@@ -1013,7 +1013,7 @@ MUTATIONS = [
     Mutation(
         "A3",
         "both scores are dealt alike",
-        "everhold/queries/metrics/area_difference.py",
+        "everhold/queries/metrics/area.py",
         "blocks = [block_averages(each, positive, order) for each in ranked]",
         "blocks = [block_averages(each, positive, order[:: 1 - 2 * place]) for place, each in enumerate(ranked)]",
         (
@@ -1031,9 +1031,9 @@ MUTATIONS = [
     Mutation(
         "A4",
         "the reach is that of all rows",
-        "everhold/queries/metrics/area_difference.py",
-        "return max(float(np.max(np.abs(_rank_differences(first, second)))), 1.0 / len(first))",
-        "return max(float(np.mean(np.abs(_rank_differences(first, second)))), 1.0 / len(first))",
+        "everhold/queries/metrics/area.py",
+        "return max(float(np.max(np.abs(public_ranks(first) - public_ranks(second)))), 1.0 / len(first))",
+        "return max(float(np.mean(np.abs(public_ranks(first) - public_ranks(second)))), 1.0 / len(first))",
         (
             f"{_INTERVALS}/test_ranking_difference.py::test_both_scores_are_dealt_alike_and_the_reach_is_that_of_all_rows",
         ),

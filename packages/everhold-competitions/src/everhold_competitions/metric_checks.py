@@ -19,13 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.mechanisms import Mechanism
-    from everhold.queries.metrics.area import AreaQuery
-    from everhold.queries.metrics.rates import ScoredShare
-    from everhold.queries.metrics.score_query import ScoreQuery
+    from everhold.queries.metrics.query import MetricQuery
     from everhold.values.base import Schema
     from everhold_competitions.competition import Competition
-
-    NamedScore = ScoreQuery | ScoredShare | AreaQuery
 
 
 def check_metric(competition: Competition, schema: Schema) -> None:
@@ -56,15 +52,10 @@ def check_mechanism(competition: Competition, mechanism: Mechanism) -> None:
     """
     if competition.score is None:
         return
-    from everhold.queries.metrics.area import check_area
-    from everhold.queries.metrics.score_query import check_kind
+    from everhold.queries.metrics.query import check_kind
 
-    name, _ = competition.score
     try:
-        if name == "roc_auc":
-            check_area(mechanism)
-        else:
-            check_kind(METRICS[name], mechanism)
+        check_kind(METRICS[competition.score[0]], mechanism)
     except QueryRejected as reason:
         raise _not_created(reason) from None
 
@@ -82,44 +73,25 @@ def mean_facts(competition: Competition, schema: Schema) -> BoundQuery:
 
 
 def _check_score(score: tuple[str, dict[str, float]], schema: Schema) -> None:
-    from everhold.queries.metrics.area import check_split
-    from everhold.queries.metrics.rates import ScoredShare
+    asked = named(score, made_up(METRICS[score[0]].outputs, schema, last=False), None)
+    asked.check_labels(schema)
+    asked.setting(schema, None)
+    if asked.metric.measure.by_rank:
+        from everhold.queries.metrics.area import check_split
 
-    query = named(score, made_up(outputs_of(score[0]), schema, last=False), None)
-    asked = query.by_name() if isinstance(query, ScoredShare) else query
-    if is_area(asked):
-        asked.pairs.bind(schema)  # type: ignore[union-attr]
-        check_split("AUC", schema, by_rank=True)
-        return
-    asked.check_labels(schema)  # type: ignore[union-attr]
-    asked.setting(schema, None)  # type: ignore[union-attr]
-    if asked.kind.measure.by_rank:  # type: ignore[union-attr]
-        check_split(score[0], schema, by_rank=True)
+        check_split(asked.metric.title or asked.metric.name, schema, by_rank=True)
 
 
 def _not_created(reason: QueryRejected) -> HoldoutRejected:
     return HoldoutRejected(reason.message.replace("nothing was charged", "nothing was created"))
 
 
-def named(score: tuple[str, dict[str, float]], predictions: Any, training: Any) -> NamedScore:
+def named(score: tuple[str, dict[str, float]], predictions: Any, training: Any) -> MetricQuery:
     """The query about a score by its name and settings."""
-    from everhold.queries.metrics.scores import metric
+    from everhold.queries.metrics.query import MetricQuery
 
     name, settings = score
-    found: NamedScore = metric(name, predictions, training=training, **settings)  # type: ignore[arg-type]
-    return found
-
-
-def is_area(query: object) -> bool:
-    """True for an AUC without class counts."""
-    from everhold.queries.metrics.area import AreaQuery
-
-    return isinstance(query, AreaQuery)
-
-
-def outputs_of(name: str) -> str:
-    """The form of predictions that a score takes, by its name."""
-    return METRICS[name].outputs
+    return MetricQuery.of(METRICS[name], predictions, training, settings)
 
 
 def made_up(outputs: str, schema: Schema, *, last: bool) -> NDArray[Any]:

@@ -17,23 +17,19 @@ from everhold.gates.metrics import GateMetric, metric_description, metric_of
 from everhold.gates.stores import Champion
 from everhold.queries.means.batch import Batch, OneMean, Prepared
 from everhold.queries.metrics.accuracy import LabelQuery
-from everhold.queries.metrics.difference import DifferenceQuery, difference
+from everhold.queries.metrics.difference import DifferenceQuery
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.predictions.public import set_apart
 from everhold.values.base import BoundQuery
-from everhold_competitions.metric_checks import is_area, made_up, mean_facts, named, of_gate, outputs_of
+from everhold_competitions.metric_checks import made_up, mean_facts, named, of_gate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.queries.metrics.area import AreaQuery
-    from everhold.queries.metrics.rates import ScoredShare
-    from everhold.queries.metrics.score_query import ScoreQuery
+    from everhold.queries.metrics.query import MetricQuery
     from everhold.queries.query import Query, QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
     from everhold_competitions.competition import Competition
-
-    NamedScore = ScoreQuery | ScoredShare | AreaQuery
 
 _AT_ONCE = 64  # comparisons of means that are evaluated together
 
@@ -209,15 +205,11 @@ class NamedScoring(Scoring):
 
     def query(self, predictions: Any, training: Any) -> Query[Any]:
         """See `Scoring.query`."""
-        from everhold.queries.metrics.rates import ScoredShare
-
-        asked = self._asked(predictions, training)
-        return asked.by_name() if isinstance(asked, ScoredShare) else asked
+        return self._asked(predictions, training)
 
     def entered(self, predictions: Any, training: Any) -> Entered:
         """See `Scoring.entered`."""
-        query = self.query(predictions, training)
-        rows: LabelQuery = self.compiler.placed(query.pairs if is_area(query) else query.rows)  # type: ignore[attr-defined]
+        rows = self.compiler.placed(self._asked(predictions, training).models[0])
         digest = rows.bind(self.compiler.schema).description["predictions"]
         given = rows.given(self.compiler.schema)
         assert given is not None
@@ -247,16 +239,15 @@ class NamedScoring(Scoring):
         assert score is not None
         return score
 
-    def _asked(self, predictions: Any, training: Any) -> NamedScore:
+    def _asked(self, predictions: Any, training: Any) -> MetricQuery:
         return named(self._score, predictions, training)
 
     def _difference(self, first: Any, second: Any) -> Query[Any]:
-        compared: Query[Any] = difference(self._asked(first, None), self._asked(second, None))  # type: ignore[arg-type]
-        return compared
+        return self._asked(first, None).minus(self._asked(second, None))
 
     @cached_property
     def _made_up(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        outputs = outputs_of(self._score[0])
+        outputs = METRICS[self._score[0]].outputs
         first, second = (made_up(outputs, self.compiler.schema, last=last) for last in (False, True))
         return first, second
 

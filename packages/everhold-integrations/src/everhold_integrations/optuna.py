@@ -19,7 +19,7 @@ from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.families.grid import GridFamily
 from everhold.queries.means.batch import RowwiseQuery
-from everhold.queries.metrics.difference import DifferenceQuery, difference
+from everhold.queries.metrics.difference import difference
 from everhold.queries.query import Query
 
 try:
@@ -292,10 +292,10 @@ def _watched(trials: Sequence[FrozenTrial]) -> Iterator[FrozenTrial]:
     return iter(track(trials, "best trials", console=stderr, transient=True, disable=not stderr.is_terminal))
 
 
-def _apart(other: Query[Any] | str, first: Query[Any] | str) -> DifferenceQuery | None:
+def _apart(other: Query[Any] | str, first: Query[Any] | str) -> Query[Answer] | None:
     """Paired difference of two queries; None unless both are means over rows."""
     rowwise = all(isinstance(each, (RowwiseQuery, str)) for each in (other, first))
-    return difference(other, first) if rowwise else None  # type: ignore[arg-type]
+    return difference(other, first) if rowwise else None
 
 
 def _row(trial: FrozenTrial, answer: Any, apart: Answer | None) -> dict[str, Any]:

@@ -16,12 +16,11 @@ from everhold.guarantees.intervals.bets.betting import Betting
 from everhold.guarantees.intervals.bets.in_order import betting_on
 from everhold.guarantees.intervals.pairs.gains import OutcomeGain, gain_of
 from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding, SignTest
-from everhold.queries.metrics.area import AreaQuery
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.outcomes import OutcomeQuery
-from everhold.queries.metrics.rates import ScoredShare
+from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.registry import METRICS
-from everhold.queries.metrics.score_query import ScoreQuery
+from everhold.queries.query import Query
 from everhold.sealing.rows.sums import cells_of
 from everhold.values.evaluation import clip_to_grid
 
@@ -59,14 +58,10 @@ class Candidate:
             QueryRejected: If it cannot be compared, or the metric is another one. Nothing is charged.
         """
         query = asked_of(metric.asked(predictions, training, compiler.schema), compiler)
-        if isinstance(query, ScoreQuery):
-            from everhold.gates.score_candidates import ScoreCandidate
+        if isinstance(query, MetricQuery):
+            from everhold.gates.score_candidates import OutputCandidate
 
-            return ScoreCandidate.of(query, metric, compiler)
-        if isinstance(query, AreaQuery):
-            from everhold.gates.area_candidates import AreaCandidate
-
-            return AreaCandidate.of(query, metric, compiler)
+            return OutputCandidate.of(query, metric, compiler)
         query = compiler.placed(query)
         bound = of_any_rows(compiler.bind(query), compiler.schema)
         check_metric(bound, metric)
@@ -135,15 +130,19 @@ def of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
     return replace(bound, description=own) if schema.about else bound
 
 
-def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | ScoreQuery | AreaQuery:
+def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | MetricQuery:
     """The query about one candidate, in the form in which a gate compares it on the rows of one holdout."""
-    if isinstance(query, ScoredShare):
-        query = query.by_name()
-    if isinstance(query, ScoreQuery) and query.kind.outcomes and query.where is None:
-        query = OutcomeQuery(query.kind.name, query.rows.predictions, query.rows.training)
-    if isinstance(query, OutcomeQuery) and not _pairs_outcomes(compiler):
-        return query.by_name()
-    if not isinstance(query, LabelQuery | ScoreQuery | AreaQuery):
+    if not isinstance(query, Query):
+        raise no_metric(query)
+    if isinstance(query, OutcomeQuery) and _pairs_outcomes(compiler):
+        return query
+    asked = query.as_metric()
+    if asked is not None and asked.metric.outcomes and asked.where is None and _pairs_outcomes(compiler):
+        (model,) = asked.models
+        return OutcomeQuery(asked.metric.name, model.predictions, model.training)
+    if asked is not None:
+        return asked
+    if not isinstance(query, LabelQuery):
         raise no_metric(query)
     return query
 

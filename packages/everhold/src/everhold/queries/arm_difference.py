@@ -13,7 +13,7 @@ from everhold.arguments import as_float
 from everhold.guarantees.intervals.bets.joint import Units
 from everhold.guarantees.intervals.composites.parts import units_of
 from everhold.guarantees.intervals.pairs.arms import ArmDifference, SeenArms
-from everhold.queries.metrics.score_query import largest_group
+from everhold.queries.metrics.query import largest_group
 from everhold.queries.statistic import OneNumber
 from everhold.sealing.rows.sums import parts_of_ratio
 from everhold.values.base import BoundQuery, with_clips

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Committed, Entry, EntryDraft, Outcome
     from everhold.ledger.allotments import Accounts
     from everhold.mechanisms import Mechanism, Quote, State
+    from everhold.queries.metrics.query import MetricQuery
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
@@ -150,6 +151,10 @@ class Query(ABC, Generic[Result]):
     @property
     def to_declare(self) -> str | None:
         """See the attributes."""
+        return None
+
+    def as_metric(self) -> MetricQuery | None:
+        """The same as a metric by its name, of models; None where it is none."""
         return None
 
     def spec(self) -> QuerySpec:

@@ -77,7 +77,7 @@ def test_there_is_one_area_of_independent_rows_with_and_without_counts(tmp_path)
         ({"slack": 0.2}, lambda: eh.auc(model()), "without a slack"),
         ({}, lambda: eh.auc(SEALED["x"]), "needs a prior estimate"),
         ({}, lambda: eh.auc(np.zeros(3)), "shape"),
-        ({}, lambda: eh.auc(np.full(ROWS, np.nan)), "finite scores"),
+        ({}, lambda: eh.auc(np.full(ROWS, np.nan)), "are not all finite"),
     ],
 )
 def test_refusals_charge_nothing(tmp_path, wanted, query, said):

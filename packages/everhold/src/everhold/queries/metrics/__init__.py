@@ -1,4 +1,4 @@
 """Metrics of models.
 
-Read `scores` has the names, `score_query` one model, `difference` two, `slices` parts of the rows.
+Read `registry`, which lists them, then `query`, about one model or two, `measures`, and `slices`.
 """

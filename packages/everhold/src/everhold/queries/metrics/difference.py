@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.means.combined import CombinedQuery, in_units
 from everhold.queries.means.mean import MeanQuery
-from everhold.queries.query import QuerySpec
+from everhold.queries.query import Query, QuerySpec
 from everhold.values.base import BoundQuery, Pair
 
 if TYPE_CHECKING:
-    from everhold.queries.means.shares import ShareQuery
-    from everhold.queries.metrics.area_difference import AreaDifference
-    from everhold.queries.metrics.outcome_difference import OutcomeDifference
-    from everhold.queries.metrics.ranking_scores import RankingQuery
-    from everhold.queries.metrics.score_difference import ScoreDifference
-    from everhold.queries.metrics.score_query import ScoreQuery
+    from everhold.queries.metrics.query import MetricQuery
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,15 +93,8 @@ def _bracketed(bound: BoundQuery) -> str:
 @overload
 def difference(first: RowwiseQuery | str, second: RowwiseQuery | str) -> DifferenceQuery: ...
 @overload
-def difference(first: RankingQuery, second: RankingQuery) -> AreaDifference: ...
-@overload
-def difference(first: ShareQuery, second: ShareQuery) -> OutcomeDifference: ...
-@overload
-def difference(first: ScoreQuery, second: ScoreQuery) -> ScoreDifference: ...
-def difference(
-    first: RowwiseQuery | RankingQuery | ShareQuery | ScoreQuery | str,
-    second: RowwiseQuery | RankingQuery | ShareQuery | ScoreQuery | str,
-) -> DifferenceQuery | AreaDifference | OutcomeDifference | ScoreDifference:
+def difference(first: Query[Any] | str, second: Query[Any] | str) -> DifferenceQuery | MetricQuery: ...
+def difference(first: Query[Any] | str, second: Query[Any] | str) -> DifferenceQuery | MetricQuery:
     """The mean of a paired difference: how much better or larger the first is, row by row.
 
     One query, with one interval and at most one surprise. Two models that agree on most rows are told apart far more
@@ -132,25 +120,9 @@ def difference(
         >>> sorted((bound.at_zero, bound.at_one))
         [-1.0, 1.0]
     """
-    if not isinstance(first, RowwiseQuery | str) and not isinstance(second, RowwiseQuery | str):
-        from everhold.queries.metrics.area import AreaQuery
-        from everhold.queries.metrics.area_difference import AreaDifference
-
-        if isinstance(first, AreaQuery) and isinstance(second, AreaQuery):
-            return AreaDifference(first, second)
-        from everhold.queries.metrics.outcome_difference import OutcomeDifference
-        from everhold.queries.metrics.rates import ScoredShare
-        from everhold.queries.metrics.registry import METRICS
-
-        if isinstance(first, ScoredShare) and isinstance(second, ScoredShare):
-            if METRICS[first.score].outcomes and METRICS[second.score].outcomes:
-                return OutcomeDifference(first, second)
-            first, second = first.by_name(), second.by_name()
-        from everhold.queries.metrics.score_difference import ScoreDifference
-        from everhold.queries.metrics.score_query import ScoreQuery
-
-        if isinstance(first, ScoreQuery) and isinstance(second, ScoreQuery):
-            return ScoreDifference(first, second)
+    both = [None if isinstance(each, str) else each.as_metric() for each in (first, second)]
+    if both[0] is not None and both[1] is not None:
+        return both[0].minus(both[1])
     return DifferenceQuery(as_rowwise(first), as_rowwise(second))
 
 

@@ -75,6 +75,9 @@ class Measure:
         likely: Rows with about this number, where predictions of public rows are unknown; by default as its outputs
             usually are. They decide no promise.
         power: Of the distance between number and label in the loss of a row.
+        by_rank: Whether class shares that the split fixed break its proof.
+        compares: Whether the difference of two models is computed (`see_difference`).
+        needs_rows: Whether a procedure needs public rows, so that others stand in where predictions are unknown.
     """
 
     metric: Metric
@@ -83,6 +86,8 @@ class Measure:
     power: int = field(default=2, kw_only=True)
 
     by_rank: ClassVar[bool] = False
+    compares: ClassVar[bool] = False
+    needs_rows: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -130,8 +135,22 @@ class Measure:
             found.append(Clip(f"{of} errors", None, setting.clip, apart))
         return found
 
-    def is_known(self, seen: Any) -> bool:
-        """True if some row counts in the score of these rows, so that it estimates that of others."""
+    def value(self, seen: Any) -> float:
+        """The number of these rows, on the scale [0, 1]."""
+        return float(seen.score)
+
+    def see_difference(
+        self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
+    ) -> Any:
+        """Summary of the difference of two models for the same rows; a value of 1/2 is no difference."""
+        raise NotImplementedError
+
+    def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
+        """Farthest that a row can move a difference, whatever its label is, from public predictions."""
+        return 1.0
+
+    def is_known(self, rows: Judged, seen: Any) -> bool:
+        """True if some of these rows counts, so that their number estimates that of others."""
         return True
 
     def thinned(self, seen: Any, share: float) -> Any:
@@ -139,8 +158,8 @@ class Measure:
         return seen
 
     @abstractmethod
-    def procedure(self, planned: Any, setting: Setting, sized: Sized) -> Procedure:
-        """Interval procedure, made from public rows."""
+    def procedure(self, planned: Any, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
+        """Interval procedure, made from public rows; with a reach, that of a difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +184,12 @@ class Parts(Measure):
         """Units of each part."""
         return _seen(self.parts(rows, setting), rows, self.bounds(setting), largest)
 
-    def is_known(self, seen: SeenParts) -> bool:
+    @property
+    def compares(self) -> bool:  # type: ignore[override]
+        """True if there are parts of a difference."""
+        return self.compared is not None
+
+    def is_known(self, rows: Judged, seen: SeenParts) -> bool:
         """See `Measure.is_known`: some part has a denominator."""
         return any(len(units.sizes) for units in seen.parts)
 
@@ -176,13 +200,13 @@ class Parts(Measure):
     def see_difference(
         self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
     ) -> SeenParts:
-        """Units of each part's difference for the same rows; a score of 1/2 is no difference."""
+        """See `Measure.see_difference`: units of each part's difference."""
         assert self.compared is not None
         apart = self.compared.parts(first, second, setting, reach)
         return _seen(apart, first, self.compared.bounds(setting, reach), largest)
 
     def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
-        """Farthest that a row can move a difference, whatever its label is, from public predictions.
+        """See `Measure.reach`.
 
         A difference of squared or absolute errors is monotone in the label, so the ends of its range decide, and
         clipping brings losses nearer to each other.
@@ -200,7 +224,7 @@ class Parts(Measure):
         return min(max(max(found) * (1.0 + _ROUNDING), _LEAST_REACH), 1.0)
 
     def procedure(self, planned: SeenParts, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
-        """See `Measure.procedure`; with a reach, the procedure of a difference."""
+        """See `Measure.procedure`."""
         nothing, empty = np.zeros(0), self.no_rows(setting)
         if self.compared is None or reach is None:
             parts, bounds = self.parts(empty, setting), self.bounds(setting)
@@ -263,7 +287,7 @@ class Calibration(Measure):
         """Rows by bin."""
         return seen_bins(rows.outputs, rows.labels, setting.bins)
 
-    def procedure(self, planned: SeenBins, setting: Setting, sized: Sized) -> Procedure:
+    def procedure(self, planned: SeenBins, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
         """See `Measure.procedure`."""
         return CalibrationBets(planned, sized.sealed, sized.training)
 
@@ -278,7 +302,7 @@ class RecallAtRate(Measure):
         """Counts of each threshold."""
         return seen_rules(worst_ranks(rows.outputs, rows.labels), rows.labels == 1.0, setting.rate)
 
-    def procedure(self, planned: SeenRules, setting: Setting, sized: Sized) -> Procedure:
+    def procedure(self, planned: SeenRules, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
         """See `Measure.procedure`."""
         return OperatingPoint(planned, sized.sealed, sized.training, setting.rate, sized.unlike)
 

@@ -22,9 +22,9 @@ from everhold.errors import DependenceWarning, QueryRejected
 from everhold.queries.means.mean import StatisticalQuery
 from everhold.queries.means.shares import ShareQuery
 from everhold.queries.metrics.label_query import LabelQuery, matrix_of
+from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.ranking_scores import RankingQuery
 from everhold.queries.metrics.registry import METRICS
-from everhold.queries.metrics.score_query import ScoreQuery
 from everhold.queries.metrics.scored_rows import ScoredRows
 from everhold.queries.metrics.scorers import as_metric
 from everhold.queries.metrics.scores import scored
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery, Schema
 
-ModelQuery: TypeAlias = LabelQuery | ShareQuery | RankingQuery | ScoreQuery
+ModelQuery: TypeAlias = LabelQuery | ShareQuery | RankingQuery | MetricQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Judge:
         """
         asked, table = self.query(outputs), {self.schema.label or "": np.asarray(labels)}
         _label_query(asked)
-        if isinstance(asked, ScoreQuery):
+        if isinstance(asked, MetricQuery):
             return asked.score(outputs, labels, self.schema)
         schema = replace(self.schema, rows=len(outputs), training_rows=0)
 
@@ -120,9 +120,9 @@ class Judge:
     def greater_is_better(self) -> bool:
         """True if a higher value is a better one."""
         nothing = np.zeros(0, dtype="U1" if self.schema.label_kind == "string" else np.float64)
-        if isinstance(asked := self.query(nothing), ScoreQuery):
+        if isinstance(asked := self.query(nothing), MetricQuery):
             asked.check_labels(self.schema)
-            return asked.kind.greater
+            return asked.metric.greater
         if isinstance(asked, ShareQuery | RankingQuery):
             return True
         bound: BoundQuery = asked.bind(replace(self.schema, rows=0, training_rows=0))
@@ -232,8 +232,8 @@ def _through(asked: ModelQuery, change: Callable[[LabelQuery], LabelQuery]) -> M
         return change(asked)
     if isinstance(asked, RankingQuery):
         return replace(asked, pairs=change(asked.pairs))  # type: ignore[arg-type]  # the same kind with other fields
-    if isinstance(asked, ScoreQuery):
-        return replace(asked, rows=change(asked.rows))  # type: ignore[arg-type]  # the same kind with other fields
+    if isinstance(asked, MetricQuery):
+        return replace(asked, models=tuple(change(each) for each in asked.models))  # type: ignore[misc]  # the same kind
     part, whole = _parts(asked)
     return replace(asked, part=change(part), whole=change(whole))
 
@@ -255,8 +255,8 @@ def _label_query(asked: ModelQuery) -> LabelQuery:
         )
     if isinstance(asked, ShareQuery):
         return _parts(asked)[0]
-    if isinstance(asked, ScoreQuery):
-        return asked.rows
+    if isinstance(asked, MetricQuery):
+        return asked.models[0]
     return asked.pairs if isinstance(asked, RankingQuery) else asked
 
 

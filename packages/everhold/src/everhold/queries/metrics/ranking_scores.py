@@ -16,6 +16,7 @@ from everhold.queries.code.identity import behaviour_digest
 from everhold.queries.code.trials import observed
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.rates import f1_ratio
+from everhold.queries.metrics.registry import METRICS
 from everhold.queries.predictions.arrays import first_of, probabilities
 from everhold.queries.query import QuerySpec
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_positive, check_range
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
     from everhold.queries.means.shares import ShareQuery
+    from everhold.queries.metrics.query import MetricQuery
     from everhold.queries.query import QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
@@ -219,10 +221,10 @@ class RankingQuery(StatisticQuery):
     ) -> QueryPlan[Answer]:
         """As any statistic; an AUC is that of all pairs where that is promised, and needs no counts there."""
         if self.pairs.kind == "auc" and tolerance is None and self.tolerance is None:
-            from everhold.queries.metrics.area import AreaQuery, area_is_promised
+            from everhold.queries.metrics.query import MetricQuery
 
-            if area_is_promised(compiler, by_position=self.pairs._by_position):
-                area = AreaQuery(self.pairs, {}, math.nan, _auc, None)
+            area = MetricQuery.of(METRICS["roc_auc"], self.pairs.predictions, self.pairs.training)
+            if area.is_promised(compiler):
                 return area.compile(compiler, guess=guess)
         return StatisticQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
 
@@ -272,7 +274,7 @@ class RankingQuery(StatisticQuery):
 def auc(
     scores: Any, *, positives: int | None = None, negatives: int | None = None, tolerance: float | None = None,
     training: Any = None, where: str | None = None,
-) -> RankingQuery:  # fmt: skip
+) -> RankingQuery | MetricQuery:  # fmt: skip
     """The area under the ROC curve: how often a positive row is scored above a negative one.
 
     It is the population's AUC, one query of a holdout of independent rows that confirms guesses. Of
@@ -312,11 +314,11 @@ def auc(
         0.004495
     """
     if positives is None and negatives is None:
-        from everhold.queries.metrics.area import AreaQuery
+        from everhold.queries.metrics.query import MetricQuery
 
         if tolerance is not None:
             raise ValueError("tolerance is given without counts; expected positives and negatives for a privacy budget")
-        return AreaQuery(_Pairs(scores, "auc", training), {}, math.nan, _auc, None, where)
+        return MetricQuery.of(METRICS["roc_auc"], scores, training, where=where)
     if where is not None:
         raise ValueError("where is given with counts; expected no counts, which are those of all rows")
     if positives is None or negatives is None:

@@ -13,6 +13,7 @@ from everhold.guarantees.intervals.pairs.gains import RATIOS
 from everhold.queries.means.mean import MeanQuery, in_one_line
 from everhold.queries.means.shares import ShareQuery, WithinQuery
 from everhold.queries.metrics.label_query import LabelQuery, subject_of
+from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.rules import class_node, label_node
 from everhold.queries.predictions.arrays import are_no_class, check_classes
 from everhold.queries.procedures import takes_ratios
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.answers import Answer
-    from everhold.queries.metrics.score_query import ScoreQuery
+    from everhold.queries.metrics.query import MetricQuery
     from everhold.queries.query_compiler import QueryCompiler
 
 _SHOWN = {"hits": "true positives", "precision": "predicted positives", "recall": "actual positives",
@@ -179,16 +180,13 @@ class ScoredShare(ShareQuery):
             return ShareQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
         if self.placed(compiler).as_one(compiler) is not None:
             return ShareQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
-        return self.by_name().compile(compiler, guess=guess, tolerance=tolerance)
+        return self.as_metric().compile(compiler, guess=guess, tolerance=tolerance)
 
-    def by_name(self) -> ScoreQuery:
-        """The same score as one query, whatever is known of the training rows."""
-        from everhold.queries.metrics.registry import METRICS
-        from everhold.queries.metrics.score_query import ScoreQuery
-        from everhold.queries.metrics.scored_rows import ScoredRows
+    def as_metric(self) -> MetricQuery:
+        """See `Query.as_metric`."""
+        from everhold.queries.metrics.query import MetricQuery
 
-        kind = METRICS[self.score]
-        return ScoreQuery(kind, ScoredRows(kind.outputs, self.predictions, self.training), {}, self.where)
+        return MetricQuery.of(METRICS[self.score], self.predictions, self.training, where=self.where)
 
     def spec(self) -> QuerySpec:
         """See `Query.made`."""

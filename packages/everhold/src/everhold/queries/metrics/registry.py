@@ -18,7 +18,17 @@ from everhold.extensions import Registry, imported
 if TYPE_CHECKING:
     from everhold.queries.metrics.measures import Measure
 
-__all__ = ["METRICS", "REFUSED", "REFUSED_FUNCTIONS", "Metric", "Metrics", "Outputs", "Rows", "Setting"]
+__all__ = [
+    "METRICS",
+    "REFUSED",
+    "REFUSED_FUNCTIONS",
+    "Metric",
+    "Metrics",
+    "Outputs",
+    "Rows",
+    "Setting",
+    "promises_table",
+]
 
 Outputs: TypeAlias = Literal["classes", "probability", "probabilities", "scores", "numbers"]
 """Forms of predictions: predicted classes, probabilities of label 1 or of each class, any scores, or numbers."""
@@ -40,6 +50,8 @@ class Setting:
         high: Largest label and prediction of a number; larger ones count as this.
         clip: Largest loss of a row; larger ones count as this.
         centre: Of labels, on the scale [0, 1].
+        share: Planned share of label 1.
+        ranked: Whether ranks of known scores are bet on, and not blocks of rows.
     """
 
     classes: int = 0
@@ -49,6 +61,8 @@ class Setting:
     centre: float = 0.5
     bins: int = 10
     rate: float = 0.05
+    share: float = 0.5
+    ranked: bool = False
 
 
 def _unit(_: Setting) -> tuple[float, float]:
@@ -81,11 +95,13 @@ class Metric:
         rate: Whether it is a ratio of counts of predicted labels 0 and 1, which all of these answer, too.
         like: A mean over rows that orders models alike: the name of a metric, or arguments of `everhold.risk`.
         one: Rows for which one model has an interval. Means have one for rows of every kind.
-        slices: Whether it is promised for some rows alone.
+        slices: Of how many models it is promised for some rows alone.
         two: Rows for which the difference of two models has an interval.
         gain: Rows for which a gate compares by it.
         outcomes: Whether two models are compared by the pairs of outcomes of independent rows with labels 0 and 1.
         nearest: A metric by which two models are compared in its place.
+        title: Its name in queries as people read them; by default `name`.
+        instead: What to ask of rows and mechanisms for which nothing is promised.
     """
 
     name: str
@@ -100,16 +116,32 @@ class Metric:
     rate: bool = False
     like: str | Mapping[str, Any] | None = field(default=None, hash=False)
     one: Rows = "any"
-    slices: bool = True
+    slices: int = 2
     two: Rows = "any"
     gain: Rows = "any"
     outcomes: bool = False
     nearest: str = "accuracy"
+    title: str = ""
+    instead: str = "accuracy, error, brier, risk, precision, recall or f1"
 
     @property
     def measure(self) -> Measure:
         """Its computation."""
         return _measure(self)
+
+    def promised(self, *, models: int = 1, where: bool = False, gate: bool = False) -> Rows:
+        """Rows for which it is promised.
+
+        Args:
+            models: 1, or 2 for the difference of two.
+            where: Whether it is about some rows alone.
+            gate: Whether a gate compares by it.
+        """
+        if gate:
+            return self.gain
+        if where and models > self.slices:
+            return "none"
+        return self.one if models == 1 else self.two
 
     @property
     def as_mean(self) -> str | Mapping[str, Any] | None:
@@ -149,7 +181,9 @@ _OWN = (
     Metric("precision", "classes", _TWO, rate=True, two="independent", gain="independent", outcomes=True),
     Metric("recall", "classes", _TWO, rate=True, two="independent", gain="independent", outcomes=True),
     Metric("matthews_corrcoef", "classes", _TWO, ends=_signed),
-    Metric("roc_auc", "scores", _TWO, one="independent", two="independent", gain="independent"),
+    Metric("roc_auc", "scores", _TWO, "everhold.queries.metrics.area:roc_auc", one="independent", slices=1,
+           two="independent", gain="independent", title="AUC",
+           instead="auc(scores, positives=..., negatives=...), which takes groups"),
     Metric("r2", "numbers", _NUMBERS, ends=_signed, settings=_RANGE, unbounded=(True, False), two="none",
            nearest="neg_mean_squared_error"),
     Metric("neg_mean_absolute_error", "numbers", _NUMBERS, ends=_loss, settings=_RANGE, like={"loss": "absolute"}),
@@ -157,8 +191,8 @@ _OWN = (
     Metric("neg_root_mean_squared_error", "numbers", _NUMBERS, ends=lambda setting: (0.0, -math.sqrt(setting.clip)),
            settings=_RANGE),
     Metric("expected_calibration_error", "probability", _TWO, settings=("bins",), greater=False, one="independent",
-           slices=False, two="none", gain="none", nearest="neg_brier_score"),
-    Metric("recall_at_fpr", "scores", _TWO, settings=("rate",), one="independent", slices=False, two="none",
+           slices=0, two="none", gain="none", nearest="neg_brier_score"),
+    Metric("recall_at_fpr", "scores", _TWO, settings=("rate",), one="independent", slices=0, two="none",
            gain="none", nearest="roc_auc"),
     Metric("failing_rows", "classes", greater=False),
 )  # fmt: skip
@@ -240,3 +274,33 @@ class Metrics(Mapping[str, Metric]):
 
 METRICS = Metrics(_OWN)
 """Every metric."""
+
+_CELLS = {"any": "groups", "independent": "independent", "none": "no"}
+
+
+def promises_table() -> str:
+    """What is promised, as a table of docs/guides/metrics.md: one line for each metric, rows in its cells.
+
+    Examples:
+        >>> print(promises_table().splitlines()[3])
+        | `error` | classes | groups | groups | groups | groups | yes |
+    """
+    lines = [
+        "| metric | predictions | one model | some rows | two models | gate | every mechanism |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        *(
+            f"| `{metric.name}` | {metric.outputs} | "
+            + " | ".join([
+                _CELLS[metric.promised()], _CELLS[metric.promised(where=True)], _two_in_words(metric),
+                _CELLS[metric.promised(gate=True)], "yes" if metric.mean or metric.rate else "no",
+            ]) + " |"
+            for metric in METRICS.own.values()
+        ),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _two_in_words(metric: Metric) -> str:
+    rows = _CELLS[metric.promised(models=2)]
+    only = metric.outcomes and metric.two == "independent" and metric.labels != _TWO
+    return f"{rows}, labels 0 and 1" if only else rows

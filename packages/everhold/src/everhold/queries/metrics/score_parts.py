@@ -27,12 +27,14 @@ class Judged:
         labels: Shape (rows,).
         groups: Shape (rows,): the group of each row, from 0; None where rows are independent.
         counting: Shape (rows,): True for rows of the slice that is asked about; None for all rows.
+        order: Shape (rows,): in which rows are dealt to blocks; None for any.
     """
 
     outputs: Floats
     labels: Floats
     groups: NDArray[np.int64] | None = None
     counting: NDArray[np.bool_] | None = None
+    order: NDArray[np.intp] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Sized:
         largest: Rows of the largest sealed group; 1 of independent rows.
         unlike: Whether scores are known and labels are drawn anew on these rows.
         sliced: Whether only some rows count, and how many is unknown.
+        counting: Planned number of sealed rows that count; None where all do.
+        guess: The analyst's own, on the scale [0, 1].
     """
 
     sealed: int
@@ -53,6 +57,8 @@ class Sized:
     largest: float = 1.0
     unlike: bool = False
     sliced: bool = False
+    counting: float | None = None
+    guess: float | None = None
 
 
 class RowPart(NamedTuple):

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from everhold.arguments import brief, names_keywords
 from everhold.errors import QueryRejected
+from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.registry import METRICS, REFUSED
-from everhold.queries.metrics.score_query import ScoreQuery
-from everhold.queries.metrics.scored_rows import ScoredRows
 
 if TYPE_CHECKING:
     from everhold.queries.metrics.registry import Metric
@@ -22,12 +21,11 @@ if TYPE_CHECKING:
 def _plain() -> Mapping[str, Callable[..., Any]]:
     """Scores that are queries of the library by themselves."""
     from everhold.queries.metrics.accuracy import accuracy, brier, error
-    from everhold.queries.metrics.ranking_scores import auc
     from everhold.queries.metrics.rates import f1_ratio, precision, recall
 
     return {
         "accuracy": accuracy, "error": error, "brier": brier, "f1": f1_ratio, "precision": precision,
-        "recall": recall, "roc_auc": auc,
+        "recall": recall,
     }  # fmt: skip
 
 
@@ -65,7 +63,7 @@ def metric(
         QueryRejected: If there is no such score, or it is not promised. Nothing is charged.
 
     Examples:
-        >>> metric("f1_macro", [0, 1, 1]).kind.name
+        >>> metric("f1_macro", [0, 1, 1]).metric.name
         'f1_macro'
         >>> metric("d2_log_loss_score", [0, 1, 1])
         Traceback (most recent call last):
@@ -77,7 +75,7 @@ def metric(
         raise QueryRejected(f"{name} takes no {unused[0]}; expected {', '.join(kind.settings) or 'predictions alone'}")
     plain = _plain().get(name)
     if plain is None:
-        return ScoreQuery(kind, ScoredRows(kind.outputs, predictions, training), given, where)
+        return MetricQuery.of(kind, predictions, training, given, where)
     if where is None:
         return plain(predictions, training=training)
     from everhold.queries.metrics.slices import in_slice

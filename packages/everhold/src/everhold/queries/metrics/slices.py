@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -20,20 +20,16 @@ from everhold.queries.means.conditions import check_where
 from everhold.queries.means.mean import MeanQuery
 from everhold.queries.means.shares import ShareQuery, WithinQuery
 from everhold.queries.metrics.accuracy import PredictionQuery
-from everhold.queries.metrics.area import AreaQuery
-from everhold.queries.metrics.area_difference import AreaDifference
 from everhold.queries.metrics.difference import DifferenceQuery, difference
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.models import Judge, cross_validated
-from everhold.queries.metrics.outcome_difference import OutcomeDifference
-from everhold.queries.metrics.ranking_scores import RankingQuery
+from everhold.queries.metrics.query import MetricQuery, check_compared
 from everhold.queries.metrics.rates import RateQuery, ScoredShare
 from everhold.queries.metrics.risk import risk
-from everhold.queries.metrics.score_difference import ScoreDifference, compared_by
-from everhold.queries.metrics.score_query import ScoreQuery
 from everhold.queries.metrics.scorers import as_metric
 from everhold.queries.metrics.scores import scored
 from everhold.queries.query import Query, QueryPlan
+from everhold.queries.statistic import OneNumber, StatisticQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -108,7 +104,7 @@ def evaluation(
 
 def comparison(
     compiler: QueryCompiler, both: tuple[Any, Any], metric: Any, *, cv: Any, features: Sequence[str] | None
-) -> DifferenceQuery | AreaDifference | OutcomeDifference | ScoreDifference:
+) -> DifferenceQuery | MetricQuery:
     """Query about the difference of two models or sets of predictions, row by row.
 
     Args:
@@ -133,7 +129,7 @@ def comparison(
         else evaluation(compiler, each, metric, cv=cv, features=features, sliced=True)[0]
         for each in asked
     ]  # fmt: skip
-    found: DifferenceQuery | AreaDifference | OutcomeDifference | ScoreDifference = difference(*queries)
+    found: DifferenceQuery | MetricQuery = difference(*queries)
     return found
 
 
@@ -143,7 +139,7 @@ def of_predictions(metric: Any, predictions: Any) -> Any:
     Raises:
         QueryRejected: If it is no mean of rows. Nothing is charged.
     """
-    if isinstance(predictions, LabelQuery | AreaQuery | RateQuery):
+    if isinstance(predictions, LabelQuery | MetricQuery | RateQuery):
         return predictions
     metric = as_metric(metric_by(metric))
     make = scored(metric) if isinstance(metric, str) else metric
@@ -182,12 +178,8 @@ def in_slice(query: Any, where: str | None, *, guessed: bool = False) -> Any:
         )  # fmt: skip
     if isinstance(query, RowwiseQuery):
         return ShareQuery(query, rows)
-    if isinstance(query, RateQuery | ScoreQuery | ScoreDifference):
+    if isinstance(query, RateQuery | MetricQuery):
         return query.among(where)
-    if isinstance(query, OutcomeDifference):
-        return OutcomeDifference(in_slice(query.first, where), in_slice(query.second, where))
-    if isinstance(query, AreaQuery):
-        return replace(query, where=where if query.where is None else f"({query.where}) and ({where})")
     if isinstance(query, ShareQuery):
         part, whole = WithinQuery(query.part, rows), WithinQuery(query.whole, rows)
         return ShareQuery(part, whole, nested=True, name=query.name)
@@ -255,7 +247,7 @@ def as_one_step(compiler: QueryCompiler, queries: Sequence[Any], plans: Sequence
     Raises:
         QueryRejected: If one of them is not one query here. Nothing is charged.
     """
-    if any(isinstance(query, AreaQuery | ScoreQuery) for query in queries):
+    if any(isinstance(plan, OneNumber) for plan in plans):
         return None
     if not all(isinstance(plan, OneMean) for plan in plans):
         raise QueryRejected(
@@ -268,11 +260,11 @@ def as_one_step(compiler: QueryCompiler, queries: Sequence[Any], plans: Sequence
 
 def _check_comparable(query: Any) -> None:
     """Refuse what two models are not compared by."""
-    if isinstance(query, ScoreQuery):
-        if not query.kind.outcomes:
-            compared_by(query)
+    if isinstance(query, MetricQuery):
+        if not query.metric.outcomes:
+            check_compared(query.metric)
         return
-    if not isinstance(query, LabelQuery | AreaQuery | RateQuery):
+    if not isinstance(query, LabelQuery | RateQuery):
         raise QueryRejected(
             f"{_named(query)} is not compared row by row; {_OF_SEVERAL}, or precision, recall, f1, roc_auc"
         )
@@ -280,10 +272,8 @@ def _check_comparable(query: Any) -> None:
 
 def _named(query: Any) -> str:
     """The score as messages call it."""
-    if isinstance(query, RankingQuery):
+    if isinstance(query, StatisticQuery):
         return "AUC with counts"
-    if not isinstance(query, RowwiseQuery | ShareQuery):
-        return "a difference of such scores"
     return "a ratio such as precision" if isinstance(query, ShareQuery) else type(query).__name__
 
 

@@ -15,7 +15,8 @@ from everhold.guarantees.intervals.composites.ranking import (
     block_averages,
     difference_from_ranks,
 )
-from everhold.queries.metrics.area_difference import ScorePairReader, largest_step
+from everhold.queries.metrics.registry import METRICS, Setting
+from everhold.queries.metrics.score_parts import Judged
 
 LEVELS = (0.4, 1.5)
 ATOMS = [(0, 1), (1, 0), (2, 2)]  # pairs of scores
@@ -131,7 +132,10 @@ def test_bounds_hold_for_all_means_and_shares_between():
 
 def test_both_scores_are_dealt_alike_and_the_reach_is_that_of_all_rows():
     scores, labels = np.random.default_rng(0).random((2, 40)), np.arange(40) % 3 == 0
-    pairs, order = [np.column_stack([each, labels]) for each in scores], np.random.default_rng(1).permutation(40)
-    assert set(ScorePairReader(None, 1.0).at(pairs[0], pairs[0], order).units) == {0.5}
+    area, rows = (
+        METRICS["roc_auc"].measure,
+        Judged(scores[0], labels * 1.0, order=np.random.default_rng(1).permutation(40)),
+    )
+    assert set(area.see_difference(rows, rows, Setting()).units) == {0.5}
     ranks = scipy.stats.rankdata(scores, axis=1) / 40
-    assert largest_step(*scores) == pytest.approx(np.abs(ranks[0] - ranks[1]).max())
+    assert area.reach(*scores, Setting()) == pytest.approx(np.abs(ranks[0] - ranks[1]).max())

@@ -1,0 +1,500 @@
+"""The query about a metric of one model, or the difference of two, compiled from public facts.
+
+`MetricQuery` is compiled in one way whatever the metric is: `ModelsReader` knows what is public of the predictions, the
+`Measure` of the metric sees rows and makes the procedure, and training rows or made-up ones say what to expect.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import as_float, brief
+from everhold.dependence import Groups, Independent
+from everhold.errors import QueryRejected
+from everhold.queries.means.conditions import among, condition, rows_that_meet, share_that_meets
+from everhold.queries.metrics.made_up_scores import likely_labels, made_up
+from everhold.queries.metrics.registry import LOG_CLIP, Metric, Setting
+from everhold.queries.metrics.score_parts import Judged, Sized
+from everhold.queries.metrics.scored_rows import BoundRows, ScoredRows, codes_of
+from everhold.queries.procedures import check_confirms_statistics
+from everhold.queries.query import Query, QueryPlan, QuerySpec, paying
+from everhold.queries.statistic import OneNumber
+from everhold.values.base import BoundQuery, with_clips
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.answers import Answer
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms import Mechanism
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.rows.table import StoredRows
+    from everhold.values.base import Schema
+    from everhold.values.clips import Clip
+
+_WIDEST = 1e150  # range of labels, so that squares of losses are finite
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MetricQuery(Query["Answer"]):
+    """A metric of one model, or of a first model minus that of a second; made by `metric`, `auc` and `difference`.
+
+    Attributes:
+        models: Predictions of the model, or of both.
+        given: Numbers that define it, as far as they were given.
+        where: A condition: the number of the rows that meet it. None for all rows.
+    """
+
+    metric: Metric
+    models: tuple[ScoredRows, ...]
+    given: Mapping[str, float] = field(default_factory=dict)
+    where: str | None = None
+
+    @classmethod
+    def of(
+        cls, metric: Metric, predictions: Any, training: Any = None, given: Mapping[str, float] | None = None,
+        where: str | None = None,
+    ) -> MetricQuery:  # fmt: skip
+        """The query about one model."""
+        return cls(metric, (ScoredRows(metric.outputs, predictions, training),), given or {}, where)
+
+    def as_metric(self) -> MetricQuery:
+        """See `Query.as_metric`."""
+        return self
+
+    def minus(self, other: MetricQuery) -> MetricQuery:
+        """The difference of two models.
+
+        Raises:
+            QueryRejected: If the other one is another metric, or about other rows. Nothing is charged.
+        """
+        if len(self.models) + len(other.models) > 2:
+            raise QueryRejected("a difference of differences is not asked; expected two models")
+        if (self.metric, dict(self.given), self.where) != (other.metric, dict(other.given), other.where):
+            raise QueryRejected(
+                "the two scores have different names, ranges or rows; expected one score of two predictions, with the "
+                "same low, high, clip and where"
+            )
+        return replace(self, models=(*self.models, *other.models))
+
+    def among(self, where: str) -> MetricQuery:
+        """The same of the rows that meet a condition, too."""
+        return replace(self, where=where if self.where is None else f"({self.where}) and ({where})")
+
+    def spec(self) -> QuerySpec:
+        """See `Query.spec`."""
+        if len(self.models) > 1:
+            return QuerySpec("difference", tuple(replace(self, models=(model,)) for model in self.models))
+        (model,) = self.models
+        numbers = {name: self.given.get(name) for name in self.metric.settings}
+        details = {"name": self.metric.name, "training": model.training, "where": self.where, **numbers}
+        return QuerySpec("metric", model.predictions, details)
+
+    @property
+    def to_declare(self) -> str | None:
+        """The same metric as a mean over rows, for those that are one."""
+        return self.metric.to_declare if len(self.models) == 1 else None
+
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Answer]:
+        """One query with its guess.
+
+        Raises:
+            QueryRejected: If nothing is promised. Nothing is charged.
+        """
+        if self._pairs_outcomes(compiler):
+            from everhold.queries.metrics.outcomes import difference_of_outcomes
+
+            return difference_of_outcomes(self, compiler, guess=guess, tolerance=tolerance)
+        mechanism, schema = compiler.mechanism, compiler.schema
+        reader = self.reader(compiler)
+        if tolerance is not None:
+            paying(mechanism)
+        bound = among(reader.bound(self), reader.inside, self.where, schema)
+        bound = with_clips(bound, reader.clips(compiler))
+        known, procedure = reader.planned(compiler, None if guess is None else bound.to_mean(as_float(guess)))
+        prepared = compiler.planner.of_statistic(bound, guess, known, procedure)
+        measure, largest = self.metric.measure, largest_group(mechanism)
+        reach = reader.reach
+
+        def sealed(rows: StoredRows) -> tuple[float, Any]:
+            seen = _see(reader, reader.sealed(rows), largest, reach)
+            return measure.value(seen), seen
+
+        return OneNumber([prepared], schema, mechanism, sealed)
+
+    def reader(self, compiler: QueryCompiler) -> ModelsReader:
+        """Predictions, labels and the condition for one holdout.
+
+        Raises:
+            QueryRejected: If nothing is promised about them. Nothing is charged.
+        """
+        metric, mechanism, schema = self.metric, compiler.mechanism, compiler.schema
+        if len(self.models) > 1:
+            check_compared(metric)
+        self.check_labels(schema)
+        check_kind(metric, mechanism, models=len(self.models))
+        if self.where is not None and len(self.models) > metric.slices:
+            raise QueryRejected(
+                f"{_title(metric, len(self.models))} is not promised for some rows alone; expected a score of all "
+                "rows, or one such as neg_brier_score or f1"
+            )
+        setting = self.setting(schema, open_labels(compiler))
+        inside = None if self.where is None else condition(self.where, schema)
+        models = tuple(BoundRows.of(model, compiler) for model in self.models)
+        known = any(model.bound.by_position for model in models) or schema.features_public
+        if metric.measure.by_rank:
+            from everhold.queries.metrics.area import check_split, share_of_label
+
+            check_split(_title(metric, len(self.models)), schema, by_rank=known)
+            if known and inside is not None:
+                raise QueryRejected(
+                    f"{_title(metric, 1)} among some rows is promised for models, and scores in an array or public "
+                    "features make the scores known; expected a fitted model of sealed features, or no condition"
+                )
+            setting = replace(setting, share=share_of_label(compiler, inside), ranked=known)
+        return ModelsReader(
+            metric, setting, models, tuple(model.predictions for model in self.models),
+            mechanism.dependence.group_column, schema.label_classes, known, inside,
+        )  # fmt: skip
+
+    def is_promised(self, compiler: QueryCompiler) -> bool:
+        """True if it is promised for these rows and this mechanism; its predictions are not looked at."""
+        schema = compiler.schema
+        try:
+            check_kind(self.metric, compiler.mechanism, models=len(self.models))
+            if self.metric.measure.by_rank:
+                from everhold.queries.metrics.area import check_split
+
+                known = any(model._by_position for model in self.models) or schema.features_public
+                check_split(_title(self.metric, len(self.models)), schema, by_rank=known)
+        except QueryRejected:
+            return False
+        return True
+
+    def _pairs_outcomes(self, compiler: QueryCompiler) -> bool:
+        """True if two models are compared by the pairs of outcomes of rows with labels 0 and 1."""
+        if len(self.models) == 1 or not self.metric.outcomes:
+            return False
+        independent = compiler.mechanism.dependence.binomial_tails
+        return self.metric.rate or (compiler.schema.label_kind == "binary" and independent)
+
+    def score(self, outputs: NDArray[Any], labels: NDArray[Any], schema: Schema) -> float:
+        """The score of open rows, in its own units.
+
+        Args:
+            outputs: Predictions, shape (rows,) or (rows, classes).
+            labels: Shape (rows,).
+            schema: What is known of the holdout's rows.
+        """
+        setting = self.setting(schema, np.asarray(labels))
+        rows = replace(self.models[0], classes=schema.label_classes)
+        told = np.asarray(rows._against(np.asarray(outputs), "")({}), dtype=np.float64)
+        judged = Judged(told, _coded(self.metric, labels, schema.label_classes))
+        zero, one = self.metric.ends(setting)
+        measure = self.metric.measure
+        return zero + (one - zero) * measure.value(measure.see(judged, setting))
+
+    def check_labels(self, schema: Schema) -> None:
+        """Refuse label columns of another kind, and unknown classes."""
+        name, outputs = self.metric.title or self.metric.name, self.metric.outputs
+        if schema.label_kind not in self.metric.labels:
+            wanted = "labels 0 and 1" if self.metric.labels == ("binary",) else "a label column"
+            found = {"string": "texts", "number": "other numbers", "binary": "labels 0 and 1"}.get(
+                schema.label_kind or "", "none"
+            )
+            positive = ", which is 1 for the positive class" if wanted.startswith("labels") else ""
+            raise QueryRejected(
+                f"{name} needs {wanted}, and this holdout has {found}; expected another score, or a holdout with such "
+                f"a label=...{positive}"
+            )
+        if outputs in ("classes", "probabilities") and not schema.label_classes:
+            raise QueryRejected(
+                f"{name} needs the classes of the label {schema.label!r}, and they are not known; expected a holdout "
+                "that was created with classes=[...] (--classes)"
+            )
+
+    def setting(self, schema: Schema, labels: NDArray[Any] | None) -> Setting:
+        """The numbers that define the score for one holdout, from public facts.
+
+        Raises:
+            QueryRejected: If one is missing or cannot be used. Nothing is charged.
+        """
+        given = {name: as_float(value) for name, value in self.given.items()}
+        if not all(map(math.isfinite, given.values())):
+            raise QueryRejected(f"{self.metric.name} got {brief(dict(self.given))}; expected numbers")
+        made = Setting(classes=len(schema.label_classes or ()))
+        if "low" in self.metric.settings:
+            low, high = _range(self.metric.name, given, schema, labels)
+            centre = 0.5 if labels is None else float(np.mean(np.clip(labels, low, high)) - low) / (high - low)
+            centre = float(f"{centre:.6g}")
+            farthest = 1.0 if schema.label_kind == "binary" else (high - low) * max(centre, 1.0 - centre)
+            clip = float(f"{farthest**self.metric.measure.power:.6g}")
+            made = replace(made, low=low, high=high, centre=centre, clip=clip)
+        if self.metric.outputs == "probabilities":
+            made = replace(made, clip=LOG_CLIP)
+        made = replace(made, clip=given.get("clip", made.clip), rate=given.get("rate", made.rate))
+        bins = as_float(given.get("bins", 10))
+        if not made.clip > 0.0 or not 0.0 < made.rate < 1.0 or bins not in range(1, 101):
+            raise QueryRejected(
+                f"{self.metric.name} got {brief(dict(self.given))}; expected clip above 0, rate inside (0, 1), and 1 "
+                "to 100 bins"
+            )
+        return replace(made, bins=int(bins))
+
+
+def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArray[Any] | None) -> tuple[float, float]:
+    if schema.label_kind == "binary":
+        known: tuple[float, float] | None = (0.0, 1.0)
+    else:
+        finite = (
+            np.zeros(0) if labels is None else np.asarray(labels)[np.isfinite(np.asarray(labels, dtype=np.float64))]
+        )
+        known = (float(finite.min()), float(finite.max())) if len(finite) else None
+    low, high = (
+        given.get("low", None if known is None else known[0]),
+        given.get("high", None if known is None else known[1]),
+    )
+    if low is not None and high is not None and not abs(high - low) < _WIDEST:
+        raise QueryRejected(
+            f"the range of {name} is [{low}, {high}], and the square of its width is no finite number. Use other units"
+        )
+    if low is None or high is None or not low < high:
+        raise QueryRejected(
+            f"{name} needs the range of labels, low < high, and it is [{low}, {high}]; expected low=... and high=..., "
+            "because one row must not be able to move the score at will"
+        )
+    return float(low), float(high)
+
+
+def open_labels(compiler: QueryCompiler) -> NDArray[Any] | None:
+    """Labels of the training rows; None where there are none."""
+    schema, training = compiler.schema, compiler.training
+    if training is None or schema.label is None:
+        return None
+    return training.table((schema.label,))[schema.label]
+
+
+def _coded(kind: Metric, labels: NDArray[Any], classes: Sequence[str | float] | None) -> NDArray[np.float64]:
+    """Labels as a score reads them: classes by their number, or numbers."""
+    if kind.outputs in ("classes", "probabilities"):
+        return codes_of(np.asarray(labels), tuple(classes or ()))
+    return np.asarray(labels, dtype=np.float64)
+
+
+def largest_group(mechanism: Mechanism, rows: Judged | None = None) -> float:
+    """Rows of the largest group that was declared, or that these rows have; 1 of independent rows."""
+    dependence = mechanism.dependence
+    declared = float(max(size for size, _ in dependence.counts)) if isinstance(dependence, Groups) else 1.0
+    return declared if rows is None or rows.groups is None else max(declared, float(np.bincount(rows.groups).max()))
+
+
+def _title(metric: Metric, models: int) -> str:
+    """A metric as messages call it."""
+    name = metric.title or metric.name
+    return name if models == 1 else f"a difference of {name}s" if metric.title else f"a difference in {name}"
+
+
+def check_kind(metric: Metric, mechanism: Mechanism, *, models: int = 1) -> None:
+    """Refuse mechanisms and rows for which nothing is promised.
+
+    Raises:
+        QueryRejected: Nothing is charged.
+    """
+    title, rows = _title(metric, models), metric.one if models == 1 else metric.two
+    check_confirms_statistics(mechanism, title, instead=metric.instead)
+    dependence = mechanism.dependence
+    if isinstance(dependence, Independent):
+        return
+    if rows != "any" or not isinstance(dependence, Groups) or dependence.group_column is None:
+        allowed, way = "independent rows only", ""
+        if rows == "any":
+            allowed, way = "independent rows or groups that a column names", " in another way"
+        raise QueryRejected(
+            f"{title} is promised for {allowed}, and these rows were declared to depend on each other{way}; expected "
+            f"{metric.instead if metric.title else 'accuracy or a loss'}"
+        )
+
+
+def check_compared(metric: Metric) -> None:
+    """Refuse a metric by which two models are not compared.
+
+    Raises:
+        QueryRejected: Nothing is charged.
+    """
+    if metric.two == "none" or not metric.measure.compares:
+        raise QueryRejected(
+            f"two models are not compared by {metric.name}; compare them by {metric.nearest}, or ask for {metric.name} "
+            "of each"
+        )
+
+
+def _see(reader: ModelsReader, rows: Sequence[Judged], largest: float, reach: float | None) -> Any:
+    """Summary of one model's rows, or of the difference of two."""
+    measure = reader.metric.measure
+    if len(rows) == 1:
+        return measure.see(rows[0], reader.setting, largest)
+    first, second = rows
+    return measure.see_difference(first, second, reader.setting, largest, reach=1.0 if reach is None else reach)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsReader:
+    """Reader of the predictions of one or two models, and of labels; public.
+
+    Attributes:
+        setting: Numbers that define the metric.
+        given: Predictions as they were given.
+        group_column: Names groups of rows; None of independent ones.
+        unlike: Whether scores are known and labels are drawn anew on these rows.
+        inside: The condition of rows that count; None for all rows.
+    """
+
+    metric: Metric
+    setting: Setting
+    models: tuple[BoundRows, ...]
+    given: tuple[Any, ...]
+    group_column: str | None
+    classes: Sequence[str | float] | None
+    unlike: bool
+    inside: BoundQuery | None = None
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Numbers that define the metric, by name."""
+        return {name: float(getattr(self.setting, name)) for name in self.metric.settings}
+
+    @property
+    def whose(self) -> list[str]:
+        """The predictions as people read them."""
+        return [model.whose(given) for model, given in zip(self.models, self.given, strict=True)]
+
+    @property
+    def reach(self) -> float | None:
+        """Farthest that a row can move the difference of two models; None of one model."""
+        if len(self.models) == 1:
+            return None
+        told = [model.public() for model in self.models]
+        if told[0] is None or told[1] is None:
+            return 1.0
+        return self.metric.measure.reach(told[0], told[1], self.setting)
+
+    def bound(self, query: MetricQuery) -> BoundQuery:
+        """The query about all rows."""
+        metric, title, whose = self.metric, self.metric.title or self.metric.name, self.whose
+        ranked = {"by": "ranks" if self.setting.ranked else "blocks"} if metric.title else {}
+        described = {"name": metric.name, **self.numbers, **ranked}
+        zero, one = metric.ends(self.setting)
+        reads = tuple(dict.fromkeys(name for model in self.models for name in model.names))
+        by_position = any(model.bound.by_position for model in self.models)
+        if len(self.models) == 1:
+            (model,), by = self.models, ", ".join(f"{name} {number:g}" for name, number in self.numbers.items())
+            return BoundQuery(
+                {"kind": "score", **described, **model.described}, f"{title} of {whose[0]}{f' ({by})' if by else ''}",
+                zero, one, reads=reads, by_position=by_position, unbounded=metric.unbounded,
+            )  # fmt: skip
+        return BoundQuery(
+            {"kind": "score difference", **described, "of": [dict(model.described) for model in self.models]},
+            f"{title} of {whose[0]} minus {whose[1]}", zero - one, one - zero, reads=reads, by_position=by_position,
+            unbounded=(any(metric.unbounded), any(metric.unbounded)),
+        )  # fmt: skip
+
+    def opened(self, training: StoredRows | None) -> tuple[Judged, ...] | None:
+        """Predictions and labels of the training rows; None where one of them is unknown."""
+        found = [model.open(training) for model in self.models]
+        if training is None or any(each is None for each in found):
+            return None
+        return tuple(self.judged(each[0], training) for each in found if each is not None)
+
+    def clips(self, compiler: QueryCompiler) -> list[Clip]:
+        """Clips of the metric, with the share of training rows beyond."""
+        labels = open_labels(compiler)
+        coded, clips = None if labels is None else self.coded(labels), list[Any]()
+        for model in self.models:
+            found = model.open(compiler.training)
+            known = None if found is None or compiler.training is None else self.judged(found[0], compiler.training)
+            clips += self.metric.measure.clips(known, coded, self.setting)
+        return clips
+
+    def sealed(self, rows: StoredRows) -> tuple[Judged, ...]:
+        """Predictions and labels of the sealed rows; secret."""
+        return tuple(self.judged(model.sealed(rows)[0], rows, dealt=True) for model in self.models)
+
+    def coded(self, labels: NDArray[Any]) -> NDArray[np.float64]:
+        """Labels as the metric reads them."""
+        return _coded(self.metric, labels, self.classes)
+
+    def judged(self, outputs: NDArray[np.float64], rows: StoredRows, *, dealt: bool = False) -> Judged:
+        """Predictions and labels of these rows; an unknown class is -1.
+
+        Args:
+            outputs: Predictions.
+            rows: The rows.
+            dealt: Whether they are sealed ones, which are dealt to blocks in a secret order.
+        """
+        label = self.models[0].label
+        labels = rows.table((label,))[label]
+        groups = None if self.group_column is None else rows.group_index(self.group_column)
+        counting = None if self.inside is None else rows_that_meet(rows, self.inside)
+        order = rows.code.dealing_order() if dealt and self.metric.measure.by_rank else None
+        return Judged(outputs, self.coded(labels), groups, counting, order)
+
+    def planned(self, compiler: QueryCompiler, guess: float | None) -> tuple[Fraction | None, Procedure]:
+        """The number of the training rows, and the procedure; other public rows stand in for unknown predictions.
+
+        Args:
+            compiler: Of the holdout.
+            guess: The analyst's own, on the scale [0, 1].
+
+        Raises:
+            QueryRejected: If nothing public shows how far two models differ. Nothing is charged.
+        """
+        schema, mechanism, training = compiler.schema, compiler.mechanism, compiler.training
+        measure, largest, reach = self.metric.measure, largest_group(mechanism), self.reach
+        meets = share_that_meets(training, self.inside)
+        found = self.opened(training)
+        known = found is not None and all(
+            measure.is_known(rows, measure.see(rows, self.setting, largest)) for rows in found
+        )
+        rows: tuple[Judged, ...] | None = found if known else self._stand_in(compiler, found, guess)
+        counting, own = max(round(schema.rows * (1.0 if known else meets)), 1), guess is not None or not known
+        seen, size = None, 0
+        if rows is not None:
+            seen, size = _see(self, rows, largest_group(mechanism, rows[0]), reach), len(rows[0].labels)
+            if found is not None and not known and (self.inside is not None or reach is not None):
+                seen, size = measure.thinned(seen, counting / size), counting  # as few count as training rows do
+        at = None if guess is None else min(max(guess, 0.0), 1.0)
+        sized = Sized(
+            counting, schema.rows if own else max(schema.training_rows, 1), size, largest,
+            self.unlike and reach is None, self.inside is not None, schema.rows * meets, at,
+        )  # fmt: skip
+        number = Fraction(measure.value(seen)) if known else None
+        return number, measure.procedure(seen, self.setting, sized, reach=reach)
+
+    def _stand_in(
+        self, compiler: QueryCompiler, found: tuple[Judged, ...] | None, guess: float | None
+    ) -> tuple[Judged, ...] | None:
+        """Public rows that show how far values spread where no training row with known predictions counts."""
+        measure, labels = self.metric.measure, open_labels(compiler)
+        coded = None if labels is None else self.coded(labels)
+        if not measure.needs_rows:
+            return None
+        if len(self.models) == 1:
+            at = 0.5 if guess is None else min(max(guess, 0.0), 1.0)
+            return (made_up(measure, self.setting, at, coded),)
+        if found is not None:
+            return tuple(replace(rows, counting=None) for rows in found)
+        told = [model.public() for model in self.models]
+        if told[0] is None or told[1] is None:
+            raise QueryRejected(
+                "two predictions are compared on the same rows; expected two models, two arrays, or arrays with "
+                "training=..."
+            )
+        return tuple(Judged(each, likely_labels(measure, told[0], told[1], coded)) for each in told if each is not None)
