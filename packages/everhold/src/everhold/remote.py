@@ -24,7 +24,7 @@ class RemoteStorage(Protocol):
     """The holdouts at an address."""
 
     def connect(self, address: str, name: str) -> Holdout:
-        """Object like the holdout of this name, which sends queries to it."""
+        """The holdout of this name, whose operations are performed there."""
 
     def create(self, address: str, name: str, *, holdout: Path, training: Path | None, **settings: Any) -> Holdout:
         """Seal rows of files there; takes the settings of `Holdout.create`."""

@@ -123,7 +123,7 @@ def address_of(storage: str) -> str:
 def opened(storage: str, name: str | None, analyst: str | None = None) -> Holdout:
     """The open holdout at a place, on behalf of an analyst if one is named.
 
-    Behind a service it is something that looks like a `Holdout`.
+    At the address of a service its operations are performed there.
     """
     storage, name = place_of(storage, name)
     if not is_address(storage):
