@@ -126,6 +126,7 @@ def main(wanted: list[str]) -> int:
 
 _INTERVALS = "everhold/unit/guarantees/intervals"
 _LEVELS = f"{_INTERVALS}/test_levels_of_parts.py"
+_FAILING = "everhold/statistical/test_shares_of_failing_rows.py"
 _EXACT = "everhold/unit/mechanisms/test_guess_and_check_exact.py"
 _WORLDS = "everhold/unit/mechanisms/test_guess_and_check_worlds.py"
 _STEPS = "everhold/unit/mechanisms/test_levels_of_steps.py"
@@ -524,7 +525,7 @@ MUTATIONS = [
         "S10",
         "texts have what the tree leaves",
         "everhold/mechanisms/guess_and_check.py",
-        "return nats - math.log(self.beta * self.tree.left_over)",
+        "return nats - math.log(self.beta * self.tree.of_texts)",
         "return nats - math.log(self.beta)",
         (_STEPS,),
     ),
@@ -873,6 +874,38 @@ MUTATIONS = [
         "gains = bets.gains(np.array([[[1.0, centre]]]))[0, 0, 0, :, 0]",
         "gains = bets.gains(np.array([[[1.0, centre]]]))[0, 0, 0, :, 0] - bets.weights",
         (f"{_INTERVALS}/test_in_order.py",),
+    ),
+    Mutation(
+        "S16",
+        "shares of failing rows have a hundredth of what the weights leave",
+        "everhold/guarantees/description_length.py",
+        "return _OF_FAILING_ROWS * self.left_over / (1.0 - self.left_over)",
+        "return 1.0",
+        (_FAILING,),
+    ),
+    Mutation(
+        "S16",
+        "texts have the rest",
+        "everhold/guarantees/description_length.py",
+        "return (1.0 - _OF_FAILING_ROWS) * self.left_over",
+        "return self.left_over",
+        (_FAILING,),
+    ),
+    Mutation(
+        "S16",
+        "a told share is paid for",
+        "everhold/mechanisms/labels.py",
+        "return in_millionths(-math.log(_FAILING_TOLD) if told else -math.log1p(-_FAILING_TOLD))",
+        "return 0",
+        (_FAILING,),
+    ),
+    Mutation(
+        "S16",
+        "a share that is off is a surprise",
+        "everhold/mechanisms/batch_step.py",
+        "        run.surprise[having] |= shares.surprise\n",
+        "",
+        (_FAILING,),
     ),
     Mutation(
         "K",

@@ -527,7 +527,7 @@ def test_whatever_is_told_there_is_room_for_the_end(tmp_path, feedback):
 
 def test_without_the_room_that_is_kept_the_end_would_have_none(tmp_path, monkeypatch):
     """The protection removed, where a holdout ends: the last surprises take what comparisons would have needed."""
-    monkeypatch.setattr(GuessAccounting, "leaves_capacity", lambda *_: True)
+    monkeypatch.setattr(GuessAccounting, "leaves_capacity", lambda *_, **__: True)
     monkeypatch.setattr(ToleranceMargin, "answers", ToleranceMargin.within_plan)  # as holdouts of earlier versions
     with contest(tmp_path, feedback="score", teams=4, submissions=12, surprises=3) as holdout:
         for number in range(40):

@@ -97,7 +97,7 @@ def test_a_team_that_was_never_told_anything_needs_no_guess_once_the_budget_of_a
     with contest(tmp_path, feedback="score") as holdout:
         with pytest.raises(eh.QueryRejected, match="needs a prior estimate"):
             holdout.competition.submit(model(0.8, 1), team="larks")
-        monkeypatch.setattr(GuessAccounting, "leaves_capacity", lambda *_: False)
+        monkeypatch.setattr(GuessAccounting, "leaves_capacity", lambda *_, **__: False)
         assert holdout.competition.submit(model(0.5, 2), team="owls", guess=0.5).refused
         received = holdout.competition.submit(model(0.8, 1), team="larks")
         assert (received.refused, received.number, received.answer) == (True, 1, None)

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 __all__ = [
+    "FAILING",
     "FRESH_LABELS",
     "PUBLIC_FEATURES",
     "SILENT",
     "UNSEALED",
     "Answer",
     "Contrasts",
+    "FailingRows",
     "QuotedPrice",
     "Shares",
     "Transcript",
@@ -46,7 +48,12 @@ _NEARLY = (
     "told of them, which is rounded."
 )
 
-_STABLE = frozenset({"value", "low", "high", "source", "charged", "remaining", "query"})
+FAILING = "failing"
+"""Field of an answer: value, low and high of the share of rows on which a model fails."""
+
+ESTIMATE = ("value", "low", "high")
+
+_STABLE = frozenset({*ESTIMATE, "source", "charged", "remaining", "query"})
 
 
 def with_shares(column: str, *, by_row: bool = False) -> str:
@@ -78,6 +85,40 @@ def estimand_in_words(about: str | None) -> str:
         "about the population takes as unseen: then every answer of this holdout is promised for labels drawn anew on "
         "these rows only."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class FailingRows(Display):
+    """The share of rows on which a model fails, or one of two models; such a row counts as the worst (S16).
+
+    Attributes:
+        tried: In words, what the training rows say of it.
+        value: The share; 0 where the sealed rows confirm that the model fails on few, as on no training row. None where
+            no share is told with the answer, here and in the ends.
+        low: Lower end of the interval for the population's share, which holds together with all others.
+        high: Its upper end.
+    """
+
+    tried: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def kept(cls, answer: Mapping[str, Any], tried: str = "") -> FailingRows:
+        """What the ledger keeps of an answer."""
+        return cls(tried, *answer.get(FAILING, ()))
+
+    def __bool__(self) -> bool:
+        """Whether there are such rows, as far as is told."""
+        return bool(self.value)
+
+    def __str__(self) -> str:
+        if self.value is None or self.low is None or self.high is None:
+            return self.tried
+        if not self:
+            return f"a model fails on at most {at_most(self.high)} of the rows"
+        return f"a model fails on {rounded(self.value)} of the rows, in [{at_least(self.low)}, {at_most(self.high)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +155,8 @@ class Answer(Display):
         rows: First and last of the sealed rows that it is about, in the order of arrival; None where no rows arrived.
         clipped: In words, what counts as the end of a range, and which share of the training rows lies beyond; empty
             where nothing is clipped.
-        failing: In words, what is known of rows on which the query's models fail; empty for queries without models.
+        failing: The share of rows on which the query's model fails, or one of its two models; None for queries without
+            models. `print` and `to_dict` have it where it is not confirmed as 0.
     """
 
     value: float | None
@@ -139,7 +181,7 @@ class Answer(Display):
     exact: bool = False
     rows: tuple[int, int] | None = None
     clipped: str = ""
-    failing: str = ""
+    failing: FailingRows | None = None
 
     @property
     def refused(self) -> bool:
@@ -156,13 +198,15 @@ class Answer(Display):
         told = {} if self.sealed is None else {name: fields[name] for name in UNSEALED}
         about = {} if self.about is None else {"about": self.about}
         clipped = {"clipped": self.clipped} if self.clipped else {}
-        return {**stable, **told, **clipped, **about, **({} if self.rows is None else {"rows": list(self.rows)})}
+        failing = {FAILING: {name: fields[FAILING][name] for name in ESTIMATE}} if self.failing else {}
+        rows = {} if self.rows is None else {"rows": list(self.rows)}
+        return {**stable, **told, **clipped, **failing, **about, **rows}
 
     def _headline(self) -> str:
         return f"{self.shown}: {self}" if self.shown else str(self)
 
     def __str__(self) -> str:
-        return f"{self._in_line()}; {self.clipped}" if self.clipped else self._in_line()
+        return "; ".join(filter(None, (self._in_line(), str(self.failing) if self.failing else "", self.clipped)))
 
     def _in_line(self) -> str:
         left = left_in_words(self.remaining)
@@ -245,9 +289,14 @@ class Answer(Display):
 
     @property
     def _counts(self) -> str:
-        """What is clipped, and what counts as the worst, as sentences."""
-        clipped = f"It is about the clipped number: {self.clipped}." if self.clipped else ""
-        return " ".join(filter(None, (clipped, self.failing)))
+        """What is clipped, and which rows count as the worst, as sentences."""
+        said = [f"It is about the clipped number: {self.clipped}."] if self.clipped else []
+        if self.failing is not None and self.failing.value is not None:
+            sentence = str(self.failing)
+            said.append(f"{sentence[0].upper()}{sentence[1:]}. Such a row counts as the worst.")
+        elif self.failing is not None:
+            said.append(self.failing.tried)
+        return " ".join(said)
 
     @property
     def _whose(self) -> str:

@@ -12,7 +12,7 @@ import everhold.asking.query_executor
 from everhold import GaussianMechanism, Holdout, IntegrityError, Ladder, verify_certificate
 from everhold.errors import Unavailable
 from everhold.mechanisms import State
-from everhold.mechanisms.labels import DEAREST, in_millionths
+from everhold.mechanisms.labels import DEAREST, failing_rows_cost, in_millionths
 from everhold.randomness import SecureNoise
 
 QUERY = "delay > 15"
@@ -289,7 +289,8 @@ def test_guess_and_check_goes_on_and_what_a_lost_surprise_told_counts_as_the_dea
     with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
         state = study._executor.state()
         assert (state.asked, state.charged) == (there.asked, there.charged) == (2, 1)
-        assert state.labels == in_millionths(DEAREST) > there.labels == study.mechanism.cells.cost
+        dearest = 2 * in_millionths(DEAREST) + failing_rows_cost(told=True)  # of a number and a share of failing rows
+        assert state.labels == dearest > there.labels == study.mechanism.cells.cost
         assert study.quote().radius > price.radius
     head_file(tmp_path).unlink()
     with pytest.raises(IntegrityError, match="cannot be recovered"):

@@ -41,12 +41,12 @@ def chance_of_any_miss(nats):
 
 
 def test_all_texts_hold_at_once_with_what_the_tree_leaves():
-    left = (1.0 - CONFIDENCE) * mechanism().tree.left_over
+    left = (1.0 - CONFIDENCE) * mechanism().tree.of_texts
     assert left / 10.0 < chance_of_any_miss(mechanism().of_text(math.log(TEXTS))) <= left
 
 
 def test_texts_that_do_not_pay_for_their_description_miss():
-    assert chance_of_any_miss(mechanism().of_text(0.0)) > 3.0 * (1.0 - CONFIDENCE) * mechanism().tree.left_over
+    assert chance_of_any_miss(mechanism().of_text(0.0)) > 3.0 * (1.0 - CONFIDENCE) * mechanism().tree.of_texts
 
 
 def asked(made, count, guess, described, state):

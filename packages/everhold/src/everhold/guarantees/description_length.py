@@ -17,6 +17,8 @@ import scipy
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+_OF_FAILING_ROWS = 0.01  # of what the weights of a tree leave
+
 
 def log_ladder_size(*, queries: int, levels: int) -> float:
     """Ln N of the tree of a ladder with ``queries`` queries and ``levels`` scores it can show (S3).
@@ -76,6 +78,23 @@ class QueryTree:
             0.0364
         """
         return self.planned / (self.queries + 1.0) + (1.0 - self.planned) * (2.0 - math.pi**2 / 6.0)
+
+    @property
+    def failing_rows(self) -> float:
+        """Level of a query's share of failing rows, in units of that of the query itself (S16).
+
+        These events have a hundredth of what the weights leave.
+
+        Examples:
+            >>> round(QueryTree(queries=1000).failing_rows, 6)
+            0.000378
+        """
+        return _OF_FAILING_ROWS * self.left_over / (1.0 - self.left_over)
+
+    @property
+    def of_texts(self) -> float:
+        """The part of 1 that all texts have by their descriptions (S10): what weights and failing rows leave."""
+        return (1.0 - _OF_FAILING_ROWS) * self.left_over
 
     def log_inverse_weight(
         self, *, asked: ArrayLike, surprises: ArrayLike, labels: ArrayLike = 0.0

@@ -35,16 +35,26 @@ class Accounting(Generic[Accounted]):
         """The most that can still be charged."""
         return self.mechanism.queries - state.asked
 
-    def leaves_capacity(self, state: State, silent: int, procedures: Sequence[Procedure] | None) -> bool:
-        """True if there is room for so many silent queries after one more with such a procedure."""
+    def leaves_capacity(
+        self, state: State, silent: int, procedures: Sequence[Procedure] | None, *, failing: bool = False
+    ) -> bool:
+        """True if there is room for so many silent queries after one more with such a procedure.
+
+        Args:
+            state: Before.
+            silent: Number of silent queries.
+            procedures: Of the query; None for a challenge.
+            failing: Whether a share of failing rows is told with it (S16).
+        """
         return state.asked + 1 + silent <= self.mechanism.queries
 
-    def labels_of(self, surprises: int, *, forced: int = 0) -> tuple[int, float]:
+    def labels_of(self, surprises: int, *, forced: int = 0, failing: bool = True) -> tuple[int, float]:
         """The least and the most that labels cost, in millionths of a nat; here nothing.
 
         Args:
             surprises: Number of surprises.
             forced: Number of labels that were always told, of whatever price (S9).
+            failing: Whether shares of failing rows may be told with them (S16).
         """
         return 0, 0
 

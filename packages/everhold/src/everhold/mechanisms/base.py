@@ -275,6 +275,11 @@ class Mechanism(ABC):
         rows = self.effective_rows(self.rows)
         return Chernoff(rows, rows) if self.dependence.binomial_tails else Hoeffding(rows, rows)
 
+    @property
+    def failing_rows_procedure(self) -> Procedure | None:
+        """How the interval of a model's share of failing rows is made; None where only the metric is told."""
+        return None
+
     def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
         """One procedure for each query."""
         return evaluations.procedures or [self.procedure] * len(evaluations)

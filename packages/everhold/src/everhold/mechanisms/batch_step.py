@@ -1,9 +1,13 @@
-"""One step of guess and check: queries that are answered together, at the levels of its start (S9)."""
+"""One step of guess and check: queries that are answered together, at the levels of its start (S9).
+
+A query about models has a second event at its place: the share of rows on which they fail (S16). It is a surprise if
+either number is, and its label tells both.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +15,7 @@ import numpy as np
 from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.mechanisms.base import Replies, Source, State, alike
 from everhold.mechanisms.described import all_narrower
-from everhold.mechanisms.labels import Offsets, likeliest_sealed
+from everhold.mechanisms.labels import Offsets, failing_rows_cost, likeliest_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +42,8 @@ class BatchStep:
         sealed: Sealed mean and both ends of what it leaves possible, shape (queries, 3).
         released: Both ends of what is told if it is no surprise, shape (queries, 2).
         surprise: Whether each is a surprise, shape (queries,).
+        failing: Shares of failing rows, as a step of their own levels; None without.
+        with_failing: Places of the queries that have one, in order.
     """
 
     mechanism: GuessAndCheck
@@ -48,10 +54,13 @@ class BatchStep:
     sealed: NDArray[np.float64] = field(repr=False)
     released: NDArray[np.float64]
     surprise: NDArray[np.bool_] = field(repr=False)
+    failing: BatchStep | None = field(default=None, repr=False)
+    with_failing: Sequence[int] = ()
 
     @classmethod
     def of(cls, mechanism: GuessAndCheck, queries: Evaluations, nats: NDArray[np.float64]) -> BatchStep:
         """Look at all of them."""
+        levels = nats
         count, procedures = len(nats), list(mechanism.procedures_of(queries))
         if queries.margins is None:
             guesses = queries.guesses / mechanism.steps
@@ -72,7 +81,14 @@ class BatchStep:
                     run._evaluate(procedure, place)
         if queries.margins is not None:
             run._evaluate_challenges(queries.margins)
-        return run
+        if queries.silent or not (failing := [each for each in queries.failing or () if each is not None]):
+            return run
+        having = [place for place, each in enumerate(queries.failing or ()) if each is not None]
+        shares = cls.of(
+            mechanism.of_failing_rows, type(queries).together(failing), mechanism.failing_rows_nats(levels[having])
+        )
+        run.surprise[having] |= shares.surprise
+        return replace(run, failing=shares, with_failing=having)
 
     def _evaluate_means(self, procedure: OfMeans, places: NDArray[np.intp]) -> None:
         """Queries whose intervals are functions of the sealed mean, which says whether the guess is honest."""
@@ -131,11 +147,23 @@ class BatchStep:
         for place in range(count if self.queries.margins is not None else 0):
             if self._is_challenge(place):
                 replies.release_nothing(start + place, Source.KEPT)
-        if not (surprises := np.flatnonzero(self.surprise).tolist()):
-            return state.after(asked=count, charged=0)
+        surprises, labels = np.flatnonzero(self.surprise).tolist(), self._answer_failing(replies, start)
         told = self._released_cells(surprises)
-        labels = sum(self._answer_surprise(replies, start + place, place, told.get(place)) for place in surprises)
+        labels += sum(self._answer_surprise(replies, start + place, place, told.get(place)) for place in surprises)
         return state.after(asked=count, charged=len(surprises), labels=labels)
+
+    def _answer_failing(self, replies: Replies, start: int) -> int:
+        """Shares of failing rows; returns what their part of the labels costs, in millionths of a nat."""
+        if self.failing is None:
+            return 0
+        shares = Replies.refused(len(self.with_failing))
+        labels = self.failing.answer(shares, 0, State()).labels
+        for index, place in enumerate(self.with_failing):
+            told = float(shares.values[index]), float(shares.lows[index]), float(shares.highs[index])
+            replies.failing[start + place] = told
+            if self.surprise[place]:
+                labels += failing_rows_cost(told=bool(self.failing.surprise[index]))
+        return labels
 
     def _released_cells(self, surprises: Sequence[int]) -> dict[int, tuple[float, float, float]]:
         """Value, low and high that are told of surprises whose intervals are functions of the sealed mean, by place."""

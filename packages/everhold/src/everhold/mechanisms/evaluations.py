@@ -40,6 +40,8 @@ class Evaluations:
         silent: Whether nothing is told before the study is unsealed.
         yes_no: Shape (queries,): whether every row value is 0 or 1 by type, so that totals are whole numbers of rows;
             None where that is not known of any.
+        failing: Of each query the evaluation of its second number, the share of rows on which a model fails (S16); None
+            for each without, or for all.
         described: Level and procedure that a query has by its description; None for each without, or for all.
     """
 
@@ -54,6 +56,7 @@ class Evaluations:
     silent: bool = False
     described: Sequence[Description | None] | None = None
     yes_no: NDArray[np.bool_] | None = None
+    failing: Sequence[Evaluations | None] | None = field(default=None, repr=False)
 
     @property
     def whole(self) -> NDArray[np.bool_]:
@@ -83,4 +86,16 @@ class Evaluations:
             margins=None if self.margins is None else self.margins[rows],
             described=None if self.described is None else [self.described[row] for row in rows],
             yes_no=None if self.yes_no is None else self.yes_no[rows],
+            failing=None if self.failing is None else [self.failing[row] for row in rows],
+        )
+
+    @classmethod
+    def together(cls, queries: Sequence[Evaluations]) -> Evaluations:
+        """Queries of one batch, each evaluated alone with its procedure; at least one."""
+        return replace(
+            queries[0],
+            totals=np.concatenate([query.totals for query in queries]),
+            guesses=np.concatenate([query.guesses for query in queries]),
+            procedures=[procedure for query in queries for procedure in query.procedures or ()],
+            seen=[seen for query in queries for seen in query.seen or ()],
         )

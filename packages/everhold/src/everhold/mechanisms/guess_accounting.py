@@ -10,7 +10,7 @@ import numpy as np
 from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.guess_and_check import MOST_AT_ONCE, GuessAndCheck
-from everhold.mechanisms.labels import CHEAPEST, DEAREST, in_millionths
+from everhold.mechanisms.labels import CHEAPEST, DEAREST, failing_rows_cost, in_millionths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,15 +45,18 @@ class GuessAccounting(Accounting[GuessAndCheck]):
         labels = np.maximum(state.labels - last, 0) / 1e6
         return bool(np.any(self.mechanism.margin.answers(self.mechanism.nats(state.asked, before, labels))))
 
-    def leaves_capacity(self, state: State, silent: int, procedures: Sequence[Procedure] | None) -> bool:
+    def leaves_capacity(
+        self, state: State, silent: int, procedures: Sequence[Procedure] | None, *, failing: bool = False
+    ) -> bool:
         """The next answer may be a surprise or not."""
-        surprises, labels = np.array([0, 1]), np.array([0, self._label_of(procedures)])
+        surprises, labels = np.array([0, 1]), np.array([0, self._label_of(procedures, failing=failing)])
         nats = self.mechanism.nats(state.asked + 1 + silent, state.charged + surprises, (state.labels + labels) / 1e6)
         return bool(np.all(self.mechanism.margin.answers(nats)))
 
-    def labels_of(self, surprises: int, *, forced: int = 0) -> tuple[int, float]:
-        """Of cells, or of offsets from a guess."""
-        most = math.inf if forced else surprises * self.dearest_label
+    def labels_of(self, surprises: int, *, forced: int = 0, failing: bool = True) -> tuple[int, float]:
+        """Of cells, or of offsets from a guess, and of shares of failing rows."""
+        dearest = self.dearest_label if failing else self._dearest_of_one
+        most = math.inf if forced else surprises * dearest
         return surprises * min(self.mechanism.cells.cost, in_millionths(CHEAPEST)), most
 
     def lost_labels_of(self, surprises: int) -> int:
@@ -72,13 +75,20 @@ class GuessAccounting(Accounting[GuessAndCheck]):
 
     @property
     def dearest_label(self) -> int:
-        """The most that one label can cost, in millionths of a nat."""
+        """The most that one label can cost, in millionths of a nat: of a number and a share of failing rows (S16)."""
+        if self.mechanism.failing_rows_procedure is None:
+            return self._dearest_of_one
+        return 2 * self._dearest_of_one + failing_rows_cost(told=True)
+
+    @property
+    def _dearest_of_one(self) -> int:
         return in_millionths(max(math.log(self.mechanism.grid), DEAREST))
 
-    def _label_of(self, procedures: Sequence[Procedure] | None) -> int:
+    def _label_of(self, procedures: Sequence[Procedure] | None, *, failing: bool) -> int:
         """The most that a label of a query with one of these procedures costs, in millionths of a nat."""
         if procedures is None:  # a promotion tells no interval
             return 0
         in_force = [self.mechanism.in_force(each) for each in procedures]
         of_means = bool(in_force) and all(isinstance(each, OfMeans) for each in in_force)
-        return self.mechanism.cells.cost if of_means else self.dearest_label
+        own = self.mechanism.cells.cost if of_means else self._dearest_of_one
+        return own + (self.dearest_label - self._dearest_of_one if failing else 0)

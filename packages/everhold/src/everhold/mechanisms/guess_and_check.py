@@ -17,7 +17,7 @@ from everhold.mechanisms.base import Promise, Quote, Replies, State, Traits, who
 from everhold.mechanisms.batch_step import BatchStep
 from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_surprises, with_best_grid
 from everhold.mechanisms.described import MOST_TEXT_BITS, Description, check_text_bits
-from everhold.mechanisms.guess_intervals import GuessQuotes, ReleasedIntervals, ToleranceMargin
+from everhold.mechanisms.guess_intervals import GuessQuotes, ReleasedIntervals, ToleranceMargin, bets_on_groups
 from everhold.mechanisms.labels import ArcsineCells
 from everhold.mechanisms.presentation import Presentation
 
@@ -54,6 +54,8 @@ MOST_AT_ONCE = 10_000
 """The most queries of one step."""
 
 _MOST_ALLOWED = 100.0
+_ALLOWED_OF_FAILING = 2.0  # standard errors
+_MOST_FAILING = 0.1  # of a model that fails on no sealed row
 _ACCEPTED = 1.25  # times the expected width of means alone, for bets
 
 
@@ -190,7 +192,7 @@ class GuessAndCheck(ChecksGuesses):
 
     def of_text(self, nats: float) -> float:
         """ln(1 / level) of a text whose weight among all texts is ``exp(-nats)``: of what the tree leaves (S10)."""
-        return nats - math.log(self.beta * self.tree.left_over)
+        return nats - math.log(self.beta * self.tree.of_texts)
 
     @classmethod
     def tuned(
@@ -243,6 +245,27 @@ class GuessAndCheck(ChecksGuesses):
         kind = ClopperPearson if self.dependence.binomial_tails else Hoeffding
         return kind(rows=self.effective_rows(self.rows), training=self.effective_training)
 
+    @cached_property
+    def of_failing_rows(self) -> GuessAndCheck:
+        """The same that tells shares of failing rows: a guess of 0 from many rows is off by less than others (S16)."""
+        return replace(self, allowance=min(self.allowance, _ALLOWED_OF_FAILING))
+
+    @cached_property
+    def failing_rows_procedure(self) -> Procedure | None:
+        """That of the share of rows on which a model fails, of which the training rows say that it is small (S16).
+
+        None with a slack, which promises that near guesses are no surprises, also of models that fail; and where so few
+        rows are sealed that models that fail on none are told with a large share, for which surprises are too dear.
+        """
+        if self.slack:
+            return None
+        few = 1.0 / (1.0 + self.effective_training)
+        bets = bets_on_groups(self, few, 1.0, training_rows=self.training_rows or self.rows)
+        procedure = self.yes_no_procedure if bets is None else bets
+        nats = float(self.failing_rows_nats(self.nats(self.queries, 0, 0.0)))
+        _, most = self.of_failing_rows.intervals.of_guess(procedure, 0.0, nats)
+        return procedure if most <= _MOST_FAILING else None
+
     @property
     def effective_training(self) -> float:
         """Effective number of independent rows that guesses are made from, worth as much each as sealed ones."""
@@ -267,6 +290,10 @@ class GuessAndCheck(ChecksGuesses):
         """ln(1 / level) of query number ``asked`` after so many surprises, whose labels cost so many nats."""
         weight = self.tree.log_inverse_weight(asked=asked, surprises=charged, labels=labels)
         return weight - math.log(self.beta)
+
+    def failing_rows_nats(self, nats: NDArray[np.float64]) -> NDArray[np.float64]:
+        """ln(1 / level) of the shares of failing rows of queries whose own levels are these (S16)."""
+        return nats - math.log(self.tree.failing_rows)
 
     def next_nats(self, state: State, count: int = 1) -> NDArray[np.float64]:
         """Those of the next queries as long as none is a surprise, shape (count,)."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
 
 __all__ = [
-    "CHEAPEST", "DEAREST", "WIDENING", "ArcsineCells", "Offsets", "in_millionths",
+    "CHEAPEST", "DEAREST", "WIDENING", "ArcsineCells", "Offsets", "failing_rows_cost", "in_millionths",
     "widest_released",
 ]  # fmt: skip
 
@@ -40,9 +40,17 @@ CHEAPEST = 4.3
 """No label of `Offsets` costs fewer."""
 
 
+_FAILING_TOLD = 1e-3  # of the prior: that the label of a surprise tells the share of failing rows, too
+
+
 def in_millionths(nats: float) -> int:
     """Nats as a whole number of millionths, rounded up."""
     return math.ceil(nats * 1e6)
+
+
+def failing_rows_cost(*, told: bool) -> int:
+    """What it costs that a surprise tells its share of failing rows by a label, or that it holds as guessed (S16)."""
+    return in_millionths(-math.log(_FAILING_TOLD) if told else -math.log1p(-_FAILING_TOLD))
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,7 @@ class Replies:
             unsealed; nan where nothing can be. Secret.
         nats: ln(1 / level) of each interval; nan where queries have no level of their own.
         procedures: How each interval was made, shape (queries,); None where the mechanism decided alone.
+        failing: Value, low and high of the share of failing rows (S16), by position; of queries that have one.
     """
 
     values: NDArray[np.float64]
@@ -89,6 +90,7 @@ class Replies:
     sealed: NDArray[np.float64] = field(repr=False)
     nats: NDArray[np.float64]
     procedures: list[Procedure | None]
+    failing: dict[int, tuple[float, float, float]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -149,7 +149,8 @@ class JointMeans(Means[Result]):
         new = [fingerprint for fingerprint, entry in known.items() if entry is None]
         prices, worst, quiet, unlucky = [], [], state, state
         one_step = self.mechanism.traits.batch_is_one_step and len(new) <= min(self.at_once, IN_ONE_TRANSACTION)
-        label = int(self.mechanism.accounts.labels_of(1)[1])
+        failing = any(part.failing is not None for part in self.prepared)
+        label = int(self.mechanism.accounts.labels_of(1, failing=failing)[1])
         for fingerprint in new:
             prices.append(self.price(parts[fingerprint], quiet))
             worst.append(self.price(parts[fingerprint], unlucky))
@@ -228,6 +229,9 @@ class Derived(JointMeans[Answer]):
             repeated=all(entry.repeated for entry in entries),
             rows=next((rows for entry in entries if (rows := rows_of(entry.answer)) is not None), None),
             clipped=clips_in_words([clip for part in self.prepared for clip in part.bound.clips]),
+            failing=self.failing_rows(
+                [part.bound.description for part in self.prepared], *(entry.answer for entry in entries)
+            ),
         )
 
     def _whole(self, parts: list[Estimate]) -> tuple[float | None, float | None, float | None]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.answers import FAILING
 from everhold.arguments import as_float, brief
 from everhold.dependence import Groups
 from everhold.errors import QueryRejected
@@ -24,10 +25,11 @@ from everhold.guarantees.intervals.bets.betting import Betting
 from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.described import Description
-from everhold.queries.means.batch import Prepared
+from everhold.queries.means.batch import FailingShare, Prepared
 from everhold.queries.procedures import TrainingEvaluator, needs_of, procedure_for, takes_spreads
 from everhold.queries.query import never_declared, paying
 from everhold.values.base import BoundQuery, Schema
+from everhold.values.failing_rows import models_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,8 +111,11 @@ class IntervalPlanner:
                     procedure = self._scattered(procedure, query, scaled, surprises)
             described = self._described(query, procedure, estimate) if has_level else None
             prepared.append(
-                Prepared(query, scaled, trained, procedure=procedure, estimate=estimate, described=described)
-            )
+                Prepared(
+                    query, scaled, trained, procedure=procedure, estimate=estimate, described=described,
+                    failing=self._failing(query, surprises),
+                )
+            )  # fmt: skip
         return prepared
 
     def ratio(self, bound: BoundQuery, guess: float | None, tolerance: float | None) -> Prepared:
@@ -144,7 +149,10 @@ class IntervalPlanner:
         procedure = self._procedure(known, own_guess=not trained, guess=scaled)
         estimate = scaled if trained else -1
         described = self._described(bound, procedure, estimate)
-        prepared = Prepared(bound, scaled, trained, procedure=procedure, estimate=estimate, described=described)
+        prepared = Prepared(
+            bound, scaled, trained, procedure=procedure, estimate=estimate, described=described,
+            failing=self._failing(bound, self.evaluator.before.surprises),
+        )  # fmt: skip
         return prepared if tolerance is None else self.requested(prepared, tolerance)
 
     def of_statistic(
@@ -162,10 +170,21 @@ class IntervalPlanner:
             QueryRejected: If it cannot be asked. Nothing is charged.
         """
         check_estimand([bound], self.schema, self.mechanism)
+        failing = self._failing(bound, self.evaluator.before.surprises)
         if guess is not None or known is None:
-            return Prepared(bound, self._own_guess(bound, guess), from_training=False, procedure=procedure)
+            own = self._own_guess(bound, guess)
+            return Prepared(bound, own, from_training=False, procedure=procedure, failing=failing)
         scaled = int(known * self.mechanism.steps)
-        return Prepared(bound, scaled, from_training=True, procedure=procedure, estimate=scaled)
+        return Prepared(bound, scaled, from_training=True, procedure=procedure, estimate=scaled, failing=failing)
+
+    def _failing(self, bound: BoundQuery, surprises: Surprises) -> FailingShare | None:
+        """The share of failing rows that is told with a query; None for one without models, or asked silently (S16)."""
+        models = () if self.silent else models_in(bound.description)
+        if not models or (procedure := self.mechanism.failing_rows_procedure) is None:
+            return None
+        told = (answer[FAILING][0] for description, answer in surprises()
+                if FAILING in answer and models_in(description) == models)  # fmt: skip
+        return FailingShare(next(told, 0.0), procedure)
 
     def _member(self, bound: BoundQuery, known: BoundQuery, estimate: int, seen: Any, nats: float) -> Prepared:
         """A member of a declared family: nothing of it follows from a guess or from what was told (S10).

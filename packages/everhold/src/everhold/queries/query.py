@@ -208,7 +208,13 @@ class Pricing:
 
     @classmethod
     def planned(
-        cls, mechanism: Mechanism, procedures: Sequence[Procedure] | None, *, silent: bool = False, keeping: int = 0
+        cls,
+        mechanism: Mechanism,
+        procedures: Sequence[Procedure] | None,
+        *,
+        silent: bool = False,
+        keeping: int = 0,
+        failing: bool = False,
     ) -> Pricing:
         """Of means that the mechanism answers as planned; where nothing is told, nothing is charged.
 
@@ -217,6 +223,7 @@ class Pricing:
             procedures: How their intervals are made; None for challenges, of which no interval is told.
             silent: Whether nothing is told of them.
             keeping: For so many silent queries there has to be room afterwards, whatever is answered.
+            failing: Whether shares of failing rows are told with them.
         """
         sure = partial(mechanism.surely_answers, procedures=procedures, silent=silent)
         most = 0 if silent else mechanism.traits.most_charged
@@ -225,7 +232,8 @@ class Pricing:
 
         def with_capacity_left(state: State, count: int) -> int:
             """One at once, as long as there is room for what has to come afterwards."""
-            return min(sure(state, count), 1) if mechanism.accounts.leaves_capacity(state, keeping, procedures) else 0
+            room = mechanism.accounts.leaves_capacity(state, keeping, procedures, failing=failing)
+            return min(sure(state, count), 1) if room else 0
 
         return cls(most, with_capacity_left)
 

@@ -210,7 +210,9 @@ class OneNumber(OneMean):
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
         """See `QueryPlan.evaluate`."""
-        return evaluated([self], sealed, silent=self.silent), list(self.prepared)
+        with self._noting() as noted:
+            found = evaluated([self], sealed, silent=self.silent)
+        return replace(found, failing=self._failing(self.prepared, noted, sealed)), list(self.prepared)
 
 
 def evaluated(numbers: Sequence[OneNumber], sealed: StoredRows, *, silent: bool) -> Evaluations:

@@ -23,16 +23,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def runs_models(description: Any) -> bool:
-    """Whether a query runs models, by its public description; not arrays, texts and functions.
+def models_in(description: Any) -> tuple[str, ...]:
+    """Digests of the models that a query runs, from its public description; none of arrays, texts and functions.
 
     Examples:
-        >>> runs_models({"of": [{"estimator": "aa"}, {"predictions": "bb"}]}), runs_models({"predictions": "bb"})
-        (True, False)
+        >>> models_in({"kind": "difference", "of": [{"estimator": "aa"}, {"estimator": "bb"}, {"predictions": "cc"}]})
+        ('aa', 'bb')
     """
     if isinstance(description, Mapping):
-        return isinstance(description.get("estimator"), str) or any(map(runs_models, description.values()))
-    return isinstance(description, (list, tuple)) and any(map(runs_models, description))
+        own = description.get("estimator")
+        found = (own,) if isinstance(own, str) else ()
+        return (*found, *(each for part in description.values() for each in models_in(part)))
+    if isinstance(description, (list, tuple)):
+        return tuple(each for part in description for each in models_in(part))
+    return ()
 
 
 def failing_in_words(description: Any, *, training_rows: int, classes: bool) -> str:
@@ -43,7 +47,7 @@ def failing_in_words(description: Any, *, training_rows: int, classes: bool) -> 
         training_rows: Number of training rows, on which a model that fails is refused.
         classes: Whether the classes of the label are known.
     """
-    if not runs_models(description):
+    if not models_in(description):
         return ""
     tried = (
         "No training row on which it was tried makes the model fail"

@@ -7,6 +7,7 @@ from sklearn import metrics
 from sklearn.base import BaseEstimator
 
 import everhold as eh
+from everhold.display import at_most, rounded
 from everhold.queries.metrics.registry import METRICS
 
 ROWS, LOG_CLIP = 150, np.log(1000.0)
@@ -138,7 +139,7 @@ def test_all_scores_are_in_the_table():
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.VacuousGuaranteeWarning")
-@pytest.mark.parametrize("part", [0, 1, 2])  # of the metrics: all of them are more surprises than so few rows survive
+@pytest.mark.parametrize("part", [0, 1, 2])  # of the metrics: all are more surprises than so few rows survive
 @pytest.mark.parametrize("how", HOW)
 def test_a_failing_row_is_a_wrong_answer(tmp_path, how, part):
     model, second = Model(HOW[how], how, 0.9), Model("second", "nan", 0.2)
@@ -250,8 +251,33 @@ def test_a_model_that_fails_nowhere_has_its_share_confirmed(tmp_path):
     assert (sound.value, sound.low, sound.charged, failing.charged) == (0.0, 0.0, 0, 1)
     for answer in (sound, told):
         assert "No training row on which it was tried makes the model fail. A sealed row" in answer.explain()
-    assert array.failing == ""
+    assert array.failing is None
     assert failing.low <= SEALED["at_random"].mean() <= failing.high
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.VacuousGuaranteeWarning")
+def test_the_share_of_failing_rows_is_told_with_every_metric_of_one_or_two_models(tmp_path):
+    sealed, training = (table(seed, sealed=sealed, rows=6_000) for seed, sealed in ((1, 1), (2, 0)))
+    rows = {"holdout": pd.DataFrame(sealed), "training": pd.DataFrame(training), "label": "y", "queries": 200}
+    with eh.Holdout.create(f"sqlite:///{tmp_path}/s.db", "s", **rows, mechanism="guess_and_check") as holdout:
+        failing, other, sound = (Model(column, "nan", 0.9) for column in ("at_random", "second", "z"))
+        share, either = sealed["at_random"].mean(), np.mean(sealed["at_random"] | sealed["second"])
+        for name in REFERENCES:
+            told = holdout.ask(eh.metric(name, failing))
+            assert told.failing.low <= share <= told.failing.high < 1.0, name
+            assert f"; a model fails on {rounded(told.failing.value)} of the rows, in [" in str(told)
+            assert told.to_dict()["failing"] == {end: getattr(told.failing, end) for end in ("value", "low", "high")}
+            assert holdout.ask(eh.metric(name, failing)).failing == told.failing  # a repeat
+            if name not in NO_DIFFERENCE:
+                both = holdout.ask(eh.difference(eh.metric(name, failing), eh.metric(name, other)))
+                assert both.failing.low <= either <= both.failing.high < 1.0, name
+        listed = holdout.certificate().to_dict()["account"]["queries"]
+        assert all("; a model fails on 0." in query["asked"] for query in listed)
+        quiet = holdout.ask(eh.accuracy(sound))
+        assert (quiet.failing.value, quiet.failing.low, quiet.charged) == (0.0, 0.0, 0)
+        assert "failing" not in quiet.to_dict()
+        assert f"A model fails on at most {at_most(quiet.failing.high)} of the rows" in quiet.explain()
+        assert holdout.ask(eh.accuracy(sealed["y"]), guess=0.9).failing is None
 
 
 class Fitted(Model, BaseEstimator):

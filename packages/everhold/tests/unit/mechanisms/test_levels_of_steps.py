@@ -96,7 +96,7 @@ def test_members_take_no_place_and_what_is_told_of_them_is_a_label():
 def test_families_the_tree_and_all_texts_share_the_probability_of_failure():
     shared = MECHANISM.sharing(0.5)
     families, texts, tree = math.exp(-shared.described(0.0)), math.exp(-shared.of_text(0.0)), shared.beta
-    assert texts == pytest.approx(tree * shared.tree.left_over)
+    assert texts == pytest.approx(tree * shared.tree.of_texts)
     assert families + tree == pytest.approx(BETA)
     assert families == pytest.approx(BETA / 2.0)
 

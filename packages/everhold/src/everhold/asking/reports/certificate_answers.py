@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.answers import SILENT, Answer
 from everhold.arguments import as_whole, brief, is_text
-from everhold.asking.reports.query_list import asked_with_clips
+from everhold.asking.reports.query_list import asked_in_words
 from everhold.certificate.form import in_document
 from everhold.errors import QueryRejected
 from everhold.estimand import ABOUT
@@ -222,7 +222,7 @@ class _StoredAnswers:
         sealed = self.told.get(entry.sequence)
         return _Shown(
             entries=[entry], told=numbers, sealed=reading.in_units(*sealed or (None, None, None), row_step=step),
-            measure=reading.measure, asked=asked_with_clips(entry.description), query=entry.query,
+            measure=reading.measure, asked=asked_in_words(entry), query=entry.query,
             source=answer["source"],
         ).fact()  # fmt: skip
 

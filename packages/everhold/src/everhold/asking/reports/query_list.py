@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from everhold.answers import FailingRows
 from everhold.asking.reports.model_names import with_names
 from everhold.certificate.form import in_document
 from everhold.ledger.store import all_entries
@@ -53,7 +54,7 @@ def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]
     unsealed = reading.in_units(*sealed, row_step=step) if reading is not None and sealed is not None else None
     return {
         "entry": entry.sequence,
-        "asked": asked_with_clips(entry.description),
+        "asked": asked_in_words(entry),
         "measure": "value" if reading is None else reading.measure,
         "source": answer["source"],
         **{name: in_document(number) for name, number in zip(_NAMES, shown, strict=True)},
@@ -63,7 +64,7 @@ def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]
     }
 
 
-def asked_with_clips(description: Mapping[str, Any]) -> str:
-    """The query as people read it, with what is clipped."""
-    clips = clips_in_words(kept_clips(description))
-    return f"{description['shown']}; {clips}" if clips else str(description["shown"])
+def asked_in_words(entry: Entry) -> str:
+    """The query as people read it, with what is clipped, and on which share of the rows a model fails."""
+    shown, fails = str(entry.description["shown"]), FailingRows.kept(entry.answer)
+    return "; ".join(filter(None, (shown, str(fails) if fails else "", clips_in_words(kept_clips(entry.description)))))

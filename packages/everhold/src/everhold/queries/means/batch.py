@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from everhold.answers import Answer, QuotedPrice
+from everhold.answers import FAILING, Answer, FailingRows, QuotedPrice
 from everhold.estimand import about_of, marked
 from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.ledger import EntryDraft, Outcome
@@ -33,7 +34,10 @@ from everhold.values.missing import have_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Self
+
+    from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Committed, Entry
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms.described import Description
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.randomness import Noise
+    from everhold.sealing.rows.row_code import NotedRows
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
@@ -106,6 +111,32 @@ class RowwiseQuery(Query[Answer]):
 
 
 @dataclass(frozen=True, slots=True)
+class FailingShare:
+    """The share of rows on which a query's models fail, as far as it is public (S16).
+
+    Attributes:
+        guess: In units of a mean: 0, because a model that fails on a training row is refused, or what was told last.
+        procedure: How its interval is made.
+    """
+
+    guess: float
+    procedure: Procedure
+
+    def evaluated(self, sealed: StoredRows, fails: NDArray[np.bool_], mechanism: Mechanism) -> Evaluations:
+        """The share of these sealed rows."""
+        group_by = mechanism.dependence.unit_column
+        if self.procedure.needs == "total":
+            total, seen = int(np.count_nonzero(fails)) * mechanism.unit, None
+        else:
+            grid = fails.astype(np.int64) * mechanism.unit
+            total, seen = sealed.summary(self.procedure.needs, grid, group_by=group_by, unit=mechanism.unit)
+        return Evaluations(
+            totals=np.array([[total]]), guesses=np.array([round(self.guess * mechanism.steps)]), rows=len(fails),
+            unit=mechanism.unit, procedures=[self.procedure], seen=[seen],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """A mean that is ready to be asked for.
 
@@ -118,6 +149,7 @@ class Prepared:
         estimate: The bare training estimate in grid units; -1 where there is none. The guess may have learned more.
         declared: ln(1 / level) of a member of a declared family (S10); nan for other queries.
         described: The event that a text has by its description (S10); None for other queries.
+        failing: The share of failing rows that is told with it; None for a query without models.
     """
 
     bound: BoundQuery
@@ -128,6 +160,7 @@ class Prepared:
     estimate: int = -1
     declared: float = math.nan
     described: Description | None = None
+    failing: FailingShare | None = None
 
     @property
     def is_member(self) -> bool:
@@ -204,7 +237,10 @@ class Means(QueryPlan[Result]):
         finest = min((mean.tolerance for mean in self.prepared if mean.tolerance == mean.tolerance), default=None)
         if finest is None or self.silent:
             procedures = [mean.procedure for mean in self.prepared if mean.procedure is not None]
-            return Pricing.planned(self.mechanism, procedures, silent=self.silent, keeping=self.keeping)
+            return Pricing.planned(
+                self.mechanism, procedures, silent=self.silent, keeping=self.keeping,
+                failing=any(mean.failing is not None for mean in self.prepared),
+            )  # fmt: skip
         budget = paying(self.mechanism)
         return Pricing.fixed(budget, budget.credits_for(budget.scale_for(finest)))
 
@@ -231,13 +267,14 @@ class Means(QueryPlan[Result]):
         means, unit = [self.prepared[place] for place in places], self.mechanism.unit
         tolerances, described = np.array([mean.tolerance for mean in means]), [*map(attrgetter("described"), means)]
         procedures = [mean.procedure for mean in means if mean.procedure is not None]
-        totals, seen = sealed.evaluate(
-            [mean.bound for mean in means],
-            ["total" if mean.procedure is None else mean.procedure.needs for mean in means],
-            parts=self.mechanism.parts,
-            group_by=self.mechanism.dependence.unit_column,
-            unit=unit,
-        )
+        with self._noting() as noted:
+            totals, seen = sealed.evaluate(
+                [mean.bound for mean in means],
+                ["total" if mean.procedure is None else mean.procedure.needs for mean in means],
+                parts=self.mechanism.parts,
+                group_by=self.mechanism.dependence.unit_column,
+                unit=unit,
+            )
         evaluations = Evaluations(
             totals=totals,
             guesses=np.array([mean.guess for mean in means], dtype=np.int64),
@@ -249,8 +286,29 @@ class Means(QueryPlan[Result]):
             silent=self.silent,
             described=described if any(described) else None,
             yes_no=np.array([mean.bound.yes_no and mean.bound.pair is None for mean in means]),
+            failing=self._failing(means, noted, sealed),
         )
         return evaluations, means
+
+    def _noting(self) -> AbstractContextManager[NotedRows | None]:
+        """Context of an evaluation in which it is noted on which rows models fail, where there are models."""
+        if all(mean.failing is None for mean in self.prepared):
+            return nullcontext()
+        from everhold.sealing.rows.row_code import noting_failing_rows
+
+        return noting_failing_rows()
+
+    def _failing(
+        self, means: Sequence[Prepared], noted: NotedRows | None, sealed: StoredRows
+    ) -> list[Evaluations | None] | None:
+        """Shares of failing rows, one for each mean; None where there are no models."""
+        if noted is None:
+            return None
+        return [
+            None if mean.failing is None
+            else mean.failing.evaluated(sealed, noted.of(mean.bound, self.schema.rows), self.mechanism)
+            for mean in means
+        ]  # fmt: skip
 
     def answer(
         self, state: State, seen: tuple[Evaluations, list[Prepared]], rows: list[int], noise: Noise
@@ -283,6 +341,8 @@ class Means(QueryPlan[Result]):
         if self.mechanism.traits.needs_guess and not self.silent:
             answer["estimate"] = None if mean.estimate < 0 else mean.estimate / self.mechanism.steps
             answer["guess"] = None if mean.guess < 0 else mean.guess / self.mechanism.steps
+        if (failing := replies.failing.get(place)) is not None:
+            answer[FAILING] = list(failing)
         sealed = tuple(np.clip(replies.sealed[place], 0.0, 1.0).tolist())
         return Outcome(answer, int(replies.charged[place]), None if math.isnan(sealed[0]) else sealed)
 
@@ -329,10 +389,16 @@ class Means(QueryPlan[Result]):
             entry.repeated, statement, self.mechanism.confidence, self.mechanism.traits.adaptive,
             made, result.analyst, about, bound.shown,
             sealed, sealed_low, sealed_high, narrower, exact, rows_of(kept), clips_in_words(bound.clips),
-            failing_in_words(
-                bound.description, training_rows=self.schema.training_rows, classes=bool(self.schema.label_classes)
-            ),
+            self.failing_rows(bound.description, kept),
         )  # fmt: skip
+
+    def failing_rows(self, description: Any, *answers: Mapping[str, Any]) -> FailingRows | None:
+        """What answers about a query tell of rows on which its models fail: the largest share; None without models."""
+        tried = failing_in_words(
+            description, training_rows=self.schema.training_rows, classes=bool(self.schema.label_classes)
+        )
+        found = [FailingRows.kept(answer, tried) for answer in answers]
+        return max(found, key=lambda each: each.high or 0.0) if tried and found else None
 
     def refusal(self, query: str, result: ExecutionResult, *, about: str | None, shown: str = "") -> Answer:
         """The answer to what was refused, of which the ledger knows nothing."""

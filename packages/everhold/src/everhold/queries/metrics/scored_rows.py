@@ -11,7 +11,7 @@ from everhold.errors import QueryRejected
 from everhold.queries.code.identity import behaviour_digest
 from everhold.queries.code.trials import observed
 from everhold.queries.metrics.label_query import LabelQuery, subject_of
-from everhold.queries.predictions.arrays import check_classes, check_known, first_of, probabilities
+from everhold.queries.predictions.arrays import are_no_class, check_classes, check_known, first_of, probabilities
 from everhold.sealing.rows.code_trials import sealed_values
 from everhold.values.base import BoundQuery, RowFunction, Schema
 
@@ -87,6 +87,11 @@ class ScoredRows(LabelQuery):
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
         if self.outputs_are == "classes":
             check_classes(predictions, schema, what=what)
+
+    def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
+        if self.outputs_are == "classes":
+            return are_no_class(predictions, schema)
+        return LabelQuery._fails(self, predictions, schema)
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         numbers = np.asarray(predictions, dtype=np.float64) if self.outputs_are != "classes" else np.zeros(0)

@@ -292,6 +292,7 @@ def sealed_values(
     *,
     fault: float = 0.0,
     of: object = None,
+    note: Callable[[Any, NDArray[np.bool_]], None] | None = None,
 ) -> NDArray[Any]:
     """Row values whatever happens: a row on which a function fails counts as ``fault``, so that failing tells nothing.
 
@@ -310,12 +311,16 @@ def sealed_values(
         width: Shape of the value of one row.
         fault: What a row counts on which the function fails.
         of: The store whose rows all of these are; within `predicted_once` a model predicts them once.
+        note: Takes the source of a model, and the rows on which it fails.
 
     Returns:
         Shape (rows, *width).
     """
     if isinstance(function, EstimatedValues):
-        return _judged_values(function, table, rows, width, of)
+        values, fails = _judged_values(function, table, rows, width, of)
+        if note is not None:
+            note(function.source, fails)
+        return values
     if (whole := values_or_none(function, table, (rows, *width))) is not None:
         return whole
     values = np.full((rows, *width), fault)
@@ -332,15 +337,19 @@ def sealed_values(
 
 def _judged_values(
     function: EstimatedValues, table: Table, rows: int, width: tuple[int, ...], of: object
-) -> NDArray[Any]:
-    """Values of a model's predictions, and of rows on which it fails."""
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Values of a model's predictions and of rows on which it fails, and these rows."""
     fails, predictions = _once(of, function, lambda: _predictions(function, table, rows))
+    if len(predictions) and (no_answer := function.fails(predictions)).any():
+        answers = np.flatnonzero(~fails)
+        fails, predictions = fails.copy(), predictions[~no_answer]
+        fails[answers[no_answer]] = True
     values = np.full((rows, *width), np.nan)
     answered = np.flatnonzero(~fails)
 
     def judged(some: NDArray[np.int64]) -> bool:
         places = answered[some]
-        found = values_or_none(lambda own: function.judged(predictions[some], own), _at(table, places),
+        found = values_or_none(lambda own: function.judge(predictions[some], own), _at(table, places),
                                (len(some), *width))  # fmt: skip
         if found is not None:
             values[places] = found
@@ -351,7 +360,7 @@ def _judged_values(
         fails[answered] = failing_rows_of(judged, _at(table, answered), len(answered), tuple(table))
     if fails.any():
         values[fails] = np.reshape(function.failing(_at(table, np.flatnonzero(fails))), (-1, *width))
-    return values
+    return values, fails
 
 
 def _predictions(function: EstimatedValues, table: Table, rows: int) -> tuple[NDArray[np.bool_], NDArray[Any]]:

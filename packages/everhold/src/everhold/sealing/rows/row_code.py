@@ -3,25 +3,70 @@
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass
-from functools import cached_property
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everhold.sealing.rows.code_trials import public_values, sealed_values
+from everhold.sealing.rows.estimated_values import EstimatedValues
 from everhold.values.base import Joined, Kept
 from everhold.values.evaluation import clip_to_grid, to_grid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from everhold.sealing.rows.evaluated_rows import EvaluatedRows
     from everhold.values.base import BoundQuery, RowFunction, Schema, Table
 
-__all__ = ["CodeOnRows"]
+__all__ = ["NOTED", "CodeOnRows", "NotedRows", "noting_failing_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class NotedRows:
+    """Sealed rows on which models fail, as they were evaluated. Secret.
+
+    Attributes:
+        by_model: Shape (rows,) by a model's source; None where it fails on no row.
+    """
+
+    by_model: dict[Any, NDArray[np.bool_] | None] = field(default_factory=dict, repr=False)
+
+    def of(self, query: BoundQuery, rows: int) -> NDArray[np.bool_]:
+        """Rows on which a model of a query fails; of all models where the query names none itself."""
+        sources = set(_sources(query)) or self.by_model.keys()
+        found = np.zeros(rows, dtype=bool)
+        for source in sources:
+            if (fails := self.by_model.get(source)) is not None:
+                found |= fails
+        return found
+
+
+NOTED: ContextVar[NotedRows | None] = ContextVar("NOTED", default=None)
+
+
+@contextmanager
+def noting_failing_rows() -> Iterator[NotedRows]:
+    """Context in which is noted on which sealed rows models fail."""
+    token = NOTED.set(noted := NotedRows())
+    try:
+        yield noted
+    finally:
+        NOTED.reset(token)
+
+
+def _sources(query: BoundQuery) -> Iterator[Any]:
+    """What tells the models of a query apart."""
+    if query.pair is not None:
+        yield from _sources(query.pair.first)
+        yield from _sources(query.pair.second)
+    elif isinstance(query.sealed, EstimatedValues):
+        yield query.sealed.source
 
 
 @dataclass(frozen=True)
@@ -90,13 +135,21 @@ class CodeOnRows:
 
         So what it makes of a row's place, against the rules, meets a row that has nothing to do with it.
         """
-        rows = self.rows
-        found = sealed_values(function, self.table(names), self.rows.rows, width, fault=fault, of=rows)
+        note = None if (noted := NOTED.get()) is None else partial(self._note, noted)
+        found = sealed_values(function, self.table(names), self.rows.rows, width, fault=fault, of=self.rows, note=note)
         if self._order is None:
             return found
         values = np.empty_like(found)
         values[self._order] = found
         return values
+
+    def _note(self, noted: NotedRows, source: Any, fails: NDArray[np.bool_]) -> None:
+        """Note on which rows a model fails, in the order of the rows."""
+        if not fails.any():
+            noted.by_model[source] = None
+            return
+        noted.by_model[source] = in_order = np.empty_like(fails)
+        in_order[slice(None) if self._order is None else self._order] = fails
 
     def table(self, names: Sequence[str]) -> Table:
         """The named columns as in `RowStore.table`, in the order in which code meets the rows."""
