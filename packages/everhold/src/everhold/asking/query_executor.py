@@ -33,7 +33,7 @@ from everhold.queries.query_compiler import QueryCompiler
 from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.sealing.configuration import bound_state, state_from
 from everhold.sealing.watched_code import declared_code
-from everhold.values.clips import clips_in_words, kept_clips
+from everhold.values.clips import CLIPS, clips_in_words, kept_clips
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -155,10 +155,9 @@ class QueryExecutor:
             accounts, state = Accounts.from_state(data), self.state_from(data)
             warn_of_last_surprises(accounts, self.analyst, self.mechanism, state, charged=charged)
         if stored is None:
-            _warn_of_clips([
-                draft for draft, entry in zip(plan.asked, entries, strict=True)
-                if entry is not None and not entry.repeated
-            ])  # fmt: skip
+            for draft, entry in zip(plan.asked, entries, strict=True):
+                if CLIPS in draft.description and entry is not None and not entry.repeated:
+                    _warn_of_clips(draft)
         result = plan.present(ExecutionResult(entries, self.remaining(data), self.promise.statement, self.analyst))
         if strict and None in entries:
             refused = getattr(result, "first_refused", result)
@@ -242,16 +241,15 @@ class QueryExecutor:
         return left_to(allotment_of(Accounts.from_state(data), self.analyst), self.mechanism, state)
 
 
-def _warn_of_clips(asked: Sequence[EntryDraft]) -> None:
+def _warn_of_clips(draft: EntryDraft) -> None:
     """Warn of numbers that are clipped so often that they are not what their name says."""
-    for draft in asked:
-        if many := [clip for clip in kept_clips(draft.description) if clip.is_often]:
-            warn_caller(
-                ClippingWarning(
-                    f"{draft.description['shown']}: {clips_in_words(many)}. The answer is about the clipped number; "
-                    "give a wider range if you mean another one, which makes intervals wider."
-                )
+    if many := [clip for clip in kept_clips(draft.description) if clip.is_often]:
+        warn_caller(
+            ClippingWarning(
+                f"{draft.description['shown']}: {clips_in_words(many)}. The answer is about the clipped number; give a "
+                "wider range if you mean another one, which makes intervals wider."
             )
+        )
 
 
 @dataclass(frozen=True, slots=True)

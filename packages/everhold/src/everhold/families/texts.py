@@ -128,47 +128,40 @@ class _Code:
         """Of a whole expression, the kind of its root included."""
         price: dict[Node, float] = {}
         for node in expression.nodes:  # operands come before what uses them
-            price[node] = self._node(node, price)
+            operation, operands = node.operation, node.operands
+            nats = -math.log(_OPERATIONS[node.kind][operation])
+            if operation is Operation.COLUMN:
+                nats += math.log(self.columns[node.kind])
+            elif operation is Operation.NUMBER:
+                nats += number_nats(float(node.value or 0.0))
+            elif operation is Operation.STRING:
+                nats += _text_nats(str(node.value))
+            elif operation is Operation.TIME:
+                nats += _time_nats(float(node.value or 0.0))
+            elif operation is Operation.BOOLEAN:
+                nats += math.log(2.0)
+            elif operation is Operation.LIKE:
+                nats += price[operands[0]] + _text_nats(str(node.value))
+            else:
+                if operands and operation in _OF_OPERANDS:
+                    nats -= math.log(_OF_OPERANDS[operation][operands[0].kind])
+                if operands and operation in _LISTS:  # halved with every operand; of a set all orders are one
+                    count = len(operands)
+                    nats += count * math.log(2.0) - (math.lgamma(count + 1.0) if operation in _SETS else 0.0)
+                listed = [operand for operand in operands if operand.operation is Operation.COLUMN]
+                values = [operand for operand in operands if operand.is_literal]
+                if operation not in (Operation.EQUAL, Operation.MEMBER):
+                    nats += sum(price[operand] for operand in operands)
+                elif len(listed) == 1 and len(values) == len(operands) - 1:
+                    # of values that are compared with a column of categories: one of them, or spelled
+                    known = self.categories.get(str(listed[0].value), ())
+                    nats += price[listed[0]] + sum(_category_nats(value.value, known) for value in values)
+                    nats += _ONE_WAY - math.lgamma(len(values) + 1.0)
+                else:
+                    nats += sum(price[operand] for operand in operands) + _OTHER_WAY
+            price[node] = nats
         root = expression.root
         return price[root] - math.log(0.8 if root.kind is _BOOLEAN else 0.2)
-
-    def _node(self, node: Node, price: Mapping[Node, float]) -> float:
-        operation = node.operation
-        nats = -math.log(_OPERATIONS[node.kind][operation])
-        if operation is Operation.COLUMN:
-            return nats + math.log(self.columns[node.kind])
-        if not node.operands:
-            return nats + self._value(node)
-        if operation is Operation.LIKE:
-            return nats + price[node.operands[0]] + _text_nats(str(node.value))
-        if operation in _OF_OPERANDS:
-            nats -= math.log(_OF_OPERANDS[operation][node.operands[0].kind])
-        if operation in _LISTS:  # halved with every operand; of a set all orders are one
-            count = len(node.operands)
-            nats += count * math.log(2.0) - (math.lgamma(count + 1.0) if operation in _SETS else 0.0)
-        return nats + self._operands(node, price)
-
-    def _operands(self, node: Node, price: Mapping[Node, float]) -> float:
-        """Of a value that is compared with a column of categories: one of them, or spelled."""
-        if node.operation in (Operation.EQUAL, Operation.MEMBER):
-            listed = [operand for operand in node.operands if operand.operation is Operation.COLUMN]
-            values = [operand for operand in node.operands if operand.is_literal]
-            if len(listed) == 1 and len(values) == len(node.operands) - 1:
-                (column,) = listed
-                known = self.categories.get(str(column.value), ())
-                orders = math.lgamma(len(values) + 1.0)
-                return price[column] + sum(_category_nats(value.value, known) for value in values) - orders + _ONE_WAY
-            return sum(price[operand] for operand in node.operands) + _OTHER_WAY
-        return sum(price[operand] for operand in node.operands)
-
-    def _value(self, node: Node) -> float:
-        if node.operation is Operation.NUMBER:
-            return number_nats(float(node.value or 0.0))
-        if node.operation is Operation.STRING:
-            return _text_nats(str(node.value))
-        if node.operation is Operation.TIME:
-            return _time_nats(float(node.value or 0.0))
-        return math.log(2.0) if node.operation is Operation.BOOLEAN else 0.0
 
 
 _ONE_WAY, _OTHER_WAY = -math.log(0.9), -math.log(0.1)  # a column with values, or anything else
@@ -228,7 +221,11 @@ class BoundTexts(BoundFamily):
 
     def _of(self, bound: BoundQuery) -> float | None:
         if isinstance(bound.row_value, RowValue) and bound.description.get("kind") in ("mean", "all rows"):
-            return self._row_value(bound.row_value) - math.log(_MEAN)
+            value = bound.row_value
+            nats = expression_nats(value.expression, self.schema.asked, self.categories) - math.log(_MEAN)
+            if value.expression.kind is not _BOOLEAN:
+                nats += number_nats(value.low) + number_nats(value.high)
+            return nats
         pair = bound.pair
         if pair is None:
             return None
@@ -239,12 +236,6 @@ class BoundTexts(BoundFamily):
         second = self._of(pair.second)
         first = self._of(_without(pair.first, pair.second))
         return None if first is None or second is None else first + second + math.log(2.0)  # within the second, or not
-
-    def _row_value(self, value: RowValue) -> float:
-        nats = expression_nats(value.expression, self.schema.asked, self.categories)
-        if value.expression.kind is _BOOLEAN:
-            return nats
-        return nats + number_nats(value.low) + number_nats(value.high)
 
     def to_dict(self) -> dict[str, Any]:
         """See `BoundFamily.to_dict`."""

@@ -61,12 +61,7 @@ class EntryIndex:
             return None
         added = np.frombuffer(bytes.fromhex(later), _KIND)
         if len(added) + len(self._latest) < _MANY:
-            self._latest.update(map(_whole, added.tolist()))
+            self._latest.update(each.ljust(_LENGTH // 2, b"\0") for each in added.tolist())  # NumPy drops zeros
             return EntryIndex(head.sequence, digest, self._sorted, self._latest)
         latest = np.array([*self._latest], _KIND)
         return EntryIndex(head.sequence, digest, np.sort(np.concatenate([self._sorted, latest, added])))
-
-
-def _whole(fingerprint: bytes) -> bytes:
-    """All bytes: NumPy leaves out zeros at the end."""
-    return fingerprint.ljust(_LENGTH // 2, b"\0")

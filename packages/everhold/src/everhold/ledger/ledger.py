@@ -355,7 +355,10 @@ class Ledger:
         digest, rows, added = asked.digest.copy(), [], {}
         for sequence, (index, outcome) in enumerate(taken.items(), before.sequence + 1):
             query = queries[index]
-            answer = canonical(_stored(outcome, self, query.fingerprint))
+            kept = dict(outcome.answer)
+            if outcome.sealed is not None:
+                kept[SEALED_VALUE] = sealed(outcome.sealed, key=self.seal_key, holdout=holdout, query=query.fingerprint)
+            answer = canonical(kept)
             fields: dict[str, Any] = {
                 "sequence": sequence,
                 "query": query.fingerprint,
@@ -382,11 +385,3 @@ class Ledger:
         if connection.execute(MOVE_HEAD, {**after, "head_seal": seal, **expected}).rowcount != 1:
             raise Unavailable("the ledger moved on while the query was answered; nothing was charged; ask again")
         return Head(**{**after, "state": json.loads(state)}), added
-
-
-def _stored(outcome: Outcome, ledger: Ledger, query: str) -> dict[str, Any]:
-    """An answer as the entry holds it."""
-    if outcome.sealed is None:
-        return outcome.answer
-    value = sealed(outcome.sealed, key=ledger.seal_key, holdout=ledger.holdout, query=query)
-    return {**outcome.answer, SEALED_VALUE: value}

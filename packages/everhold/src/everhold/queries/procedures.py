@@ -341,7 +341,7 @@ class TrainingEvaluator:
         Raises:
             QueryRejected: If there are such rows. Nothing is charged.
         """
-        for query in bound:
+        for query in bound if self.schema.missing else ():
             self._check_rules(query)
         if self.training is None:
             return
@@ -371,8 +371,6 @@ class TrainingEvaluator:
         Raises:
             QueryRejected: If it reads one. Nothing is charged.
         """
-        if not self.schema.missing:
-            return
         if bound.pair is not None:
             first, second = bound.pair.first, bound.pair.second
             if bound.pair.how == "difference":

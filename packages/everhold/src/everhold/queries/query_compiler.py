@@ -256,7 +256,9 @@ class QueryCompiler:
             from everhold.queries.code.trials import tried
 
             bound = tried(bound, bound.sealed, self)
-        bound = self.with_missing(self.with_clip(bound))
+        bound = self.with_clip(bound)
+        if self.schema.missing and isinstance(bound.row_value, RowValue):
+            bound = self.with_missing(bound, bound.row_value)
         if self.schema.about and not part:  # other rows make another query
             bound = replace(bound, description={**bound.description, **dict(self.schema.about)})
         return bound
@@ -292,11 +294,9 @@ class QueryCompiler:
         low = None if what == "losses" and bound.at_zero == 0.0 else bound.at_zero
         return with_clips(bound, [Clip(what, low, bound.at_one, beyond)])
 
-    def with_missing(self, bound: BoundQuery) -> BoundQuery:
+    def with_missing(self, bound: BoundQuery, value: RowValue) -> BoundQuery:
         """The query with what counts for missing values of the columns that it reads, where the steward says it."""
-        if not self.schema.missing or not isinstance(bound.row_value, RowValue):
-            return bound
-        names = values_counted(bound.row_value.expression, self.schema.missing)
+        names = values_counted(value.expression, self.schema.missing)
         clips = [
             Clip(
                 f"missing values of {name}", None, None, self._share_without([name]),

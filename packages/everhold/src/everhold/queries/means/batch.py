@@ -33,7 +33,7 @@ from everhold.values.failing_rows import failing_in_words
 from everhold.values.missing import have_values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
     from typing import Self
 
@@ -173,15 +173,6 @@ def _is_plain(bound: BoundQuery) -> bool:
     if bound.pair is not None:
         return _is_plain(bound.pair.first) and _is_plain(bound.pair.second)
     return bound.row_value is not None or (bound.by_position and not isinstance(bound.sealed, (Joined, Kept)))
-
-
-def _made_by(mean: Prepared, kept: Mapping[str, Any], mechanism: Mechanism) -> Procedure | None:
-    """The procedure that made a stored interval; None if it is no longer known."""
-    if mean.procedure is None:
-        return None
-    by = kept.get("node", {}).get("by")
-    candidates = [mean.procedure, mechanism.in_force(mean.procedure), mechanism.procedure]
-    return next((each for each in candidates if by in (None, each.name)), None)
 
 
 @dataclass(frozen=True)
@@ -379,7 +370,11 @@ class Means(QueryPlan[Result]):
         made, narrower = rows_worth(self.mechanism), ""
         by_description = mean.described is not None and kept.get("node", {}).get("nats") == mean.described.nats
         statement = "S10" if kept["source"] == DECLARED or by_description else result.statement
-        if (procedure := _made_by(mean, kept, self.mechanism)) is not None:
+        by, procedure = kept.get("node", {}).get("by"), None
+        if mean.procedure is not None:  # the one that made the stored interval, if it is still known
+            candidates = [mean.procedure, self.mechanism.in_force(mean.procedure), self.mechanism.procedure]
+            procedure = next((each for each in candidates if by in (None, each.name)), None)
+        if procedure is not None:
             needed = f" {made}" if self.mechanism.traits.one_law else ""
             made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows) + needed
             narrower = what_narrows(procedure, self.mechanism, kept["source"])

@@ -47,7 +47,7 @@ def parsed(text: str, schema: Schema) -> Expression:
             f"the query reads {schema.row_id!r}, the column of row ids; expected a query about other columns: "
             "ids are public and name these very rows, so that no answer to it is about others; nothing was charged"
         )
-    return with_values(expression, schema.missing)
+    return with_values(expression, schema.missing) if schema.missing else expression
 
 
 def in_one_line(text: str) -> str:
