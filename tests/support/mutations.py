@@ -557,8 +557,8 @@ MUTATIONS = [
         "S10",
         "columns have a price",
         "everhold/families/texts.py",
-        "return nats + math.log(self.columns[node.kind])",
-        "return nats",
+        "                nats += math.log(self.columns[node.kind])",
+        "                pass",
         ("everhold/unit/families/test_family_texts.py::test_a_column_costs_the_number_of_columns_of_its_kind",),
     ),
     Mutation(

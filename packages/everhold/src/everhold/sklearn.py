@@ -241,11 +241,12 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         judge.greater_is_better  # noqa: B018  # refuses what is no metric before models are fitted
         tried = [each for _, each in zip(with_bar(candidates, shown=bool(self.verbose)), found, strict=True)]
         fitted = [each for each in tried if not isinstance(each, SearchLine)]
-        told, choice, queries, self.reveal_, seconds = (
+        told, choice, queries, reveal, seconds = (
             ask_about(self.holdout, judge, fitted, own=own, reveal=self.reveal)
             if fitted
             else ([], None, [], self.reveal, 0.0)
         )
+        self.reveal_: str | None = reveal
         answers, asked, lines, models = iter(told), iter(queries), list[SearchLine](), list[Any]()
         for params, each in zip(candidates, tried, strict=True):
             line = replace(each, params=params) if isinstance(each, SearchLine) else line_of(params, each)

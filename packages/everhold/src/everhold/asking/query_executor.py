@@ -333,30 +333,23 @@ class Execution:
         state, made = self.plan.answer(state, seen, rows, noise)
         if (arrived := executor.place.rows) is not None:
             made = [replace(each, answer={**each.answer, "rows": list(arrived)}) for each in made]
-        _charge(accounts, drafts, made, executor.analyst, most=self.plan.pricing.most)
+        asked = charged = 0
+        try:  # what was charged is public as soon as it was answered
+            for draft, outcome in zip(drafts, made, strict=True):
+                source = outcome.answer["source"]
+                if source == "refused" or outcome.charged > self.plan.pricing.most:
+                    raise ValueError
+                spent = spending_of(draft.description, source, outcome.charged)
+                asked, charged = asked + spent[0], charged + spent[1]
+            if executor.analyst is not None:
+                accounts.spend(executor.analyst, asked, charged)
+        except ValueError:
+            raise EverholdError(
+                "the query would charge more than the price that it named; nothing was charged; ask another one"
+            ) from None
         for draft, outcome in zip(drafts, made, strict=True):  # at gates and with teams, too
             accounts.settle(draft.description, outcome.answer["source"], outcome.charged)
         return state, made
-
-
-def _charge(
-    accounts: Accounts, drafts: Sequence[EntryDraft], made: Sequence[Outcome], analyst: str | None, *, most: int
-) -> None:  # fmt: skip
-    """Count what was answered as the analyst's; what was charged is public as soon as it was answered."""
-    asked = charged = 0
-    try:
-        for draft, outcome in zip(drafts, made, strict=True):
-            source = outcome.answer["source"]
-            if source == "refused" or outcome.charged > most:
-                raise ValueError
-            spent = spending_of(draft.description, source, outcome.charged)
-            asked, charged = asked + spent[0], charged + spent[1]
-        if analyst is not None:
-            accounts.spend(analyst, asked, charged)
-    except ValueError:
-        raise EverholdError(
-            "the query would charge more than the price that it named; nothing was charged; ask another one"
-        ) from None
 
 
 def _signed(line: EntryDraft, analyst: str | None) -> EntryDraft:
