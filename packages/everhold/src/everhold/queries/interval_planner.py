@@ -179,7 +179,8 @@ class IntervalPlanner:
 
     def _failing(self, bound: BoundQuery, surprises: Surprises) -> FailingShare | None:
         """The share of failing rows that is told with a query; None for one without models, or asked silently (S16)."""
-        models = () if self.silent else models_in(bound.description)
+        reads_models = bound.row_value is None and not self.silent
+        models = models_in(bound.description) if reads_models else ()
         if not models or (procedure := self.mechanism.failing_rows_procedure) is None:
             return None
         told = (answer[FAILING][0] for description, answer in surprises()

@@ -19,7 +19,7 @@ from everhold.diagnosis.queries import DependenceMonitor
 from everhold.queries.means.batch import Means
 from everhold.sealing.rows.table import StoredRows
 
-MOST_FUNCTIONS, MOST_FILES = 241, 57  # aimed at: 120 in 18; three files came of modules that had over 400 lines
+MOST_FUNCTIONS, MOST_FILES = 243, 57  # aimed at: 120 in 18; three files came of modules that had over 400 lines
 MOST_MODULES = 111  # without packages; seven are the session and operations
 MOST_OF_A_CHALLENGE = 290, 62  # functions and files, 284 in 59 when this was written; aimed at: 180 in 35
 UNUSED = (  # what a text does not use

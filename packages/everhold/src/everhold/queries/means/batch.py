@@ -33,7 +33,7 @@ from everhold.values.failing_rows import failing_in_words
 from everhold.values.missing import have_values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
     from typing import Self
 
@@ -384,7 +384,7 @@ class Means(QueryPlan[Result]):
             entry.repeated, statement, self.mechanism.confidence, self.mechanism.traits.adaptive,
             made, result.analyst, about, bound.shown,
             sealed, sealed_low, sealed_high, narrower, exact, rows_of(kept), clips_in_words(bound.clips),
-            self.failing_rows(bound.description, kept),
+            None if bound.row_value is not None else self.failing_rows(bound.description, kept),
         )  # fmt: skip
 
     def failing_rows(self, description: Any, *answers: Mapping[str, Any]) -> FailingRows | None:
