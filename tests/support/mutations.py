@@ -1280,7 +1280,7 @@ MUTATIONS = [
         "everhold/ledger/sealed_values.py",
         "if not hmac.compare_digest(seal.encode(), seal_of(self.key, holdout=self.holdout, **fields).encode()):",
         "if False:",
-        ("everhold/integration/test_altered_ledgers.py", "everhold/integration/test_tampered_answers.py"),
+        ("everhold/integration/test_altered_ledgers.py::test_an_altered_head_answers_nothing",),
     ),
     Mutation(
         "seals",
@@ -1336,7 +1336,7 @@ MUTATIONS = [
         "everhold/untrusted.py",
         "        resource.setrlimit(kind, most)",
         "        pass",
-        ("everhold/integration/queries/test_untrusted_files.py",),
+        ("everhold/integration/queries/test_untrusted_files.py::test_memory_time_files_and_core_dumps_are_limited",),
     ),
     Mutation(
         "limits",

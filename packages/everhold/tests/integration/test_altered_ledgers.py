@@ -51,6 +51,17 @@ def storage(tmp_path):
     return tmp_path / "study.db"
 
 
+def test_an_altered_head_answers_nothing(storage):
+    """Only the head's seal knows how large an allotment was, until entries are counted."""
+    with sqlite3.connect(storage) as database:
+        for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {trigger}")
+        ALTERED["a larger allotment"](database)
+    database.close()
+    with pytest.raises(IntegrityError), Holdout.open(storage, "study") as holdout:
+        holdout.analyst("team-a").ask("delay > 9")
+
+
 @pytest.mark.parametrize("how", ALTERED)
 def test_nothing_is_signed_for_an_altered_ledger(storage, how):
     with sqlite3.connect(storage) as database:

@@ -169,3 +169,16 @@ def test_a_sender_has_one_worker_at_a_time_and_nobody_waits_for_another_sender(m
             turns.append("bob")
     waiting.join(10)
     assert turns == ["bob", "ada again"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
+def test_memory_time_files_and_core_dumps_are_limited(monkeypatch):
+    import resource
+
+    given = {}
+    monkeypatch.setattr(resource, "setrlimit", given.__setitem__)
+    untrusted.limit(memory=2**30, seconds=5, written=2**20)
+    assert given[resource.RLIMIT_AS] == (2**30, 2**30)
+    assert given[resource.RLIMIT_FSIZE] == (2**20, 2**20)
+    assert given[resource.RLIMIT_CORE] == (0, 0)
+    assert given[resource.RLIMIT_CPU][0] == given[resource.RLIMIT_CPU][1] > 5
