@@ -80,6 +80,7 @@ def test_the_guide_shows_the_files_of_the_example():
         "pyproject.toml",
         "__init__.py",
         "share_between.py",
+        "specificity.py",
         "test_example.py",
     }
     for name, text in shown:

@@ -12,8 +12,8 @@ import numpy as np
 
 from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 from everhold.holdout import DEFAULT_STORAGE, Holdout, storage_url
-from everhold.queries.metrics.accuracy import Metric as Judged
 from everhold.queries.metrics.accuracy import PredictionQuery
+from everhold.queries.metrics.accuracy import RowMetric as Judged
 from everhold.queries.predictions.arrays import MOST_CHARACTERS, check_known
 
 try:
@@ -59,7 +59,7 @@ def case_accuracy(answers: Any, *, training: Any = None) -> CaseAccuracy:
 
     Examples:
         >>> case_accuracy({"case": ["a", "b"], "answer": ["4", "I cannot say"]}).metric
-        <Metric.ACCURACY: 'accuracy'>
+        <RowMetric.ACCURACY: 'accuracy'>
     """
     return CaseAccuracy(Judged.ACCURACY, answers, training)
 

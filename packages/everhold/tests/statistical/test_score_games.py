@@ -18,7 +18,7 @@ from everhold.guarantees.intervals.composites.operating_point import seen_rules
 from everhold.guarantees.intervals.shares.means import ClopperPearson
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.metrics.measures import Parts
+from everhold.queries.metrics.measures import PartsMeasure
 from everhold.queries.metrics.registry import METRICS, Setting
 from everhold.queries.metrics.score_parts import Judged, Sized
 from everhold.randomness import SeededNoise
@@ -131,7 +131,7 @@ def failures(games, name, *, populations=POPULATIONS, seed=1, **how):
     return sum(game(rng, SCORES[name], populations[number % many], **how) for number in range(games))
 
 
-OF_PARTS = [name for name, kind in SCORES.items() if isinstance(kind, Parts)]
+OF_PARTS = [name for name, kind in SCORES.items() if isinstance(kind, PartsMeasure)]
 COUNTED = ["balanced_accuracy", "f1_macro", "f1_weighted", "matthews_corrcoef", "precision", "neg_brier_score", "r2"]
 
 

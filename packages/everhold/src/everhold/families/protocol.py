@@ -40,7 +40,7 @@ from everhold.families.texts import TextFamily, texts
 from everhold.mechanisms.declared import SHARE
 from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.means.mean import MeanQuery, mean
-from everhold.queries.metrics.accuracy import Metric, PredictionQuery
+from everhold.queries.metrics.accuracy import PredictionQuery, RowMetric
 from everhold.queries.metrics.difference import DifferenceQuery, difference
 
 __all__ = ["SHARE", "Protocol", "checked_share", "family_from", "from_toml", "protocol", "protocol_from", "written"]
@@ -274,7 +274,7 @@ def _query(what: str, said: object) -> RowwiseQuery:
         raise QueryRejected(
             f"{what} holds the {kind} of {brief(of)}; expected a rule, such as 'x > 3'; nothing was changed"
         )
-    return PredictionQuery(Metric.ACCURACY, of, complement=kind == "error")
+    return PredictionQuery(RowMetric.ACCURACY, of, complement=kind == "error")
 
 
 def written(family: Family) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
     """A metric as an analyst names it.
 
     Args:
-        metric: One of `Metrics.of_gates`, ``"risk"``, one of the functions `accuracy`, `error` and `brier`, or a
+        metric: One of `METRICS.of_gates`, ``"risk"``, one of the functions `accuracy`, `error` and `brier`, or a
             function from a candidate to such a query or to a `metric`. None for the one that is known.
         known: The description of the gate's metric, where there is a gate already.
     """

@@ -18,7 +18,7 @@ from everhold.gates.metrics import SCORE
 from everhold.guarantees.intervals.pairs.gains import SeenClasses
 from everhold.queries.means.units import GAIN_WIDTH
 from everhold.queries.metrics.made_up_scores import likely_labels
-from everhold.queries.metrics.measures import Parts
+from everhold.queries.metrics.measures import PartsMeasure
 from everhold.queries.metrics.query import MetricQuery, ModelsReader, largest_group, open_labels
 from everhold.queries.metrics.score_parts import Judged, Sized
 from everhold.values.base import BoundQuery
@@ -79,7 +79,7 @@ class OutputCandidate(Candidate):
     def against(self, champion: Champion, public: Candidate | None, compiler: QueryCompiler) -> Gain:
         """See `Candidate.against`."""
         measure = self.reader.metric.measure
-        if isinstance(measure, Parts) and measure.of_classes is not None:
+        if isinstance(measure, PartsMeasure) and measure.of_classes is not None:
             return _gain_of_classes(measure.of_classes(compiler.schema.rows), self.reader, compiler)
         own, other = self.reader.models[0].public(), None
         if isinstance(public, OutputCandidate):
@@ -121,7 +121,7 @@ class OutputCandidate(Candidate):
             group = largest_group(mechanism, opened[0])
             first, second = opened
             planned, rows = measure.see_difference(first, second, setting, group, reach=reach), len(first.labels)
-        elif isinstance(measure, Parts):
+        elif isinstance(measure, PartsMeasure):
             planned = measure.see_difference(*2 * (measure.no_rows(setting),), setting, largest)
         sized = Sized(schema.rows, schema.rows, rows, largest)
         procedure = measure.procedure(planned, setting, sized, reach=reach)
@@ -138,7 +138,7 @@ class OutputCandidate(Candidate):
 def _check_compared(reader: ModelsReader, compiler: QueryCompiler) -> None:
     """Refuse metrics, and rows, for which no gain is promised."""
     metric, independent = reader.metric, compiler.mechanism.dependence.binomial_tails
-    by_class = isinstance(metric.measure, Parts) and metric.measure.of_classes is not None
+    by_class = isinstance(metric.measure, PartsMeasure) and metric.measure.of_classes is not None
     if metric.gain == "any" or (metric.gain == "independent" and independent and (by_class or metric.measure.compares)):
         return
     unpromised = metric.gain == "none"

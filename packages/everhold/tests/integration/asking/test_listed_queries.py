@@ -96,7 +96,7 @@ def test_all_entries_that_are_refused_are_named_at_once_and_nothing_is_created(t
         eh.auc(Model(1)),
     ]
     with pytest.raises(
-        eh.QueryRejected, match=r"^3 of 6 listed queries cannot be declared. Entry 2, auc of Model: "
+        eh.QueryRejected, match=r"^3 of 6 listed queries cannot be declared. Entry 2, roc_auc of Model: "
     ) as raised:
         create(tmp_path, eh.listed(mixed))
     assert [each["entry"] for each in raised.value.data["entries"]] == [2, 5, 6]
@@ -104,7 +104,7 @@ def test_all_entries_that_are_refused_are_named_at_once_and_nothing_is_created(t
     with create(tmp_path, eh.listed(["late = 1"])) as holdout:
         left = holdout.remaining
         for declare in (holdout.declare, lambda name, family: holdout.declare_all({name: family})):
-            with pytest.raises(eh.QueryRejected, match="Entry 2, auc of Model"):
+            with pytest.raises(eh.QueryRejected, match="Entry 2, roc_auc of Model"):
                 declare("more", eh.listed(mixed))
         assert holdout.remaining == left
 
@@ -121,5 +121,5 @@ def test_predictions_of_todays_rows_are_refused_where_more_will_arrive(tmp_path)
 
 
 def test_a_list_that_cannot_be_declared_cannot_be_planned():
-    with pytest.raises(eh.QueryRejected, match="Entry 1, auc of Model"):
+    with pytest.raises(eh.QueryRejected, match="Entry 1, roc_auc of Model"):
         eh.plan(rows=2_000, protocol=Protocol({"ends": eh.listed([eh.auc(Model())])}, 0.5))

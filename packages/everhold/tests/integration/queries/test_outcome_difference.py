@@ -85,7 +85,7 @@ def test_arrays_need_a_guess_and_a_quote_is_what_the_answer_is(tmp_path):
 @pytest.mark.parametrize(
     ("wanted", "query", "said"),
     [
-        ({}, lambda a, b: eh.difference(eh.f1(a), eh.recall(b)), "one score is f1 and the other recall"),
+        ({}, lambda a, b: eh.difference(eh.f1(a), eh.recall(b)), "One score is f1 and the other recall"),
         ({"dependence": eh.Groups(2)}, lambda a, b: eh.difference(eh.f1(a), eh.f1(b)), "independent rows"),
         ({}, lambda a, b: eh.difference(eh.f1(a), eh.accuracy(b)), "no mean of row values"),
     ],

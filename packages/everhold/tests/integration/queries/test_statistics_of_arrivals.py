@@ -39,7 +39,7 @@ STATISTICS = {
     "auc": lambda: eh.auc(FIRST),
     "auc among some rows": lambda: eh.auc(FIRST, where="z > 0"),
     "difference of aucs": lambda: eh.difference(eh.auc(FIRST), eh.auc(SECOND)),
-    "f1 with a floor": lambda: eh.f1(FIRST, least=200),
+    "f1 with a floor": lambda: eh.f1(FIRST, least=400),
     "score": lambda: eh.metric("balanced_accuracy", FIRST),
     "difference of scores": lambda: eh.difference(eh.metric("f1", FIRST), eh.metric("f1", SECOND)),
 }

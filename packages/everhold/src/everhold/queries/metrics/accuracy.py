@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LabelQuery", "PredictionQuery", "accuracy", "brier", "error"]
 
 
-class Metric(Enum):
+class RowMetric(Enum):
     """Comparison of a prediction with the label, one row at a time."""
 
     ACCURACY = "accuracy"
@@ -42,7 +42,7 @@ class PredictionQuery(LabelQuery):
         complement: Whether the answer is 1 minus the mean.
     """
 
-    metric: Metric
+    metric: RowMetric
     predictions: Any
     training: Any = None
     complement: bool = False
@@ -55,7 +55,7 @@ class PredictionQuery(LabelQuery):
     def score(self) -> str:
         """Its name, as `everhold.metric` takes it."""
         of_labels = "error" if self.complement else "accuracy"
-        return "brier" if self.metric is Metric.BRIER else of_labels
+        return "brier" if self.metric is RowMetric.BRIER else of_labels
 
     @property
     def _named(self) -> str:
@@ -69,12 +69,12 @@ class PredictionQuery(LabelQuery):
                 f"{self.metric.value} needs a label column and this holdout has none; expected one named at creation; "
                 "create the holdout with label=..."
             )
-        if self.metric is Metric.BRIER and schema.label_kind != "binary":
+        if self.metric is RowMetric.BRIER and schema.label_kind != "binary":
             raise QueryRejected(
                 f"the Brier score needs labels 0 and 1 and column {schema.label!r} was not sealed as such; ask for "
                 "accuracy or error instead"
             )
-        if self.metric is Metric.ACCURACY:
+        if self.metric is RowMetric.ACCURACY:
             check_known(schema)
         ends = (1.0, 0.0) if self.complement else (0.0, 1.0)
         if isinstance(self.predictions, str):
@@ -89,13 +89,13 @@ class PredictionQuery(LabelQuery):
             sealed=sealed,
             training=training,
             reads=reads,
-            at_fault=float(self.metric is Metric.BRIER),  # a loss
+            at_fault=float(self.metric is RowMetric.BRIER),  # a loss
             by_position=self._by_position,
-            yes_no=self.metric is Metric.ACCURACY,
+            yes_no=self.metric is RowMetric.ACCURACY,
         )
 
     def _of_rule(self, text: str, schema: Schema, ends: tuple[float, float]) -> BoundQuery:
-        of_labels = self.metric is Metric.ACCURACY
+        of_labels = self.metric is RowMetric.ACCURACY
         row_value = (rule_is_right if of_labels else squared_distance)(text, schema)
         rule = row_value.expression.canonical()
         return BoundQuery(
@@ -110,34 +110,34 @@ class PredictionQuery(LabelQuery):
 
     @property
     def _of_probabilities(self) -> bool:
-        return self.metric is Metric.BRIER
+        return self.metric is RowMetric.BRIER
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue:
         """See `LabelQuery.in_engine`."""
-        if self.metric is Metric.BRIER:
+        if self.metric is RowMetric.BRIER:
             return distance_of(prediction, label)
         return RowValue(Expression(Node.of(Operation.EQUAL, prediction, label)))
 
     def meant(self, prediction: Node, schema: Schema) -> tuple[Node, str, str]:
         """See `LabelQuery.meant`."""
-        if self.metric is not Metric.BRIER:
+        if self.metric is not RowMetric.BRIER:
             return LabelQuery.meant(self, prediction, schema)
         return between(prediction, 0.0, 1.0), "are not all in [0, 1]", "expected probabilities of label 1"
 
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-        if self.metric is Metric.ACCURACY:
+        if self.metric is RowMetric.ACCURACY:
             check_classes(predictions, schema, what=what)
 
     def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
-        return np.full(len(labels), float(self.metric is Metric.BRIER))
+        return np.full(len(labels), float(self.metric is RowMetric.BRIER))
 
     def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
-        if self.metric is Metric.BRIER:
+        if self.metric is RowMetric.BRIER:
             return LabelQuery._fails(self, predictions, schema)
         return are_no_class(predictions, schema)
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
-        if self.metric is Metric.BRIER:
+        if self.metric is RowMetric.BRIER:
             return lambda table: (predictions.astype(np.float64) - table[label]) ** 2
         return lambda table: np.asarray(predictions == table[label])
 
@@ -155,9 +155,9 @@ def accuracy(predictions: Any, *, training: Any = None) -> PredictionQuery:
 
     Examples:
         >>> accuracy([1, 0, 1]).metric
-        <Metric.ACCURACY: 'accuracy'>
+        <RowMetric.ACCURACY: 'accuracy'>
     """
-    return PredictionQuery(Metric.ACCURACY, predictions, training)
+    return PredictionQuery(RowMetric.ACCURACY, predictions, training)
 
 
 def error(predictions: Any, *, training: Any = None) -> PredictionQuery:
@@ -167,7 +167,7 @@ def error(predictions: Any, *, training: Any = None) -> PredictionQuery:
         predictions: As for `accuracy`.
         training: As for `accuracy`.
     """
-    return PredictionQuery(Metric.ACCURACY, predictions, training, complement=True)
+    return PredictionQuery(RowMetric.ACCURACY, predictions, training, complement=True)
 
 
 def brier(probabilities: Any, *, training: Any = None) -> PredictionQuery:
@@ -178,4 +178,4 @@ def brier(probabilities: Any, *, training: Any = None) -> PredictionQuery:
             with ``predict_proba``; or a rule that gives a number.
         training: Probabilities for the training rows, for the guess: shape (training rows,), or a table.
     """
-    return PredictionQuery(Metric.BRIER, probabilities, training)
+    return PredictionQuery(RowMetric.BRIER, probabilities, training)

@@ -163,7 +163,7 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts(Measure):
+class PartsMeasure(Measure):
     """A number that follows from parts.
 
     Attributes:
@@ -280,7 +280,7 @@ def halved(bounds: Bounds, low: Floats, high: Floats) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration(Measure):
+class CalibrationMeasure(Measure):
     """The expected calibration error by equal bins of the probability of label 1."""
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenBins:
@@ -315,20 +315,20 @@ def _average(_: Setting) -> Bounds:
     return composites.average
 
 
-def average_of(metric: Metric, parts: PartsOfRows, *, compared: bool = True, **more: Any) -> Parts:
+def average_of(metric: Metric, parts: PartsOfRows, *, compared: bool = True, **more: Any) -> PartsMeasure:
     """A metric that is the average of its parts, and of which two models are compared part by part.
 
     Args:
         metric: The metric.
         parts: From rows and the setting to the parts.
         compared: Whether no model decides a denominator, so that two models can be compared part by part.
-        **more: Other attributes of `Parts`.
+        **more: Other attributes of `PartsMeasure`.
     """
     pairs = part_by_part(parts, _average) if compared else None
-    return Parts(metric, parts=parts, bounds=_average, compared=pairs, **more)
+    return PartsMeasure(metric, parts=parts, bounds=_average, compared=pairs, **more)
 
 
-def accuracy(metric: Metric) -> Parts:
+def accuracy(metric: Metric) -> PartsMeasure:
     """The share of rows whose class is predicted."""
     return average_of(metric, right_parts)
 
@@ -337,12 +337,12 @@ error = accuracy
 """The same share, told the other way round."""
 
 
-def failing_rows(metric: Metric) -> Parts:
+def failing_rows(metric: Metric) -> PartsMeasure:
     """The share of rows on which the model fails."""
     return average_of(metric, failing_parts)
 
 
-def brier(metric: Metric) -> Parts:
+def brier(metric: Metric) -> PartsMeasure:
     """The mean squared distance of a probability from the label 0 or 1."""
     return average_of(metric, partial(loss, of="squared"), likely=made_up.near_labels)
 
@@ -351,49 +351,49 @@ neg_brier_score = brier
 """The same, with another sign."""
 
 
-def neg_log_loss(metric: Metric) -> Parts:
+def neg_log_loss(metric: Metric) -> PartsMeasure:
     """The mean logarithm of the probability of what happened."""
     return average_of(metric, partial(loss, of="log"))
 
 
-def neg_mean_absolute_error(metric: Metric) -> Parts:
+def neg_mean_absolute_error(metric: Metric) -> PartsMeasure:
     """The mean distance of a number from the label."""
     return average_of(metric, partial(loss, of="absolute"), likely=made_up.with_errors(lambda told, _: -1.25 * told),
                       power=1)  # fmt: skip
 
 
-def neg_mean_squared_error(metric: Metric) -> Parts:
+def neg_mean_squared_error(metric: Metric) -> PartsMeasure:
     """The mean squared distance of a number from the label."""
     likely = made_up.with_errors(lambda told, _: math.sqrt(-told))
     return average_of(metric, partial(loss, of="squared"), likely=likely)
 
 
-def neg_root_mean_squared_error(metric: Metric) -> Parts:
+def neg_root_mean_squared_error(metric: Metric) -> PartsMeasure:
     """The root of the mean squared distance."""
-    return Parts(metric, parts=partial(loss, of="squared"), bounds=lambda _: composites.root, compared=of_root())
+    return PartsMeasure(metric, parts=partial(loss, of="squared"), bounds=lambda _: composites.root, compared=of_root())
 
 
-def r2(metric: Metric) -> Parts:
+def r2(metric: Metric) -> PartsMeasure:
     """The share of the labels' variance that is explained."""
-    return Parts(
+    return PartsMeasure(
         metric, parts=explained_parts, bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0),
         compared=of_explained(), likely=made_up.with_errors(made_up.unexplained),
     )  # fmt: skip
 
 
-def balanced_accuracy(metric: Metric) -> Parts:
+def balanced_accuracy(metric: Metric) -> PartsMeasure:
     """The average recall of the classes."""
     return average_of(metric, partial(class_parts, rate="recall"))
 
 
-def f1_macro(metric: Metric) -> Parts:
+def f1_macro(metric: Metric) -> PartsMeasure:
     """The average F1 of the classes."""
     return average_of(metric, partial(class_parts, rate="f1"), compared=False, of_classes=partial(ClassGains, "f1"))
 
 
-def f1_weighted(metric: Metric) -> Parts:
+def f1_weighted(metric: Metric) -> PartsMeasure:
     """The average F1 of the classes, by their shares."""
-    return Parts(
+    return PartsMeasure(
         metric, parts=weighted_parts, bounds=lambda _: composites.weighted_average,
         weights=lambda setting: [3.0] * setting.classes + [0.1] + [1.0] * setting.classes + [0.1],
         likely=made_up.exchanged(lambda labels, shares: float(np.sum(shares**2))),
@@ -401,8 +401,9 @@ def f1_weighted(metric: Metric) -> Parts:
     )  # fmt: skip
 
 
-def _rate(metric: Metric) -> Parts:
-    return Parts(
+def _rate(metric: Metric) -> PartsMeasure:
+    """A rate of counted rows, such as the recall, as one part."""
+    return PartsMeasure(
         metric, parts=lambda rows, _: [rate_part(rows, 1, metric.name)], bounds=_itself,
         likely=made_up.exchanged(lambda labels, _: float(np.mean(labels == 1.0))),
     )  # fmt: skip
@@ -412,17 +413,17 @@ precision = recall = f1 = _rate
 """Ratios of counts of predicted labels 0 and 1."""
 
 
-def matthews_corrcoef(metric: Metric) -> Parts:
+def matthews_corrcoef(metric: Metric) -> PartsMeasure:
     """Matthews' correlation of predicted labels 0 and 1 with the labels."""
-    return Parts(
+    return PartsMeasure(
         metric, parts=correlation_parts, bounds=lambda _: partial(halved, composites.correlation_of_classes),
         weights=lambda _: (1.0, 4.0, 4.0), compared=of_correlation(), likely=made_up.exchanged(None),
     )  # fmt: skip
 
 
-def expected_calibration_error(metric: Metric) -> Calibration:
+def expected_calibration_error(metric: Metric) -> CalibrationMeasure:
     """How far the shares of label 1 are from the probabilities, bin by bin."""
-    return Calibration(metric)
+    return CalibrationMeasure(metric)
 
 
 def recall_at_fpr(metric: Metric) -> RecallAtRate:

@@ -77,9 +77,12 @@ class MetricQuery(Query["Answer"]):
         if len(self.models) + len(other.models) > 2:
             raise QueryRejected("a difference of differences is not asked; expected two models")
         if (self.metric, dict(self.given), self.where) != (other.metric, dict(other.given), other.where):
+            if self.metric != other.metric:
+                raise QueryRejected(
+                    f"One score is {self.metric.name} and the other {other.metric.name}. Compare models by one score."
+                )
             raise QueryRejected(
-                "the two scores have different names, ranges or rows; expected one score of two predictions, with the "
-                "same low, high, clip and where"
+                "The two scores have different ranges or rows. Give both the same low, high, clip and where."
             )
         return replace(self, models=(*self.models, *other.models))
 

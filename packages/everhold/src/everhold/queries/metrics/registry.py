@@ -23,7 +23,7 @@ __all__ = [
     "REFUSED",
     "REFUSED_FUNCTIONS",
     "Metric",
-    "Metrics",
+    "MetricRegistry",
     "Outputs",
     "Rows",
     "Setting",
@@ -237,7 +237,7 @@ def _wrong_with(name: str, metric: Any) -> str:
     return ""
 
 
-class Metrics(Mapping[str, Metric]):
+class MetricRegistry(Mapping[str, Metric]):
     """Metrics by name: everhold's own in the order in which help lists them, then those of extensions.
 
     The metadata of installed distributions are read when another name is first looked up, and not before.
@@ -272,7 +272,7 @@ class Metrics(Mapping[str, Metric]):
         return tuple(name for name, metric in self.own.items() if metric.gain != "none")
 
 
-METRICS = Metrics(_OWN)
+METRICS = MetricRegistry(_OWN)
 """Every metric."""
 
 _CELLS = {"any": "groups", "independent": "independent", "none": "no"}
