@@ -66,10 +66,15 @@ def test_a_wrong_guess_is_corrected_and_charged(holdout):
 
 
 @pytest.mark.filterwarnings("ignore::everhold.NonAdaptiveWarning")
-def test_a_range_is_clipped_and_missing_numbers_count_as_low(tmp_path):
+def test_a_range_is_clipped_and_missing_numbers_count_as_the_steward_says(tmp_path):
     delay = np.array([np.nan, -500.0, 500.0, 60.0] * 250)
     with create(
-        tmp_path, training=None, holdout={"delay": delay}, label=None, mechanism=Empirical(rows=ROWS, queries=4)
+        tmp_path,
+        training=None,
+        holdout={"delay": delay},
+        label=None,
+        missing=-60.0,
+        mechanism=Empirical(rows=ROWS, queries=4),
     ) as holdout:
         assert holdout.ask(mean("delay", low=-60, high=180)).value == pytest.approx((-60 - 60 + 180 + 60) / 4)
         assert holdout.ask(mean("delay > 0")).value == 0.5

@@ -328,9 +328,9 @@ def test_a_team_hands_in_under_its_own_name_alone(send, tmp_path):
 def test_a_first_submission_is_asked_for_its_guess(send, see, tmp_path):
     given = [("predictions", ("x.csv", written(tmp_path / "p.csv", model(0.8, 3)).read_bytes(), "text/csv"))]
     guess = r'<input id="f-guess"[^>]* required'
-    assert re.search(guess, see("/holdouts/cup/submit", Role.ANALYST, "wrens").text)
-    send("/holdouts/cup/submit", {"act": "submit", "guess": "0.8"}, Role.ANALYST, "wrens", given)
-    assert not re.search(guess, see("/holdouts/cup/submit", Role.ANALYST, "wrens").text)
+    assert re.search(guess, see("/holdouts/cup/submit", Role.ANALYST, "robins").text)
+    send("/holdouts/cup/submit", {"act": "submit", "guess": "0.8"}, Role.ANALYST, "robins", given)
+    assert not re.search(guess, see("/holdouts/cup/submit", Role.ANALYST, "robins").text)
 
 
 def test_a_team_makes_an_earlier_submission_final(send, see, tmp_path):
@@ -370,7 +370,7 @@ def test_a_competition_is_public_only_once_its_steward_says_so(app, send):
         assert shown.status_code == 200
         assert "owls" in shown.text
         assert "allot" not in shown.text
-        assert send("/holdouts/flights/publish", {"public": "yes"}).status_code == 422
+        assert send("/holdouts/flights/publish", {"public": "yes"}).status_code == 409
         assert client.get("/public/flights", headers=HTML).status_code == 404
         send("/holdouts/cup/publish", {"public": ""})
         assert client.get("/public/cup", headers=HTML).status_code == 404

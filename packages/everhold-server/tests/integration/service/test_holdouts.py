@@ -67,8 +67,8 @@ def test_an_upload_lies_in_a_private_folder_beside_the_rows(http_client, tmp_pat
         assert path.parent.parent.parent == tmp_path
         return named(path, what)
 
-    named = module.named_by_content
-    monkeypatch.setattr(module, "named_by_content", looking)
+    named = module._named_by_content
+    monkeypatch.setattr(module, "_named_by_content", looking)
     http_client(STEWARD).post(HOLDOUTS, **sealing())
     assert seen == {"0": [0o600, 0o700, 0o700]}
 

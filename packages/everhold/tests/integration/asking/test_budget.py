@@ -394,7 +394,7 @@ def test_verify_finds_spending_beyond_an_allotment(study, monkeypatch):
     study.allot("team-a", queries=1)
     with monkeypatch.context() as patch:
         patch.setattr("everhold.ledger.allotments.Allotment.affords", lambda *_: 99)
-        patch.setattr("everhold.asking.query_executor._charge", lambda *_, **__: None)  # no limit is checked
+        patch.setattr("everhold.ledger.allotments.Accounts.spend", lambda *_, **__: None)  # no limit is checked
         study.analyst("team-a").ask_many(["delay > 0", "delay > 1"])
     assert any("goes beyond the allotment of 'team-a'" in what for what in findings(study))
 
