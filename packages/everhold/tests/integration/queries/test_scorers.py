@@ -115,3 +115,12 @@ def test_models_that_do_not_come_from_scikit_learn_are_fitted_and_compared(holdo
                    (sealed, training))  # fmt: skip
     assert answer.low < gain < answer.high
     assert answer.value == pytest.approx(guess, abs=1e-3)
+
+
+def test_a_model_without_fit_is_told_how_to_be_asked_about(holdout):
+    class Fixed:
+        def predict(self, features):
+            return (np.asarray(features)[:, 0] > 0).astype(int)
+
+    with pytest.raises(eh.QueryRejected, match=r"Fixed has no method fit.*eh\.metric"):
+        holdout.evaluate(Fixed(), "accuracy")
