@@ -32,7 +32,9 @@ def search_chart(lines: Sequence[Mapping[str, Any]], *, metric: str, title: str)
 
     answered = sorted((dict(line) for line in lines if line["value"] == line["value"]), key=lambda line: line["value"])
     if not answered:
-        raise ValueError("no configuration was answered; expected at least one; there is nothing to draw")
+        raise ValueError(
+            "No configuration has an answer of its own to draw. Search with reveal='checked', or unseal the study."
+        )
     points = [
         {**line, "place": place, "by": list(_SOURCES)[line["source"] == "holdout"]}
         for place, line in enumerate(answered, start=1)
