@@ -41,6 +41,7 @@ MOST_LATEST = 8
 _LOOKED_BACK = 1_000  # entries
 LONGEST_LABEL = 100
 _SHORTEST_HASH = 8
+_FAILS = re.compile(r"; a model fails on [^;]*")  # told of the rows, and no part of a name
 _CLAIMS = re.compile(r"%|[.!?:;](\s|$)")  # in a name they would make a sentence of their own on the page
 _SIGNED_NOTHING = "nothing was charged or signed"
 _SAID = ("right", "wrong", "precision", "recall", "share", "mean")  # the sentence says what the number is
@@ -102,7 +103,7 @@ def _called(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for fact in facts:
         name = fact.get("name")
         if name is None:
-            name = fact["asked"]
+            name = _FAILS.sub("", fact["asked"])
             entry = f"entry {fact['entries'][0]:,}"
             if _DIGEST.search(name):  # nothing that a reader could know a model by
                 name = f"{_DIGEST.sub(_without, name)} ({entry})"
