@@ -31,8 +31,11 @@ class TableStructure(FileStructure):
     def lacking(self) -> tuple[frozenset[str], frozenset[str]]:
         """See `FileStructure`; what training rows of a table lack that were not copied is told as of sealed ones."""
         sides = self._copies.sides
-        copied = self._lacking("training") if self.training_rows else frozenset[str]()
-        return frozenset[str]().union(*(side.lacking() for side in sides.values())), copied
+        somewhere = frozenset[str]().union(*(side.lacking() for side in sides.values()))
+        if not self.training_rows or "training" not in sides:
+            return somewhere, self._lacking("training") if self.training_rows else frozenset()
+        self._bring(*sorted(somewhere))
+        return somewhere, self._lacking("training", somewhere)
 
     def group_sizes(self, column: str) -> dict[int, int]:
         """See `FileStructure`; the engine counts."""

@@ -133,7 +133,8 @@ def study(folder, engine, **wanted):
         **settings_from({**wanted, "row_id": "id", "surprises": 3, "equal_rows": True}),
     )
     sealed = RemoteRows(engine, SCHEMA, rows=ROWS, sealed=True)
-    holdout._executor = dataclasses.replace(holdout._executor, sealed=sealed)
+    session = holdout._transport.session
+    session._executor = dataclasses.replace(session._executor, sealed=sealed)
     return holdout
 
 

@@ -29,9 +29,12 @@ def test_epochs_are_runs(tmp_path):
     worse, better = (case_results_of(evaluated(answer, tmp_path)) for answer in ("5", "4"))
     assert sorted(set(better["run"])) == [1, 2, 3]
     assert (set(better["match"]), set(worse["match"]), set(better["tokens"])) == ({1.0}, {0.0}, {7})
-    with eh.seal_cases(f"{tmp_path}/s.db", results=worse, better="match", units="runs") as suite:
+    with pytest.warns(eh.EverholdWarning, match="alike"):
+        suite = eh.seal_cases(f"{tmp_path}/s.db", results=worse, better="match", units="runs")
+    with suite:
         gate = suite.gate(name="main")
-        assert gate.challenge(better).promoted
+        with pytest.warns(eh.EverholdWarning, match="alike"):
+            assert gate.challenge(better).promoted
         better["match"][4] = None
         with pytest.raises(eh.CaseRejected, match="crashed"):
             gate.challenge(better)

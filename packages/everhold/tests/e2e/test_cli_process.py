@@ -22,8 +22,10 @@ def run(*arguments, **environment):
 
 def test_a_whole_story(study):
     created = run("create", "new.db", "late", "--holdout", "sealed.csv", "--training", "train.csv", "--queries", "20")
-    assert (created.returncode, created.stderr) == (0, "")
-    promise, heads, *_ = created.stdout.split("\n")
+    assert created.returncode == 0
+    assert created.stderr.startswith("Do you know your queries before you ask?")
+    *ways, promise, heads, _ = created.stdout.split("\n")[:11]
+    assert [line.split()[0] for line in ways[2:5]] == ["declared", "silent", "steered"]
     assert promise.startswith("Until 20 queries or 10 surprises are used up")
     assert heads.split() == ["column", "kind", "example"]
     asked = run("ask", "late", "--mean", "delay > 15", "--format", "json", EVERHOLD_STORAGE="new.db")

@@ -69,9 +69,12 @@ class FileStructure:
         """Columns without a value in some sealed row, and those in some training row."""
         return self._lacking("holdout"), self._lacking("training") if self.training_rows else frozenset()
 
-    def _lacking(self, what: str) -> frozenset[str]:
+    def _lacking(self, what: str, among: Collection[str] | None = None) -> frozenset[str]:
+        columns = {name: kind for name, kind in self._sealed.columns.items() if among is None or name in among}
+        if not columns:
+            return frozenset()
         with reading_errors_hidden("holdout"):
-            return lacking_columns(lambda sql: self._connection.execute(sql).fetchall(), self._sealed.columns, what)
+            return lacking_columns(lambda sql: self._connection.execute(sql).fetchall(), columns, what)
 
     def group_sizes(self, column: str) -> dict[int, int]:
         """Size of a group to the number of sealed groups of that size."""
