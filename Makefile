@@ -4,8 +4,8 @@
 unexport PYTHONDONTWRITEBYTECODE
 
 # Every answer is written to the disk before it leaves, so tests wait for the disk most of their time. Where memory has
-# room for some GB of files, their temporary folders lie there.
-SPARE := $(shell df --output=avail /dev/shm 2>/dev/null | tail -1)
+# room for some GB of files, and programs may run from there, their temporary folders lie there.
+SPARE := $(shell grep -q ' /dev/shm .*noexec' /proc/mounts 2>/dev/null || df --output=avail /dev/shm 2>/dev/null | tail -1)
 ifeq ($(shell [ "$(SPARE)" -gt 4000000 ] 2>/dev/null && echo yes),yes)
 export PYTEST_DEBUG_TEMPROOT ?= /dev/shm
 endif
