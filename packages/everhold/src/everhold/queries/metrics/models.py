@@ -306,14 +306,15 @@ def cross_validated(
         features: See `open_rows`.
     """
     require_sklearn("evaluating an estimator")
+    judge = Judge(metric, compiler.schema)
+    rows, labels = open_rows(compiler, features)
+    asked = judge.query(estimator)
     if not hasattr(estimator, "fit"):
         raise QueryRejected(
             f"{type(estimator).__name__} has no method fit, and an evaluation fits its model on the training rows. Ask "
             "about a model as it is with ask(eh.metric('accuracy', model))."
         )
-    judge = Judge(metric, compiler.schema)
-    rows, labels = open_rows(compiler, features)
-    if isinstance(judge.query(estimator), StatisticalQuery):
+    if isinstance(asked, StatisticalQuery):
         estimator.fit(rows, labels)
         return judge.query(estimator), None
     groups = groups_of(compiler)
