@@ -41,7 +41,6 @@ MOST_LATEST = 8
 _LOOKED_BACK = 1_000  # entries
 LONGEST_LABEL = 100
 _SHORTEST_HASH = 8
-_FAILS = re.compile(r"; a model fails on [^;]*")  # told of the rows, and no part of a name
 _CLAIMS = re.compile(r"%|[.!?:;](\s|$)")  # in a name they would make a sentence of their own on the page
 _SIGNED_NOTHING = "nothing was charged or signed"
 _SAID = ("right", "wrong", "precision", "recall", "share", "mean")  # the sentence says what the number is
@@ -69,7 +68,8 @@ def chosen_answers(
     """
     stored = _StoredAnswers(executor, last, told)
     if answers is None:
-        return _called(stored.latest(MOST_LATEST))
+        latest = stored.latest(MOST_LATEST)
+        return _called(latest, [None] * len(latest))
     if isinstance(answers, str) or not isinstance(answers, (Mapping, Sequence)):
         raise ValueError(
             f"answers is {brief(answers)}; expected names with answers, such as {{'model B': answer}}, or a list of "
@@ -80,7 +80,8 @@ def chosen_answers(
         raise ValueError(
             f"{len(named):,} answers are chosen; expected at most {MOST_CHOSEN}; choose the ones that count"
         )
-    facts = _called([{"name": _checked_label(name), **stored.found(choice)} for name, choice in named])
+    labels = [_checked_label(name) for name, _ in named]
+    facts = _called([stored.found(choice) for _, choice in named], labels)
     for field in ("name", "query"):
         if len({fact[field] for fact in facts}) < len(facts):
             raise ValueError(
@@ -93,17 +94,17 @@ def _without(found: re.Match[str]) -> str:
     return "the model" if found[1] == "predictions" else found[1]
 
 
-def _called(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Facts with a name each: where none was given, what was asked, as the subject of the page's sentence.
+def _called(facts: Sequence[Mapping[str, Any]], labels: Sequence[str | None]) -> list[dict[str, Any]]:
+    """Facts with a name each: where no label was given, what was asked, as the subject of the page's sentence.
 
-    >>> _called([{"asked": "accuracy of predictions bcb7ee19", "measure": "right", "entries": [3]}])[0]["name"]
+    >>> _called([{"name": "accuracy of predictions bcb7ee19", "measure": "right", "entries": [3]}], [None])[0]["name"]
     'the model of entry 3'
     """
     found = []
-    for fact in facts:
-        name = fact.get("name")
+    for fact, label in zip(facts, labels, strict=True):
+        name = label
         if name is None:
-            name = _FAILS.sub("", fact["asked"])
+            name = str(fact["name"])
             entry = f"entry {fact['entries'][0]:,}"
             if _DIGEST.search(name):  # nothing that a reader could know a model by
                 name = f"{_DIGEST.sub(_without, name)} ({entry})"
@@ -111,11 +112,10 @@ def _called(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 name = _OF.sub("", name).replace(f"the model ({entry})", f"the model of {entry}")
         found.append({**fact, "name": name})
     names = Counter(fact["name"] for fact in found)
-    unnamed = [fact.get("name") is None for fact in facts]
     return [
         {**fact, "name": f"{fact['name']} (entry {fact['entries'][0]:,})"}
-        if free and names[fact["name"]] > 1 else fact
-        for fact, free in zip(found, unnamed, strict=True)
+        if label is None and names[fact["name"]] > 1 else fact
+        for fact, label in zip(found, labels, strict=True)
     ]  # fmt: skip
 
 
@@ -223,8 +223,8 @@ class _StoredAnswers:
         sealed = self.told.get(entry.sequence)
         return _Shown(
             entries=[entry], told=numbers, sealed=reading.in_units(*sealed or (None, None, None), row_step=step),
-            measure=reading.measure, asked=asked_in_words(entry), query=entry.query,
-            source=answer["source"],
+            measure=reading.measure, asked=asked_in_words(entry), name=asked_in_words(entry, failing=False),
+            query=entry.query, source=answer["source"],
         ).fact()  # fmt: skip
 
     def _of_query(self, query: Query[Any] | str) -> dict[str, Any]:
@@ -246,11 +246,11 @@ class _StoredAnswers:
         answer: Answer = ready.present(
             ExecutionResult([_committed(entry, self.told.get(entry.sequence)) for entry in entries], {}, "", None)
         )
+        asked = f"{answer.shown}; {answer.clipped}" if answer.clipped else answer.shown
         return _Shown(
             entries=entries, told=(answer.value, answer.low, answer.high),
-            sealed=(answer.sealed, answer.sealed_low, answer.sealed_high), measure=_measure(ready),
-            asked=f"{answer.shown}; {answer.clipped}" if answer.clipped else answer.shown, query=answer.query,
-            source=answer.source,
+            sealed=(answer.sealed, answer.sealed_low, answer.sealed_high), measure=_measure(ready), asked=asked,
+            name=asked, query=answer.query, source=answer.source,
         ).fact()  # fmt: skip
 
 
@@ -286,6 +286,7 @@ class _Shown:
 
     entries: Sequence[Entry]
     measure: str
+    name: str
     asked: str
     query: str
     source: str
@@ -303,7 +304,7 @@ class _Shown:
             )
         about = [rows for entry in self.entries if (rows := rows_of(entry.answer)) is not None]
         return {
-            **{name: getattr(self, name) for name in ("measure", "asked", "query")},
+            **{name: getattr(self, name) for name in ("name", "measure", "asked", "query")},
             "entries": [entry.sequence for entry in self.entries],
             "source": self.source,
             "by_position": any(ABOUT in entry.description for entry in self.entries),

@@ -64,7 +64,13 @@ def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]
     }
 
 
-def asked_in_words(entry: Entry) -> str:
-    """The query as people read it, with what is clipped, and on which share of the rows a model fails."""
-    shown, fails = str(entry.description["shown"]), FailingRows.kept(entry.answer)
-    return "; ".join(filter(None, (shown, str(fails) if fails else "", clips_in_words(kept_clips(entry.description)))))
+def asked_in_words(entry: Entry, *, failing: bool = True) -> str:
+    """The query as people read it, with what is clipped, and on which share of the rows a model fails.
+
+    Args:
+        entry: Of the ledger.
+        failing: Whether that share is told, too.
+    """
+    fails = FailingRows.kept(entry.answer) if failing else None
+    parts = str(entry.description["shown"]), str(fails) if fails else "", clips_in_words(kept_clips(entry.description))
+    return "; ".join(filter(None, parts))
