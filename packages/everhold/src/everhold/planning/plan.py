@@ -263,27 +263,17 @@ def plan(
     lines = tuple(by_mechanism(lambda name: line_of(name, request, radius, at=at, with_rows=rows is not None)).values())
     if radius is not None:
         reaches({line.mechanism: line.rows_needed for line in lines}, radius)
+    checking = next((line.tuned for line in lines if isinstance(line.tuned, GuessAndCheck)), None)
     made = Plan(
         rows=rows, queries=queries, surprises=request.surprises, confidence=request.confidence, slack=request.slack,
         dependence=request.dependence, requested_radius=radius, lines=lines, training_rows=request.training_rows, at=at,
-        ways=_ways(lines, request, at), widths=_widths(lines, request.alike), alike=request.alike,
+        ways=three_ways(checking, at=at, alike=request.alike),
+        widths=None if checking is None else widths_of(checking, request.alike), alike=request.alike,
         steps=_steps(request, lines, disagreement, with_rows=rows is not None),
         published=tuple(published_line_of(name, request, radius, with_rows=rows is not None) for name in BOUNDS),
     )  # fmt: skip
     _warn_if_vacuous(made)
     return made
-
-
-def _ways(lines: tuple[PlanLine, ...], request: PlanRequest, at: float) -> ThreeWays | None:
-    tuned = next((line.tuned for line in lines if isinstance(line.tuned, GuessAndCheck)), None)
-    return three_ways(tuned, at=at, alike=request.alike)
-
-
-def _widths(lines: tuple[PlanLine, ...], alike: float | None) -> Widths | None:
-    for line in lines:
-        if isinstance(line.tuned, GuessAndCheck):
-            return widths_of(line.tuned, alike)
-    return None
 
 
 def _steps(

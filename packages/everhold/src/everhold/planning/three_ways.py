@@ -15,10 +15,9 @@ from everhold.display import Display, at_most
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.declared import SHARE
 from everhold.planning.request import USUAL_VALUE
-from everhold.planning.widths import width_at
+from everhold.planning.widths import half_within, width_at
 
 if TYPE_CHECKING:
-    from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
 
 __all__ = ["ThreeWays", "Way", "three_ways"]
@@ -103,19 +102,15 @@ def three_ways(mechanism: Mechanism | None, *, at: float = USUAL_VALUE, alike: f
         at: Population's value of a yes-or-no query, in [0, 1].
         alike: See `everhold.mechanisms.base.Mechanism.expected_radius`.
     """
-    from everhold.mechanisms.guess_intervals import bets_on_groups
-
     if not isinstance(mechanism, GuessAndCheck):
         return None
     beta, queries = 1.0 - mechanism.confidence, mechanism.queries
     most = min(mechanism.surprises, queries - 1)
     first, last = (width_at(mechanism, at, surprises, alike) for surprises in (0, most))
-    training = mechanism.training_rows or mechanism.rows
-    procedure: Procedure = bets_on_groups(mechanism, at, alike, training_rows=training) or mechanism.yes_no_procedure
 
     def fixed(level: float) -> float:
-        low, high = procedure.expected(at, -math.log(level))
-        return (min(high, 1.0) - max(low, 0.0)) / 2.0
+        nats = -math.log(level)
+        return half_within(*mechanism.quotes.yes_no_at(at, nats, alike).expected(at, nats))
 
     lines = (
         Way("declared", f"{queries:,} fixed beforehand; exact, for ever", fixed(beta * SHARE / queries)),

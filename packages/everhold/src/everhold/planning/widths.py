@@ -35,7 +35,7 @@ def least_vacuous(at: float) -> float:
         >>> round(least_vacuous(0.9), 9), least_vacuous(0.5)
         (0.3, 0.5)
     """
-    return _half(at - _VACUOUS, at + _VACUOUS)
+    return half_within(at - _VACUOUS, at + _VACUOUS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +114,16 @@ def width_at(mechanism: GuessAndCheck, value: float, surprises: int, alike: floa
     if not isinstance(procedure, OfMeans):
         usual = Offsets.of(procedure, value, nats).usual + mechanism.rounding
         low, high = procedure.expected(value, nats)
-        unsealed = _half(low - mechanism.rounding, high + mechanism.rounding)
-        return Width("yes_no", value, surprises, _half(*confirmed), _half(value - usual, value + usual), unsealed)
+        unsealed = half_within(low - mechanism.rounding, high + mechanism.rounding)
+        return Width(
+            "yes_no", value, surprises, half_within(*confirmed), half_within(value - usual, value + usual), unsealed
+        )
     cell = mechanism.cells.released(math.floor(value * mechanism.steps))
-    released, exact = procedure.span(*cell, nats), procedure.interval(value, nats)
+    told, exact = procedure.span(*cell, nats), procedure.interval(value, nats)
     halves = (
-        _half(*confirmed),
-        _half(float(released[0]) - mechanism.rounding, float(released[1]) + mechanism.rounding),
-        _half(exact[0] - mechanism.rounding, exact[1] + mechanism.rounding),
+        half_within(*confirmed),
+        half_within(float(told[0]) - mechanism.rounding, float(told[1]) + mechanism.rounding),
+        half_within(exact[0] - mechanism.rounding, exact[1] + mechanism.rounding),
     )
     return Width("yes_no", value, surprises, *halves)
 
@@ -132,7 +134,8 @@ def _last_nats(mechanism: GuessAndCheck, surprises: int) -> float:
     return float(mechanism.nats(mechanism.queries, surprises, labels))
 
 
-def _half(low: float, high: float) -> float:
+def half_within(low: float, high: float) -> float:
+    """Half of what an interval has of [0, 1]."""
     return (min(high, 1.0) - max(low, 0.0)) / 2.0
 
 
@@ -172,7 +175,8 @@ def surprises_until(mechanism: GuessAndCheck, width: float, at: float, alike: fl
 
     def wider(surprises: int) -> bool:
         nats = _last_nats(mechanism, surprises)
-        return _half(*mechanism.intervals.of_guess(mechanism.quotes.yes_no_at(at, nats, alike), at, nats)) > width
+        procedure = mechanism.quotes.yes_no_at(at, nats, alike)
+        return half_within(*mechanism.intervals.of_guess(procedure, at, nats)) > width
 
     dearest = min(most, math.floor(mechanism.queries * mechanism.grid / (mechanism.grid + 1.0)))
     if not wider(dearest):
