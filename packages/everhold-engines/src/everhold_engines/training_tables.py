@@ -64,7 +64,7 @@ def rows_copied(training: TableSide, sealed: Engine, declared: DependenceModel |
     in_order = "" if row_id is None else f" ORDER BY {training.engine.dialect.column(row_id)}"
     if training.rows <= MOST_COPIED:
         return in_order
-    model = declared if isinstance(declared, DependenceModel) else Independent()  # what is no model is refused later
+    model = Independent() if declared is None else declared
     columns = [name for name in model.sorting_columns if name in training.columns]
     if model.group_column is None and len(columns) == 1:
         return _nearest(training, sealed, columns[0])

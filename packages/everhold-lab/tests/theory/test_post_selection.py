@@ -262,7 +262,7 @@ def as_if_free_of_training_rows(model):
     """The model with the protection removed: nothing is given up."""
     return SimpleNamespace(
         miss=0.0, training_distance=lambda: 0.0, leakage=model.leakage, concentration=model.concentration,
-        binomial_tails=False,
+        independent=False,
     )  # fmt: skip
 
 

@@ -84,9 +84,9 @@ def test_a_dependence_that_does_not_match_creates_nothing(tmp_path, settings, re
 
 
 def test_what_is_no_model_is_refused(tmp_path):
-    with pytest.raises(HoldoutRejected, match=r"expected a model such as eh\.Groups"):
+    with pytest.raises(DependenceError, match=r"is a str\. Pass a model such as eh\.Groups"):
         sealed(tmp_path / "s.db", dependence="independent")
-    with pytest.raises(ValueError, match=r"expected a model such as eh\.Groups"):
+    with pytest.raises(DependenceError, match=r"is a str\. Pass a model such as eh\.Groups"):
         eh.plan(rows=100, queries=20, dependence="groups")
     assert not list(tmp_path.iterdir())
 

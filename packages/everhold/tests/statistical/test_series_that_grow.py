@@ -3,14 +3,11 @@
 Games at a probability of failure of .2: one query, asked again after each of 24 arrivals of 100 rows.
 """
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 import everhold as eh
 from everhold.dependence import Independent
-from everhold.dependence.series.row_checks import lengthened
 from everhold.guarantees.intervals.shares.means import Hoeffding
 from everhold.mechanisms import GuessAndCheck
 
@@ -38,7 +35,9 @@ def misses(states, dependence_of):
 
 
 @pytest.mark.parametrize(
-    ("of", "most"), [(partial(lengthened, CHAIN), 0.2), (lambda _: Independent(), 1.0)], ids=["chain", "rows"]
+    ("of", "most"),
+    [(lambda rows: CHAIN.with_rows(rows, {}), 0.2), (lambda _: Independent(), 1.0)],
+    ids=["chain", "rows"],
 )
 def test_the_longer_series_keeps_the_promise_and_independent_rows_do_not(of, most):
     found = misses(played(np.random.default_rng(3)), of)

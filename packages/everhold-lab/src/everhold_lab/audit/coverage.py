@@ -183,7 +183,7 @@ class CubeBoard:
 
 def _procedure_of(mechanism: Mechanism) -> OfMeans | None:
     """Interval procedure of a holdout for yes-or-no queries; None for a mechanism that adds noise."""
-    if mechanism.traits.adds_noise or not mechanism.dependence.binomial_tails:
+    if mechanism.traits.adds_noise or not mechanism.dependence.independent:
         return None
     return ClopperPearson(mechanism.rows // mechanism.parts, mechanism.rows)
 

@@ -120,7 +120,7 @@ def _request(game: Game, declared: DependenceModel) -> dict[str, Any]:
     """
     failure = 1.0 - game.confidence
     population = game.case.population
-    if isinstance(population, CopiedInOrder) and not isinstance(declared, Independent):
+    if isinstance(population, CopiedInOrder) and not declared.independent:
         failure *= 1.0 - 1.0 / (2 * population.points)
     return {
         "rows": game.case.rows,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from everhold.dependence import Independent
 from everhold.mechanisms import Mechanism
 from everhold_lab.published import (
     gaussian_sample_failure,
@@ -49,7 +48,7 @@ def best_radius(mechanism: Mechanism) -> tuple[CandidateLoss, ...]:
     """
     promise = mechanism.promise()
     own = CandidateLoss(promise.statement, promise.radius, is_promise=True)
-    if not isinstance(mechanism.dependence, Independent):
+    if not mechanism.dependence.independent:
         return (own,)
     others = (CandidateLoss(name, radius + mechanism.rounding, False) for name, radius in _published(mechanism))
     return (own, *others)

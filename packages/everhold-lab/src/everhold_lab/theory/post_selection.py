@@ -52,7 +52,7 @@ class DependentRows(Protocol):
     """Protocol of a dependence model; each model of `everhold.dependence` fulfils it."""
 
     @property
-    def binomial_tails(self) -> bool:
+    def independent(self) -> bool:
         """True if rows are independent."""
 
     @property
@@ -162,7 +162,7 @@ def max_information_bits(
     fraction(failure, "failure")
     epsilon = curve.epsilon(0.0)
     always = math.inf if math.isinf(epsilon) else dwork_theorem_19(rows, epsilon=epsilon)
-    if dependence is not None and not dependence.binomial_tails:
+    if dependence is not None and not dependence.independent:
         return always
     pure = math.inf if math.isinf(epsilon) else dwork_theorem_20(rows, epsilon=epsilon, failure=failure)
     return min(always, pure, max_information_of_curve(curve, rows=rows, failure=failure).bits)

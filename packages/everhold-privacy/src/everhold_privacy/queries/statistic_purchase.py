@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.answers import Answer
-from everhold.dependence import Independent
 from everhold.errors import QueryRejected
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_rows
 from everhold.values.clips import Clip, clips_in_words
@@ -40,7 +39,7 @@ class _PricedStatistic(PricedQuery[Answer]):
     def purchase(self, compiler: QueryCompiler) -> StatisticPurchase:
         """The statistic with what it costs."""
         mechanism, statistic = paying(compiler.mechanism), self.query.bound_to(compiler)
-        check_rows(statistic, mechanism, Independent)
+        check_rows(statistic, mechanism, groups=False)
         scale = mechanism.scale
         if self.query.tolerance is not None:
             statistic = replace(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.asking.reports.model_names import with_names
 from everhold.certificate.numbers import counted
-from everhold.dependence import Independent
 from everhold.errors import DependenceError, QueryRejected
 from everhold.gates.records import VERDICTS
 from everhold_competitions.competition import LEADER, NOTHING, SCORE
@@ -213,7 +212,7 @@ def dependence_of(view: View) -> dict[str, Any]:
         "title": model.title,
         "rows": rows,
         "worth": min(worth, rows),
-        "independent": isinstance(model, Independent),
+        "independent": model.independent,
         "how_to_tell": list(model.how_to_tell),
         "influence": _influence(model),
         "sets": sorted((model.independent_sets() or {}).items())[:_MOST_SETS],

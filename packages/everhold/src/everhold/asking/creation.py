@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from everhold.asking.query_executor import first_noise
+from everhold.dependence import require_model
 from everhold.diagnosis.diagnosis import diagnose_file, warn_of_a_sample, warn_of_dependence, warn_of_whole_groups
 from everhold.diagnosis.likeness import declared_likeness
 from everhold.errors import HoldoutNotFound, warn_caller, warnings_collected
@@ -76,6 +77,8 @@ class Creation:
         for settings in request.extensions.values():
             mechanism, queries = settings.plan(mechanism, queries)
         stated = mechanism.dependence if isinstance(mechanism, Mechanism) else study.dependence
+        if stated is not None:
+            require_model(stated)
         if mechanism is None and (declared is not None or study.planning.grows):
             mechanism = GuessAndCheck.name
         self.study = replace(study, mechanism=mechanism, queries=queries)

@@ -12,7 +12,6 @@ import numpy as np
 
 from everhold.arguments import brief, is_text
 from everhold.asking.accessor import HoldoutAccessor
-from everhold.dependence import Groups
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, HoldoutRejected, QueryRejected
 from everhold.families.base import MOST_SHARE, BoundFamily, Family, share_of
@@ -394,9 +393,9 @@ def procedure_of_shares(executor: QueryExecutor, nats: float) -> Procedure:
         return usual
     from everhold.guarantees.intervals.bets.at_all_sizes import CoinMixture, groups_at_all_sizes
 
-    if not isinstance(mechanism.dependence, Groups):
+    if not mechanism.dependence.in_groups:
         return CoinMixture.declared(usual, first_rows=first_rows, nats=nats)
     largest = executor.compiler.families.largest_group
-    found = groups_at_all_sizes(usual, sizes=mechanism.dependence.counts, largest=largest)
+    found = groups_at_all_sizes(usual, sizes=mechanism.dependence.unit_counts, largest=largest)
     assert found is not None
     return found

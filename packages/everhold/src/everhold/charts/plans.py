@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.charts import INK, coloured_lines, covered_lines, mechanism_labels, styled
-from everhold.dependence import Independent
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, answering
 from everhold.planning.bounds import BOUNDS
 from everhold.planning.inverse import published_bound, published_statements, radius_of
@@ -139,7 +138,7 @@ def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str) -
     looks |= {name: (statement.colour, [5, 4]) for name, statement in BOUNDS.items()}
     heights = _lines_from_the_top(points)
     points = sorted(points, key=lambda point: list(heights).index(point["by"]))
-    incomplete = {} if isinstance(plan.dependence, Independent) else dict.fromkeys(BOUNDS, "proof incomplete")
+    incomplete = {} if plan.dependence.independent else dict.fromkeys(BOUNDS, "proof incomplete")
     cross_at = plan.requested_radius or plan.best.expected or 1.0
     least = min(point["radius"] for point in points)
     lines = coloured_lines(

@@ -30,6 +30,7 @@ __all__ = [
     "SeriesFacts",
     "dependence_from_dict",
     "require_listed",
+    "require_model",
 ]
 
 
@@ -64,6 +65,20 @@ if not TYPE_CHECKING:
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(home.partition(":")[0]), name)
+
+
+def require_model(given: Any) -> DependenceModel:
+    """A dependence model that was given by a user.
+
+    Raises:
+        DependenceError: If it is none.
+    """
+    if not isinstance(given, DependenceModel):
+        raise DependenceError(
+            f"The dependence is a {type(given).__name__}. Pass a model such as eh.Groups('patient') or "
+            "eh.Independent()."
+        )
+    return given
 
 
 def require_listed(model: DependenceModel) -> None:

@@ -113,7 +113,8 @@ class DependenceModel(ABC):
         value_words: Entry and value, where a value has words of its own.
         influence_in: What lines of `influences` are, with their unit.
         holds_given_features: Whether labels depend on each other as declared when all features are known.
-        binomial_tails: Whether averages have the exact binomial-KL tails of independent rows, not only Hoeffding's.
+        independent: Whether rows are independent of each other, so that averages have exact binomial-KL tails.
+        in_groups: Whether rows are in groups that are independent of each other, of the sizes `unit_counts`.
         assumes_no_law: Whether rows may depend on each other in any way, so that rows cannot speak against it.
     """
 
@@ -127,7 +128,8 @@ class DependenceModel(ABC):
     value_words: ClassVar[Mapping[tuple[str, str], str]] = {}
     influence_in: ClassVar[str] = "max-influence (nats)"
     holds_given_features: ClassVar[bool] = False
-    binomial_tails: ClassVar[bool] = False
+    independent: ClassVar[bool] = False
+    in_groups: ClassVar[bool] = False
     assumes_no_law: ClassVar[bool] = False
 
     def __init_subclass__(cls, **settings: Any) -> None:
@@ -214,6 +216,36 @@ class DependenceModel(ABC):
     def unit_counts(self) -> tuple[tuple[int, int], ...]:
         """Pairs of a size and the number of units of that size; empty where rows are in no units of known sizes."""
         return ()
+
+    @property
+    def largest_unit(self) -> int:
+        """Rows of the largest unit; 1 where rows are in no units of known sizes."""
+        return max((size for size, _ in self.unit_counts), default=1)
+
+    @property
+    def one_series(self) -> bool:
+        """Whether all rows are one series, which rows that arrive can only go on with."""
+        return False
+
+    def check_follows(self, structure: RowStructure, *, training: bool) -> None:  # noqa: B027
+        """Check that rows that arrive go on where the rows of one series end; others arrive in any order.
+
+        Args:
+            structure: The rows that arrive, as if sealed, beside all that are there already, as if training rows.
+            training: Whether those that are there are training rows, and not sealed ones.
+
+        Raises:
+            DependenceError: If they do not.
+        """
+
+    def with_rows(self, rows: int, units: Mapping[int, int]) -> DependenceModel:
+        """The model when other numbers of such rows are sealed.
+
+        Args:
+            rows: Number of rows.
+            units: Size of a unit to the number of units of that size, where rows are in units.
+        """
+        return self
 
     @property
     def sorting_columns(self) -> tuple[str, ...]:

@@ -59,6 +59,7 @@ class Groups(RowUnits):
         "sizes": "sizes of the groups",
     }
     holds_given_features: ClassVar[bool] = True
+    in_groups: ClassVar[bool] = True
 
     @property
     def groups(self) -> int:

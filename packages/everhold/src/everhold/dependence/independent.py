@@ -37,7 +37,7 @@ class Independent(DependenceModel):
     )
     entries: ClassVar[Mapping[str, str]] = {}
     holds_given_features: ClassVar[bool] = True
-    binomial_tails: ClassVar[bool] = True
+    independent: ClassVar[bool] = True
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
         """One row is one row: the mechanism's own curve (S4 with H = 1)."""

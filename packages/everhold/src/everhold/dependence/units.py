@@ -93,6 +93,10 @@ class RowUnits(DependenceModel):
         """Pairs of a size and the number of units of that size."""
         return self.counts
 
+    def with_rows(self, rows: int, units: Mapping[int, int]) -> Self:
+        """Units of these sizes, by the same column."""
+        return self.of_counts(units, column=self.column)
+
     def sized(self, structure: RowStructure) -> Self:
         """The same units with their sizes among the sealed rows."""
         if self.column is not None:

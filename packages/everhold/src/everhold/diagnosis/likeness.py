@@ -23,7 +23,7 @@ _MOST_ROWS = 100_000
 
 def declared_likeness(path: Path, declared: DependenceModel | None, *, label: str | None) -> float | None:
     """`likeness` inside declared groups; None where sums of groups are not bet on, for want of a column or of rows."""
-    groups = declared.unit_column if isinstance(declared, DependenceModel) else None
+    groups = None if declared is None else declared.unit_column
     return likeness(path, groups=groups, label=label) if groups is not None and path.exists() else None
 
 

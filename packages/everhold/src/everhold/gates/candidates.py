@@ -150,7 +150,7 @@ def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | MetricQuery:
 def _pairs_outcomes(compiler: QueryCompiler) -> bool:
     """True if scores of outcomes are compared by the pairs of outcomes of independent rows."""
     mechanism = compiler.mechanism
-    independent = mechanism.dependence.binomial_tails and mechanism.unit >= _FINE_GRID
+    independent = mechanism.dependence.independent and mechanism.unit >= _FINE_GRID
     return independent and compiler.schema.label_kind == "binary"
 
 
@@ -185,7 +185,7 @@ def procedure_for_gain(
     """
     mechanism, schema = compiler.mechanism, compiler.schema
     dependence, unit, rises = mechanism.dependence, mechanism.unit, challenger.rises
-    independent, group_by = dependence.binomial_tails, dependence.unit_column
+    independent, group_by = dependence.independent, dependence.unit_column
     score = METRICS.get(challenger.metric["kind"])
     if score is not None and score.outcomes:
         return gain_of(score.name, schema.rows)

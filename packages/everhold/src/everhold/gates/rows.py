@@ -427,7 +427,7 @@ def _first_left(gate: GateAccount, executor: QueryExecutor) -> int:
 def _sees(gate: GateAccount, executor: QueryExecutor, head: Head) -> dict[str, float | None] | None:
     """Least gain the next challenge can see; None where gains are no accuracies, or rows depend on each other."""
     mechanism, schema = executor.mechanism, executor.schema
-    if gate.metric.get("kind") != "accuracy" or not mechanism.dependence.binomial_tails:
+    if gate.metric.get("kind") != "accuracy" or not mechanism.dependence.independent:
         return None
     public = schema.features_public and schema.label_kind == "binary"
     nats = next_nats(mechanism, executor.state_from(head.state))

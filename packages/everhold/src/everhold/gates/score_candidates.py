@@ -137,7 +137,7 @@ class OutputCandidate(Candidate):
 
 def _check_compared(reader: ModelsReader, compiler: QueryCompiler) -> None:
     """Refuse metrics, and rows, for which no gain is promised."""
-    metric, independent = reader.metric, compiler.mechanism.dependence.binomial_tails
+    metric, independent = reader.metric, compiler.mechanism.dependence.independent
     by_class = isinstance(metric.measure, PartsMeasure) and metric.measure.of_classes is not None
     if metric.gain == "any" or (metric.gain == "independent" and independent and (by_class or metric.measure.compares)):
         return

@@ -273,7 +273,7 @@ class Mechanism(ABC):
     def procedure(self) -> OfMeans:
         """Interval procedure of queries of which nothing is known but that their values lie in [0, 1] (S5)."""
         rows = self.effective_rows(self.rows)
-        return Chernoff(rows, rows) if self.dependence.binomial_tails else Hoeffding(rows, rows)
+        return Chernoff(rows, rows) if self.dependence.independent else Hoeffding(rows, rows)
 
     @property
     def failing_rows_procedure(self) -> Procedure | None:

@@ -242,7 +242,7 @@ class GuessAndCheck(ChecksGuesses):
     @cached_property
     def yes_no_procedure(self) -> OfMeans:
         """That of a yes-or-no query with a guess from the training rows."""
-        kind = ClopperPearson if self.dependence.binomial_tails else Hoeffding
+        kind = ClopperPearson if self.dependence.independent else Hoeffding
         return kind(rows=self.effective_rows(self.rows), training=self.effective_training)
 
     @cached_property

@@ -138,7 +138,7 @@ class Silent(Mechanism):
     def expected_radius(self, at: float, alike: float | None = None) -> float:
         """That of the first yes-or-no query, once it is unsealed."""
         rows, nats = self.effective_rows(self.rows), float(self.nats(1))
-        kind = ClopperPearson if self.dependence.binomial_tails else Hoeffding
+        kind = ClopperPearson if self.dependence.independent else Hoeffding
         bets = bets_on_groups(self, at, alike, training_rows=self.rows)
         low, high = (bets or kind(rows=rows, training=rows)).expected(at, nats)
         return (high - low) / 2.0 + self.rounding

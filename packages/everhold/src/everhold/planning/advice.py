@@ -48,7 +48,7 @@ def _sentences(plan: Plan) -> Iterator[str]:
                 f"guess_and_check would answer within {at_most(line.expected)} around {plan.at:g} if its guesses hold, "
                 "and its study can be unsealed."
             )
-    if tuned is not None and tuned.rows <= _FEW_ROWS and tuned.dependence.binomial_tails:
+    if tuned is not None and tuned.rows <= _FEW_ROWS and tuned.dependence.independent:
         seen = step_in_words(tuned, USUAL_DISAGREEMENT if plan.steps is None else plan.steps.disagreement)
         yield f"With few rows, compare models in place of scores: {seen}."
 

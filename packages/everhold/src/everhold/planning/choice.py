@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from everhold.dependence import DependenceModel, Groups, Independent, require_listed
+from everhold.dependence import require_listed
 from everhold.display import at_most
 from everhold.errors import (
     DependenceError,
@@ -25,7 +25,7 @@ from everhold.planning.widths import few_rows, least_vacuous, sealed_units, vacu
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from everhold.dependence import RowStructure
+    from everhold.dependence import DependenceModel, RowStructure
 
 FEWER_QUERIES = (300, 100, 30, 10, 3, 1)
 """Numbers of queries that are tried where rows are worth too little for a plan."""
@@ -75,11 +75,6 @@ def bound_mechanism(mechanism: Mechanism, structure: RowStructure, dependence: D
 
 
 def _bound(dependence: DependenceModel, structure: RowStructure) -> DependenceModel:
-    if not isinstance(dependence, DependenceModel):
-        raise HoldoutRejected(
-            f"the dependence is a {type(dependence).__name__}; expected a model such as eh.Groups('patient') or "
-            "eh.Independent()"
-        )
     try:
         require_listed(dependence)
         return dependence.bind(structure)
@@ -166,11 +161,12 @@ def _request_of(mechanism: Mechanism) -> PlanRequest:
 
 def _more_rows(mechanism: Mechanism, alike: float | None) -> str:
     """Number of further rows or groups that have to be sealed for this plan."""
-    needed, groups = _rows_needed(mechanism, alike), mechanism.dependence
-    if isinstance(groups, Groups):
+    needed, dependence = _rows_needed(mechanism, alike), mechanism.dependence
+    if dependence.in_groups:
         if needed is None:
             return "seal more groups, and train on more of them"
-        return f"seal more groups, at least {math.ceil(groups.groups * needed / mechanism.rows):,} like these"
+        groups = sum(number for _, number in dependence.unit_counts)
+        return f"seal more groups, at least {math.ceil(groups * needed / mechanism.rows):,} like these"
     if needed is None:
         return "seal more rows"
     if needed > mechanism.rows:
@@ -183,7 +179,7 @@ def _rows_needed(mechanism: Mechanism, alike: float | None) -> int | None:
 
     Rows come in groups like those of the sealed rows, where there are groups. Other models are bound to these rows.
     """
-    if not isinstance(mechanism.dependence, Independent | Groups):
+    if not (mechanism.dependence.independent or mechanism.dependence.in_groups):
         return None
     request = replace(_request_of(mechanism), alike=alike)
     return rows_needed_by(mechanism.name, request, math.nextafter(least_vacuous(USUAL_VALUE), 0.0), at=USUAL_VALUE)

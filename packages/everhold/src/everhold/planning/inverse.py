@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from everhold.arguments import names_keywords
-from everhold.dependence import Independent
 from everhold.mechanisms import MECHANISMS, answering
 from everhold.planning.bounds import BOUNDS
 from everhold.planning.request import (
@@ -153,8 +152,9 @@ def published_statements(request: PlanRequest) -> tuple[str, ...]:
 
     For dependent rows they are shown for comparison only: the published proof is incomplete there (erratum 5).
     """
-    independent = isinstance(request.dependence, Independent)
-    return tuple(name for name, statement in BOUNDS.items() if independent or statement.dependent is not None)
+    return tuple(
+        name for name, statement in BOUNDS.items() if request.dependence.independent or statement.dependent is not None
+    )
 
 
 def published_rows_needed(name: str, request: PlanRequest, radius: float) -> int | None:
@@ -164,14 +164,14 @@ def published_rows_needed(name: str, request: PlanRequest, radius: float) -> int
     """
     within = radius - LEAST_RADIUS
     rows = BOUNDS[name].rows_needed(within, **_session(request)).rows
-    if not isinstance(request.dependence, Independent):
+    if not request.dependence.independent:
         rows = _rows_of_dependent(BOUNDS[name], within, request, least=rows)
     return int(rows) if math.isfinite(rows) else None
 
 
 def published_bound(name: str, request: PlanRequest) -> PublishedBound:
     """Result of one of the `published_statements` for a request, for exact averages."""
-    if isinstance(request.dependence, Independent):
+    if request.dependence.independent:
         return BOUNDS[name].radius(request.rows, **_session(request))
     radius, _ = _for_dependent(BOUNDS[name])
     return radius(request.rows, **_session(request), price=_price(request, request.rows))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from everhold.dependence import Independent
 from everhold.display import Display, html_record
 from everhold.mechanisms import MECHANISMS, Mechanism
 from everhold.planning.bounds import BOUNDS
@@ -92,7 +91,7 @@ def line_of(name: str, request: PlanRequest, radius: float | None, *, at: float,
     line = PlanLine(name, kind.statement, kind.traits.adaptive, None, {})
     if radius is not None:
         line = _with_inverse(line, request, radius, at=at, with_rows=with_rows)
-    if kind.traits.independent_rows and not isinstance(request.dependence, Independent):
+    if kind.traits.independent_rows and not request.dependence.independent:
         return replace(line, note=_ONLY_INDEPENDENT)
     if not with_rows:
         if line.rows_needed is None:
@@ -136,7 +135,7 @@ def published_line_of(name: str, request: PlanRequest, radius: float | None, *, 
     source = BOUNDS[name].source
     if name not in published_statements(request):
         return PublishedLine(name, source, note=_ONLY_INDEPENDENT)
-    label = "" if isinstance(request.dependence, Independent) else _INCOMPLETE
+    label = "" if request.dependence.independent else _INCOMPLETE
     needed = None if radius is None else published_rows_needed(name, request, radius)
     if not with_rows:
         return PublishedLine(name, source, rows_needed=needed, note=label)

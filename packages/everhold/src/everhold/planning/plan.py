@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.arguments import brief, names_keywords
-from everhold.dependence import DependenceModel, Independent
+from everhold.dependence import DependenceModel
 from everhold.display import Display, html_sentences, html_table
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
 from everhold.mechanisms import GuessAndCheck, answering
@@ -281,7 +281,7 @@ def _steps(
 ) -> Steps | None:
     """For the rows at hand, or those that the gate's mechanism needs."""
     tuned = [line.tuned for line in lines if isinstance(line.tuned, GuessAndCheck)]
-    if disagreement is None or not isinstance(request.dependence, Independent) or not tuned:
+    if disagreement is None or not request.dependence.independent or not tuned:
         return None
     return steps_of(request if with_rows else request.with_rows(tuned[0].rows), disagreement)
 

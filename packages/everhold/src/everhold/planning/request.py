@@ -7,8 +7,7 @@ from functools import lru_cache
 from typing import Any, Self, TypedDict, Unpack
 
 from everhold.arguments import as_float, as_whole, brief
-from everhold.dependence import DependenceModel, Independent
-from everhold.dependence.units import RowUnits
+from everhold.dependence import DependenceModel, Independent, require_model
 from everhold.errors import DependenceError, HoldoutRejected
 from everhold.mechanisms import MECHANISMS, Mechanism
 from everhold.mechanisms.base import MOST_ROWS
@@ -108,11 +107,7 @@ class PlanRequest:
     alike: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dependence, DependenceModel):
-            raise ValueError(
-                f"dependence is a {type(self.dependence).__name__}; expected a model such as eh.Groups(5) or "
-                "eh.Independent()"
-            )
+        require_model(self.dependence)
         _check_count("rows", self.rows, MOST_ROWS)
         _check_count("queries", self.queries, MOST_QUERIES)
         _check_count("surprises", self.surprises, MOST_QUERIES)
@@ -144,10 +139,11 @@ class PlanRequest:
         """The request that arguments of `everhold.plan` make."""
         given: dict[str, Any] = {**terms}
         dependence, alike = given.pop("dependence", None), given.pop("alike", None)
-        bets_on_units = isinstance(dependence, RowUnits) and given.get("training_rows") != 0
+        dependence = Independent() if dependence is None else require_model(dependence)
+        bets_on_units = bool(dependence.unit_counts) and given.get("training_rows") != 0
         return cls(
             rows=rows, queries=queries, surprises=planned_surprises(given.pop("surprises", None), queries),
-            dependence=Independent() if dependence is None else dependence,
+            dependence=dependence,
             alike=(1.0 if alike is None else alike) if bets_on_units else None, **given,
         )  # fmt: skip
 

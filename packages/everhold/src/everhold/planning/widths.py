@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.dependence import Groups, Independent
 from everhold.display import Display, at_most
 from everhold.guarantees.intervals.bets.closed_form import planned_radius
 from everhold.guarantees.intervals.shares.means import OfMeans
@@ -143,7 +142,7 @@ def _units(mechanism: GuessAndCheck) -> tuple[str, float]:
     """Units that are bet on where training rows predict the spread, and the number of rows of the largest unit."""
     if mechanism.slack:
         return "", 0.0  # a promise of slack takes no bets
-    if isinstance(mechanism.dependence, Independent):
+    if mechanism.dependence.independent:
         return "spread", 1.0
     if counts := mechanism.dependence.unit_counts:
         return "groups", float(counts[-1][0])
@@ -209,14 +208,14 @@ def vacuous_in_words(mechanism: Mechanism, alike: float | None = None) -> str:
 
 def sealed_units(dependence: DependenceModel) -> str:
     """The units of which more make answers narrower: groups where they are declared, else rows."""
-    return "groups" if isinstance(dependence, Groups) else "rows"
+    return "groups" if dependence.in_groups else "rows"
 
 
 def few_rows(mechanism: Mechanism, alike: float | None = None) -> str:
     """Differences that few rows can show at all."""
     expected = at_most(mechanism.expected_radius(USUAL_VALUE, alike))
     said = f"expect wide intervals, such as ±{expected} around {USUAL_VALUE:g}"
-    if isinstance(mechanism, GuessAndCheck) and isinstance(mechanism.dependence, Independent):
+    if isinstance(mechanism, GuessAndCheck) and mechanism.dependence.independent:
         seen = step_in_words(mechanism, USUAL_DISAGREEMENT)
         return f"{said}; {seen}"
     return said

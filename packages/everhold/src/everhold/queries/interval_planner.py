@@ -18,7 +18,6 @@ import numpy as np
 
 from everhold.answers import FAILING
 from everhold.arguments import as_float, brief
-from everhold.dependence import Groups
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.guarantees.intervals.bets.betting import Betting
@@ -320,8 +319,8 @@ def _at_all_sizes(
     from everhold.guarantees.intervals.bets.at_all_sizes import at_all_sizes, groups_at_all_sizes
 
     found: Procedure | None
-    if families.largest_group and isinstance(mechanism.dependence, Groups):
-        sizes = mechanism.dependence.counts
+    if families.largest_group:
+        sizes = mechanism.dependence.unit_counts
         found = groups_at_all_sizes(procedure, sizes=sizes, largest=families.largest_group)
     else:
         found = at_all_sizes(procedure, first_rows=families.first_rows, nats=nats)

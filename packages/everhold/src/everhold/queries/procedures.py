@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import brief
-from everhold.dependence import Groups, Independent
 from everhold.diagnosis.queries import DependenceMonitor, dependence_monitor, warn_of_queries
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
@@ -59,7 +58,7 @@ def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema) -> Needs:
     Raises:
         ValueError: If it is a ratio and no procedure takes it; see `takes_ratios`.
     """
-    independent, trained = mechanism.dependence.binomial_tails, schema.training_rows > 0 and bound.trained
+    independent, trained = mechanism.dependence.independent, schema.training_rows > 0 and bound.trained
     in_units = mechanism.dependence.unit_column is not None
     if bound.pair is not None and bound.pair.how == "ratio":
         if not takes_ratios(mechanism) or not trained:
@@ -99,24 +98,24 @@ def procedure_for(
     if needs == "group_pairs":
         from everhold.guarantees.intervals.bets.betting import GroupRatioBetting
 
-        return GroupRatioBetting(sizes=_sizes(mechanism), training=training, guess=guess)
+        return GroupRatioBetting(sizes=mechanism.dependence.unit_counts, training=training, guess=guess)
     rows, guessed = mechanism.rows // mechanism.parts, mechanism.rows
     if schema.training_rows and bound.trained and not own_guess:
         guessed = schema.training_rows
-    if mechanism.dependence.binomial_tails:
+    if mechanism.dependence.independent:
         return (ClopperPearson if bound.yes_no else Chernoff)(rows=rows, training=guessed)
     return Hoeffding(rows=mechanism.effective_rows(rows), training=mechanism.effective_rows(guessed))
 
 
 def takes_ratios(mechanism: Mechanism) -> bool:
     """True if a ratio whose values on training rows are known is one query for it; else it is two means."""
-    known = mechanism.dependence.binomial_tails or mechanism.dependence.group_column is not None
+    known = mechanism.dependence.independent or mechanism.dependence.group_column is not None
     return mechanism.traits.unsealable and known and not mechanism.parameters().get("slack")
 
 
 def takes_spreads(bound: BoundQuery, mechanism: Mechanism) -> bool:
     """True if independent rows of it are bet on, however their values spread, where no training rows show that."""
-    return mechanism.traits.unsealable and mechanism.dependence.binomial_tails and not bound.yes_no
+    return mechanism.traits.unsealable and mechanism.dependence.independent and not bound.yes_no
 
 
 def takes_statistics(mechanism: Mechanism) -> bool:
@@ -153,7 +152,7 @@ def check_independent(mechanism: Mechanism, name: str, *, instead: str) -> None:
     Raises:
         QueryRejected: Nothing is charged.
     """
-    if not isinstance(mechanism.dependence, Independent):
+    if not mechanism.dependence.independent:
         raise QueryRejected(
             f"{name} is promised for independent rows only, and these rows were declared to depend on each other; "
             f"expected {instead}; nothing was charged"
@@ -176,17 +175,10 @@ def statistic_procedure(
     rows, deviation = mechanism.rows, None
     if spread is not None and math.isfinite(spread):
         deviation = max(spread / math.sqrt(rows), moved)  # it can move at all
-    if isinstance(mechanism.dependence, Groups):
-        rows = sum(size * size * number for size, number in _sizes(mechanism))
+    if counts := mechanism.dependence.unit_counts:
+        rows = sum(size * size * number for size, number in counts)
     trained = rows if own_guess else max(rows * schema.training_rows // schema.rows, 1)
     return BoundedDifferences(rows=rows, sensitivity=moved, training=trained, spread=deviation)
-
-
-def _sizes(mechanism: Mechanism) -> tuple[tuple[int, int], ...]:
-    """Pairs (size, number of groups of that size)."""
-    if not isinstance(mechanism.dependence, Groups):
-        raise TypeError(f"{mechanism.dependence!r} has no sizes of groups; expected Groups")
-    return mechanism.dependence.counts
 
 
 def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -> str:
@@ -214,7 +206,7 @@ def rows_worth(mechanism: Mechanism) -> str:
     """Cost of the rows' dependence, or the mechanism's needs of them, in words for an analyst."""
     if mechanism.traits.one_law:
         return "It holds only if all sealed rows are of one law (independent and identically distributed)."
-    if mechanism.dependence.binomial_tails:
+    if mechanism.dependence.independent:
         return ""
     if mechanism.traits.reads_leakage:
         return "Sealed rows that tell about each other make it wider than it would be for independent ones."

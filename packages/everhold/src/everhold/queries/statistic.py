@@ -18,7 +18,6 @@ import numpy as np
 
 from everhold.answers import Answer
 from everhold.arguments import as_float, brief
-from everhold.dependence import Groups, Independent
 from everhold.errors import QueryRejected
 from everhold.extensions import imported
 from everhold.mechanisms.evaluations import Evaluations
@@ -178,12 +177,12 @@ class StatisticQuery(Query[Answer]):
         if tolerance is not None or self.tolerance is not None:
             paying(mechanism)
         statistic = self.bound_to(compiler)
-        check_rows(statistic, mechanism, Independent | Groups)
+        check_rows(statistic, mechanism, groups=True)
         self.check(compiler)
         column, groups = mechanism.dependence.group_column, None
         if column is not None and compiler.training is not None:
             groups = compiler.training.groups_of_rows(column)
-        shows_spread = groups is not None or isinstance(mechanism.dependence, Independent)
+        shows_spread = groups is not None or mechanism.dependence.independent
         known = statistic.on_training_rows(schema.training_rows, groups) if schema.training_rows else None
         procedure = statistic_procedure(
             mechanism, schema, moved=_moved(statistic.grid), spread=known[1] if known and shows_spread else None,
@@ -262,10 +261,10 @@ def _moved(grid: StatisticGrid) -> float:
     return math.nextafter(float(grid.unit * grid.share), math.inf)
 
 
-def check_rows(statistic: Statistic, mechanism: Mechanism, taken: Any) -> None:
-    """Refuse a statistic that cannot be asked of rows with this dependence: one of those `taken`."""
-    if not isinstance(mechanism.dependence, taken):
-        allowed = "independent rows only" if taken is Independent else "independent rows or groups of rows only"
+def check_rows(statistic: Statistic, mechanism: Mechanism, *, groups: bool) -> None:
+    """Refuse a statistic that cannot be asked of rows that are not independent, or not even in independent groups."""
+    if not (mechanism.dependence.independent or (groups and mechanism.dependence.in_groups)):
+        allowed = "independent rows or groups of rows only" if groups else "independent rows only"
         raise QueryRejected(
             f"a statistic of low sensitivity is promised something for {allowed}, and these rows were declared to "
             "depend on each other; expected means, or what is made of them"

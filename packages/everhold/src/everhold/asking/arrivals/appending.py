@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
-from everhold.asking.arrivals.growth import Growth, arrival_query, one_series, table_of_rows
+from everhold.asking.arrivals.growth import Growth, arrival_query, table_of_rows
 from everhold.asking.arrivals.timeline import timeline
 from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
-from everhold.dependence import Groups, Independent
 from everhold.display import Display
 from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.ledger import EntryDraft, Outcome
@@ -102,6 +101,7 @@ def check_grows(executor: QueryExecutor) -> None:
         QueryRejected: If rows cannot be appended. Nothing was changed.
     """
     configuration, mechanism = executor.record.configuration, executor.mechanism
+    dependence = mechanism.dependence
     reasons = {
         "the rows stay in a table that does not say when rows arrived (arrived=)": (
             configuration.get("engine", {"arrived": ""}).get("arrived") is None
@@ -110,9 +110,8 @@ def check_grows(executor: QueryExecutor) -> None:
             isinstance(mechanism, GuessAndCheck) and mechanism.endless
         ),
         "the rows depend on each other, and rows that arrive may depend on those that are there": not (
-            isinstance(mechanism.dependence, Independent)
-            or _in_named_groups(mechanism.dependence, configuration)
-            or (one_series(mechanism.dependence) is not None and configuration.get("engine") is None)
+            dependence.independent
+            or (configuration.get("engine") is None and (dependence.one_series or dependence.group_column is not None))
         ),
         "the table was split so that both parts are alike": configuration.get("stratified") is not None,
     }
@@ -138,11 +137,6 @@ def _check_accounts(accounts: Accounts, configuration: Mapping[str, Any]) -> Non
         raise _cannot(f"it uses {', '.join(others)}, which do not know rows that arrive")
     for reason in filter(None, (each.keeps_out() for each in accounts.extensions.values())):
         raise QueryRejected(reason)
-
-
-def _in_named_groups(dependence: Any, configuration: Any) -> bool:
-    """True for groups of a column of rows in files: whether a group is new can be seen."""
-    return isinstance(dependence, Groups) and dependence.column is not None and configuration.get("engine") is None
 
 
 def _check_steward(executor: QueryExecutor, what: str) -> None:
@@ -194,7 +188,7 @@ def _check_given(
             "the rows of this holdout arrive in its table; expected until=..., and neither rows nor training rows; "
             "nothing was appended"
         )
-    if training is not None and one_series(first.mechanism.dependence) is not None:
+    if training is not None and first.mechanism.dependence.one_series:
         raise HoldoutRejected(
             "Training rows of a series lie on one side of its sealed rows, so none arrive. Append the rows without "
             "training=; nothing was appended"
@@ -242,7 +236,7 @@ def _append(
         folder, executor.schema, executor.key.notes_key,
         with_rows=[part.number for part in growth.rows.parts if part.rows],
         with_training=[part.number for part in growth.rows.parts if part.training_rows],
-        group_by=executor.mechanism.dependence.group_column, series=one_series(executor.mechanism.dependence),
+        dependence=executor.mechanism.dependence,
         largest_group=executor.record.configuration.get(LARGEST_GROUP),
     )  # fmt: skip
     sealed = seal_arrival(earlier, number, rows=rows, training=training)

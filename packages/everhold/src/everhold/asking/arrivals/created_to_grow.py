@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_whole, brief
-from everhold.dependence import Groups, Independent
-from everhold.dependence.series.base import SeriesModel
 from everhold.errors import HoldoutRejected
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.sealing.configuration import FAMILIES_GROW, GROWS, LARGEST_GROUP
 from everhold.sealing.intake.reading import MOST_ROWS
 
 if TYPE_CHECKING:
+    from everhold.dependence import DependenceModel
     from everhold.sealing.intake.settings import Planning
 
 __all__ = ["growing", "record_growth"]
@@ -33,8 +32,8 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
     Raises:
         HoldoutRejected: If it cannot grow. Nothing was created.
     """
-    grouped = isinstance(mechanism.dependence, Groups)
-    if planning.largest_group is not None and not (planning.grows and declared and grouped):
+    dependence = mechanism.dependence
+    if planning.largest_group is not None and not (planning.grows and declared and dependence.in_groups):
         raise HoldoutRejected(
             "largest_group= is for declared families of a holdout that grows and whose rows are in groups; expected it "
             f"with grows=True, declared=... and eh.Groups(...), or left out; {_DONE}"
@@ -45,16 +44,16 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
         raise HoldoutRejected(
             f"grows=True needs the mechanism guess_and_check without a slack, and this is {mechanism.name}; {_DONE}"
         )
-    if isinstance(mechanism.dependence, SeriesModel):
+    if dependence.one_series:
         raise HoldoutRejected(
             "A series has one tree, because new rows depend on the sealed ones. Leave out grows=True: rows can be "
             "appended without it, and intervals narrow"
         )
     if not declared:
         return mechanism.sharing(0.5)
-    if isinstance(mechanism.dependence, Groups):
-        _check_largest(mechanism.dependence, planning.largest_group)
-    elif not isinstance(mechanism.dependence, Independent):
+    if dependence.in_groups:
+        _check_largest(dependence, planning.largest_group)
+    elif not dependence.independent:
         raise HoldoutRejected(
             "Declared families of a holdout that grows need independent rows or groups, and these were declared to "
             "depend on each other in another way. Leave out declared=... or grows=True"
@@ -62,14 +61,14 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
     return mechanism
 
 
-def _check_largest(groups: Groups, largest: int | None) -> None:
+def _check_largest(groups: DependenceModel, largest: int | None) -> None:
     """Check the size that no group may exceed, of those that are sealed and of those that will arrive.
 
     Raises:
         HoldoutRejected: If it is missing, or groups are larger. Nothing was created.
     """
-    sealed = groups.counts[-1][0]
-    if groups.column is None:
+    sealed = groups.largest_unit
+    if groups.group_column is None:
         raise HoldoutRejected(
             "declared families of a holdout that grows need groups of a column, so that new groups can be told from "
             f"known ones; expected eh.Groups('column'); {_DONE}"

@@ -11,9 +11,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from everhold.asking.query_executor import AmongArrivals
-from everhold.dependence import Groups
-from everhold.dependence.series.base import SeriesModel
-from everhold.dependence.series.row_checks import lengthened
 from everhold.errors import IntegrityError, QueryRejected
 from everhold.ledger.arrivals import ARRIVAL, Arrivals, arrived
 from everhold.mechanisms import State
@@ -273,14 +270,10 @@ class Growth:
     def dependence(self, start: int, last: int) -> DependenceModel:
         """That of the rows of some arrivals: groups of the sizes that came with them."""
         known = self.mechanism.dependence
-        if (series := one_series(known)) is not None:
-            return lengthened(series, sum(part.rows for part in self.rows.parts[start : last + 1]))
-        if not isinstance(known, Groups):
-            return known
-        counts = Counter(dict(known.counts) if start == 0 else {})
+        counts = Counter(dict(known.unit_counts) if start == 0 else {})
         for part in self.rows.parts[max(start, 1) : last + 1]:
             counts.update({int(size): int(number) for size, number in part.description.get("groups", ())})
-        return Groups.of_counts(counts, column=known.column)
+        return known.with_rows(sum(part.rows for part in self.rows.parts[start : last + 1]), counts)
 
     def check_unaltered(self) -> None:
         """Check rows that arrived in a table; files are checked whenever they are read.
@@ -306,11 +299,6 @@ class Growth:
 
 def _for(executor: QueryExecutor, analyst: str | None) -> QueryExecutor:
     return executor if analyst is None else replace(executor, analyst=analyst)
-
-
-def one_series(dependence: DependenceModel) -> SeriesModel | None:
-    """The model of rows that are one series; None for all others."""
-    return dependence if isinstance(dependence, SeriesModel) and dependence.groups is None else None
 
 
 def table_of_rows(first: QueryExecutor) -> Any:

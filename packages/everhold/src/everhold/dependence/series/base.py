@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from everhold.dependence.base import DependenceModel, require_rows
 from everhold.dependence.leakage import LeakageCurve, RowClass
 from everhold.dependence.series.coupling import says_nothing, spread, uniform_rows
-from everhold.dependence.series.row_checks import check_rows
+from everhold.dependence.series.row_checks import check_follows, check_rows, check_training_before
 from everhold.dependence.series.training_link import lost_to_training, refuse_unknown_gap, training_link
 from everhold.errors import DependenceError
 
@@ -134,6 +134,21 @@ class SeriesModel(DependenceModel):
     def bayesian_price(self, epsilon: float, rows: int) -> float:
         """The other rows of the longest series are nearby (an empty quilt), unless the law says more (P5)."""
         return self.law.bayesian_price(epsilon, max(length for length, _ in self.lengths or ((rows, 1),)))
+
+    @property
+    def one_series(self) -> bool:
+        """True without a column that tells series apart."""
+        return self.groups is None
+
+    def check_follows(self, structure: RowStructure, *, training: bool) -> None:
+        """Check that rows come after all earlier rows of the one series, in the same steps."""
+        if not self.one_series:
+            return
+        (check_training_before if training else check_follows)(self, structure)
+
+    def with_rows(self, rows: int, units: Mapping[int, int]) -> Self:
+        """The same one series of so many rows."""
+        return type(self).from_dict({**self.to_dict(), "lengths": [(rows, 1)]}) if self.one_series else self
 
     @property
     def sorting_columns(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from everhold.dependence.base import ONE_STEP
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from everhold.dependence.series.base import SeriesModel
 
 _SHORTER = 0.02  # by how much the usual sealed step may fall short of the fitted one: clocks jitter, months differ
-
-Series = TypeVar("Series", bound="SeriesModel")
 
 
 def check_rows(model: SeriesModel, facts: SeriesFacts) -> None:
@@ -79,11 +77,6 @@ def check_training_before(model: SeriesModel, structure: RowStructure) -> None:
             f"in column {model.order_by!r} training rows do not all come before them, and rows that go on would "
             "come near these. Seal the rows as another holdout"
         )
-
-
-def lengthened(model: Series, rows: int) -> Series:
-    """The same model of one series when so many rows of it are sealed."""
-    return type(model).from_dict({**model.to_dict(), "lengths": [(rows, 1)]})
 
 
 def _check_training(model: SeriesModel, training: str) -> None:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from everhold.arguments import brief
-from everhold.dependence import Groups, Independent
 from everhold.errors import QueryRejected
 from everhold.gates.cases.order import with_runs_shuffled
 from everhold.gates.cases.results import CaseSuite, cases_and_runs, warn_of_copies
@@ -376,10 +375,10 @@ def another_is_open(gate: str, opened: Opened, analyst: str | None) -> QueryReje
 def groups_of(executor: QueryExecutor, population: str) -> NDArray[np.int64]:
     """The unit of each case; the secret part is which cases are of one group."""
     dependence, rows = executor.mechanism.dependence, executor.schema.rows
-    if isinstance(dependence, Groups) and dependence.group_column is not None:
+    if dependence.group_column is not None:
         column = executor.sealed.table([dependence.group_column])[dependence.group_column]
         return np.unique(np.asarray(column).astype(str), return_inverse=True)[1].astype(np.int64)
-    if not isinstance(dependence, Independent) and population != NEW_RUNS:
+    if not dependence.independent and population != NEW_RUNS:
         raise QueryRejected(
             "a gate about cases needs independent cases or groups of them; expected eh.Independent() or "
             "eh.Groups(...); nothing was changed"

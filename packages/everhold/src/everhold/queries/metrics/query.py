@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import as_float, brief
-from everhold.dependence import Groups, Independent
 from everhold.errors import QueryRejected
 from everhold.queries.means.conditions import among, condition, rows_that_meet, share_that_meets
 from everhold.queries.metrics.made_up_scores import likely_labels, made_up
@@ -186,7 +185,7 @@ class MetricQuery(Query["Answer"]):
         """True if two models are compared by the pairs of outcomes of rows with labels 0 and 1."""
         if len(self.models) == 1 or not self.metric.outcomes:
             return False
-        independent = compiler.mechanism.dependence.binomial_tails
+        independent = compiler.mechanism.dependence.independent
         return self.metric.rate or (compiler.schema.label_kind == "binary" and independent)
 
     def score(self, outputs: NDArray[Any], labels: NDArray[Any], schema: Schema) -> float:
@@ -294,8 +293,7 @@ def _coded(kind: Metric, labels: NDArray[Any], classes: Sequence[str | float] | 
 
 def largest_group(mechanism: Mechanism, rows: Judged | None = None) -> float:
     """Rows of the largest group that was declared, or that these rows have; 1 of independent rows."""
-    dependence = mechanism.dependence
-    declared = float(max(size for size, _ in dependence.counts)) if isinstance(dependence, Groups) else 1.0
+    declared = float(mechanism.dependence.largest_unit)
     return declared if rows is None or rows.groups is None else max(declared, float(np.bincount(rows.groups).max()))
 
 
@@ -314,9 +312,9 @@ def check_kind(metric: Metric, mechanism: Mechanism, *, models: int = 1) -> None
     title, rows = _title(metric, models), metric.one if models == 1 else metric.two
     check_confirms_statistics(mechanism, title, instead=metric.instead)
     dependence = mechanism.dependence
-    if isinstance(dependence, Independent):
+    if dependence.independent:
         return
-    if rows != "any" or not isinstance(dependence, Groups) or dependence.group_column is None:
+    if rows != "any" or dependence.group_column is None:
         allowed, way = "independent rows only", ""
         if rows == "any":
             allowed, way = "independent rows or groups that a column names", " in another way"

@@ -57,7 +57,7 @@ def set_apart(bound: BoundQuery, schema: Schema, mechanism: Mechanism) -> BoundQ
     pair, unit = bound.pair, mechanism.unit
     if pair is None or pair.how != "difference" or pair.first.pair is not None or pair.second.pair is not None:
         return bound
-    if mechanism.traits.adds_noise or not mechanism.dependence.binomial_tails or schema.stratified == schema.label:
+    if mechanism.traits.adds_noise or not mechanism.dependence.independent or schema.stratified == schema.label:
         return bound
     if unit % (2 * CELLS) or not _alike(pair):
         return bound

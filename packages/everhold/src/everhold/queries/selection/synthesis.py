@@ -183,7 +183,7 @@ class CountShares:
         """The procedure of each share, by public facts."""
         if self.mechanism.dependence.group_column is None:
             return [self.mechanism.yes_no_procedure] * len(self.counts)
-        sizes = self.mechanism.dependence.counts  # type: ignore[attr-defined]  # of groups
+        sizes = self.mechanism.dependence.unit_counts
         seen = [] if self.training is None else self.summed(self.training, "groups").seen
         return [GroupBetting(sizes=sizes, training=each) for each in seen] or [self.mechanism.procedure] * len(
             self.counts

@@ -51,7 +51,7 @@ class WinnerPairs:
     ) -> WinnerPairs | None:
         """None where differences have no procedure that is as narrow as they spread."""
         dependence = compiler.mechanism.dependence
-        known = dependence.binomial_tails or dependence.unit_column is not None
+        known = dependence.independent or dependence.unit_column is not None
         slack = compiler.mechanism.parameters().get("slack")
         return cls(compiler, queries, bound) if known and not slack else None
 
@@ -66,7 +66,7 @@ class WinnerPairs:
             DifferenceQuery(self.queries[other], self.queries[one]).combined(self.bound[other], self.bound[one])
             for other in range(len(self.bound)) if other != one
         ]  # fmt: skip
-        needs: Needs = "cells" if self.mechanism.dependence.binomial_tails else "groups"
+        needs: Needs = "cells" if self.mechanism.dependence.independent else "groups"
         seen = [self._nothing(needs)] * len(differences)
         training = self.compiler.training
         if training is not None and all(each.trained for each in differences):

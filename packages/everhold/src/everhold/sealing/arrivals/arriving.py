@@ -16,19 +16,20 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 
-from everhold.errors import HoldoutRejected
+from everhold.dependence import Independent
+from everhold.errors import DependenceError, HoldoutRejected
 from everhold.private_files import create_private, keep_others_out
 from everhold.progress import progress
 from everhold.sealing.arrivals.groups import arriving_groups, check_no_larger
-from everhold.sealing.arrivals.series import check_follows
 from everhold.sealing.duplicates.equal_rows import check_equal_rows
 from everhold.sealing.duplicates.known_rows import KnownRows
 from everhold.sealing.duplicates.resealing import check_may_match
 from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.intake.checks import FileSide, check_not_shared, check_row_ids, lacking_columns
 from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
-from everhold.sealing.intake.files import write_rows
+from everhold.sealing.intake.files import SealedFiles, write_rows
 from everhold.sealing.intake.reading import MOST_ROWS, check_size, column_kinds, read_rows, reading_errors_hidden
+from everhold.sealing.intake.structure import FileStructure
 from everhold.sealing.sealed_files import rows_file, training_file
 from everhold.values.expressions.tree import ColumnKind, quoted
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from everhold.dependence.series.base import SeriesModel
+    from everhold.dependence import DependenceModel
     from everhold.sealing.intake.checks import Side
     from everhold.sealing.intake.reading import RowSource
     from everhold.values.base import Schema
@@ -85,8 +86,7 @@ class EarlierFiles:
         key: Secret key of the hashes of rows.
         with_rows: Numbers of earlier arrivals with sealed rows, 0 for those of the creation.
         with_training: Numbers of earlier arrivals with training rows, likewise.
-        group_by: Column whose equal values make a group of rows that depend on each other; None without.
-        series: Model of the one series that the rows are; None without.
+        dependence: Dependence of the rows.
         largest_group: Rows that no group may have more of; None for any number.
     """
 
@@ -95,8 +95,7 @@ class EarlierFiles:
     key: bytes = field(repr=False)
     with_rows: Sequence[int]
     with_training: Sequence[int]
-    group_by: str | None = None
-    series: SeriesModel | None = None
+    dependence: DependenceModel = field(default_factory=Independent)
     largest_group: int | None = None
 
     @property
@@ -184,9 +183,9 @@ def seal_arrival(
             with _errors_of_appending():
                 check_arriving_labels([FileSide(connection, what, schema.columns) for what in sides], schema)
                 _check_ids(connection, sides, earlier)
-                if earlier.group_by is not None:
+                if (group_by := earlier.dependence.group_column) is not None:
                     groups = arriving_groups(
-                        connection, sides, schema, earlier.group_by, sealed=earlier.sealed, training=earlier.training
+                        connection, sides, schema, group_by, sealed=earlier.sealed, training=earlier.training
                     )
                     check_no_larger(groups, earlier.largest_group)
                 if "holdout" in sides:
@@ -194,8 +193,8 @@ def seal_arrival(
                 if len(sides) > 1:
                     check_equal_rows(connection, schema.columns, row_id=schema.row_id)
             line(2)
-        if earlier.series is not None and "holdout" in paths:
-            check_follows(folder, earlier.series, earlier, arriving=paths["holdout"], rows=made["holdout"])
+        if earlier.dependence.one_series and "holdout" in paths:
+            _check_follows(earlier, arriving=paths["holdout"], rows=made["holdout"])
         _check_new(earlier, number, new)
         for path in paths.values():
             _keep(path)
@@ -208,6 +207,32 @@ def seal_arrival(
         made.get("holdout", 0), made.get("training", 0), prints.get("holdout"), prints.get("training"),
         groups, lacking,
     )  # fmt: skip
+
+
+def _check_follows(earlier: EarlierFiles, *, arriving: Path, rows: int) -> None:
+    """Check that rows go on where the sealed ones of one series end.
+
+    Args:
+        earlier: Files of the holdout's rows.
+        arriving: File of the rows that arrive.
+        rows: Number of the rows that arrive.
+
+    Raises:
+        HoldoutRejected: If they do not. Nothing was appended.
+    """
+    facts = SealedFiles(
+        rows=rows, training_rows=earlier.schema.rows, columns=dict(earlier.schema.columns), label_kind=None,
+        label_classes=None, fingerprint="", training_fingerprint="",
+    )  # fmt: skip
+    try:
+        for training, files in enumerate((earlier.sealed, earlier.training)):
+            if files:
+                with FileStructure(earlier.folder, facts, {"holdout": [arriving], "training": files}) as structure:
+                    earlier.dependence.check_follows(structure, training=bool(training))
+    except DependenceError as error:
+        raise HoldoutRejected(
+            f"the rows that arrive do not go on with the series: {error}; nothing was appended"
+        ) from None
 
 
 def _written(connection: duckdb.DuckDBPyConnection, source: RowSource, *, what: str, schema: Schema, path: Path) -> int:
@@ -301,7 +326,7 @@ def _is_latest(earlier: EarlierFiles, latest: int, new: Mapping[str, KnownRows])
     if brought != new.keys():
         return False
     for what, rows in new.items():
-        if schema.row_id is None and earlier.group_by is None and not rows.mostly_different:
+        if schema.row_id is None and earlier.dependence.group_column is None and not rows.mostly_different:
             return False
         path = _PATHS[what](folder, latest)
         if not np.array_equal(KnownRows.of(path, schema.columns, key=earlier.key).sorted_hashes, rows.sorted_hashes):

@@ -152,9 +152,7 @@ def test_differences_of_other_kinds_are_left_as_they_are():
     def loss(predictions, labels):
         return np.abs(predictions - labels)
 
-    grouped = SimpleNamespace(
-        unit=UNIT, traits=Traits(adds_noise=False), dependence=SimpleNamespace(binomial_tails=False)
-    )
+    grouped = SimpleNamespace(unit=UNIT, traits=Traits(adds_noise=False), dependence=SimpleNamespace(independent=False))
     asked = eh.difference(eh.brier(FIRST), eh.brier(SECOND)).bind(SCHEMA)
     assert set_apart(asked, SCHEMA, grouped).pair.apart is None
     stratified = replace(SCHEMA, stratified="y")
