@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
 from everhold.answers import Answer, QuotedPrice, Transcript, Unsealed
 from everhold.arguments import brief, names_keywords
@@ -11,7 +12,7 @@ from everhold.asking.session import HoldoutSession
 from everhold.asking.terms import USUAL_FIT, USUAL_GATE, FitTerms, GateTerms
 from everhold.dependence import DependenceModel
 from everhold.display import Facts
-from everhold.errors import DependenceError, QueryRejected
+from everhold.errors import DependenceError, HoldoutNotFound, QueryRejected
 from everhold.extensions import extra_for, required
 from everhold.ledger import LedgerStore
 from everhold.ledger.allotments import Allotment
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from everhold.sealing.intake.reading import RowSource
     from everhold.sealing.intake.settings import Planning, Rows
     from everhold.sealing.rows.row_store import SealableTable
+    from everhold.studies import Study
 
 Result = TypeVar("Result")
 
@@ -119,6 +121,7 @@ class Holdout:
         seed: int | None = None,
         declared: Mapping[str, Family] | Sequence[Family] | None = None,
         share: float | None = None,
+        studies: int | None = None,
         **extensions: Any,
     ) -> Self:
         """Seal rows and record the promise.
@@ -155,6 +158,8 @@ class Holdout:
             share: Part of the probability of failure that declared families have, 0.5 by default; all other queries
                 have the rest. With 0.99 a holdout is for declared queries alone, and needs no training rows. Without
                 declared families it is refused.
+            studies: Number of studies to deal the rows to, by chance and whole groups together: see `study`. Queries,
+                surprises and families are for each of them, and they share the probability of failure.
             extensions: Settings of extensions that are installed, each under its name, such as
                 ``competition=eh.Competition(feedback="leader", teams=50)``.
 
@@ -171,7 +176,7 @@ class Holdout:
                 stay in an engine and nothing is declared. Or if a split was stratified by a column, or put whole groups
                 of a column on one side, and that is not declared.
         """
-        from everhold.asking.creation import Creation, StudyRequest
+        from everhold.asking.creation import Creation, StudyRequest, record_all
         from everhold.sealing.intake.request import SealRequest
         from everhold.sealing.intake.settings import Planning, Rows
         from everhold.sealing.rows.row_store import is_table
@@ -188,8 +193,16 @@ class Holdout:
             mechanism=mechanism, queries=queries, surprises=surprises, confidence=confidence, dependence=dependence,
             planning=planning or Planning(),
         )  # fmt: skip
-        creation = Creation(request, study, declared=declared, share=share)
-        store, record, folder = creation.record(storage, name, allow_resealing=bool(allow_resealing))
+        make = partial(Creation, declared=declared, share=share)
+        if studies is not None:
+            from everhold.studies import create_dealt
+
+            return cast("Self", create_dealt(
+                storage, name, studies, request, study, make=make, allow_resealing=bool(allow_resealing)
+            ))  # fmt: skip
+        creation = make(request, study)
+        store, (record,) = record_all(storage, [(name, creation)], allow_resealing=bool(allow_resealing))
+        folder = rows_folder(storage_url(storage)) / record.configuration["folder"]
         session = HoldoutSession(store, record, folder, holdout if is_table(holdout) else None, checked=True)
         creation.finish(session.executor, folder)
         if creation.families:
@@ -224,7 +237,15 @@ class Holdout:
         url = storage_url(storage)
         store = LedgerStore.open(url, create=False)
         try:
-            record = store.record(name if isinstance(name, str) and name.isascii() else brief(name))
+            asked = name if isinstance(name, str) and name.isascii() else brief(name)
+            try:
+                record = store.record(asked)
+            except HoldoutNotFound:
+                from everhold.studies import dealt_holdout
+
+                if (dealt := dealt_holdout(store, asked)) is None:
+                    raise
+                return cast("Self", dealt)
             check_settings(record.configuration)
             folder = rows_folder(url) / record.configuration["folder"]
             if recover:
@@ -302,6 +323,11 @@ class Holdout:
     def is_served(self) -> bool:
         """Whether a service performs its operations; the rows are elsewhere then."""
         return self._transport.session is None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether queries are silent unless they say otherwise, as in a study."""
+        return self._session("is_silent").silent
 
     @property
     def schema(self) -> Schema:
@@ -421,6 +447,39 @@ class Holdout:
         """
         found: Gate = self._transport.gate(metric, champion=champion, name=name, **terms)
         return found
+
+    def study(self, name: str) -> Study:
+        """Begin a study on its own part of the sealed rows, or go on with the one of that name.
+
+        Needs ``Holdout.create(..., studies=...)``. In its ``with`` block everything is asked silently; at the end of
+        the block its part is unsealed, and `Study.result` has all answers with narrow intervals. Other parts stay
+        sealed. All intervals of all studies hold at once.
+
+        Args:
+            name: 1 to 100 printable characters. The first name takes the first part, and so on.
+
+        Raises:
+            QueryRejected: If this holdout was not created with ``studies=``, or all parts are taken.
+
+        Examples:
+            >>> import numpy as np, tempfile
+            >>> folder, rng = tempfile.TemporaryDirectory(), np.random.default_rng(0)
+            >>> rows = {"delay": rng.normal(5.0, 30.0, 12_000)}
+            >>> holdout = Holdout.create(
+            ...     f"sqlite:///{folder.name}/study.db", "flights", holdout={"delay": rows["delay"][:8_000]},
+            ...     training={"delay": rows["delay"][8_000:]}, queries=100, studies=4,
+            ... )
+            >>> with holdout.study("spring") as study:
+            ...     heard = study.ask("delay > 15")
+            >>> told = study.result.rows[0]
+            >>> heard.value, told["sealed_low"] < 0.37 < told["sealed_high"]
+            (None, True)
+            >>> holdout.close(); folder.cleanup()
+        """
+        raise QueryRejected(
+            f"The rows of {self.name!r} were not dealt to studies. Create a holdout with Holdout.create(..., "
+            "studies=4)."
+        )
 
     def allotments(self) -> Allotments:
         """Allotments of analysts, their spending, and the acts by which the steward set them."""

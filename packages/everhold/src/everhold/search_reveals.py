@@ -46,7 +46,7 @@ def usual_reveal(holdout: Holdout, queries: Sequence[Any]) -> str:
     """How much is told where the search does not say: the narrowest way that the rows, metric and mechanism allow."""
     if not holdout.mechanism.traits.unsealable or holdout.mechanism.parameters().get("slack"):
         return "checked"
-    if holdout.schema.rows < FEW_ROWS:
+    if holdout.schema.rows < FEW_ROWS or holdout.is_silent:
         return "nothing"
     return "best" if all(isinstance(query, RowwiseQuery) for query in queries) else "checked"
 

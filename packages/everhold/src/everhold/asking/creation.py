@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from everhold.asking.query_executor import first_noise
@@ -14,6 +15,7 @@ from everhold.errors import HoldoutNotFound, warn_caller, warnings_collected
 from everhold.estimand import check_features
 from everhold.ledger import LedgerStore
 from everhold.ledger.head_file import HeadFile
+from everhold.ledger.store import NewHoldout
 from everhold.mechanisms import GuessAndCheck, Mechanism
 from everhold.mechanisms.checks_guesses import planned_surprises
 from everhold.mechanisms.described import TEXT_BITS
@@ -21,7 +23,7 @@ from everhold.planning.choice import bound_mechanism, check_worth, chosen_mechan
 from everhold.planning.request import PlanRequest
 from everhold.progress import progress
 from everhold.queries.query import MemberLevels
-from everhold.sealing.configuration import ALIKE, LACKING, WARNED, bound_state, drawn_from_rows, schema_from
+from everhold.sealing.configuration import ALIKE, DEALT, LACKING, WARNED, bound_state, drawn_from_rows, schema_from
 from everhold.sealing.doubtful_columns import lacking_rows
 from everhold.sealing.duplicates.matched_classes import warn_of_matched_classes
 from everhold.sealing.intake.create import seal
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from everhold.sealing.intake.create import Sealed
     from everhold.sealing.intake.request import SealRequest
 
-__all__ = ["Creation", "StudyRequest"]
+__all__ = ["Creation", "StudyRequest", "record_all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,32 +93,6 @@ class Creation:
         self.families: list[tuple[str, BoundFamily]] = []
         self.alike: float | None = None
 
-    def record(
-        self, storage: str | Path, name: str, *, allow_resealing: bool
-    ) -> tuple[LedgerStore, HoldoutRecord, Path]:
-        """Seal the rows and record the promise; returns the ledger, its record and the folder of the rows."""
-        url = storage_url(storage)
-        others: list[HoldoutRecord] = []
-        with suppress(HoldoutNotFound), LedgerStore.open(url, create=False) as existing:
-            others = existing.records()
-            check_name_is_free(name, [each.name for each in others])
-        with new_folder(rows_folder(url), name) as folder, progress("sealing"):
-            made = seal(
-                folder, self.request, choose=lambda structure: self._mechanism(folder, structure), others=others,
-                allow_resealing=allow_resealing, check=lambda made: self._check(folder, made),
-            )  # fmt: skip
-            state = made.mechanism.start(first_noise(self.request.seed))
-            store = LedgerStore.open(url)
-            try:
-                record = store.create(
-                    name, made.configuration, bound_state(state, made.configuration), seal_key=made.key.seal_key,
-                    head_file=lambda holdout: HeadFile.of(folder, holdout=holdout, seal_key=made.key.seal_key),
-                )  # fmt: skip
-            except BaseException:
-                store.close()
-                raise
-        return store, record, folder
-
     def finish(self, executor: QueryExecutor, folder: Path) -> None:
         """Write what later steps need: hashes of the rows that more may arrive beside, and declared families."""
         if self.study.planning.grows:
@@ -127,6 +103,13 @@ class Creation:
             from everhold.asking.declared import declare_first
 
             declare_first(executor, self.families)
+
+    def seal(self, folder: Path, others: Sequence[HoldoutRecord], *, allow_resealing: bool) -> Sealed:
+        """Seal the rows in a private folder, for the mechanism that they allow."""
+        return seal(
+            folder, self.request, choose=lambda structure: self._mechanism(folder, structure), others=others,
+            allow_resealing=allow_resealing, check=lambda made: self._check(folder, made),
+        )  # fmt: skip
 
     def _mechanism(self, folder: Path, structure: RowStructure) -> Mechanism:
         """The mechanism that answers about the rows that are about to be sealed."""
@@ -191,3 +174,47 @@ class Creation:
         )  # fmt: skip
         warn_of_dependence(found)
         warn_of_whole_groups(made.whole_groups, found)
+
+
+def record_all(
+    storage: str | Path, creations: Sequence[tuple[str, Creation]], *, allow_resealing: bool
+) -> tuple[LedgerStore, list[HoldoutRecord]]:  # fmt: skip
+    """Seal the rows of new holdouts, one or parts of one table, and record their promises: all of them or none.
+
+    Args:
+        storage: See `everhold.Holdout.create`.
+        creations: The holdouts by their names.
+        allow_resealing: See there.
+
+    Returns:
+        The open database, and the records.
+    """
+    url = storage_url(storage)
+    others: list[HoldoutRecord] = []
+    with suppress(HoldoutNotFound), LedgerStore.open(url, create=False) as existing:
+        others = existing.records()
+        taken = [each.name for each in others] + [each.configuration.get(DEALT, {}).get("of") for each in others]
+        for name, creation in creations:
+            check_name_is_free((creation.request.dealt or {"of": name})["of"], taken)
+            check_name_is_free(name, taken)
+    with ExitStack() as stack:
+        stack.enter_context(progress("sealing"))
+        new = []
+        for place, (name, creation) in enumerate(creations):
+            folder = stack.enter_context(new_folder(rows_folder(url), name))
+            with warnings_collected() if place else nullcontext():  # of the same training rows
+                made = creation.seal(folder, others, allow_resealing=allow_resealing)
+            state = bound_state(made.mechanism.start(first_noise(creation.request.seed)), made.configuration)
+            head_file = partial(_head_file, folder, made.key.seal_key)
+            new.append(NewHoldout(name, made.configuration, state, made.key.seal_key, head_file))
+        store = LedgerStore.open(url)
+        try:
+            records = store.create_all(new)
+        except BaseException:
+            store.close()
+            raise
+    return store, records
+
+
+def _head_file(folder: Path, seal_key: bytes, holdout: str) -> HeadFile:
+    return HeadFile.of(folder, holdout=holdout, seal_key=seal_key)

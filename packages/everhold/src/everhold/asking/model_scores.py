@@ -67,7 +67,7 @@ def _ask_slices(
     """The same query in each slice, as one step where that is possible."""
     session.check_queries()
     executor = session.asked_of()
-    compiler = executor.compiler.silently() if silent else executor.compiler
+    compiler = executor.compiler.silently() if silent or session.silent else executor.compiler
     plans = plans_of_slices(compiler, queries, guess=guess)
     _check_widths(executor, plans)
     batch = as_one_step(compiler, [*queries.values()], plans)

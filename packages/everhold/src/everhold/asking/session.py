@@ -57,6 +57,7 @@ class HoldoutSession(SeesArrivals):
         ledger = store.of(record, key.seal_key, head_file)
         state_from(ledger.head().state, configuration)
         self._folder = folder
+        self.silent = False  # whether queries are silent unless they say otherwise, as in a study
         self.recorded: Mapping[str, Any] = recorded_extensions(configuration)  # it was created with them
         self.engine = engine_of(configuration, key, given=engine, checked=checked)
         self._executor = QueryExecutor(

@@ -174,6 +174,11 @@ class DependenceModel(ABC):
         """The inverse of `to_dict`; `everhold.dependence.dependence_from_dict` finds the class."""
 
     @property
+    def dealable(self) -> bool:
+        """Whether chance may deal rows, or groups of `group_column`, into parts that do not depend on each other."""
+        return False
+
+    @property
     def miss(self) -> float:
         """Probability that the model itself is wrong, because it was learned from rows; every promise gives it up."""
         return 0.0

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from everhold.ledger.ledger import Step
     from everhold.ledger.records import Committed, Entry, EntryDraft
 
-__all__ = ["LedgerStore", "Snapshot", "all_entries", "charged_entries"]
+__all__ = ["LedgerStore", "NewHoldout", "Snapshot", "all_entries", "charged_entries"]
 
 _NAMES = select(holdouts.c.name)
 _HOLDOUT = select(holdouts).where(holdouts.c.name == bindparam("name"))
@@ -91,6 +91,25 @@ class Snapshot:
         """The fingerprints of the entries up to one, in long texts."""
         with database_errors():
             yield from queries_in_order(self._connection, self.holdout["id"], 0, last)
+
+
+@dataclass(frozen=True, slots=True)
+class NewHoldout:
+    """A holdout to be recorded.
+
+    Attributes:
+        name: Unique in its database; 1 to 200 printable characters.
+        configuration: Public facts, plain JSON data; never altered afterwards.
+        state: The mechanism's first state (secret), plain JSON data.
+        seal_key: The steward's key for the keyed seals.
+        head_file: From the new identifier to the file that keeps the newest head.
+    """
+
+    name: str
+    configuration: dict[str, Any]
+    state: dict[str, Any] = field(repr=False)
+    seal_key: bytes = field(repr=False)
+    head_file: Callable[[str], HeadFile] | None = None
 
 
 class LedgerStore:
@@ -155,43 +174,44 @@ class LedgerStore:
         seal_key: bytes,
         head_file: Callable[[str], HeadFile] | None = None,
     ) -> HoldoutRecord:
-        """Record a new holdout with the mechanism's first state.
+        """Record a new holdout, see `NewHoldout` and `create_all`."""
+        return self.create_all([NewHoldout(name, configuration, state, seal_key, head_file)])[0]
 
-        Args:
-            name: Unique in this database; 1 to 200 printable characters.
-            configuration: Public facts, plain JSON data; never altered afterwards.
-            state: The mechanism's first state (secret), plain JSON data.
-            seal_key: The steward's key for the keyed seals.
-            head_file: From the new identifier to the file that keeps the newest head.
+    def create_all(self, new: Sequence[NewHoldout]) -> list[HoldoutRecord]:
+        """Record new holdouts with their mechanisms' first states: all of them or none.
 
         Raises:
-            HoldoutRejected: If the name is taken or is not usable.
-            ValueError: If configuration or state is not plain JSON data.
+            HoldoutRejected: If a name is taken or is not usable.
+            ValueError: If a configuration or state is not plain JSON data.
         """
-        if not 1 <= len(name) <= 200 or not name.isprintable():
+        with self.database.transaction(writing=True) as connection, database_errors():
+            return [self._create(connection, each) for each in new]
+
+    def _create(self, connection: Connection, new: NewHoldout) -> HoldoutRecord:
+        if not 1 <= len(new.name) <= 200 or not new.name.isprintable():
             raise HoldoutRejected(
                 "the holdout's name is not usable; expected 1 to 200 printable characters; nothing was created"
             )
+        if new.name in connection.scalars(_NAMES).all():
+            raise HoldoutRejected(
+                f"there is a holdout named {new.name!r} already; expected a new name; nothing was created",
+                name=new.name,
+            )
         holdout, created = secrets.token_hex(16), datetime.now(UTC).isoformat(timespec="microseconds")
-        public = {"name": name, "created": created, "configuration": canonical(configuration)}
+        public = {"name": new.name, "created": created, "configuration": canonical(new.configuration)}
         first: dict[str, Any] = {
             "sequence": 0,
             "charged": 0,
             "entry_hash": holdout_hash(holdout=holdout, **public),
             "queries_hash": hashlib.sha256().hexdigest(),
-            "state": canonical(state),
+            "state": canonical(new.state),
         }
-        seal = seal_of(seal_key, holdout=holdout, **first)
-        with self.database.transaction(writing=True) as connection, database_errors():
-            if name in connection.scalars(_NAMES).all():
-                raise HoldoutRejected(
-                    f"there is a holdout named {name!r} already; expected a new name; nothing was created", name=name
-                )
-            connection.execute(insert(holdouts), {"id": holdout, **public})
-            connection.execute(insert(head), {"holdout_id": holdout, **first, "head_seal": seal})
-            if head_file is not None:
-                head_file(holdout).create(Reached.of(Head(**{**first, "state": json.loads(first["state"])})))
-        return HoldoutRecord(holdout, name, created, json.loads(public["configuration"]))
+        seal = seal_of(new.seal_key, holdout=holdout, **first)
+        connection.execute(insert(holdouts), {"id": holdout, **public})
+        connection.execute(insert(head), {"holdout_id": holdout, **first, "head_seal": seal})
+        if new.head_file is not None:
+            new.head_file(holdout).create(Reached.of(Head(**{**first, "state": json.loads(first["state"])})))
+        return HoldoutRecord(holdout, new.name, created, json.loads(public["configuration"]))
 
     def names(self) -> list[str]:
         """The names of all holdouts, sorted."""

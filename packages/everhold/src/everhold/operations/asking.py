@@ -79,7 +79,7 @@ class Ask(HoldoutOperation[Any], verb="ask", role=Role.ANALYST, act="ask", route
         """Compile the query, and let the executor answer."""
         session.check_queries()
         executor = session.asked_of(self.as_of)
-        compiler = executor.compiler.silently() if self.silent else executor.compiler
+        compiler = executor.compiler.silently() if self.silent or session.silent else executor.compiler
         plan = compiler.compile(self.query, self.guess, self.tolerance)
         if self.as_of is not None:
             from everhold.asking.arrivals.grown import check_asked
@@ -121,7 +121,7 @@ class AskMany(
         session.check_queries()
         with progress("asking"):
             executor = session.asked_of()
-            compiler = executor.compiler.silently() if self.silent else executor.compiler
+            compiler = executor.compiler.silently() if self.silent or session.silent else executor.compiler
             batch = compiler.batch(
                 self.queries,  # type: ignore[arg-type]  # what is made of several is refused there
                 self.guesses,

@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from everhold.sealing.keys import StewardKey
 
 __all__ = [
-    "ALIKE", "FAMILIES_GROW", "GROWS", "LACKING", "LARGEST_GROUP", "MISSING", "WARNED", "bound_state", "check_settings",
-    "drawn_from_rows", "listed_facts", "make_configuration", "mechanism_from", "public_facts",
+    "ALIKE", "DEALT", "FAMILIES_GROW", "GROWS", "LACKING", "LARGEST_GROUP", "MISSING", "WARNED", "bound_state",
+    "check_settings", "drawn_from_rows", "listed_facts", "make_configuration", "mechanism_from", "public_facts",
     "recorded_extensions", "rules_of", "schema_from", "state_from", "usable_columns",
 ]  # fmt: skip
+
+DEALT = "dealt"
+"""Setting of a part of dealt rows: of which holdout it is a part, which one, and how many there are."""
 
 ALIKE = "alike"
 """Entry of a holdout with groups: how alike rows of one group are in the label, on the training rows."""
@@ -60,8 +63,8 @@ _SETTINGS = {
     "training_fingerprint", "mechanism", "dependence", "public_key", "seed", "features", "label_classes",
 }  # fmt: skip
 _SOMETIMES = {
-    "sealed_before", "stratified", "engine", "training_table", "categories", "whole_groups", ALIKE, GROWS,
-    FAMILIES_GROW, LARGEST_GROUP, LACKING, MISSING, WARNED,
+    "sealed_before", "stratified", "engine", "training_table", "categories", "whole_groups", ALIKE, DEALT,
+    GROWS, FAMILIES_GROW, LARGEST_GROUP, LACKING, MISSING, WARNED,
 }  # fmt: skip
 _OF_ENGINE = ("kind", "table", "snapshot")
 _KEY = re.compile("[0-9a-f]{64}")
@@ -83,6 +86,8 @@ def make_configuration(
         HoldoutRejected: If what counts for missing values does not fit the columns. Nothing was created.
     """
     facts: dict[str, Any] = {name: settings.recorded(mechanism) for name, settings in request.extensions.items()}
+    if request.dealt is not None:
+        facts[DEALT] = dict(request.dealt)
     if request.rows.stratified is not None:
         facts["stratified"] = request.rows.stratified
     if sealed.engine is not None:

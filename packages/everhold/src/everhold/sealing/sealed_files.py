@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import re
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ __all__ = [
     "SealedFile", "altered_notes", "note_in", "rows_file", "sealed_files", "sealed_note", "training_file", "write_note",
 ]  # fmt: skip
 
-_NOTES = re.compile(r"(?:content|(?:compared|arrival)(?:-[0-9]{6})?)\.json|known-.*")
+_NOTES = re.compile(r"(?:content|study|(?:compared|arrival)(?:-[0-9]{6})?)\.json|known-.*")
 _SEAL = 65  # bytes: a line of 64 hexadecimal digits
 
 
@@ -91,19 +92,25 @@ def sealed_files(
     return files
 
 
-def write_note(path: Path, content: bytes, *, key: bytes) -> None:
+def write_note(path: Path, content: bytes, *, key: bytes, replace: bool = True) -> None:
     """Write a note about rows durably, with its seal, readable by its owner alone.
 
     Args:
         path: Its name is sealed, too.
         content: Of the note.
         key: The steward's `notes_key`.
+        replace: Whether a note that is there gives way; else it stays, and nothing is written.
     """
     new = path.with_name(f"{secrets.token_hex(8)}.new")  # others may open the holdout meanwhile
     try:
         write_durably(new, content + _seal(path, content, key))
         new.chmod(0o400)
-        new.replace(path)
+        if replace:
+            new.replace(path)
+        else:
+            with suppress(FileExistsError):
+                path.hardlink_to(new)
+            new.unlink()
     except BaseException:
         new.unlink(missing_ok=True)
         raise

@@ -34,6 +34,7 @@ class SealRequest:
         dependence: Declared dependence of the rows; None if nothing is declared.
         seed: For simulations only: noise that can be predicted.
         extensions: Settings of extensions by name.
+        dealt: Of rows that were dealt for several studies, which part of which holdout they are.
 
     Raises:
         ValueError: If a declaration cannot be right for any rows.
@@ -47,6 +48,7 @@ class SealRequest:
     dependence: DependenceModel | None = None
     seed: int | None = None
     extensions: Mapping[str, ExtensionSettings] = field(default_factory=dict)
+    dealt: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         most_rows = check_most_rows(self.rows.most_rows)

@@ -1,0 +1,268 @@
+"""Several studies of one table: its sealed rows are dealt, and each study ends by opening its own part.
+
+What is asked in a study is silent, so its intervals are the narrow ones of queries that nobody steered by. At its end
+the part's rows are spent, and those of the other parts are as sealed as before: the parts are independent samples of
+one population, because chance alone dealt the rows, or whole groups of them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import as_whole, brief
+from everhold.errors import HoldoutRejected, QueryRejected
+from everhold.holdout import Holdout
+from everhold.ledger import LedgerStore
+from everhold.ledger.allotments import Accounts
+from everhold.operations.transport import LocalTransport
+from everhold.sealing.configuration import DEALT, schema_from
+from everhold.sealing.keys import KEY_FILE, StewardKey
+from everhold.sealing.sealed_files import sealed_note, write_note
+from everhold.sealing.storage import make_rows_folder, rows_folder, storage_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from everhold.answers import Unsealed
+    from everhold.asking.creation import Creation, StudyRequest
+    from everhold.ledger import HoldoutRecord
+    from everhold.operations.operation import HoldoutOperation
+    from everhold.sealing.intake.request import SealRequest
+    from everhold.values.base import Schema
+
+__all__ = ["DealtHoldout", "Study", "create_dealt", "dealt_holdout"]
+
+STUDY_FILE = "study.json"
+"""Note in the folder of a part: the name of the study that took it."""
+
+_MOST = 100
+
+
+class Study(Holdout):
+    """A study of its own part of the sealed rows; made by `Holdout.study`.
+
+    Everything that is asked in it is silent. Leaving its ``with`` block unseals the part, unless an error ended the
+    block or nothing was asked.
+
+    Attributes:
+        result: The unsealed answers; None before the study has ended.
+    """
+
+    result: Unsealed | None = None
+
+    def __reduce__(self) -> tuple[Callable[..., Study], tuple[Any, ...]]:
+        executor = self._session("study").executor
+        note = sealed_note(self._folder / STUDY_FILE, key=executor.key.notes_key) or b""
+        return _study_of, (executor.store.url, executor.record.configuration[DEALT]["of"], note.decode())
+
+    def __exit__(self, kind: object = None, *_: object) -> None:
+        asked = self._session("study").executor.state().asked
+        if kind is None and asked and self.result is None:
+            self.result = self.unseal()
+
+
+class DealtHoldout(Holdout):
+    """A holdout whose rows were dealt into parts, one for each study; made by ``Holdout.create(studies=...)``."""
+
+    _transport: DealtTransport
+
+    def study(self, name: str) -> Study:
+        """Begin a study on a part that nobody has taken, or go on with the one of that name."""
+        return self._transport.study(name)
+
+    @property
+    def studies(self) -> dict[str, str]:
+        """The part of each study, by the study's name: a holdout of this storage."""
+        return self._transport.taken()
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<p>{escape(repr(self))}</p>"
+
+    def __reduce__(self) -> tuple[Callable[..., Holdout], tuple[Any, ...]]:
+        return Holdout.open, (self._transport.store.url, self.name)
+
+
+class DealtTransport:
+    """The way to the parts of a holdout whose rows were dealt; it answers nothing itself.
+
+    Args:
+        store: The database.
+        name: Of the whole.
+        parts: Records of the parts, by their numbers.
+    """
+
+    def __init__(self, store: LedgerStore, name: str, parts: Sequence[HoldoutRecord]) -> None:
+        self.store, self.name, self.parts = store, name, parts
+        self._open: dict[str, Study] = {}
+
+    def __repr__(self) -> str:
+        return f"{self.name!r}, studies={len(self.parts)}, taken={len(self.taken())}"
+
+    @property
+    def session(self) -> Any:
+        """There is none.
+
+        Raises:
+            QueryRejected: With the way to ask.
+        """
+        raise QueryRejected(
+            f"The rows of {self.name!r} are dealt into {len(self.parts)} studies. Ask in one of them: "
+            'with holdout.study("name") as study: ...'
+        )
+
+    @property
+    def schema(self) -> Schema:
+        """Public facts about the rows of all parts."""
+        whole = schema_from(self.parts[0].configuration)
+        return replace(whole, rows=sum(part.configuration["rows"] for part in self.parts))
+
+    def perform(self, operation: HoldoutOperation[Any]) -> Any:
+        """Refuse what is for a study."""
+        return self.session
+
+    def gate(self, *_: Any, **__: Any) -> Any:
+        """Refuse what is for a study."""
+        return self.session
+
+    def accessor(self, name: str) -> Any:
+        """No extension adds anything."""
+        return None
+
+    def close(self) -> None:
+        """Close the database, and the studies that were opened."""
+        for study in self._open.values():
+            study.close()
+        self.store.close()
+
+    def taken(self) -> dict[str, str]:
+        """The name of the part of each study, by the study's."""
+        named = {part.name: self._study_of(part) for part in self.parts}
+        return {study: part for part, study in named.items() if study is not None}
+
+    def study(self, name: str) -> Study:
+        """See `Holdout.study`."""
+        if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= 100:
+            raise QueryRejected(f"The study's name is {brief(name)}. Use 1 to 100 printable characters.")
+        if name not in self._open:
+            self._open[name] = self._opened(name, self._part_for(name))
+        return self._open[name]
+
+    def _part_for(self, name: str) -> HoldoutRecord:
+        for part in self.parts:  # in order, so that two processes meet at the first one that is free
+            if self._study_of(part) is None:
+                folder, key = self._folder(part)
+                write_note(folder / STUDY_FILE, name.encode(), key=key.notes_key, replace=False)
+            if self._study_of(part) == name:
+                return part
+        taken = ", ".join(map(repr, self.taken()))
+        raise QueryRejected(
+            f"All {len(self.parts)} parts of {self.name!r} are taken, by {taken}. Go on with one of them, or seal new "
+            "rows."
+        )
+
+    def _study_of(self, part: HoldoutRecord) -> str | None:
+        folder, key = self._folder(part)
+        note = sealed_note(folder / STUDY_FILE, key=key.notes_key)
+        return None if note is None else note.decode()
+
+    def _folder(self, part: HoldoutRecord) -> tuple[Path, StewardKey]:
+        folder = rows_folder(self.store.url) / part.configuration["folder"]
+        return folder, StewardKey.load(folder / KEY_FILE, public_key=part.configuration["public_key"])
+
+    def _opened(self, name: str, part: HoldoutRecord) -> Study:
+        opened = Holdout.open(self.store.url, part.name)
+        session = opened._session("study")
+        session.silent = True
+        study = Study(LocalTransport(session))
+        if Accounts.from_state(session.executor.ledger.head().state).closed:
+            study.result = study.unseal()
+        return study
+
+
+def create_dealt(
+    storage: str | Path, name: str, studies: Any, request: SealRequest, study: StudyRequest, *,
+    make: Callable[[SealRequest, StudyRequest], Creation], allow_resealing: bool,
+) -> DealtHoldout:  # fmt: skip
+    """Deal the rows, and seal each part as a holdout of its own; see `Holdout.create`.
+
+    Args:
+        storage: See there.
+        name: See there.
+        studies: See there.
+        request: The rows.
+        study: What is planned for each study. They share its probability of failure, a part each.
+        make: From the rows of a part and its plan to its creation.
+        allow_resealing: See there.
+
+    Raises:
+        HoldoutRejected: If the rows cannot be dealt so. Nothing was created.
+        ValueError: If the number of studies cannot be used.
+    """
+    from everhold.asking.creation import record_all
+    from everhold.asking.session import HoldoutSession
+    from everhold.sealing.intake.dealing import dealt_files
+
+    number = as_whole(studies)
+    if number is None or not 2 <= number <= _MOST:
+        raise ValueError(f"studies is {brief(studies)}. Use a whole number from 2 to {_MOST}.")
+    _check_dealable(request, study)
+    url = storage_url(storage)
+    one = replace(study, confidence=1.0 - (1.0 - study.confidence) / number)
+    make_rows_folder(rows_folder(url))
+    with ExitStack() as stack:
+        own = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=rows_folder(url), prefix=".dealt-")))
+        groups = None if study.dependence is None else study.dependence.group_column
+        files = dealt_files(request, own, number, groups=groups, rng=np.random.default_rng(request.seed))
+        names = [f"{name}.{place}" for place in range(1, number + 1)]
+        creations = [
+            (
+                part,
+                make(
+                    replace(request, holdout=file, dealt={"of": name, "part": place, "parts": number}),
+                    one,
+                ),
+            )
+            for place, (part, file) in enumerate(zip(names, files, strict=True), 1)
+        ]
+        store, records = record_all(storage, creations, allow_resealing=allow_resealing)
+        for (_, creation), record in zip(creations, records, strict=True):
+            folder = rows_folder(url) / record.configuration["folder"]
+            creation.finish(HoldoutSession(store, record, folder, checked=True).executor, folder)
+    return DealtHoldout(DealtTransport(store, name, records))
+
+
+def _check_dealable(request: SealRequest, study: StudyRequest) -> None:
+    model = study.dependence
+    if model is not None and not model.dealable:
+        raise HoldoutRejected(
+            f"Rows that are {model.rows_are} cannot be dealt by chance: each part would depend on the others. Seal "
+            "each period as a holdout of its own."
+        )
+    if request.extensions or study.planning.grows or request.rows.stratified:
+        raise HoldoutRejected(
+            "studies= deals rows by chance, which fits neither extensions nor grows= nor stratified=. Leave one of "
+            "them out."
+        )
+    if not (study.mechanism is None or isinstance(study.mechanism, str)):
+        raise HoldoutRejected("studies= tunes a mechanism for each part. Pass its name instead of a mechanism.")
+    if hasattr(request.holdout, "sealing"):
+        raise HoldoutRejected("studies= deals rows of a file or a frame, and these stay in an engine. Bring them here.")
+
+
+def dealt_holdout(store: LedgerStore, name: str) -> DealtHoldout | None:
+    """The holdout of that name whose rows were dealt; None if there is none."""
+    parts = [each for each in store.records() if each.configuration.get(DEALT, {}).get("of") == name]
+    parts.sort(key=lambda part: int(part.configuration[DEALT]["part"]))
+    return DealtHoldout(DealtTransport(store, name, parts)) if parts else None
+
+
+def _study_of(storage: str, name: str, study: str) -> Study:
+    return Holdout.open(storage, name).study(study)

@@ -1,0 +1,133 @@
+"""Sealed rows dealt to studies: each opens its own part, and the promise covers all of them."""
+
+import pickle
+
+import duckdb
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
+from everhold.ledger.store import LedgerStore
+from everhold.sealing.storage import rows_folder
+from everhold.studies import STUDY_FILE
+
+RNG = np.random.default_rng(5)
+TABLE = {"visit": np.arange(9_000), "patient": np.arange(9_000) // 3, "late": RNG.integers(0, 2, 9_000)}
+SEALED = {name: column[:6_000] for name, column in TABLE.items()}
+TRAINING = {name: column[6_000:] for name, column in TABLE.items()}
+DEPENDENCE = eh.Groups("patient")
+
+
+def dealt(storage, **settings):
+    settings = {
+        "holdout": SEALED,
+        "training": TRAINING,
+        "queries": 50,
+        "studies": 3,
+        "dependence": DEPENDENCE,
+    } | settings
+    return eh.Holdout.create(storage, "clinic", **settings)
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory):
+    url = f"sqlite:///{tmp_path_factory.mktemp('studies')}/clinic.db"
+    dealt(url).close()
+    return url
+
+
+def parts_of(storage):
+    with LedgerStore.open(storage) as store:
+        return store.records()
+
+
+def test_each_row_is_in_one_part_and_groups_are_whole(storage):
+    parts = []
+    for record in parts_of(storage):
+        file = rows_folder(storage) / record.configuration["folder"] / "holdout.parquet"
+        parts.append(duckdb.read_parquet(str(file)).fetchnumpy())
+    assert sorted(np.concatenate([part["visit"] for part in parts])) == list(range(6_000))
+    patients = [set(part["patient"].tolist()) for part in parts]
+    assert sum(map(len, patients)) == len(set.union(*patients)) == 2_000
+    assert max(map(len, patients)) - min(map(len, patients)) <= 1
+    assert any(np.diff(sorted(group)).max() > 1 for group in patients)  # chance deals, not the order of the rows
+
+
+def test_the_studies_share_the_probability_of_failure(storage):
+    missed = [1.0 - record.configuration["mechanism"]["confidence"] for record in parts_of(storage)]
+    assert len(missed) == 3
+    assert sum(missed) == pytest.approx(0.05)
+
+
+def test_a_study_is_silent_and_ends_by_opening_its_own_part(tmp_path):
+    with dealt(f"sqlite:///{tmp_path}/clinic.db") as holdout:
+        with pytest.raises(QueryRejected, match=r"dealt into 3 studies.*holdout.study"):
+            holdout.ask("late = 1")
+        with holdout.study("spring") as spring:
+            assert spring.ask("late = 1").value is None
+            assert [answer.value for answer in spring.ask_many(["visit > 50", "visit > 70"])] == [None, None]
+        assert spring.result.rows[0]["sealed_low"] < 0.5 < spring.result.rows[0]["sealed_high"]
+        assert spring.ask("late = 1").sealed == spring.result.rows[0]["sealed"]
+        with pytest.raises(QueryRejected, match="accepts no new queries"):
+            spring.ask("visit > 60")
+        autumn = holdout.study("autumn")
+        assert autumn.result is None
+        assert pickle.loads(pickle.dumps(autumn)).ask("late = 1").value is None
+        assert holdout.studies == {"spring": "clinic.1", "autumn": "clinic.2"}
+    with eh.Holdout.open(f"sqlite:///{tmp_path}/clinic.db", "clinic") as holdout:
+        assert holdout.study("spring").result.rows == spring.result.rows
+        with pytest.raises(RuntimeError), holdout.study("autumn") as autumn:
+            raise RuntimeError("the power went off")
+        assert autumn.result is None
+        with holdout.study("autumn") as autumn:
+            pass
+        assert len(autumn.result) == 1
+
+
+def test_parts_go_to_one_study_each_whoever_asks(tmp_path):
+    url = f"sqlite:///{tmp_path}/clinic.db"
+    dealt(url).close()
+    with eh.Holdout.open(url, "clinic") as first, eh.Holdout.open(url, "clinic") as second:
+        for holdout, name in ((first, "a"), (second, "b"), (first, "b"), (second, "c")):
+            holdout.study(name)
+        assert first.studies == second.studies == {"a": "clinic.1", "b": "clinic.2", "c": "clinic.3"}
+        with pytest.raises(QueryRejected, match="All 3 parts of 'clinic' are taken, by 'a', 'b', 'c'"):
+            first.study("d")
+    note = rows_folder(url) / parts_of(url)[0].configuration["folder"] / STUDY_FILE
+    note.chmod(0o600)
+    note.write_bytes(note.read_bytes().replace(b"a", b"d", 1))
+    with eh.Holdout.open(url, "clinic") as holdout, pytest.raises(IntegrityError, match=STUDY_FILE):
+        holdout.study("a")
+
+
+def test_nothing_is_created_if_one_part_cannot_be(tmp_path, monkeypatch):
+    url, create = f"sqlite:///{tmp_path}/clinic.db", LedgerStore._create
+    monkeypatch.setattr(
+        LedgerStore, "_create",
+        lambda store, connection, new: (_ for _ in ()).throw(HoldoutRejected("disk full")) if new.name[-1] == "3"
+        else create(store, connection, new),
+    )  # fmt: skip
+    with pytest.raises(HoldoutRejected, match="disk full"):
+        dealt(url)
+    assert parts_of(url) == []
+    assert not rows_folder(url).exists() or not any(rows_folder(url).iterdir())
+
+
+def test_what_chance_cannot_deal_is_refused(storage, tmp_path):
+    url = f"sqlite:///{tmp_path}/new.db"
+    for settings, message in (
+        ({"dependence": eh.InOrder("visit")}, "cannot be dealt by chance"),
+        ({"dependence": eh.Groups(3)}, "cannot be dealt by chance"),
+        ({"dependence": eh.Groups("doctor")}, "no column 'doctor'"),
+        ({"mechanism": eh.GuessAndCheck.tuned(rows=2_000, queries=10, surprises=2)}, "Pass its name"),
+        ({"planning": eh.Planning(grows=True)}, "Leave one of them out"),
+        ({"studies": 3_000}, "from 2 to 100"),
+        ({"studies": 1}, "from 2 to 100"),
+    ):
+        with pytest.raises((HoldoutRejected, ValueError), match=message):
+            dealt(url, **settings)
+    with pytest.raises(HoldoutRejected, match="there is a holdout named 'clinic' already"):
+        dealt(storage)
+    with pytest.raises(HoldoutRejected, match="sealed in this storage already"):
+        eh.Holdout.create(storage, "again", holdout=SEALED, training=TRAINING, dependence=DEPENDENCE)
