@@ -15,7 +15,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-pytest_plugins = ["external_services", "repeated_migrations"]
+pytest_plugins = ["external_services"]
 
 ROOT = Path(__file__).parent
 SLOW = ROOT / "tests" / "slow.txt"

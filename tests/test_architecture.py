@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 PACKAGES = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
 CORE = ROOT / "packages" / "everhold" / "src" / "everhold"
-CODE = sorted(path for path in CORE.rglob("*.py") if "migrations" not in path.parts)
+CODE = sorted(CORE.rglob("*.py"))
 
 
 def project(folder):

@@ -11,7 +11,7 @@ import everhold
 
 def modules():
     found = [name for _, name, _ in pkgutil.walk_packages(everhold.__path__, "everhold.")]
-    return ["everhold", *(name for name in found if ".migrations" not in name)]
+    return ["everhold", *found]
 
 
 def test_the_public_names_are_sorted_and_there():

@@ -18,8 +18,9 @@ import anyio
 import sqlalchemy as sa
 
 from everhold.errors import EverholdError
+from everhold.ledger.schema import audit
 from everhold_server.authentication import SAFE
-from everhold_server.tables import audit, stamp
+from everhold_server.tables import stamp
 
 if TYPE_CHECKING:
     from starlette.requests import Request

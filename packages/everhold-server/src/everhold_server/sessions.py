@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from everhold_server.tables import sessions, stamp
+from everhold.ledger.schema import sessions
+from everhold_server.tables import stamp
 from everhold_server.token_store import hashed
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Tables of the service beside the ledger, in the same database: tokens, sessions and the audit log.
+"""Records of the service beside the ledger, in the same database: tokens, sessions and the audit log.
 
 None of it is part of the chain: who may write to the database can let anybody in, and can answer nothing in the
 ledger's name. Secrets are kept as their SHA-256 alone. Moments are texts (UTC, to the second), so that they sort.
@@ -10,66 +10,14 @@ import contextlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
-from everhold.ledger.database import database_errors, metadata
+from everhold.ledger.database import database_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import sqlalchemy as sa
+
     from everhold.ledger.database import LedgerDatabase
-
-tokens = sa.Table(
-    "tokens",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("secret_hash", sa.Text, nullable=False),
-    sa.Column("role", sa.Text, nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("holdouts", sa.Text),  # a JSON list; null for all
-    sa.Column("made", sa.Text, nullable=False),
-    sa.Column("made_by", sa.Text, nullable=False),
-    sa.Column("account", sa.Text, nullable=False),  # the token whose limits it shares
-    sa.Column("expires", sa.Text),
-    sa.Column("revoked", sa.Text),
-    sa.Column("used", sa.Text),
-    sqlite_strict=True,
-)
-
-login_links = sa.Table(
-    "login_links",
-    metadata,
-    sa.Column("secret_hash", sa.Text, primary_key=True),
-    sa.Column("token", sa.Text, sa.ForeignKey("tokens.id"), nullable=False),
-    sa.Column("expires", sa.Text, nullable=False),
-    sa.Column("used", sa.Text),
-    sqlite_strict=True,
-)
-
-sessions = sa.Table(
-    "sessions",
-    metadata,
-    sa.Column("secret_hash", sa.Text, primary_key=True),
-    sa.Column("token", sa.Text, sa.ForeignKey("tokens.id"), nullable=False),
-    sa.Column("expires", sa.Text, nullable=False),
-    sa.Column("seen", sa.Text, nullable=False),
-    sqlite_strict=True,
-)
-
-audit = sa.Table(
-    "audit",
-    metadata,
-    sa.Column("number", sa.Integer, primary_key=True),
-    sa.Column("at", sa.Text, nullable=False),
-    sa.Column("request", sa.Text, nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("token", sa.Text, nullable=False),
-    sa.Column("act", sa.Text, nullable=False),
-    sa.Column("holdout", sa.Text),
-    sa.Column("outcome", sa.Text, nullable=False),
-    sa.Column("facts", sa.Text, nullable=False),
-    sqlite_strict=True,
-)
 
 
 def now() -> datetime:

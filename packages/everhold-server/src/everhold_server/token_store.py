@@ -21,9 +21,10 @@ from everhold.arguments import brief
 from everhold.asking.accounts.budget import checked_name
 from everhold.display import Display
 from everhold.errors import QueryRejected
+from everhold.ledger.schema import login_links, sessions, tokens
 from everhold.sealing.storage import check_name
 from everhold_server.principals import Principal, Role
-from everhold_server.tables import login_links, sessions, stamp, tokens
+from everhold_server.tables import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

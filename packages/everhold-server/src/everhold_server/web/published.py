@@ -7,20 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import sqlalchemy as sa
 from fastapi import Depends, Request
 
-from everhold.ledger.database import metadata
+from everhold.ledger.schema import published
 from everhold_server.tables import stamp
 
 if TYPE_CHECKING:
     from everhold_server.tables import Records
-
-published = sa.Table(
-    "published",
-    metadata,
-    sa.Column("holdout", sa.Text, primary_key=True),
-    sa.Column("at", sa.Text, nullable=False),
-    sa.Column("by", sa.Text, nullable=False),
-    sqlite_strict=True,
-)
 
 
 class Publications:

@@ -45,7 +45,7 @@ OWN = {
     "dependence": ("dependence", "Rows that depend on each other: fit a model, describe it, find its quilts."),
     "ledger": ("ledger", "The record of everything that was asked: show, spent, verify, recover."),
     "certificate": ("certificate", "The promise as a signed document: show, save, verify."),
-    "migrate": ("operate", "Make the tables of a storage, or bring them to this version's revision."),
+    "migrate": ("operate", "Make the tables of a storage, or check that they are this version's."),
     "doctor": ("operate", "Check a storage: database, permissions, keys, rows, ledgers, disk space, crash leftovers."),
     "backup": ("operate", "Write ledger, sealed rows and keys into one archive, while others go on asking."),
     "restore": ("operate", "Put an archive into an empty storage, after everything in it was checked."),

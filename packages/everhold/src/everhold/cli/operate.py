@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 def migrate(storage: _Storage = None, form: FormatOption = Format.TABLE) -> None:
-    """Make the tables of a storage, or bring them to this version's revision.
+    """Make the tables of a storage, or check that they are this version's.
 
     Example:
       everhold migrate "postgresql://steward@db/everhold?rows=/srv/everhold/rows"

@@ -20,7 +20,7 @@ _AT_ONCE = 500  # rows
 
 
 def own_tables(database: LedgerDatabase) -> set[str]:
-    """The names of the tables that the migrations make, seen in a new database."""
+    """The names of the tables of a ledger, seen in a new database."""
     with database.transaction() as connection, database_errors():
         return {*sa.inspect(connection).get_table_names()} - {VERSION_TABLE}
 

@@ -1,7 +1,8 @@
-"""The database under the ledger: tables, transactions and migrations, whichever database it is.
+"""The database under the ledger: tables and transactions, whichever database it is.
 
-The migrations create the tables. JSON is stored as canonical text, not as a JSON column: the hash chain is over bytes.
-What differs between the databases is in `everhold.ledger.sqlite` and in the classes of `everhold.databases`.
+`everhold.ledger.schema` makes the tables. JSON is stored as canonical text, not as a JSON column: the hash chain is
+over bytes. What differs between the databases is in `everhold.ledger.sqlite` and in the classes of
+`everhold.databases`.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ __all__ = [
 ]
 
 CURRENT_REVISION = "0100"
-"""The newest migration: a database that says so is opened without loading Alembic."""
+"""What a database says that has these tables."""
 
 VERSION_TABLE = "everhold_version"
-"""Table of Alembic's revision; not its default name, so that a file may be shared with another program."""
+"""Table of the revision."""
 
 metadata = sa.MetaData()
 
@@ -79,8 +80,6 @@ head = sa.Table(
     sqlite_strict=True,
 )
 
-_WAS_CHARGED = sa.text("charged > 0")
-
 entries = sa.Table(
     "entries",
     metadata,
@@ -97,8 +96,6 @@ entries = sa.Table(
     sa.Column("entry_seal", TEXT, nullable=False),
     sa.UniqueConstraint("holdout_id", "query"),
     sa.Index("entries_in_order", "holdout_id", "sequence", "query"),  # all queries can be read without their answers
-    # that it is partial in PostgreSQL too is in the migration alone: naming that dialect here would import it
-    sa.Index("entries_charged", "holdout_id", "sequence", sqlite_where=_WAS_CHARGED),
     sqlite_strict=True,
 )
 
@@ -245,13 +242,14 @@ class LedgerDatabase(ABC):
             return _revision(connection)
 
     def migrate(self, *, create: bool) -> str | None:
-        """Bring the tables to the current revision; loads Alembic only if they are not there already.
+        """Check that the tables are those of this version, and make them where there are none.
 
         Returns:
             The revision that was found; None if there were no tables.
 
         Raises:
             HoldoutNotFound: If there are no tables yet and `create` is false: it belongs to another program.
+            EverholdError: If they are those of another version.
         """
         revision = self.revision()
         if revision == CURRENT_REVISION:
@@ -260,10 +258,17 @@ class LedgerDatabase(ABC):
             raise HoldoutNotFound(
                 "the database is no ledger of everhold; check the address, or create a holdout there first"
             )
+        if revision is not None:
+            raise EverholdError(
+                f"The ledger has revision {revision}, not {CURRENT_REVISION}: a later version of everhold wrote it, or "
+                "a development version before 0.1.0. Update everhold, or seal the rows anew."
+            )
+        from everhold.ledger.schema import create_tables
+
         with self.transaction(writing=True) as connection, database_errors():
-            if _revision(connection) != CURRENT_REVISION:
+            if _revision(connection) is None:  # no other process was faster
                 self._check_usable(connection)
-                _upgrade(connection)
+                create_tables(connection)
         return revision
 
     def _check_usable(self, connection: sa.Connection) -> None:  # noqa: B027  # not all databases can refuse
@@ -323,20 +328,3 @@ def _revision(connection: sa.Connection) -> str | None:
             "restore a backup"
         )
     return str(found[0][0])
-
-
-def _upgrade(connection: sa.Connection) -> None:
-    from alembic import command
-    from alembic.config import Config
-    from alembic.util import CommandError
-
-    found = _revision(connection)
-    config = Config(attributes={"connection": connection})
-    config.set_main_option("script_location", "everhold.ledger:migrations")
-    try:
-        command.upgrade(config, "head")
-    except CommandError:
-        raise EverholdError(
-            f"The ledger has revision {found}, not {CURRENT_REVISION}: a later version of everhold wrote it, or a "
-            "development version before 0.1.0. Update everhold, or seal the rows anew."
-        ) from None

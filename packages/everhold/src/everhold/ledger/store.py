@@ -126,7 +126,7 @@ class LedgerStore:
 
     @classmethod
     def open(cls, url: str, *, create: bool = True, patience: float = 30.0) -> LedgerStore:
-        """Open the database at `url`, and create or migrate it if need be.
+        """Open the database at `url`, and create it if need be.
 
         Args:
             url: Such as ``sqlite:///study.db`` or ``postgresql://user@host/database``.

@@ -1,25 +1,17 @@
-import importlib
 import logging
 import multiprocessing
 import os
 import random
 import sqlite3
 import stat
-import subprocess
-import sys
 import time
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from ledger_samples import KEY, ask, new_study
-from sqlalchemy import create_engine
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
 from everhold.ledger import LedgerStore, verify
-from everhold.ledger.database import CURRENT_REVISION, VERSION_TABLE, metadata
+from everhold.ledger.database import VERSION_TABLE
 
 
 def test_a_relative_address_keeps_its_folder(tmp_path, monkeypatch):
@@ -58,35 +50,11 @@ def test_the_database_is_set_up_for_durability(store, path):
 PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 30_000}
 
 
-def test_migrations_make_the_tables_that_the_code_expects(store, path):
-    pytest.importorskip("fastapi")
-    for module in ("everhold_server.tables", "everhold_server.web.published"):
-        importlib.import_module(module)  # what the service keeps beside the ledger
-    engine = create_engine(f"sqlite:///{path}")
-    with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-        assert compare_metadata(context, metadata) == []
-        assert context.get_current_revision() == CURRENT_REVISION
-    engine.dispose()
-    config = Config()
-    config.set_main_option("script_location", "everhold.ledger:migrations")
-    assert ScriptDirectory.from_config(config).get_heads() == [CURRENT_REVISION]
-
-
 def test_creating_prints_nothing_and_leaves_logging_alone(url, capfd):
     before = (logging.root.level, list(logging.root.handlers), logging.root.manager.disable)
     LedgerStore.open(url).close()
     assert capfd.readouterr() == ("", "")
     assert (logging.root.level, list(logging.root.handlers), logging.root.manager.disable) == before
-
-
-def test_opening_a_current_database_does_not_load_alembic(url, store, record):
-    code = (
-        "import sys; from everhold.ledger import LedgerStore; "
-        f"print(LedgerStore.open({url!r}).names(), 'alembic' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[0] == "['study'] False"
 
 
 @pytest.mark.parametrize("revision", ["9999", "0006"])

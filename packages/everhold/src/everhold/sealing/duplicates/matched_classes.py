@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 
 from everhold.errors import DependenceWarning
-from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
+from everhold.sealing.intake.duckdb_files import file_pattern, spilling_into
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
@@ -87,7 +87,6 @@ def warn_of_matched_classes(folder: Path, schema: Schema) -> None:
     if schema.stratified is not None or not (folder / HOLDOUT_FILE).exists() or not texts:
         return
     with spilling_into(folder) as connection:
-        limit_memory(connection, len(texts))
         for name, file in (("holdout", HOLDOUT_FILE), ("training", TRAINING_FILE)):
             connection.read_parquet(file_pattern(folder / file), hive_partitioning=False).create_view(name)
         found = [name for name in texts if _match(connection, quoted(name)) < _FALSE_ALARM / len(texts)]

@@ -20,7 +20,7 @@ import math
 import secrets
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -176,8 +176,8 @@ class Content:
     def load(cls, folder: Path, name: str = CONTENT_FILE) -> Content | None:
         """The picture in the folder of sealed rows; None if there is none that can be read and compared."""
         try:
-            fields = json.loads(note_in(folder / name))
-            found = cls(**{**fields, "sketch": tuple(fields["sketch"])})
+            content = json.loads(note_in(folder / name))
+            found = cls(**{**content, "sketch": tuple(content["sketch"])})
         except (OSError, ValueError, TypeError, KeyError):
             return None
         if found.engine == _ENGINE:
@@ -186,7 +186,8 @@ class Content:
 
     def save(self, folder: Path, name: str = CONTENT_FILE, *, sealed_with: bytes) -> None:
         """Write the picture to a new file that only its owner can read, under the seal of `StewardKey.notes_key`."""
-        write_note(folder / name, json.dumps(asdict(self)).encode(), key=sealed_with)
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        write_note(folder / name, json.dumps(content).encode(), key=sealed_with)
 
     def resembles(self, other: Content) -> bool:
         """True if another table of the same storage holds the same rows, or one of them most rows of the other.

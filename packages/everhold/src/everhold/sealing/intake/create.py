@@ -11,6 +11,7 @@ from everhold.estimand import check_stratified
 from everhold.sealing.configuration import make_configuration, rules_of
 from everhold.sealing.doubtful_columns import warn_of_missing
 from everhold.sealing.duplicates.resealing import Content, same_rows, sealed_already
+from everhold.sealing.intake.duckdb_files import spilling_into
 from everhold.sealing.intake.files import seal_rows
 from everhold.sealing.intake.structure import FileStructure
 from everhold.sealing.keys import KEY_FILE, StewardKey
@@ -82,7 +83,7 @@ def seal(
     key = StewardKey.create(folder / KEY_FILE)
     table = request.holdout
     sealing = table.sealing(folder, request, key=key) if is_table(table) else _file_sealing(folder, request)
-    with sealing as rows:
+    with spilling_into(folder), sealing as rows:
         sealed, structure = rows.facts, rows.structure
         mechanism = choose(structure)
         apart = structure.apart()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
+import secrets
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 import duckdb
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["POSITION", "file_pattern", "limit_memory", "spilling_into", "without_progress_bar"]
@@ -20,14 +23,32 @@ _MEGABYTES, _MEGABYTES_OF_A_COLUMN = 512, 8  # a group of rows that is being wri
 _LIMITED_COLUMNS = 256
 
 
-def spilling_into(folder: Path) -> duckdb.DuckDBPyConnection:
+_open: ContextVar[tuple[Path, duckdb.DuckDBPyConnection] | None] = ContextVar("_open", default=None)
+
+
+@contextlib.contextmanager
+def spilling_into(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """An in-memory DuckDB of the steward's own, whose temporary files stay in a private folder.
 
     Left alone it would write rows that do not fit into memory to the working folder, as open as the umask says.
+    Inside another one of the same folder it is an empty database of that one: to open an engine takes longer than most
+    statements.
     """
-    connection = duckdb.connect(":memory:", config={"temp_directory": str(folder / "spilled")})
-    without_progress_bar(connection)
-    return connection
+    outer = _open.get()
+    if outer is not None and outer[0] == folder:
+        name = f"inner_{secrets.token_hex(8)}"
+        with outer[1].cursor() as connection:
+            connection.execute(f"ATTACH ':memory:' AS {name}; USE {name}")
+            yield connection
+        outer[1].execute(f"DETACH {name}")
+        return
+    with duckdb.connect(":memory:", config={"temp_directory": str(folder / "spilled")}) as connection:
+        without_progress_bar(connection)
+        token = _open.set((folder, connection))
+        try:
+            yield connection
+        finally:
+            _open.reset(token)
 
 
 def without_progress_bar(connection: duckdb.DuckDBPyConnection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -35,13 +36,16 @@ class FileStructure:
     """
 
     def __init__(self, folder: Path, sealed: SealedFiles, files: Mapping[str, Sequence[Path]] | None = None) -> None:
-        self._sealed, self._connection = sealed, spilling_into(folder)
-        limit_memory(self._connection, len(sealed.columns))
-        found = files or {"holdout": [folder / HOLDOUT_FILE], "training": [folder / TRAINING_FILE]}
-        for name, paths in found.items():
-            if name == "holdout" or sealed.training_rows:
-                patterns = [file_pattern(path) for path in paths]
-                self._connection.read_parquet(patterns, hive_partitioning=False).create_view(name)
+        self._sealed = sealed
+        with ExitStack() as stack:
+            self._connection = stack.enter_context(spilling_into(folder))
+            limit_memory(self._connection, len(sealed.columns))
+            found = files or {"holdout": [folder / HOLDOUT_FILE], "training": [folder / TRAINING_FILE]}
+            for name, paths in found.items():
+                if name == "holdout" or sealed.training_rows:
+                    patterns = [file_pattern(path) for path in paths]
+                    self._connection.read_parquet(patterns, hive_partitioning=False).create_view(name)
+            self._close = stack.pop_all().close
 
     def __enter__(self) -> Self:
         return self
@@ -49,7 +53,7 @@ class FileStructure:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._connection.close()
+        self._close()
 
     @cached_property
     def _tables(self) -> SealedTables:

@@ -1,1 +1,0 @@
-"""Alembic migrations of the ledger, run from inside the package."""

@@ -1,0 +1,164 @@
+"""Making the tables of a new ledger: those of `everhold.ledger.database` with their triggers, and the service's.
+
+A ledger says its revision in a table of the form that Alembic uses, so that a later version can migrate it.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from everhold.ledger.database import CURRENT_REVISION, VERSION_TABLE, metadata
+
+__all__ = ["audit", "create_tables", "login_links", "published", "sessions", "tokens"]
+
+tokens = sa.Table(
+    "tokens",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("secret_hash", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("holdouts", sa.Text),  # a JSON list; null for all
+    sa.Column("made", sa.Text, nullable=False),
+    sa.Column("made_by", sa.Text, nullable=False),
+    sa.Column("account", sa.Text, nullable=False),  # the token whose limits it shares
+    sa.Column("expires", sa.Text),
+    sa.Column("revoked", sa.Text),
+    sa.Column("used", sa.Text),
+    sqlite_strict=True,
+)
+
+login_links = sa.Table(
+    "login_links",
+    metadata,
+    sa.Column("secret_hash", sa.Text, primary_key=True),
+    sa.Column("token", sa.Text, sa.ForeignKey("tokens.id"), nullable=False),
+    sa.Column("expires", sa.Text, nullable=False),
+    sa.Column("used", sa.Text),
+    sqlite_strict=True,
+)
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("secret_hash", sa.Text, primary_key=True),
+    sa.Column("token", sa.Text, sa.ForeignKey("tokens.id"), nullable=False),
+    sa.Column("expires", sa.Text, nullable=False),
+    sa.Column("seen", sa.Text, nullable=False),
+    sqlite_strict=True,
+)
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("request", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("token", sa.Text, nullable=False),
+    sa.Column("act", sa.Text, nullable=False),
+    sa.Column("holdout", sa.Text),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("facts", sa.Text, nullable=False),
+    sqlite_strict=True,
+)
+
+published = sa.Table(
+    "published",
+    metadata,
+    sa.Column("holdout", sa.Text, primary_key=True),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sqlite_strict=True,
+)
+
+_REVISION_TABLE = (
+    f"CREATE TABLE {VERSION_TABLE} "
+    f"(version_num VARCHAR(32) NOT NULL, CONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY (version_num))",
+    f"INSERT INTO {VERSION_TABLE} (version_num) VALUES ('{CURRENT_REVISION}')",
+)
+
+_CHARGED_INDEX = "CREATE INDEX entries_charged ON entries (holdout_id, sequence) WHERE charged > 0"
+
+# Two EXISTS, as one with OR would read all entries for every new one.
+# INSERT OR REPLACE deletes without firing a delete trigger, hence the trigger before an insert.
+_SQLITE_TRIGGERS = (
+    """
+    CREATE TRIGGER entries_no_update BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are append-only'); END
+    """,
+    """
+    CREATE TRIGGER entries_no_delete BEFORE DELETE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are append-only'); END
+    """,
+    """
+    CREATE TRIGGER entries_no_replace BEFORE INSERT ON entries
+    WHEN EXISTS (SELECT 1 FROM entries WHERE holdout_id = NEW.holdout_id AND sequence = NEW.sequence)
+    OR EXISTS (SELECT 1 FROM entries WHERE holdout_id = NEW.holdout_id AND query = NEW.query)
+    BEGIN SELECT RAISE(ABORT, 'entries are append-only'); END
+    """,
+    """
+    CREATE TRIGGER holdouts_no_update BEFORE UPDATE ON holdouts
+    BEGIN SELECT RAISE(ABORT, 'a sealed holdout cannot be altered'); END
+    """,
+    """
+    CREATE TRIGGER holdouts_no_delete BEFORE DELETE ON holdouts
+    BEGIN SELECT RAISE(ABORT, 'a sealed holdout cannot be altered'); END
+    """,
+    """
+    CREATE TRIGGER head_only_forward BEFORE UPDATE ON head
+    WHEN NEW.holdout_id <> OLD.holdout_id OR NEW.sequence <= OLD.sequence OR NEW.charged < OLD.charged
+    BEGIN SELECT RAISE(ABORT, 'the head only moves forward'); END
+    """,
+    """
+    CREATE TRIGGER holdouts_no_replace BEFORE INSERT ON holdouts
+    WHEN EXISTS (SELECT 1 FROM holdouts WHERE id = NEW.id OR name = NEW.name)
+    BEGIN SELECT RAISE(ABORT, 'a sealed holdout cannot be altered'); END
+    """,
+    """
+    CREATE TRIGGER head_no_replace BEFORE INSERT ON head
+    WHEN EXISTS (SELECT 1 FROM head WHERE holdout_id = NEW.holdout_id)
+    BEGIN SELECT RAISE(ABORT, 'the head only moves forward'); END
+    """,
+    """
+    CREATE TRIGGER head_no_delete BEFORE DELETE ON head
+    BEGIN SELECT RAISE(ABORT, 'the head only moves forward'); END
+    """,
+)
+
+# Keys keep PostgreSQL from inserting anything twice.
+_POSTGRESQL_TRIGGERS = (
+    """
+    CREATE FUNCTION everhold_refuses() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION USING MESSAGE = TG_ARGV[0], ERRCODE = 'integrity_constraint_violation'; END $$
+    """,
+    """
+    CREATE TRIGGER entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON entries
+    FOR EACH STATEMENT EXECUTE FUNCTION everhold_refuses('entries are append-only')
+    """,
+    """
+    CREATE TRIGGER holdouts_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON holdouts
+    FOR EACH STATEMENT EXECUTE FUNCTION everhold_refuses('a sealed holdout cannot be altered')
+    """,
+    """
+    CREATE TRIGGER head_stays BEFORE DELETE OR TRUNCATE ON head
+    FOR EACH STATEMENT EXECUTE FUNCTION everhold_refuses('the head only moves forward')
+    """,
+    """
+    CREATE TRIGGER head_only_forward BEFORE UPDATE ON head FOR EACH ROW
+    WHEN (NEW.holdout_id <> OLD.holdout_id OR NEW.sequence <= OLD.sequence OR NEW.charged < OLD.charged)
+    EXECUTE FUNCTION everhold_refuses('the head only moves forward')
+    """,
+)
+
+
+def create_tables(connection: sa.Connection) -> None:
+    """Make all tables in an empty database; commits nothing."""
+    for table in metadata.sorted_tables:
+        connection.execute(CreateTable(table))
+        for index in table.indexes:
+            connection.execute(CreateIndex(index))
+    triggers = _SQLITE_TRIGGERS if connection.dialect.name == "sqlite" else _POSTGRESQL_TRIGGERS
+    for statement in (_CHARGED_INDEX, *triggers, *_REVISION_TABLE):
+        connection.exec_driver_sql(statement)
