@@ -176,7 +176,7 @@ class DependenceModel(ABC):
     @property
     def dealable(self) -> bool:
         """Whether chance may deal rows, or groups of `group_column`, into parts that do not depend on each other."""
-        return False
+        return self.independent or (self.in_groups and self.group_column is not None)
 
     @property
     def miss(self) -> float:

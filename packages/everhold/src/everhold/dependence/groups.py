@@ -62,11 +62,6 @@ class Groups(RowUnits):
     in_groups: ClassVar[bool] = True
 
     @property
-    def dealable(self) -> bool:
-        """Whether the column of the groups is known."""
-        return self.column is not None
-
-    @property
     def groups(self) -> int:
         """Number of known groups."""
         return sum(number for _, number in self.known_counts)

@@ -38,8 +38,6 @@ class Independent(DependenceModel):
     entries: ClassVar[Mapping[str, str]] = {}
     holds_given_features: ClassVar[bool] = True
     independent: ClassVar[bool] = True
-    binomial_tails: ClassVar[bool] = True
-    dealable = True
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
         """One row is one row: the mechanism's own curve (S4 with H = 1)."""
