@@ -23,7 +23,7 @@ import optuna
 
 from benchmarks.timing import seconds
 from everhold import Holdout, accuracy
-from everhold.sealing.intake.settings import Planning
+from everhold.sealing.intake.request import Planning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

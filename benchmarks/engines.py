@@ -29,7 +29,7 @@ import duckdb
 from benchmarks.timing import compare
 from everhold import mean
 from everhold.sealing.configuration import schema_from
-from everhold.sealing.rows.engines.embedded import Embedded
+from everhold.sealing.rows.embedded import Embedded
 from everhold.sealing.rows.table import StoredRows
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from everhold import accuracy
 from everhold.sealing.configuration import schema_from
 from everhold.sealing.intake.files import seal_rows
 from everhold.sealing.intake.request import SealRequest
-from everhold.sealing.rows.engines.embedded import Embedded
+from everhold.sealing.rows.embedded import Embedded
 from everhold.sealing.rows.table import StoredRows
 from everhold.sealing.storage import HOLDOUT_FILE
 

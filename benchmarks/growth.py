@@ -18,8 +18,8 @@ from typing import Any
 from benchmarks.engines import made_rows
 from benchmarks.timing import seconds
 from everhold.sealing.rows.columns import ColumnStore
-from everhold.sealing.rows.embedded_rows import EmbeddedRows
-from everhold.sealing.rows.engines.embedded import Embedded
+from everhold.sealing.rows.embedded import Embedded
+from everhold.sealing.rows.table import EmbeddedRows
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions import ColumnKind, RowValue, parse
 

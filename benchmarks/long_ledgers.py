@@ -13,7 +13,7 @@ from everhold.ledger.sealed_values import SEALED_VALUE
 from everhold.progress import progress
 from everhold.queries.query import digest
 from everhold.sealing.configuration import bound_state
-from everhold.sealing.intake.settings import Planning
+from everhold.sealing.intake.request import Planning
 
 __all__ = ["lengthen", "short_ledger"]
 

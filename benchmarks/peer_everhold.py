@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.peer_base import CONFIDENCE, REFUSED, Peer
 from everhold import Holdout, Independent, accuracy
-from everhold.sealing.intake.settings import Planning
+from everhold.sealing.intake.request import Planning
 
 if TYPE_CHECKING:
     import numpy as np

@@ -814,7 +814,7 @@ MUTATIONS = [
     Mutation(
         "S13",
         "no group spans an arrival",
-        "everhold/sealing/arrivals/groups.py",
+        "everhold/sealing/arrivals.py",
         "            if shared := _shared(connection, what, files, column, schema):\n                raise",
         "            if False and (shared := _shared(connection, what, files, column, schema)):\n                raise",
         ("everhold/integration/test_arrivals.py",),
@@ -822,7 +822,7 @@ MUTATIONS = [
     Mutation(
         "S13",
         "rows that are sealed already do not arrive again",
-        "everhold/sealing/arrivals/arriving.py",
+        "everhold/sealing/arrivals.py",
         "        if any(rows.repeats(before) for before in old):",
         "        if False:",
         ("everhold/integration/test_arrivals.py::test_rows_that_do_not_fit_are_refused_and_nothing_is_changed",),
@@ -854,7 +854,7 @@ MUTATIONS = [
     Mutation(
         "S14",
         "no group is larger than was fixed",
-        "everhold/sealing/arrivals/groups.py",
+        "everhold/sealing/arrivals.py",
         "    if larger:",
         "    if False:",
         ("everhold/integration/test_growing_families.py::test_groups_that_are_larger_than_was_said_are_refused",),
@@ -1221,7 +1221,7 @@ MUTATIONS = [
     Mutation(
         "failing rows",
         "a failing row is a wrong answer",
-        "everhold/values/failing_rows.py",
+        "everhold/values/evaluation.py",
         "np.where(np.isnan(outputs), labels != number, outputs == number)",
         "np.where(np.isnan(outputs), False, outputs == number)",
         ("everhold/integration/queries/test_failing_rows.py",),
@@ -1229,7 +1229,7 @@ MUTATIONS = [
     Mutation(
         "failing rows",
         "a failing row has the worst rank",
-        "everhold/values/failing_rows.py",
+        "everhold/values/evaluation.py",
         "np.where(np.asarray(labels) == 1, -np.inf, np.inf), scores)",
         "0.0, scores)",
         ("everhold/integration/queries/test_failing_rows.py",),
@@ -1237,7 +1237,7 @@ MUTATIONS = [
     Mutation(
         "failing rows",
         "a failing row has the largest loss",
-        "everhold/values/failing_rows.py",
+        "everhold/values/evaluation.py",
         "return np.where(np.isnan(losses), np.inf, losses)",
         "return np.where(np.isnan(losses), 0.0, losses)",
         ("everhold/integration/queries/test_failing_rows.py",),

@@ -13,8 +13,8 @@ from everhold.asking.accounts.unsealing import disclosed
 from everhold.estimand import about_of
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.store import all_entries
-from everhold.queries.means.units import MeanUnits
 from everhold.values.base import BoundQuery
+from everhold.values.units import MeanUnits
 from everhold_competitions.competition import LEADER, SCORE
 from everhold_competitions.leaderboard import Comparison, Leaderboard, RankingRow, ranked
 from everhold_competitions.submission_result import is_score

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.sealing.arrivals.arriving import ArrivedFiles
+    from everhold.sealing.arrivals import ArrivedFiles
     from everhold.sealing.intake.request import SealRequest
-    from everhold.sealing.keys import StewardKey
     from everhold.sealing.rows.row_store import RowStore, SealedRows
+    from everhold.sealing.storage import StewardKey
     from everhold.values.base import Schema
     from everhold.values.expressions import ColumnKind
     from everhold_engines.sql.dialects import Dialect
@@ -84,7 +84,7 @@ class Engine(Protocol):
     """One table of rows and the engine that adds it up; safe to be used by several threads.
 
     An engine's own words never leave it: it quotes rows in its errors, so every foreign error becomes an
-    `EverholdError` (`everhold.sealing.rows.engines.errors`), and nothing that was read is logged.
+    `EverholdError` (`everhold.sealing.rows.embedded`), and nothing that was read is logged.
 
     Attributes:
         kind: Name of the engine in ledger and certificate, such as ``"duckdb"`` or ``"spark"``.

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.errors import EverholdError, HoldoutRejected, Unavailable
-from everhold.sealing.rows.engines.errors import errors_hidden
+from everhold.sealing.rows.embedded import errors_hidden
 from everhold.sealing.rows.row_store import ENGINE_VARIABLE
 from everhold_engines.arrays import plain
 

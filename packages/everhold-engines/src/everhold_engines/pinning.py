@@ -16,7 +16,7 @@ from everhold.sealing.rows.row_store import ENGINE_VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from everhold.sealing.keys import StewardKey
+    from everhold.sealing.storage import StewardKey
     from everhold_engines.base import Engine
 
 

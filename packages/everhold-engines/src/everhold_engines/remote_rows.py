@@ -15,7 +15,7 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.progress import progress
 from everhold.sealing.intake.duckdb_files import POSITION
-from everhold.sealing.rows.engines.errors import engine_errors_hidden
+from everhold.sealing.rows.embedded import engine_errors_hidden
 from everhold.sealing.rows.evaluated_rows import EvaluatedRows, across_of, is_known, ratio_of_sums
 from everhold.sealing.rows.sums import named, parts_of_ratio
 from everhold.values.evaluation import UNIT

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from everhold.errors import EverholdError, HoldoutRejected, Unavailable
-from everhold.sealing.rows.time_limits import TimeLimits
+from everhold.sealing.rows.embedded import TimeLimits
 from everhold_engines.arrays import arrow_array, plain
 from everhold_engines.connections import EngineConnection
 

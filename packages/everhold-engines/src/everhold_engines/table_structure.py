@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everhold.sealing.duplicates.whole_groups import is_apart
+from everhold.sealing.duplicates.splits import is_apart
 from everhold.sealing.intake.structure import FileStructure
 from everhold.values.expressions.tree import quoted
 

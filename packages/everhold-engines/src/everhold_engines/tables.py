@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import HoldoutRejected
 from everhold.progress import progress
-from everhold.sealing.duplicates.equal_rows import check_equal_rows, distinguishing_column
 from everhold.sealing.duplicates.resealing import Content
+from everhold.sealing.duplicates.splits import check_equal_rows, distinguishing_column
 from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.intake.checks import (
     FileSide,
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from everhold.sealing.intake.checks import Side
     from everhold.sealing.intake.reading import RowSource
     from everhold.sealing.intake.request import SealRequest
-    from everhold.sealing.keys import StewardKey
     from everhold.sealing.rows.row_store import SealableTable
+    from everhold.sealing.storage import StewardKey
     from everhold.values.expressions import ColumnKind
     from everhold_engines.base import Engine
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import HoldoutRejected, IntegrityError
 from everhold.progress import progress
-from everhold.sealing.arrivals.arriving import ArrivedFiles, check_arriving_labels, other_columns
+from everhold.sealing.arrivals import ArrivedFiles, check_arriving_labels, other_columns
 from everhold.sealing.intake.checks import check_row_ids
 from everhold.values.expressions import ColumnKind
 from everhold_engines.column_copies import TableSide
@@ -23,7 +23,7 @@ from everhold_engines.pinning import keyed_fingerprint
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from everhold.sealing.keys import StewardKey
+    from everhold.sealing.storage import StewardKey
     from everhold.values.base import Schema
     from everhold_engines.base import Engine
     from everhold_engines.sql.dialects import Dialect

@@ -10,10 +10,9 @@ from everhold.asking.create_settings import settings_from
 from everhold.errors import DependenceError, HoldoutRejected, Unavailable
 from everhold.ledger import LedgerStore
 from everhold.sealing.intake.files import seal_rows
-from everhold.sealing.intake.request import SealRequest
-from everhold.sealing.intake.settings import Rows
+from everhold.sealing.intake.request import Rows, SealRequest
 from everhold.sealing.intake.structure import FileStructure
-from everhold.sealing.keys import StewardKey
+from everhold.sealing.storage import StewardKey
 from everhold_engines import column_copies as staging_module
 from everhold_engines import conformance as conformance_module
 from everhold_engines import tables

@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from everhold.sealing.rows.time_limits import TimeLimits
+from everhold.sealing.rows.embedded import TimeLimits
 
 LONG = 60.0
 

@@ -13,9 +13,8 @@ from everhold.asking.create_settings import settings_from
 from everhold.errors import DependenceError, HoldoutRejected, IntegrityError, Unavailable
 from everhold.ledger import LedgerStore
 from everhold.sealing.configuration import check_settings
-from everhold.sealing.intake.request import SealRequest
-from everhold.sealing.intake.settings import Rows
-from everhold.sealing.keys import StewardKey
+from everhold.sealing.intake.request import Rows, SealRequest
+from everhold.sealing.storage import StewardKey
 from everhold_engines import column_copies as staging_module
 from everhold_engines import training_tables
 from everhold_engines.column_copies import TableSide

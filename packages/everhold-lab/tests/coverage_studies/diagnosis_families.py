@@ -23,9 +23,8 @@ from scipy.signal import lfilter
 import everhold as eh
 from everhold.dependence import DependenceModel, GaussianAR1, Groups, Independent, MarkovChain
 from everhold.dependence.blocks import block_of_rows
-from everhold.diagnosis.columns import OpenRows
+from everhold.diagnosis.columns import UNKNOWN, OpenRows, likeness_of_rows
 from everhold.diagnosis.diagnosis import diagnose_rows, warn_of_dependence, warn_of_whole_groups
-from everhold.diagnosis.likeness import UNKNOWN, likeness_of_rows
 from everhold.diagnosis.queries import DependenceMonitor, columns_to_test
 from everhold.errors import DependenceWarning
 from everhold.mechanisms import Mechanism

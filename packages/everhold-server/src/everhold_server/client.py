@@ -109,7 +109,7 @@ def create(
     """
     from everhold.families.base import Family
     from everhold.families.protocol import written as family_written
-    from everhold.sealing.intake.settings import flat_settings
+    from everhold.sealing.intake.request import flat_settings
 
     document = {key: value for key, value in flat_settings(settings).items() if value is not None}
     if hasattr(document.get("dependence"), "to_dict"):

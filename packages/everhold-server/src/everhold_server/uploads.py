@@ -31,7 +31,7 @@ from starlette.requests import ClientDisconnect
 
 from everhold.errors import EverholdError
 from everhold.private_files import create_private, private_folder
-from everhold.queries.predictions.untrusted import read_untrusted
+from everhold.queries.predictions.files import read_untrusted
 from everhold.sealing.storage import rows_folder
 from everhold.strict_json import JsonFault, read_json
 from everhold_server.mcp.server import count_values

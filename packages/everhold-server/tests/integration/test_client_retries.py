@@ -12,7 +12,7 @@ from client_samples import serving
 import everhold as eh
 from everhold.errors import warnings_collected
 from everhold.ledger import LedgerStore
-from everhold.sealing.keys import KEY_FILE, StewardKey
+from everhold.sealing.storage import KEY_FILE, StewardKey
 from everhold_server import client
 from everhold_server.wire import connection
 from everhold_server.wire.connection import Connection

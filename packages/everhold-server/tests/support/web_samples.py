@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 
 from everhold import GuessAndCheck, Holdout
-from everhold.sealing.intake.settings import Planning, Rows
+from everhold.sealing.intake.request import Planning, Rows
 from everhold_competitions.competition import Competition
 from everhold_server import Settings, make_app
 

@@ -32,7 +32,7 @@ _HOMES = {
     "everhold.planning": "Plan least_step queries_allowed rows_needed",
     "everhold.queries.predictions.columns": "predictions_in",
     "everhold.queries.metrics.scores": "metric",
-    "everhold.sealing.intake.settings": "Planning Rows",
+    "everhold.sealing.intake.request": "Planning Rows",
     "everhold.suites": "add_cases seal_cases",
 }
 """Modules of the core's public names, beside its kinds of queries; each is imported when it is first used.

@@ -44,14 +44,14 @@ from everhold.planning import Plan as Plan
 from everhold.planning import least_step as least_step
 from everhold.planning import queries_allowed as queries_allowed
 from everhold.planning import rows_needed as rows_needed
-from everhold.queries.contrasts import risk_difference as risk_difference
-from everhold.queries.contrasts import risk_ratio as risk_ratio
-from everhold.queries.means.histogram import histogram as histogram
+from everhold.queries.contrast import risk_difference as risk_difference
+from everhold.queries.contrast import risk_ratio as risk_ratio
+from everhold.queries.means.distribution import correlation as correlation
+from everhold.queries.means.distribution import covariance as covariance
+from everhold.queries.means.distribution import histogram as histogram
+from everhold.queries.means.distribution import variance as variance
 from everhold.queries.means.mean import mean as mean
-from everhold.queries.means.moments import correlation as correlation
-from everhold.queries.means.moments import covariance as covariance
-from everhold.queries.means.moments import variance as variance
-from everhold.queries.means.ratio import ratio as ratio
+from everhold.queries.means.shares import ratio as ratio
 from everhold.queries.metrics.accuracy import accuracy as accuracy
 from everhold.queries.metrics.accuracy import brier as brier
 from everhold.queries.metrics.accuracy import error as error
@@ -68,8 +68,8 @@ from everhold.queries.selection.quantile import quantile as quantile
 from everhold.queries.selection.scan import all_above as all_above
 from everhold.queries.selection.scan import first_above as first_above
 from everhold.queries.selection.synthesis import synthesize as synthesize
-from everhold.sealing.intake.settings import Planning as Planning
-from everhold.sealing.intake.settings import Rows as Rows
+from everhold.sealing.intake.request import Planning as Planning
+from everhold.sealing.intake.request import Rows as Rows
 from everhold.suites import add_cases as add_cases
 from everhold.suites import seal_cases as seal_cases
 

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from everhold.operations.transport import Transport
     from everhold.planning.three_ways import ThreeWays
     from everhold.sealing.intake.reading import RowSource
-    from everhold.sealing.intake.settings import Planning, Rows
+    from everhold.sealing.intake.request import Planning, Rows
     from everhold.sealing.rows.row_store import SealableTable
     from everhold.studies import Study
 
@@ -177,8 +177,7 @@ class Holdout:
                 of a column on one side, and that is not declared.
         """
         from everhold.asking.creation import Creation, StudyRequest, record_all
-        from everhold.sealing.intake.request import SealRequest
-        from everhold.sealing.intake.settings import Planning, Rows
+        from everhold.sealing.intake.request import Planning, Rows, SealRequest
         from everhold.sealing.rows.row_store import is_table
 
         if extensions:

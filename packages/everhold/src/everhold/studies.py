@@ -22,9 +22,8 @@ from everhold.ledger import LedgerStore
 from everhold.ledger.allotments import Accounts
 from everhold.operations.transport import LocalTransport
 from everhold.sealing.configuration import DEALT, schema_from
-from everhold.sealing.keys import KEY_FILE, StewardKey
 from everhold.sealing.sealed_files import sealed_note, write_note
-from everhold.sealing.storage import make_rows_folder, rows_folder, storage_url
+from everhold.sealing.storage import KEY_FILE, StewardKey, make_rows_folder, rows_folder, storage_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ from everhold.errors import CaseWarning, QueryRejected, SmallHoldoutWarning, Vac
 from everhold.gates.cases.results import CASE, ids_in, runs_by_case
 from everhold.gates.cases.rules import CaseRules, with_champion
 from everhold.holdout import DEFAULT_STORAGE, Holdout
-from everhold.sealing.intake.settings import Planning, Rows
+from everhold.sealing.intake.request import Planning, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,7 +20,7 @@ from everhold import (
     error,
     mean,
 )
-from everhold.sealing.intake.settings import Rows
+from everhold.sealing.intake.request import Rows
 from everhold.values.evaluation import UNIT
 
 SURPRISES = [f"delay > {k} or delay <= {k}" for k in range(20)]  # always true

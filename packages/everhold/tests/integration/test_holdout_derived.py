@@ -8,8 +8,7 @@ from holdout_samples import ROWS, copied, create, guess_and_check, rows
 
 from everhold import BudgetExhausted, Empirical, GaussianMechanism, GuessAndCheck, QueryRejected, Thresholdout, mean
 from everhold.mechanisms import State
-from everhold.queries.means.histogram import histogram
-from everhold.queries.means.moments import correlation, covariance, variance
+from everhold.queries.means.distribution import correlation, covariance, histogram, variance
 from everhold_privacy.mechanisms.privacy_budget import CREDITS, PrivacyBudget
 
 TRAINED = rows(1)

@@ -9,7 +9,7 @@ from holdout_samples import ROWS, create, guess_and_check, rows
 import everhold as eh
 from everhold import mean
 from everhold.ledger.store import all_entries
-from everhold.queries.means.moments import variance
+from everhold.queries.means.distribution import variance
 from everhold.sealing.rows.table import StoredRows
 from everhold_privacy.synthetic import ListedColumn, Universe
 

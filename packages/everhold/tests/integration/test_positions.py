@@ -53,5 +53,5 @@ def misses(folder, name, seed):
 
 def test_a_function_of_a_rows_place_in_disguise_meets_the_rows_in_a_secret_order(tmp_path, monkeypatch):
     assert sum(misses(tmp_path, f"h{seed}", seed) for seed in range(6)) <= 1
-    monkeypatch.setattr("everhold.sealing.rows.row_code.CodeOnRows._order", None)
+    monkeypatch.setattr("everhold.sealing.rows.evaluated_rows.CodeOnRows._order", None)
     assert all(misses(tmp_path, f"unprotected {seed}", seed) for seed in range(3))

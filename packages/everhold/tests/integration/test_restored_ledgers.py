@@ -350,7 +350,7 @@ def verify_findings(study):
 def test_verification_finds_a_database_that_was_set_back(set_back):
     from everhold.ledger import LedgerStore, verify
     from everhold.ledger.head_file import HeadFile
-    from everhold.sealing.keys import StewardKey
+    from everhold.sealing.storage import StewardKey
 
     folder, _, _ = set_back
     with LedgerStore.open(f"sqlite:///{folder}/study.db") as store:

@@ -16,7 +16,7 @@ from everhold.errors import EverholdError
 from everhold.ledger import LedgerStore, verify
 from everhold.ledger.chain import canonical
 from everhold.ledger.head_file import HeadFile
-from everhold.sealing.keys import StewardKey
+from everhold.sealing.storage import StewardKey
 
 QUERIES = [f"delay > {cut}" for cut in range(10)]
 FORGED = {"value": 0.123, "low": 0.1, "high": 0.2}

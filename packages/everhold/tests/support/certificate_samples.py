@@ -12,7 +12,7 @@ from everhold.ledger import Head, HoldoutRecord
 from everhold.ledger.entry_counts import EntryCounts
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.sealing.configuration import bound_state
-from everhold.sealing.keys import StewardKey
+from everhold.sealing.storage import StewardKey
 
 SEED = 987_654_321
 FOLDER = "flights-secret-folder"

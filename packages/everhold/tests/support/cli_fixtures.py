@@ -4,7 +4,7 @@ import pytest
 from cli_samples import everhold, write_rows
 
 from everhold.holdout import Holdout
-from everhold.sealing.intake.settings import Rows
+from everhold.sealing.intake.request import Rows
 
 __all__ = ["everhold", "sealed_study", "study"]
 

@@ -20,8 +20,7 @@ import pytest
 
 from everhold.errors import QueryRejected
 from everhold.values.evaluation import UNIT
-from everhold.values.expressions.lowering import lowered
-from everhold.values.expressions.tree import LETTERS, ColumnKind, Expression, Node, Operation, RowValue
+from everhold.values.expressions.tree import LETTERS, ColumnKind, Expression, Node, Operation, RowValue, lowered
 
 __all__ = ["frame_totals", "with_grid_values"]
 

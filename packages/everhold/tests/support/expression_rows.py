@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from everhold.sealing.rows.columns import ColumnStore
-from everhold.sealing.rows.embedded_rows import EmbeddedRows
-from everhold.sealing.rows.engines.embedded import SEALED, fetched, locked_connection
+from everhold.sealing.rows.embedded import SEALED, fetched, locked_connection
+from everhold.sealing.rows.table import EmbeddedRows
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pytest
 
 from everhold.errors import HoldoutRejected, Unavailable
 from everhold.sealing.intake.reading import column_kinds
-from everhold.sealing.rows.engines.errors import errors_hidden
+from everhold.sealing.rows.embedded import errors_hidden
 from everhold.sealing.rows.row_store import TABLES
 from everhold.values.expressions.tree import quoted
 from everhold_engines import tables

@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import everhold as eh
 from everhold.errors import EverholdError
-from everhold.queries.means.histogram import histogram
+from everhold.queries.means.distribution import histogram
 
 CONFIDENCE = 1 - 1e-7
 FEATURES = ["x", "z"]

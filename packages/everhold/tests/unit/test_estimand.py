@@ -14,7 +14,7 @@ from everhold.certificate import verify_certificate
 from everhold.errors import DependenceError, EverholdWarning, HoldoutRejected, IntegrityError, QueryRejected
 from everhold.ledger import LedgerStore
 from everhold.mechanisms import GuessAndCheck
-from everhold.queries.means.histogram import histogram
+from everhold.queries.means.distribution import histogram
 from everhold.queries.metrics.risk import risk
 from everhold.values.universe import BinnedColumn, ListedColumn, Universe
 from everhold_privacy.mechanisms.averages import SampleSplitting

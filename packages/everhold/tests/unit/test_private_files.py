@@ -9,7 +9,7 @@ import pytest
 from holdout_samples import create
 
 from everhold import AuthError, Holdout
-from everhold.sealing.keys import KEY_FILE
+from everhold.sealing.storage import KEY_FILE
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows keeps no such permissions")
 

@@ -20,8 +20,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from everhold.values.expressions.lowering import lowered
-from everhold.values.expressions.tree import ColumnKind, Expression, Node, Operation, RowValue
+from everhold.values.expressions.tree import ColumnKind, Expression, Node, Operation, RowValue, lowered
 from everhold_engines.sql.fragments import CompiledParts, Part, SqlFragments
 from everhold_engines.sql.safe_arithmetic import leaves_doubles, safe_template
 from everhold_engines.sql.value_ranges import ValueRange, folded, range_of

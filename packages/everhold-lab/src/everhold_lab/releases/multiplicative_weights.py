@@ -19,7 +19,7 @@ from everhold.errors import BudgetExhausted
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.values.evaluation import UNIT, to_grid
-from everhold.values.query_family import checked_histogram
+from everhold.values.universe import checked_histogram
 from everhold_privacy.synthetic import SyntheticTable
 from everhold_privacy.synthetic.base import ROUNDING, checked_count
 from everhold_privacy.synthetic.mwem import mean_under, taught

@@ -13,7 +13,7 @@ from everhold.arguments import brief
 from everhold.display import at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
-from everhold.queries.code.identity import behaviour_digest, content_digest
+from everhold.queries.code import behaviour_digest, content_digest
 from everhold.queries.statistic import check_positive
 from everhold.sealing.rows.code_trials import made_up_values, sealed_values, try_vectors_on_public_rows, varied_rows
 from everhold.values.evaluation import LARGEST_VECTOR_UNIT, vectors_to_grid
@@ -168,7 +168,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
     Attributes:
         scale: Noise scale of every coordinate, in the units of a mean.
         names: Columns that the function reads.
-        code: What tells the function from others (`everhold.queries.code.identity`).
+        code: What tells the function from others (`everhold.queries.code`).
     """
 
     asked: GradientQuery

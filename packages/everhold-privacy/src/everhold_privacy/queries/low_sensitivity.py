@@ -13,7 +13,7 @@ import numpy as np
 from everhold.arguments import names_keywords
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
-from everhold.queries.code.identity import behaviour_digest, content_digest
+from everhold.queries.code import behaviour_digest, content_digest
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_range
 from everhold.sealing.rows.code_trials import values_or_none, varied_rows
 from everhold.sealing.rows.counterexamples import counterexample

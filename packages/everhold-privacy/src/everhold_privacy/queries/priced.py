@@ -17,7 +17,7 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.queries import query
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, digest
 from everhold.queries.results import Paid
-from everhold.values.clips import Clip, noted_clips
+from everhold.values.base import Clip, noted_clips
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 from everhold.answers import Answer
 from everhold.errors import QueryRejected
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_rows
-from everhold.values.clips import Clip, clips_in_words
+from everhold.values.base import Clip, clips_in_words
 from everhold_privacy.mechanisms.privacy_budget import largest_scale, release
 from everhold_privacy.queries.priced import MechanismResult, Price, PricedQuery, Purchase, paying
 

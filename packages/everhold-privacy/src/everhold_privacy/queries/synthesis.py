@@ -14,10 +14,8 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.ledger.chain import canonical
 from everhold.queries.query import QuerySpec
-from everhold.queries.selection.universe_checks import check_universe, check_universe_columns, plain_universe
-from everhold.values.query_family import QueryFamily, QueryMatrix
-from everhold.values.universe import Universe
-from everhold.values.universe_documents import universe_from
+from everhold.queries.selection.synthesis import check_universe, check_universe_columns, plain_universe
+from everhold.values.universe import QueryFamily, QueryMatrix, Universe, universe_from
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
 from everhold_privacy.queries.priced import MechanismResult, Paid, Price, PricedQuery, Purchase, paying, whole_price
 from everhold_privacy.synthetic.base import ROUNDING

@@ -1,7 +1,6 @@
 """Synthetic tables: made once from the sealed rows, queried for ever at no further cost."""
 
-from everhold.values.query_family import QueryFamily, QueryMatrix
-from everhold.values.universe import BinnedColumn, ListedColumn, Universe
+from everhold.values.universe import BinnedColumn, ListedColumn, QueryFamily, QueryMatrix, Universe
 from everhold_privacy.synthetic.base import Synthesizer
 from everhold_privacy.synthetic.blr import BLR
 from everhold_privacy.synthetic.mwem import MWEM

@@ -12,15 +12,14 @@ import numpy as np
 import scipy
 
 from everhold.values.evaluation import UNIT
-from everhold.values.query_family import MOST_ROWS
+from everhold.values.universe import MOST_ROWS
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.privacy.curves import PrivacyCurve
     from everhold.randomness import Noise
-    from everhold.values.query_family import QueryFamily
-    from everhold.values.universe import Universe
+    from everhold.values.universe import QueryFamily, Universe
     from everhold_privacy.mechanisms.selection import ExponentialMechanism
 
 ROUNDING = 3.0 / UNIT

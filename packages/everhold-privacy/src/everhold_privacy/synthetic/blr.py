@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from everhold.values.evaluation import UNIT
-from everhold.values.query_family import checked_histogram
+from everhold.values.universe import checked_histogram
 from everhold_privacy.mechanisms.selection import ExponentialMechanism
 from everhold_privacy.synthetic.base import Synthesizer, checked_count
 

@@ -13,7 +13,7 @@ import numpy as np
 from everhold.privacy.curves import ZeroConcentratedCurve
 from everhold.randomness import LARGEST_SCALE
 from everhold.values.evaluation import UNIT
-from everhold.values.query_family import checked_histogram
+from everhold.values.universe import checked_histogram
 from everhold_privacy.mechanisms.selection import ExponentialMechanism
 from everhold_privacy.synthetic.base import Synthesizer, checked_count
 

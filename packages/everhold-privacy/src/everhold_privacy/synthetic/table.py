@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.values.evaluation import UNIT
-from everhold.values.universe import Universe
-from everhold.values.weighted_cells import WeightedCells
+from everhold.values.universe import Universe, WeightedCells
 from everhold_privacy.guarantees.transfer import transferred_interval
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 
 from everhold.errors import QueryRejected
 from everhold.values.evaluation import UNIT
-from everhold.values.query_family import checked_histogram
+from everhold.values.universe import checked_histogram
 from everhold_privacy.synthetic import BinnedColumn, ListedColumn, QueryMatrix, Universe
 
 SEX = ListedColumn("sex", ("f", "m"))

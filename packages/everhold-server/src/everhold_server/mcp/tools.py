@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from everhold.holdout import Holdout
-    from everhold.queries.means.conditional_mean import ConditionalMean
     from everhold.queries.means.mean import MeanQuery
+    from everhold.queries.means.shares import ConditionalMean
 
 Text = Annotated[
     str,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
-    from everhold.queries.means.units import MeanUnits
+    from everhold.values.units import MeanUnits
     from everhold_server.open_holdouts import OpenHoldouts
     from everhold_server.principals import Principal
 

@@ -186,7 +186,7 @@ def _built(written: Any, schema: Schema, tables: Tables) -> Query[Any]:
         return _make(kind, _each(given["queries"], schema, tables), details)
     subject = value(kind.form, given["of"], "of")
     if kind.form is Form.CELLS:
-        from everhold.values.universe_documents import check_marginals
+        from everhold.values.universe import check_marginals
 
         check_marginals(subject, details.get(kind.details.get("marginals", ""), _USUAL_WIDTH))
     if kind.several:
@@ -202,7 +202,7 @@ def _value(form: Form, value: Any, name: str, *, schema: Schema, tables: Tables)
     if form is Form.PREDICTIONS:
         return predictions_from(value, schema, tables)
     if form is Form.CELLS:
-        from everhold.values.universe_documents import universe_from
+        from everhold.values.universe import universe_from
 
         return universe_from(value, called=name)
     return _built(value, schema, tables) if form is Form.EXPRESSION and isinstance(value, dict) else value

@@ -9,7 +9,7 @@ from app_samples import ADDRESS, http_client, log_in, make, token
 from web_samples import model, rows, seal, written
 
 from everhold import Holdout, seal_cases
-from everhold.sealing.intake.settings import Planning
+from everhold.sealing.intake.request import Planning
 from everhold_server.principals import Role
 
 BROWSER = {"accept": "text/html", "origin": ADDRESS, "sec-fetch-site": "same-origin"}

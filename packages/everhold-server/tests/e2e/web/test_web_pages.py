@@ -13,7 +13,7 @@ from web_samples import HOSTILE, IDS, ROWS, SECRET, TRUTH, model, rows, seal, wr
 
 from everhold import Groups, Holdout, MarkovChain, seal_cases
 from everhold.queries import KINDS, Form
-from everhold.sealing.intake.settings import Planning, Rows
+from everhold.sealing.intake.request import Planning, Rows
 from everhold_competitions.competition import Competition
 from everhold_server.principals import Role
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from everhold.asking.accessor import accessor_named, accessors
 from everhold.extensions import extra_for
 from everhold.ledger.extension import EXTENSIONS
-from everhold.sealing.intake.settings import CURRENT, FLAT, divided, place_of
+from everhold.sealing.intake.request import CURRENT, FLAT, divided, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from everhold.sealing.intake.settings import ExtensionSettings
+    from everhold.sealing.intake.request import ExtensionSettings
     from everhold.values.base import Schema
 
 __all__ = ["check_extensions", "extension_settings", "settings_from"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from everhold.asking.query_executor import first_noise
 from everhold.dependence import require_model
+from everhold.diagnosis.columns import declared_likeness
 from everhold.diagnosis.diagnosis import diagnose_file, warn_of_a_sample, warn_of_dependence, warn_of_whole_groups
-from everhold.diagnosis.likeness import declared_likeness
 from everhold.errors import HoldoutNotFound, warn_caller, warnings_collected
 from everhold.estimand import check_features
 from everhold.ledger import LedgerStore
@@ -24,10 +24,10 @@ from everhold.planning.request import PlanRequest
 from everhold.progress import progress
 from everhold.queries.query import MemberLevels
 from everhold.sealing.configuration import ALIKE, DEALT, LACKING, WARNED, bound_state, drawn_from_rows, schema_from
-from everhold.sealing.doubtful_columns import lacking_rows
-from everhold.sealing.duplicates.matched_classes import warn_of_matched_classes
+from everhold.sealing.duplicates.splits import warn_of_matched_classes
+from everhold.sealing.intake.checks import lacking_rows
 from everhold.sealing.intake.create import seal
-from everhold.sealing.intake.settings import Planning
+from everhold.sealing.intake.request import Planning
 from everhold.sealing.rows.opening import training_rows
 from everhold.sealing.storage import TRAINING_FILE, check_name_is_free, new_folder, rows_folder, storage_url
 

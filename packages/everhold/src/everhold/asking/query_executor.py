@@ -33,7 +33,7 @@ from everhold.queries.query_compiler import QueryCompiler
 from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.sealing.configuration import bound_state, state_from
 from everhold.sealing.watched_code import declared_code
-from everhold.values.clips import CLIPS, clips_in_words, kept_clips
+from everhold.values.base import CLIPS, clips_in_words, kept_clips
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism, Promise
     from everhold.queries.means.batch import Batch
     from everhold.queries.query import QueryPlan
-    from everhold.sealing.keys import StewardKey
     from everhold.sealing.rows.table import StoredRows
+    from everhold.sealing.storage import StewardKey
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [

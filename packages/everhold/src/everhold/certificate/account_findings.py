@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.certificate.arrivals import about_findings, arrival_findings, arrivals_of, completion_findings
 from everhold.certificate.form import SUMMARY
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Silent
-from everhold.values.measures import POINTS, RATES
+from everhold.values.units import POINTS, RATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

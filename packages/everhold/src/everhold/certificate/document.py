@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from everhold.ledger.checkpoints import Checkpoint
     from everhold.ledger.entry_counts import EntryCounts
     from everhold.mechanisms import Mechanism, Promise, State
-    from everhold.sealing.keys import StewardKey
+    from everhold.sealing.storage import StewardKey
 
 SOFTWARE = "everhold"
 ALGORITHM = "Ed25519 over the canonical JSON of the sections' SHA-256 digests"

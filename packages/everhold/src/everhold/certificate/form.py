@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from everhold.estimand import FEATURES
-from everhold.values.measures import MEASURES
+from everhold.values.units import MEASURES
 
 FORMAT_FIELD = "everhold_certificate"
 FORMAT = 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.certificate.summary import bounds_of, confirmed
 from everhold.display import escaped
-from everhold.values.measures import POINTS, RATES
+from everhold.values.units import POINTS, RATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -19,7 +19,7 @@ from everhold.certificate.numbers import at_least, at_most, counted, percent, sh
 from everhold.dependence import MODELS
 from everhold.display import rounded
 from everhold.estimand import PUBLIC
-from everhold.values.measures import POINTS, RATES
+from everhold.values.units import POINTS, RATES
 
 if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism

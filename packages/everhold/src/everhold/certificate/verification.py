@@ -29,7 +29,7 @@ from everhold.display import Display
 from everhold.errors import EverholdError
 from everhold.estimand import PUBLIC
 from everhold.mechanisms import MECHANISMS
-from everhold.sealing.keys import signature_holds
+from everhold.sealing.storage import signature_holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -22,7 +22,7 @@ from everhold.cli.output import Format, show_record
 
 if TYPE_CHECKING:
     from everhold.ledger import HoldoutRecord
-    from everhold.sealing.keys import StewardKey
+    from everhold.sealing.storage import StewardKey
 
 _INTEGRITY = 7
 
@@ -150,7 +150,7 @@ def recover(storage: StorageHereArgument, name: NameArgument = None, form: Forma
 def verified(storage: str, name: str, certificate_file: Path | None) -> dict[str, Any]:
     """Report of a verification."""
     from everhold.ledger import LedgerStore
-    from everhold.sealing.inspection import inspect
+    from everhold.sealing.backup import inspect
     from everhold.sealing.storage import rows_folder
 
     url = address_of(storage)
@@ -170,8 +170,7 @@ def verified(storage: str, name: str, certificate_file: Path | None) -> dict[str
 def _key(folder: Path, record: HoldoutRecord) -> tuple[StewardKey | None, list[str]]:
     """The steward's key, if it is there, and what is wrong with it."""
     from everhold.errors import AuthError
-    from everhold.sealing.keys import KEY_FILE, StewardKey
-    from everhold.sealing.storage import is_folder_name
+    from everhold.sealing.storage import KEY_FILE, StewardKey, is_folder_name
 
     if not is_folder_name(folder.name) or not (folder / KEY_FILE).exists():
         return None, []

@@ -139,7 +139,7 @@ def split(
       3  the rows cannot be read, or cannot be split so; nothing was written
     """
     rule, output = options.rule(), options.output
-    from everhold.diagnosis.likeness import likeness
+    from everhold.diagnosis.columns import likeness
     from everhold.sealing.intake.request import checked_seed
     from everhold.sealing.intake.splitting import split_file
     from everhold.sealing.storage import TRAINING_FILE

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
+import scipy
 
-from everhold.diagnosis.resemblance import scores
-from everhold.diagnosis.text_times import as_times, may_be_time
+from everhold.dependence import DependenceModel
 from everhold.sealing.intake.duckdb_files import POSITION
-from everhold.sealing.rows.engines.embedded import SEALED, fetched, locked_connection
+from everhold.sealing.rows.embedded import SEALED, fetched, locked_connection
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from numpy.typing import NDArray
-
-    from everhold.dependence import DependenceModel
 
 FILE_ORDER = "(order of the file)"
 _MOST_COLUMNS = 60
@@ -292,3 +290,234 @@ def _outcome(
     values = scores(ranks[present]) if counts.sum() - counts.max() >= _FEWEST_OTHERS else None
     if values is not None:
         yield ExaminedOutcome(name, column.name, of_label, present, values, int(column.ranks.max()) + 1)
+
+
+# Resemblance of rows of one group, or of neighbours in an order.
+#
+# Everything is computed from ranks of values, scaled to mean 0 and variance 1, so that a few huge values cannot decide
+# alone. p-values are those of shuffled rows: the sum of squares of interest is compared with the Beta law that has its
+# mean and its variance under permutations (Box and Andersen 1955), which is exact enough for the strict levels used
+# here.
+
+
+@dataclass(frozen=True, slots=True)
+class Resemblance:
+    """A correlation between rows, at most 1; its error for normal values; the chance of as much in shuffled rows."""
+
+    correlation: float
+    standard_error: float
+    p_value: float
+
+
+def scores(ranks: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    """Middle ranks of values, none missing, scaled to mean 0 and variance 1; None if there is only one value."""
+    counts = np.bincount(ranks)
+    middle = (np.cumsum(counts) - counts / 2.0)[ranks]
+    spread = float(middle.std()) if len(middle) else 0.0
+    return None if spread == 0.0 else (middle - middle.mean()) / spread
+
+
+def within_groups(groups: NDArray[np.int64], values: NDArray[np.float64]) -> Resemblance | None:
+    """The intra-class correlation of groups, none of which is empty, by one-way analysis of variance.
+
+    None where there are no two groups, or no two rows in one. Values are those of `scores`.
+    """
+    sizes, means, within = _parts(groups, values)
+    rows, number = len(values), len(sizes)
+    if number < 2 or rows <= number:
+        return None
+    between = float(np.sum(sizes * (means - values.mean()) ** 2))
+    usual = (rows - float(np.sum(sizes**2)) / rows) / (number - 1)
+    leverage = float(np.sum(1.0 / sizes)) - (2 * number - 1) / rows
+    inside = _Squares(within, rows - number)
+    return _components(_Squares(between, number - 1), inside, usual, leverage, _kurtosis(values))
+
+
+def between_neighbours(groups: NDArray[np.int64], values: NDArray[np.float64]) -> Resemblance | None:
+    """The same for groups in order, where each is compared with the next one only: what changes slowly cancels.
+
+    The value of an attribute, such as an age, predicts smoothly, and ages next to each other do the same. Households
+    that were numbered differ from the next one by as much as from any other.
+    """
+    sizes, means, within = _parts(groups, values)
+    left, right = sizes[:-1:2], sizes[1::2]
+    if not len(right) or len(values) <= len(sizes):
+        return None
+    shared = left * right / (left + right)
+    between = float(np.sum(shared * (means[:-1:2] - means[1::2]) ** 2))
+    leverage = float(np.sum((right**2 / left + left**2 / right) / (left + right) ** 2))
+    inside = _Squares(within, len(values) - len(sizes))
+    usual = float(2.0 * shared.mean())
+    return _components(_Squares(between, len(right)), inside, usual, leverage, _kurtosis(values))
+
+
+def autocorrelation(values: NDArray[np.float64]) -> Resemblance | None:
+    """Correlation of each value with the next one; None for fewer than three."""
+    rows = len(values)
+    if rows < 3:
+        return None
+    correlation = float(np.mean(values[:-1] * values[1:]))
+    error = 1.0 / math.sqrt(rows)
+    # shuffled rows have the mean -1/rows and about this error, whatever the values
+    p_value = float(2.0 * scipy.special.ndtr(-abs(correlation + 1.0 / rows) / error))
+    return Resemblance(min(correlation, 1.0), math.sqrt(max(1.0 - correlation**2, 0.0)) * error, p_value)
+
+
+def _parts(
+    groups: NDArray[np.int64], values: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Sizes and means of the groups, and the sum of squares inside them."""
+    sizes = np.bincount(groups).astype(np.float64)
+    means = np.bincount(groups, weights=values) / sizes
+    return sizes, means, float(np.sum((values - means[groups]) ** 2))
+
+
+def _kurtosis(values: NDArray[np.float64]) -> float:
+    return float(np.mean(values**4))
+
+
+class _Squares(NamedTuple):
+    """A sum of squares with its degrees of freedom."""
+
+    total: float
+    dof: int
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.dof
+
+
+def _components(between: _Squares, within: _Squares, size: float, leverage: float, kurtosis: float) -> Resemblance:
+    """Correlation, its error and the p-value from the sum of squares of interest and that inside groups.
+
+    `size` is the usual number of rows of a group, as the mean square of interest sees it; `leverage` the sum of the
+    squared diagonal of the projection of interest; `kurtosis` the fourth moment of the values.
+    """
+    signal, noise = between.mean, within.mean
+    variance = signal + (size - 1.0) * noise
+    correlation = (signal - noise) / variance if variance > 0.0 else 0.0
+    spread = abs(1.0 - correlation) * (1.0 + (size - 1.0) * correlation)
+    error = spread * math.sqrt(2.0 / (size * max(size - 1.0, 1e-9) * between.dof))
+    if not between.total + within.total > 0.0:  # nothing differs inside groups, nor from the next one
+        return Resemblance(0.0, error, 1.0)
+    total = between.dof + within.dof
+    share, mean = between.total / (between.total + within.total), between.dof / total
+    moment = (kurtosis - 3.0) * (leverage - between.dof**2 / total) + 2.0 * between.dof * within.dof / total
+    moment = max(moment / total**2, 1e-12 * mean)
+    precision = max(mean * (1.0 - mean) / moment - 1.0, 1e-6)
+    p_value = float(scipy.special.betaincc(mean * precision, (1.0 - mean) * precision, share))
+    return Resemblance(min(correlation, 1.0), abs(error), p_value)
+
+
+# Likeness of rows inside declared groups: one correlation, from the training rows, for what answers are expected.
+
+UNKNOWN = 1.0
+"""Rows of one group are taken to be all alike where training rows do not show otherwise: the widest expectation."""
+
+_MOST_ROWS = 100_000
+
+
+def declared_likeness(path: Path, declared: DependenceModel | None, *, label: str | None) -> float | None:
+    """`likeness` inside declared groups; None where sums of groups are not bet on, for want of a column or of rows."""
+    groups = None if declared is None else declared.unit_column
+    return likeness(path, groups=groups, label=label) if groups is not None and path.exists() else None
+
+
+def likeness(path: Path, *, groups: str, label: str | None) -> float:
+    """Correlation of two rows of one group in the label, on training rows, plus its standard error; in [0, 1].
+
+    Args:
+        path: A Parquet file of training rows; no other file is read.
+        groups: Column whose equal values make a group.
+        label: The label; without one nothing is known.
+
+    Returns:
+        The largest over the classes of the label; `UNKNOWN` where the rows do not show it.
+
+    Raises:
+        EverholdError: If the file cannot be read.
+    """
+    if label is None or label == groups:
+        return UNKNOWN
+    with OpenFile(path, label=label, also=(groups,)) as file:
+        if not {groups, label} <= file.kinds.keys():
+            return UNKNOWN
+        return likeness_of_rows(file.whole_groups(groups, (label,), _MOST_ROWS), groups=groups, label=label)
+
+
+def likeness_of_rows(rows: OpenRows, *, groups: str, label: str) -> float:
+    """The same for rows that were read."""
+    column = rows.column(groups)
+    if column is None:
+        return UNKNOWN
+    found = []
+    for outcome in outcomes_of(rows, label=label, most=0):
+        of_row = np.unique(column.ranks[outcome.present], return_inverse=True)[1]
+        if (alike := within_groups(of_row, outcome.values)) is not None:
+            found.append(alike.correlation + alike.standard_error)
+    return float(np.clip(max(found, default=UNKNOWN), 0.0, 1.0))
+
+
+# Dates and times that are held as text, or as whole numbers such as 20240131: parsed strictly, a column as a whole.
+
+_CLOCK = r"(?:[ T](?P<clock>\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)(?P<zone>Z|[+-]\d{2}:?\d{2})?)?"
+_YEAR = r"(?P<y>(?:1[5-9]|20|21)\d{2})"  # others are hardly years
+_SHAPES = tuple(
+    re.compile(shape)
+    for shape in (
+        rf"{_YEAR}(?P<by>[-/.])(?P<m>\d{{1,2}})(?P=by)(?P<d>\d{{1,2}}){_CLOCK}",
+        rf"{_YEAR}(?P<m>\d{{2}})(?P<d>\d{{2}})",
+        rf"{_YEAR}-(?P<m>\d{{2}})",
+        rf"(?P<d>\d{{1,2}})(?P<by>[-/.])(?P<m>\d{{1,2}})(?P=by){_YEAR}{_CLOCK}",
+        rf"(?P<m>\d{{1,2}})(?P<by>[-/.])(?P<d>\d{{1,2}})(?P=by){_YEAR}{_CLOCK}",
+    )
+)
+
+
+def may_be_time(value: str) -> bool:
+    """True if one value has the shape of a date or a time."""
+    return any(shape.fullmatch(value.strip()) for shape in _SHAPES)
+
+
+def as_times(values: Sequence[str]) -> NDArray[np.datetime64] | None:
+    """Values as moments in time, shape (values,); None where they are not all of one shape, or of two.
+
+    ``03/04/2024`` alone may be in March or in April: days and months are told apart only if some day is above 12.
+    Moments with a zone are in UTC.
+
+    Examples:
+        >>> as_times(["31/01/2024", "01/02/2024"])
+        array(['2024-01-31T00:00:00.000000', '2024-02-01T00:00:00.000000'], dtype='datetime64[us]')
+        >>> as_times(["03/04/2024", "05/06/2024"]) is None, as_times(["2024-01-31", "none"]) is None
+        (True, True)
+    """
+    found = [times for shape in _SHAPES if (times := _of_shape(values, shape)) is not None]
+    if not found or any(not np.array_equal(found[0], other) for other in found[1:]):
+        return None
+    return found[0]
+
+
+def _of_shape(values: Sequence[str], shape: re.Pattern[str]) -> NDArray[np.datetime64] | None:
+    texts, offsets, separators = [], [], set()
+    for value in values:
+        match = shape.fullmatch(value.strip())
+        if match is None:
+            return None
+        part = match.groupdict()
+        day, zone = int(part.get("d") or 1), part.get("zone") or ""
+        texts.append(f"{part['y']}-{int(part['m']):02}-{day:02}T{part.get('clock') or '00:00'}")
+        offsets.append(_minutes(zone))
+        separators.add(part.get("by"))
+    if len(separators) > 1:
+        return None
+    try:
+        return np.asarray(np.array(texts, dtype="datetime64[us]") - np.array(offsets, dtype="timedelta64[m]"))
+    except ValueError:  # a 13th month, or a 31st of February
+        return None
+
+
+def _minutes(zone: str) -> int:
+    if zone in ("", "Z"):
+        return 0
+    hours, minutes = int(zone[1:3]), int(zone[-2:])
+    return (-1 if zone[0] == "-" else 1) * (60 * hours + minutes)

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.dependence import DependenceModel
-from everhold.diagnosis.checks import ALL_CHECKS
 from everhold.diagnosis.columns import FILE_ORDER, OpenFile
-from everhold.diagnosis.findings import LESS_WORTH, Finding
-from everhold.diagnosis.groups_and_orders import CheckInputs, corrected, informative_sizes
+from everhold.diagnosis.further_checks import crossed, near_copies, places
+from everhold.diagnosis.groups_and_orders import CHECKS, LESS_WORTH, CheckInputs, Finding, corrected, informative_sizes
 from everhold.display import Display, html_sentences, html_table, text_table
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.planning import PlanRequest, tuned_mechanism
 from everhold.progress import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from everhold.diagnosis.columns import ExaminedColumn, OpenRows
@@ -350,3 +349,8 @@ def _warning(diagnosis: Diagnosis, *, shell: bool) -> str:
     if found.apart and not (found.of_label or found.in_file):  # which sealing alone finds: it may look at both sides
         return text + (f"; look at {also}, too" if also else "")
     return text + (f"; look at {also}, too, with {look}" if also else f"; {look} shows more")
+
+
+# Every check that a diagnosis makes of columns; their p-values are corrected together.
+
+ALL_CHECKS: tuple[Callable[[CheckInputs], Iterator[Finding]], ...] = (*CHECKS, places, near_copies, crossed)

@@ -13,8 +13,7 @@ import numpy as np
 from everhold.dependence.blocks import block_variance_of_means, block_variance_of_sums, sizes_of_blocks
 from everhold.diagnosis.columns import OpenFile, OpenRows, is_order
 from everhold.diagnosis.crossing import Crossing, along
-from everhold.diagnosis.findings import FEWEST_GROUPS, LESS_WORTH
-from everhold.diagnosis.groups_and_orders import lie_together, repeats
+from everhold.diagnosis.groups_and_orders import FEWEST_GROUPS, LESS_WORTH, lie_together, repeats
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import Operation

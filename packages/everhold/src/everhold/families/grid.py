@@ -23,7 +23,7 @@ from everhold.arguments import as_whole, brief
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
 from everhold.families.points import Space, described, space_of
-from everhold.queries.code.identity import behaviour_digest, content_digest, is_installed, version_of
+from everhold.queries.code import behaviour_digest, content_digest, is_installed, version_of
 from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.means.shares import ShareQuery
 from everhold.queries.metrics.models import Judge, open_rows, require_sklearn

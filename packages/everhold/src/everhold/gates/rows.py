@@ -32,9 +32,9 @@ from everhold.ledger import Outcome
 from everhold.mechanisms import Source
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.planning.steps import step_at
-from everhold.queries.means.units import GAIN_OPEN, GAIN_WIDTH
 from everhold.queries.query import Pricing
-from everhold.sealing.rows.parts import parted
+from everhold.sealing.rows.table import parted
+from everhold.values.units import GAIN_OPEN, GAIN_WIDTH
 
 if TYPE_CHECKING:
     from pathlib import Path

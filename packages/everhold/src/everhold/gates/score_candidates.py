@@ -16,12 +16,12 @@ from everhold.gates.candidates import Candidate, check_metric
 from everhold.gates.gains import Gain, Gained
 from everhold.gates.metrics import SCORE
 from everhold.guarantees.intervals.pairs.gains import SeenClasses
-from everhold.queries.means.units import GAIN_WIDTH
 from everhold.queries.metrics.made_up_scores import likely_labels
 from everhold.queries.metrics.measures import PartsMeasure
 from everhold.queries.metrics.query import MetricQuery, ModelsReader, largest_group, open_labels
 from everhold.queries.metrics.score_parts import Judged, Sized
 from everhold.values.base import BoundQuery
+from everhold.values.units import GAIN_WIDTH
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

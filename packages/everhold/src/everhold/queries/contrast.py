@@ -1,35 +1,53 @@
-"""A contrast of two arms: the difference or the ratio of two rates or means.
+"""Contrasts of two arms: the difference or the ratio of two rates or means, for all rows or group by group.
 
-A difference is one query, with bets on both arms at once, where the mechanism takes it as one. Else what is compared
-are two conditional means, each with an interval; all intervals of a holdout hold at once, so the range of differences
-and of ratios over both holds with them and needs no further probability (docs/theory/contrasts.md).
+A difference is one query, with bets on both arms at once (Statement K), where the mechanism takes it as one. Else what
+is compared are two conditional means, each with an interval. All intervals of a holdout hold at once, so the range of
+differences and of ratios over both holds with them and needs no further probability (docs/theory/contrasts.md).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
 
-from everhold.arguments import brief
+import numpy as np
+
+from everhold.answers import Contrasts
+from everhold.arguments import as_float, brief, names_keywords
 from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
-from everhold.queries.arm_difference import difference_of_arms
-from everhold.queries.derived import BoundDerived, Derived, Estimate, estimate_between
+from everhold.guarantees.intervals.bets.joint import Units
+from everhold.guarantees.intervals.composites.parts import units_of
+from everhold.guarantees.intervals.pairs.arms import ArmDifference, SeenArms
+from everhold.queries.derived import BoundDerived, Derived, Estimate, JointMeans, estimate_between
 from everhold.queries.means.mean import parsed
-from everhold.queries.means.ratio import ratio
-from everhold.queries.means.shares import ShareQuery, in_ends
+from everhold.queries.means.shares import ShareQuery, in_ends, ratio
+from everhold.queries.metrics.difference import as_rowwise
+from everhold.queries.metrics.query import largest_group
 from everhold.queries.query import Query, QuerySpec
-from everhold.queries.statistic import OneNumber
+from everhold.queries.statistic import OneNumber, evaluated
+from everhold.sealing.rows.sums import parts_of_ratio
+from everhold.values.base import BoundQuery, with_clips
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
+from everhold.values.units import DIFFERENCE_OF_MEANS, DIFFERENCE_OF_RATES
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from everhold.answers import Answer
-    from everhold.queries.means.batch import RowwiseQuery
-    from everhold.queries.query import ExecutionResult
+    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.queries.means.batch import Prepared, RowwiseQuery
+    from everhold.queries.query import ExecutionResult, QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Schema
+
+    InArm = tuple[NDArray[np.float64], NDArray[np.float64]]
+    """Values of rows within an arm, and 1 for its rows; shape (rows,) each."""
 
 How: TypeAlias = Literal["difference", "ratio"]
 Value: TypeAlias = str | float | bool
@@ -211,3 +229,344 @@ def _number(value: Value) -> float:
         return float(value)
     except (ValueError, TypeError):
         return math.nan
+
+
+Plan = TypeVar("Plan", bound=OneNumber | Contrast)
+
+_MOST_GROUPS = 50
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContrastsQuery(Query[Contrasts]):
+    """The same contrast in each group; made by `risk_difference` and `risk_ratio` with ``by``.
+
+    Attributes:
+        by: The column whose values are the groups.
+        groups: The groups; None for the values of the training rows.
+    """
+
+    whole: ContrastQuery
+    by: str
+    groups: tuple[Value, ...] | None = None
+
+    def spec(self) -> QuerySpec:
+        """See `Query.made`."""
+        whole = self.whole.spec()
+        return replace(whole, details={**whole.details, "by": self.by, "groups": self.groups})
+
+    def each(self, compiler: QueryCompiler) -> dict[str, ContrastQuery]:
+        """One contrast for each group, by the group's name.
+
+        Raises:
+            QueryRejected: If there is no such column, or nothing says which groups there are. Nothing is charged.
+        """
+        found = {}
+        for value in self._values(compiler):
+            inside = has_value(self.by, value, compiler.schema)
+            given = inside if self.whole.given is None else f"{inside} and ({self.whole.given})"
+            if self.whole.given is not None:
+                parsed(self.whole.given, compiler.schema)
+            found[_name(value)] = replace(self.whole, given=given)
+        return found
+
+    def _values(self, compiler: QueryCompiler) -> Sequence[Value]:
+        """The groups, from what is public."""
+        kind = compiler.schema.columns.get(self.by)
+        values: list[Value] = list(self.groups or ())
+        if not values and compiler.training is not None and kind is not None:
+            column = compiler.training.table([self.by])[self.by].tolist()
+            values = sorted({value for value in column if value is not None and value == value})
+        if not 1 <= len({*map(_name, values)}) == len(values) <= _MOST_GROUPS:
+            raise QueryRejected(
+                f"there are {len(values)} groups of {brief(self.by)} in the training rows or in groups=; expected 1 to "
+                f"{_MOST_GROUPS} different ones; name them, groups=[...] (--groups A,B)"
+            )
+        return values
+
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Contrasts]:
+        """All groups, or none; the price is that of all, and the half-width that of the widest."""
+        queries = self.each(compiler)
+        if guess is not None:
+            raise QueryRejected(
+                "a contrast by group takes no guess, which would be one for all groups; ask each group with given=..., "
+                "and then all, which are free"
+            )
+        differences = {name: query.compile(compiler, tolerance=tolerance) for name, query in queries.items()}
+        ones = {name: plan for name, plan in differences.items() if isinstance(plan, OneNumber)}
+        if len(ones) == len(queries):
+            return self._plan(compiler, ones, lambda plan, told: _in_units(plan, told[0]))
+        apart = {name: query.compile_apart(compiler, tolerance=tolerance) for name, query in queries.items()}
+        return self._plan(compiler, apart, lambda plan, told: plan.bound.combine(told))
+
+    def _plan(
+        self, compiler: QueryCompiler, each: Mapping[str, Plan], combine: Callable[[Plan, Sequence[Estimate]], Estimate]
+    ) -> ByGroup[Plan]:
+        """All groups together.
+
+        Args:
+            compiler: Of the holdout.
+            each: One plan for each group, all with as many parts.
+            combine: The contrast of one group from its parts.
+        """
+        prepared: list[Prepared] = [part for plan in each.values() for part in plan.prepared]
+        size = len(prepared) // len(each)
+
+        def widest(told: Sequence[Estimate]) -> Estimate:
+            found = [combine(plan, told[place * size : (place + 1) * size]) for place, plan in enumerate(each.values())]
+            return max(found, key=lambda one: one.high - one.low)
+
+        name = f"{WORDS[self.whole.how][0]} by group"
+        bound = BoundDerived(name=name, description={"kind": name.partition(" ")[2]}, parts=(), combine=widest)
+        return ByGroup(prepared, compiler.schema, compiler.mechanism, bound, each)
+
+
+@dataclass(frozen=True)
+class ByGroup(JointMeans[Contrasts], Generic[Plan]):
+    """The contrasts of several groups.
+
+    Attributes:
+        each: One contrast for each group, by the group's name.
+    """
+
+    each: Mapping[str, Plan]
+    whole = True
+
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
+        """See `QueryPlan.evaluate`."""
+        ones = [plan for plan in self.each.values() if isinstance(plan, OneNumber)]
+        if not ones:
+            return JointMeans.evaluate(self, sealed, places)
+        some = [ones[place] for place in places]
+        return evaluated(some, sealed, silent=self.silent), [one.prepared[0] for one in some]
+
+    def present(self, result: ExecutionResult) -> Contrasts:
+        """One answer for each group."""
+        size = len(self.prepared) // len(self.each)
+        return Contrasts({
+            name: contrast.present(replace(result, entries=result.entries[place * size : (place + 1) * size]))
+            for place, (name, contrast) in enumerate(self.each.items())
+        })  # fmt: skip
+
+
+def _in_units(plan: OneNumber, told: Estimate) -> Estimate:
+    bound = plan.prepared[0].bound
+    low, high = sorted((bound.from_mean(told.low), bound.from_mean(told.high)))
+    return Estimate(bound.from_mean(told.value), low, high)
+
+
+def _name(value: Value) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _in_groups(whole: ContrastQuery, by: str | None, groups: Sequence[Value] | None) -> ContrastQuery | ContrastsQuery:
+    """The contrast itself, or the same in each group."""
+    if by is None:
+        if groups is not None:
+            raise QueryRejected("groups are given without by; expected the column they belong to")
+        return whole
+    if isinstance(groups, str) or (groups is not None and not isinstance(groups, Sequence)):
+        raise QueryRejected(f"groups is {brief(groups)}; expected a list of values")
+    return ContrastsQuery(whole, by, None if groups is None else tuple(groups))
+
+
+class Arms(TypedDict):
+    """Both arms of a contrast; see `risk_difference`."""
+
+    arm: str
+    treated: Value
+    control: Value
+
+
+@overload
+def risk_difference(
+    event: RowwiseQuery | str, *, given: str | None = None, **arms: Unpack[Arms]
+) -> ContrastQuery: ...  # fmt: skip
+@overload
+def risk_difference(
+    event: RowwiseQuery | str, *, by: str, given: str | None = None, groups: Sequence[Value] | None = None,
+    **arms: Unpack[Arms],
+) -> ContrastsQuery: ...  # fmt: skip
+@names_keywords(Arms)
+def risk_difference(
+    event: RowwiseQuery | str, *, by: str | None = None, given: str | None = None,
+    groups: Sequence[Value] | None = None, **arms: Unpack[Arms],
+) -> ContrastQuery | ContrastsQuery:  # fmt: skip
+    """The rate of an event in one arm minus that in another, or the difference of two means.
+
+    One query of a holdout that confirms guesses and has training rows in both arms, with bets on both arms at once;
+    two of groups of rows in an engine, and else four means. With ``by`` that many for each group, and one answer for
+    each.
+
+    Args:
+        event: A condition as a text, or a `mean` with a range, `accuracy`, `error`, `brier` or `risk`.
+        by: Column of groups, such as centres: the same contrast in each of them.
+        given: Only rows that meet this condition.
+        groups: The values of ``by``; by default those of the training rows.
+        **arms: ``arm``, the column that says which arm a row belongs to; ``treated``, its value for the arm that is
+            subtracted from; and ``control``, its value for the arm that is subtracted.
+
+    Raises:
+        QueryRejected: If it cannot be asked. Nothing is charged.
+
+    Examples:
+        >>> risk_difference("died", arm="treatment", treated="B", control="A").how
+        'difference'
+    """
+    return _in_groups(ContrastQuery("difference", as_rowwise(event), given=given, **arms), by, groups)
+
+
+@overload
+def risk_ratio(event: RowwiseQuery | str, *, given: str | None = None, **arms: Unpack[Arms]) -> ContrastQuery: ...
+@overload
+def risk_ratio(
+    event: RowwiseQuery | str, *, by: str, given: str | None = None, groups: Sequence[Value] | None = None,
+    **arms: Unpack[Arms],
+) -> ContrastsQuery: ...  # fmt: skip
+@names_keywords(Arms)
+def risk_ratio(
+    event: RowwiseQuery | str, *, by: str | None = None, given: str | None = None,
+    groups: Sequence[Value] | None = None, **arms: Unpack[Arms],
+) -> ContrastQuery | ContrastsQuery:  # fmt: skip
+    """The rate of an event in one arm over that in another, or the ratio of two means that are never negative.
+
+    Two queries of a holdout that confirms guesses and has training rows, one for each arm; else four means.
+    Where the interval of the control arm reaches 0, nothing bounds the ratio from above: its upper end is infinite.
+
+    Args:
+        event: As for `risk_difference`, with a range that begins at 0 or above.
+        by: As for `risk_difference`.
+        given: As for `risk_difference`.
+        groups: As for `risk_difference`.
+        **arms: ``arm``, as for `risk_difference`; ``treated``, its value for the arm that is divided; and
+            ``control``, its value for the arm that divides.
+
+    Raises:
+        QueryRejected: If it cannot be asked. Nothing is charged.
+
+    Examples:
+        >>> risk_ratio("died", arm="treatment", treated="B", control="A", by="centre").by
+        'centre'
+    """
+    return _in_groups(ContrastQuery("ratio", as_rowwise(event), given=given, **arms), by, groups)
+
+
+def difference_of_arms(
+    compiler: QueryCompiler, arms: Sequence[BoundQuery], *, shown: str, width: float, guess: float | None
+) -> OneNumber | None:
+    """The one query; None where the arms are asked for one by one.
+
+    They are where an engine counts groups of rows, where a declared family has them, and without training rows in an
+    arm.
+
+    Args:
+        compiler: Of the holdout.
+        arms: The conditional means of the treated and of the control arm; no row is in both.
+        shown: The query as people read it.
+        width: Of the outcomes that row values of 0 and 1 stand for; negative where 1 stands for the lesser one.
+        guess: The analyst's own, in units of the outcome.
+    """
+    mechanism, training = compiler.mechanism, compiler.training
+    group_column = mechanism.dependence.group_column
+    if training is None or any(compiler.families.level_of(arm) is not None for arm in arms):
+        return None
+    if group_column is not None and compiler.sealed is not None and compiler.sealed.reads_ahead:
+        return None
+    ordered = sorted(arms, key=lambda arm: arm.query)  # one query, whichever arm is named first
+    if ordered[0] is not arms[0]:
+        width = -width
+    reader = ArmsReader(ordered[0], ordered[1], group_column, largest_group(mechanism), mechanism.unit)
+    counted = cast("StoredRows", training.counting(ordered[0]))  # any RowStore serves
+    planned = reader.units(counted)
+    if not planned.treated.total or not planned.control.total:
+        return None
+    columns = [arm.columns for arm in ordered]
+    kind = DIFFERENCE_OF_RATES if reader.of_rates else DIFFERENCE_OF_MEANS
+    bound = BoundQuery(
+        {"kind": kind, "of": [arm.description for arm in ordered]}, shown, -width, width,
+        reads=None if None in columns else tuple(dict.fromkeys(name for names in columns for name in names or ())),
+        by_position=any(arm.by_position for arm in arms),
+    )  # fmt: skip
+    bound = with_clips(bound, [clip for arm in ordered for clip in arm.clips])
+    values = reader.values(training)  # of a sample, where an engine counts them
+    if all(whole.any() for _, whole in values):
+        compiler.planner.evaluator.test_spread(bound, _residuals(*values))
+    known, rows = Fraction(planned.score), compiler.schema.rows
+    procedure = ArmDifference(planned, rows / counted.rows, rows)
+    own = None if guess is None else as_float(guess)
+    prepared = compiler.planner.of_statistic(bound, own, known, procedure)
+    return OneNumber([prepared], compiler.schema, mechanism, reader.sealed)
+
+
+@dataclass(frozen=True, slots=True)
+class ArmsReader:
+    """Reader of both arms; public.
+
+    Attributes:
+        treated: The ratio of one arm: values within rows that count.
+        control: That of the other arm.
+        group_column: Names groups of rows; None of independent ones.
+        largest: Rows of the largest sealed group.
+        unit: Grid steps between the row values 0 and 1.
+    """
+
+    treated: BoundQuery
+    control: BoundQuery
+    group_column: str | None
+    largest: float
+    unit: int
+
+    @property
+    def of_rates(self) -> bool:
+        """True if what is averaged in either arm is 0 or 1 in every row."""
+        return all(parts_of_ratio(arm)[0].yes_no for arm in (self.treated, self.control))
+
+    def units(self, rows: StoredRows) -> SeenArms:
+        """The units of both arms; of sealed rows they are secret. Rows that are no groups may be counted elsewhere."""
+        rounded = 0.0 if self.of_rates else 1.0 / self.unit
+        if self.group_column is None:
+            _, seen = rows.evaluate([self.treated, self.control], ["pairs", "pairs"], unit=self.unit)
+            treated, control = (
+                units_of(pairs.numerators / self.unit, pairs.denominators / self.unit, counts=pairs.counts)
+                for pairs in seen
+            )
+            return SeenArms(*_beside(treated, control), rounded)
+        (first, counting), (other, among) = self.values(rows)
+        index = rows.group_index(self.group_column)
+        sums = [np.bincount(index, part) for part in (first, counting, other, among)]
+        kinds, counts = np.unique(np.array(sums), axis=1, return_counts=True)
+        largest = max(self.largest, float(np.bincount(index).max(initial=0)))
+        treated, control = (
+            Units(kinds[place + 1], kinds[place], counts.astype(np.float64), largest) for place in (0, 2)
+        )
+        return SeenArms(treated, control, rounded)
+
+    def sealed(self, rows: StoredRows) -> tuple[Fraction, SeenArms]:
+        """The difference of the sealed rows as a share of its range, and what is bet on. Secret."""
+        seen = self.units(rows)
+        return Fraction(seen.score), seen
+
+    def values(self, rows: StoredRows) -> list[InArm]:
+        """Values of rows in either arm; of sealed rows they are secret."""
+        return [self._values(rows, arm) for arm in (self.treated, self.control)]
+
+    def _values(self, rows: StoredRows, arm: BoundQuery) -> InArm:
+        part, whole = (rows.row_values(query, unit=self.unit) for query in parts_of_ratio(arm))
+        return np.minimum(part, whole) / self.unit, whole / self.unit
+
+
+def _residuals(treated: InArm, control: InArm) -> NDArray[np.float64]:
+    """Influence of each training row on the difference, shape (rows,)."""
+    moves = [(part - whole * (part.sum() / whole.sum())) / whole.sum() for part, whole in (treated, control)]
+    return np.asarray(moves[0] - moves[1])
+
+
+def _beside(treated: Units, control: Units) -> tuple[Units, Units]:
+    """Units of which each has rows in one arm alone, as units of both."""
+    none = [np.zeros(len(units.counts)) for units in (control, treated)]
+    counts = np.concatenate([treated.counts, control.counts])
+    sizes = np.concatenate([treated.sizes, none[0]]), np.concatenate([none[1], control.sizes])
+    values = np.concatenate([treated.values, none[0]]), np.concatenate([none[1], control.values])
+    both = [Units(size, value, counts, 1.0) for size, value in zip(sizes, values, strict=True)]
+    return both[0], both[1]

@@ -17,7 +17,7 @@ from everhold.errors import QueryRejected
 from everhold.estimand import about_of
 from everhold.queries.means.batch import Means, RowwiseQuery
 from everhold.queries.query import IN_ONE_TRANSACTION, Query, digest, rows_of
-from everhold.values.clips import clips_in_words
+from everhold.values.base import clips_in_words
 
 if TYPE_CHECKING:
     from everhold.ledger import Entry
@@ -266,11 +266,11 @@ def estimate_between(value: float, low: float, high: float, *, least: float, mos
     return Estimate(min(max(value, low), high), low, high)
 
 
-def ratio(part: Estimate, whole: Estimate) -> Estimate:
+def share_of(part: Estimate, whole: Estimate) -> Estimate:
     """The share that a part has of the whole that contains it: all quotients of values in both intervals, up to 1.
 
     Examples:
-        >>> ratio(Estimate(0.2, 0.1, 0.3), Estimate(0.5, 0.4, 0.6)).value
+        >>> share_of(Estimate(0.2, 0.1, 0.3), Estimate(0.5, 0.4, 0.6)).value
         0.4
     """
     value = min(part.value / whole.value, 1.0) if whole.value > 0.0 else 0.0

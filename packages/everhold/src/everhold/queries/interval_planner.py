@@ -28,7 +28,7 @@ from everhold.queries.means.batch import FailingShare, Prepared
 from everhold.queries.procedures import TrainingEvaluator, needs_of, procedure_for, takes_spreads
 from everhold.queries.query import never_declared, paying
 from everhold.values.base import BoundQuery, Schema
-from everhold.values.failing_rows import models_in
+from everhold.values.evaluation import models_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -19,8 +19,7 @@ from everhold.queries.means.batch import Batch, Prepared, RowwiseQuery
 from everhold.queries.means.mean import MeanQuery, only_zero_to_one
 from everhold.queries.procedures import TrainingEvaluator
 from everhold.queries.query import AskedBefore, MemberLevels, Query, QueryPlan, never_declared
-from everhold.values.base import BoundQuery, Schema, with_clips
-from everhold.values.clips import Clip, kept_clips
+from everhold.values.base import BoundQuery, Clip, Schema, kept_clips, with_clips
 from everhold.values.expressions import RowValue
 from everhold.values.expressions.tree import Expression, Node, Operation
 from everhold.values.missing import have_values, values_counted
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from everhold.mechanisms import Mechanism
     from everhold.queries.metrics.label_query import LabelQuery
-    from everhold.queries.predictions.row_spans import RowSpan
+    from everhold.queries.predictions.arrays import RowSpan
     from everhold.sealing.rows.row_store import RowStore
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Table
@@ -201,7 +200,7 @@ class QueryCompiler:
 
     def _of_complete_rows(self, query: RowwiseQuery | str) -> BoundQuery:
         """The query about the rows that have a value, where the steward leaves others out."""
-        from everhold.queries.means.ratio import ratio
+        from everhold.queries.means.shares import ratio
 
         asked = MeanQuery(query) if isinstance(query, str) else query
         if not isinstance(asked, RowwiseQuery) or not (needed := asked.needed(self.schema)):
@@ -253,7 +252,7 @@ class QueryCompiler:
         if not part and (reason := self.mechanism.why_not(bound)):
             raise QueryRejected(reason)
         if bound.sealed is not None and not bound.by_position:  # code, not an array of predictions
-            from everhold.queries.code.trials import tried
+            from everhold.queries.code import tried
 
             bound = tried(bound, bound.sealed, self)
         bound = self.with_clip(bound)

@@ -24,8 +24,7 @@ from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.means.batch import OneMean, Prepared
 from everhold.queries.procedures import statistic_procedure, takes_statistics
 from everhold.queries.query import Query, paying
-from everhold.values.base import BoundQuery, with_clips
-from everhold.values.clips import Clip
+from everhold.values.base import BoundQuery, Clip, with_clips
 from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Head, HoldoutRecord
     from everhold.sealing.intake.files import SealedFiles
     from everhold.sealing.intake.request import SealRequest
-    from everhold.sealing.keys import StewardKey
+    from everhold.sealing.storage import StewardKey
 
 __all__ = [
     "ALIKE", "DEALT", "FAMILIES_GROW", "GROWS", "LACKING", "LARGEST_GROUP", "MISSING", "WARNED", "bound_state",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import IntegrityError
 from everhold.sealing.fingerprints import check_fingerprint
-from everhold.sealing.rows.engines.embedded import Embedded
+from everhold.sealing.rows.embedded import Embedded
 from everhold.sealing.sealed_arrays import write_durably
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 

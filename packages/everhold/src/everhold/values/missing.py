@@ -16,8 +16,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 from everhold.arguments import brief
 from everhold.errors import HoldoutRejected
-from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES
-from everhold.values.expressions.tokens import rejected
+from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES, rejected
 from everhold.values.expressions.tree import ColumnKind, Expression, Node, Operation, quoted
 
 __all__ = [

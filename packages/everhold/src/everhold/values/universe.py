@@ -8,22 +8,24 @@ Doubles hold integers up to ``2**53`` exactly, in whatever order they are added;
 
 from __future__ import annotations
 
+import hashlib
 import math
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.values.query_family import QueryMatrix
+from everhold.display import Display
+from everhold.errors import QueryRejected
+from everhold.values.evaluation import UNIT, to_grid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-__all__ = ["MOST_CELLS", "OTHER", "BinnedColumn", "Column", "ListedColumn", "Universe"]
 
 OTHER = "other"
 """The value that takes whatever is not listed, where none of the listed ones does."""
@@ -322,3 +324,259 @@ def _column(rows: Any, name: str) -> Any:
         return rows[name]
     except (KeyError, IndexError, LookupError) as missing:
         raise ValueError(f"the rows have no column {name!r}; expected every column of the universe") from missing
+
+
+# Cells of a synthetic table as plain data: the columns of a universe, each with its values or with edges of bins.
+
+_FORM = '{"columns": [{"name": "carrier", "values": ["AA", "UA"]}, {"name": "delay", "edges": [-60, 0, 60]}]}'
+_MOST_COLUMNS = 100
+_MOST_VALUES = 2**26  # of queries over all cells, one byte each
+
+
+def universe_from(written: Any, *, called: str) -> Universe:
+    """The cells of a synthetic table.
+
+    Each column has a ``name`` and either ``values``, of which ``rest`` may name the one that also takes what is not
+    listed, or ``edges`` of bins.
+
+    Args:
+        written: Plain data, as JSON has it.
+        called: How messages call it.
+
+    Raises:
+        QueryRejected: If it is no universe. Nothing is charged.
+    """
+    columns = written.get("columns") if isinstance(written, dict) and len(written) == 1 else None
+    if not isinstance(columns, list) or len(columns) > _MOST_COLUMNS:
+        raise _rejected(called, f"expected JSON such as {_FORM}")
+    try:
+        return Universe(tuple(_column_document(column) for column in columns))
+    except (ValueError, TypeError, OverflowError) as reason:
+        raise _rejected(called, str(reason)) from None
+
+
+def check_marginals(universe: Universe, width: int) -> None:
+    """Refuse what would fill far more memory than the text that asks for it, before it does.
+
+    Args:
+        universe: The cells.
+        width: Number of columns at a time.
+
+    Raises:
+        QueryRejected: If all marginal counts have too many values over all cells. Nothing is charged.
+    """
+    ways = [1, *[0] * min(max(width, 0), _MOST_COLUMNS)]  # products of so many different numbers, added up
+    for size in universe.shape:
+        ways = [1, *(several + one * size for one, several in pairwise(ways))]
+    if (values := universe.cells * ways[-1]) > _MOST_VALUES:
+        raise QueryRejected(
+            f"these marginals have {values:,} values over all cells; expected at most {_MOST_VALUES:,} from elsewhere; "
+            "use fewer columns at a time, fewer values or wider bins; nothing was charged"
+        )
+
+
+def _rejected(called: str, reason: str) -> QueryRejected:
+    return QueryRejected(f"{called} holds no universe; {reason}; nothing was charged")
+
+
+def _column_document(column: Any) -> Column:
+    if not isinstance(column, dict) or not isinstance(column.get("name"), str):
+        raise ValueError('a column has no name; expected {"name": ..., "values": [...]} or {"name": ..., "edges": ...}')
+    name, others = column["name"], set(column) - {"name"}
+    if others == {"edges"}:
+        return BinnedColumn(name, tuple(_edge(edge, name) for edge in _list(column["edges"], name)))
+    if "values" in others and others <= {"values", "rest"}:
+        return ListedColumn(name, tuple(_list(column["values"], name)), column.get("rest"))
+    raise ValueError(f"column {name!r} has {sorted(others)}; expected 'values' and perhaps 'rest', or 'edges'")
+
+
+def _list(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"column {name!r} has no list; expected values or edges in brackets")
+    return value
+
+
+def _edge(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"column {name!r} has the edge {value!r}; expected finite numbers")
+    return value if abs(value) < 2**53 else float(value)
+
+
+# Families of queries over a universe of cells, as matrices of their values.
+
+MOST_ROWS = 2**26
+"""Largest number of rows of a histogram: sums in grid units stay below 2**56."""
+
+_BLOCK = 2**19  # values turned into doubles at a time: 4 MiB
+_EXACT_ROWS = 2**53 // UNIT
+_HALF = 2**15
+
+
+def checked_histogram(histogram: ArrayLike, *, cells: int, rows: int | None = None) -> NDArray[np.int64]:
+    """A histogram as int64, shape (cells,), of at least one row; its counts are secret and never quoted.
+
+    Raises:
+        ValueError: If it is not that, or does not hold `rows` rows.
+    """
+    counts = np.asarray(histogram)
+    if counts.shape != (cells,) or counts.dtype.kind not in "iu":
+        raise ValueError(f"the histogram has the shape {counts.shape} of {counts.dtype}; expected ({cells},) integers")
+    if bool(np.any(counts < 0)) or bool(np.any(counts > MOST_ROWS)) or not 1 <= int(counts.sum()) <= MOST_ROWS:
+        raise ValueError(f"the histogram has a negative count, or not from 1 to {MOST_ROWS:,} rows")
+    if rows is not None and int(counts.sum()) != rows:
+        raise ValueError(f"the histogram does not hold the stated number of rows, {rows}; count the same rows")
+    return counts.astype(np.int64)
+
+
+class QueryFamily(ABC):
+    """A fixed number of queries about the cells of a universe; immutable, compared by identity.
+
+    Attributes:
+        count: Number of queries |Q|.
+        cells: Number of cells N.
+    """
+
+    count: int
+    cells: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    @abstractmethod
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        """Queries ``start .. stop - 1`` on the grid, shape (stop - start, cells): boolean, or integers up to UNIT."""
+
+    def vector(self, index: int) -> NDArray[np.float64]:
+        """Query `index` as numbers in [0, 1], shape (cells,)."""
+        return np.asarray(_unscaled(self.block(index, index + 1))[0])
+
+    def fingerprint(self) -> str:
+        """SHA-256 of all values on the grid, in hex: the same for the same queries in the same order."""
+        found = hashlib.sha256(f"{self.count} x {self.cells}\n".encode())
+        for block in self._blocks(0, self.count):
+            found.update((block.astype("<i4") * (UNIT if block.dtype.kind == "b" else 1)).tobytes())
+        return found.hexdigest()
+
+    def totals(self, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Exact sums over the rows of a histogram in grid units, shape (queries,)."""
+        counts = histogram.astype(np.float64)
+        halves = int(histogram.sum()) > _EXACT_ROWS
+        blocks = self._blocks(0, self.count)
+        return np.concatenate([_exact_product(block, counts, halves=halves) for block in blocks])
+
+    def means(self, weights: NDArray[np.float64], start: int = 0, stop: int | None = None) -> NDArray[np.float64]:
+        """Averages of queries ``start .. stop - 1`` under public weights that sum to 1, shape (stop - start,)."""
+        blocks = self._blocks(start, self.count if stop is None else stop)
+        means = np.concatenate([_product(_unscaled(block), weights) for block in blocks])
+        return np.asarray(np.clip(means, 0.0, 1.0), dtype=np.float64)
+
+    def _blocks(self, start: int, stop: int) -> Iterator[NDArray[Any]]:
+        step = max(1, _BLOCK // self.cells)
+        return (self.block(first, min(first + step, stop)) for first in range(start, stop, step))
+
+
+class QueryMatrix(QueryFamily):
+    """Queries as a matrix; kept as truth values where all are 0 or 1, else as 32-bit integers.
+
+    Args:
+        values: Shape (queries, cells), boolean or numbers in [0, 1].
+
+    Raises:
+        ValueError: If the shape is another one or there is no query.
+        QueryRejected: If a value is not a number in [0, 1].
+
+    Examples:
+        >>> QueryMatrix([[0, 1], [0.5, 0.5]]).totals(np.array([3, 1])) / UNIT
+        array([1., 2.])
+    """
+
+    def __init__(self, values: ArrayLike) -> None:
+        array = np.asarray(values)
+        if array.ndim != 2 or 0 in array.shape:
+            raise ValueError(f"the queries have the shape {array.shape}; expected (queries, cells), none empty")
+        self._grid = _compact(array)
+        self._grid.setflags(write=False)
+        self.count, self.cells = array.shape
+
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows of the matrix."""
+        return self._grid[start:stop]
+
+    def __repr__(self) -> str:
+        return f"QueryMatrix(count={self.count}, cells={self.cells})"
+
+
+def _compact(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind == "b":
+        return values.copy()
+    grid = to_grid(values)
+    plain = bool(np.all((grid == 0) | (grid == UNIT)))
+    return grid == UNIT if plain else grid.astype(np.int32)
+
+
+def _unscaled(block: NDArray[Any]) -> NDArray[np.float64]:
+    doubles = block.astype(np.float64)
+    return doubles if block.dtype.kind == "b" else doubles / UNIT
+
+
+def _product(block: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Not by BLAS, whose threads cost more than they save here and may add in another order each time."""
+    return np.asarray(np.einsum("ij,j->i", block, numbers))
+
+
+def _exact_product(block: NDArray[Any], counts: NDArray[np.float64], *, halves: bool) -> NDArray[np.int64]:
+    """``block @ counts`` in grid units, by doubles that hold every partial sum exactly."""
+    if block.dtype.kind == "b":
+        return _product(block.astype(np.float64), counts).astype(np.int64) * UNIT
+    if not halves:
+        return _product(block.astype(np.float64), counts).astype(np.int64)
+    high, low = np.divmod(block, _HALF)
+    parts = [_product(part.astype(np.float64), counts).astype(np.int64) for part in (high, low)]
+    return np.asarray(parts[0] * _HALF + parts[1])
+
+
+# Public weights over the cells of some columns, which may be queried for ever.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedCells(Display):
+    """Weights of cells, as a table of made-up rows; compared by identity.
+
+    Attributes:
+        universe: The cells.
+        weights: Shape (cells,), non-negative, summing to 1; read-only.
+    """
+
+    universe: Universe
+    weights: NDArray[np.float64] = field(repr=False)
+
+    def means(self, queries: QueryFamily) -> NDArray[np.float64]:
+        """The table's mean of every query of a family, shape (queries,).
+
+        Raises:
+            ValueError: If they are about another number of cells.
+        """
+        if queries.cells != self.universe.cells:
+            raise ValueError(f"the queries are about {queries.cells} cells; expected {self.universe.cells}")
+        return queries.means(self.weights)
+
+    def sample(self, rows: int, seed: int) -> dict[str, list[Value]]:
+        """Rows drawn at random by the weights, as columns; they are as public as the table.
+
+        Args:
+            rows: How many, at least 1.
+            seed: A non-negative integer.
+        """
+        if operator.index(rows) < 1:
+            raise ValueError(f"rows is {rows}; expected a whole number of at least 1")
+        cells = np.random.default_rng(seed).choice(self.universe.cells, size=rows, p=self.weights / self.weights.sum())
+        return self.universe.decode(cells)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each cell that has any weight: its labels and its weight."""
+        cells = np.flatnonzero(self.weights)
+        columns = self.universe.decode(cells)
+        return [
+            {**dict(zip(columns, labels, strict=True)), "weight": weight}
+            for *labels, weight in zip(*columns.values(), self.weights[cells].tolist(), strict=True)
+        ]

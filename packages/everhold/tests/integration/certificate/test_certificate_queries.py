@@ -13,7 +13,7 @@ from everhold.certificate import Certificate, verify_certificate
 from everhold.certificate.summary import margin_of
 from everhold.dependence import Groups
 from everhold.mechanisms import MECHANISMS
-from everhold.sealing.keys import StewardKey
+from everhold.sealing.storage import StewardKey
 
 PATIENTS = 240
 ROWS = 5 * PATIENTS

@@ -12,7 +12,7 @@ from everhold.certificate.form import SECTIONS, SOURCES, SUMMARY, facts_of
 from everhold.certificate.reading import MOST_BYTES
 from everhold.certificate.sections import add_sections
 from everhold.mechanisms import GuessAndCheck, State
-from everhold.sealing.keys import StewardKey
+from everhold.sealing.storage import StewardKey
 from everhold_competitions.ladder import Ladder
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget

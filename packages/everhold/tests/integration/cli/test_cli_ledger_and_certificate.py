@@ -11,7 +11,7 @@ from authority_samples import Authority, answering
 from everhold.certificate import Certificate
 from everhold.certificate.document import digest, signed_message
 from everhold.holdout import Holdout
-from everhold.sealing.keys import KEY_FILE, StewardKey
+from everhold.sealing.storage import KEY_FILE, StewardKey
 
 ASK = ["ask", "s.db", "flights", "--mean"]
 VERIFY = ["ledger", "verify", "s.db", "flights", "--format", "json"]

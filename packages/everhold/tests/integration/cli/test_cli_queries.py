@@ -7,7 +7,7 @@ import pytest
 from cli_samples import SECRET, write_rows
 
 from everhold.holdout import Holdout
-from everhold.sealing.intake.settings import Planning, Rows
+from everhold.sealing.intake.request import Planning, Rows
 
 PLACE = ("s.db", "paid")
 CELLS = {"columns": [{"name": "carrier", "values": ["AA", "UA"]}, {"name": "delay", "edges": [-30, 0, 15, 60]}]}

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from everhold.cli import certificate, holdouts, ledger, operations, unsealing
 from everhold.cli.failures import CommandGroup
-from everhold.sealing.intake.settings import Rows
+from everhold.sealing.intake.request import Rows
 
 UNSEAL = ["unseal", "s.db", "flights"]
 ASK = ["ask", "s.db", "flights", "--mean"]

@@ -5,7 +5,7 @@ import pytest
 from diagnosis_samples import diagnosed, plain, planned
 
 from everhold import Groups
-from everhold.diagnosis.copies import NEAR_COPIES
+from everhold.diagnosis.further_checks import NEAR_COPIES
 
 ROWS = 4_000
 

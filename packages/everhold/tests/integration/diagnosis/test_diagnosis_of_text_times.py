@@ -7,9 +7,8 @@ import pytest
 from diagnosis_samples import diagnosed, planned, series, written
 
 from everhold import Holdout
-from everhold.diagnosis.columns import OpenFile
+from everhold.diagnosis.columns import OpenFile, as_times
 from everhold.diagnosis.diagnosis import diagnose_file
-from everhold.diagnosis.text_times import as_times
 from everhold.errors import DependenceWarning
 
 WRITTEN = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from everhold.diagnosis.resemblance import autocorrelation, between_neighbours, scores, within_groups
+from everhold.diagnosis.columns import autocorrelation, between_neighbours, scores, within_groups
 
 
 def ranks(values):

@@ -12,7 +12,7 @@ from sealed_copies import copy_of
 
 import everhold as eh
 from everhold.certificate import verify_certificate
-from everhold.queries.contrasts import ContrastQuery
+from everhold.queries.contrast import ContrastQuery
 from everhold.queries.derived import Estimate
 from everhold.queries.means.mean import MeanQuery
 

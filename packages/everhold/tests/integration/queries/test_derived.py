@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everhold import QueryRejected, mean
-from everhold.queries.derived import Estimate, estimate_between, ratio
-from everhold.queries.means.histogram import histogram, summed_to_one
+from everhold.queries.derived import Estimate, estimate_between, share_of
+from everhold.queries.means.distribution import histogram, summed_to_one
 from everhold.values.base import Schema
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions import ColumnKind
@@ -25,7 +25,7 @@ SHARES = st.tuples(*[st.floats(0, 1)] * 3).map(sorted)
 @settings(max_examples=300, deadline=None)
 @given(both=SHARES, selecting=SHARES, truth=st.data())
 def test_the_interval_of_a_ratio_contains_every_ratio_of_values_in_both_intervals(both, selecting, truth):
-    found = ratio(Estimate(both[1], both[0], both[2]), Estimate(selecting[1], selecting[0], selecting[2]))
+    found = share_of(Estimate(both[1], both[0], both[2]), Estimate(selecting[1], selecting[0], selecting[2]))
     assert 0.0 <= found.low <= found.value <= found.high <= 1.0
     below = truth.draw(st.floats(selecting[0], selecting[2]))
     above = truth.draw(st.floats(both[0], both[2]))
@@ -34,9 +34,9 @@ def test_the_interval_of_a_ratio_contains_every_ratio_of_values_in_both_interval
 
 
 def test_the_ends_of_a_ratio_are_attained():
-    found = ratio(Estimate(0.2, 0.1, 0.3), Estimate(0.5, 0.4, 0.6))
+    found = share_of(Estimate(0.2, 0.1, 0.3), Estimate(0.5, 0.4, 0.6))
     assert (found.low, found.high) == pytest.approx((0.1 / 0.6, 0.3 / 0.4), abs=1e-15)
-    assert ratio(Estimate(0.0, 0.0, 0.1), Estimate(0.0, 0.0, 0.1)).high == 1.0
+    assert share_of(Estimate(0.0, 0.0, 0.1), Estimate(0.0, 0.0, 0.1)).high == 1.0
 
 
 def test_an_interval_is_moved_outwards_and_kept_inside_its_range():

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from everhold import QueryRejected, accuracy, auc, brier, error, gradient, low_sensitivity, mean, risk
-from everhold.queries.code.identity import behaviour_digest, content_digest
+from everhold.queries.code import behaviour_digest, content_digest
 
 RULE = """
 import numpy as np
@@ -140,7 +140,7 @@ def test_the_words_of_a_vocabulary_are_no_order():
 
 SCRIPT = """
 import numpy as np
-from everhold.queries.code.identity import content_digest
+from everhold.queries.code import content_digest
 WORDS = {"late", "early", "never", "soon"}
 def chosen(table, words=frozenset(WORDS)):
     return np.isin(table["kind"], [w for w in words if w in {"late", "soon"}]) & (len(WORDS) > 1)

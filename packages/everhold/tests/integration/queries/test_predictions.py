@@ -20,7 +20,7 @@ from everhold import (
     mean,
     risk,
 )
-from everhold.queries.means.histogram import histogram
+from everhold.queries.means.distribution import histogram
 from everhold.queries.predictions.arrays import PredictionTable
 from everhold_privacy.queries.choice import PrivateChoiceQuery
 

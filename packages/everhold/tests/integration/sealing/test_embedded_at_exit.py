@@ -42,7 +42,7 @@ def test_a_statement_that_goes_on_does_not_keep_python_from_leaving(tmp_path):
     create(tmp_path).close()
     program = f"""
         import everhold
-        from everhold.sealing.rows.engines.embedded import _engines
+        from everhold.sealing.rows.embedded import _engines
         holdout = everhold.Holdout.open('sqlite:///{tmp_path}/study.db', 'study')
         holdout.ask("delay > 15")
         assert [engine._lock.acquire() for engine in _engines]

@@ -14,8 +14,7 @@ import pytest
 
 from everhold.errors import EverholdError, HoldoutRejected, QueryRejected
 from everhold.sealing.intake.duckdb_files import POSITION
-from everhold.sealing.rows.engines.embedded import SEALED, fetched, locked_connection
-from everhold.sealing.rows.engines.errors import engine_errors_hidden
+from everhold.sealing.rows.embedded import SEALED, engine_errors_hidden, fetched, locked_connection
 
 CANARY = "canary-4711"
 

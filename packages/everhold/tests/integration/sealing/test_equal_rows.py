@@ -7,10 +7,9 @@ import pyarrow as pa
 import pytest
 
 from everhold.errors import DependenceWarning, HoldoutRejected
-from everhold.sealing.duplicates.equal_rows import Repetitions, excess_by_chance, more_pairs_than_chance
+from everhold.sealing.duplicates.splits import Repetitions, excess_by_chance, more_pairs_than_chance
 from everhold.sealing.intake.files import seal_rows
-from everhold.sealing.intake.request import SealRequest
-from everhold.sealing.intake.settings import Rows
+from everhold.sealing.intake.request import Rows, SealRequest
 
 COUNT = 4_000
 

@@ -15,9 +15,8 @@ from cli_samples import everhold  # noqa: F401  # a fixture
 import everhold as eh
 from everhold.ledger import LedgerStore
 from everhold.ledger.head_file import HEAD_FILE
-from everhold.sealing.backup import backup, restore
-from everhold.sealing.inspection import inspect
-from everhold.sealing.keys import KEY_FILE, StewardKey
+from everhold.sealing.backup import backup, inspect, restore
+from everhold.sealing.storage import KEY_FILE, StewardKey
 
 FILES = {
     "holdout.parquet": "h", "training.parquet": "h", "arrival-000001.parquet": "h", "arrival-000003.parquet": "h",

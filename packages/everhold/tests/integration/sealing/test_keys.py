@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from everhold import AuthError
-from everhold.sealing.keys import StewardKey, signature_holds
+from everhold.sealing.storage import StewardKey, signature_holds
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from everhold.errors import HoldoutRejected
 from everhold.sealing.intake.files import seal_rows
 from everhold.sealing.intake.request import SealRequest
-from everhold.sealing.rows.engines.embedded import Embedded
+from everhold.sealing.rows.embedded import Embedded
 from everhold.sealing.rows.table import StoredRows
 from everhold.sealing.storage import HOLDOUT_FILE
 from everhold.values.base import Schema

@@ -13,8 +13,7 @@ import pytest
 from everhold.errors import HoldoutRejected
 from everhold.sealing.intake.files import seal_rows
 from everhold.sealing.intake.reading import MOST_COLUMNS, MOST_ROWS
-from everhold.sealing.intake.request import SealRequest
-from everhold.sealing.intake.settings import Rows
+from everhold.sealing.intake.request import Rows, SealRequest
 
 
 def seal(folder, source, **wanted):

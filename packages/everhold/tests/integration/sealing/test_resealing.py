@@ -12,8 +12,7 @@ from everhold.sealing.duplicates import resealing
 from everhold.sealing.duplicates.resealing import CONTENT_FILE, Content
 from everhold.sealing.intake.duckdb_files import limit_memory, spilling_into
 from everhold.sealing.intake.files import seal_rows
-from everhold.sealing.intake.request import SealRequest
-from everhold.sealing.intake.settings import Rows
+from everhold.sealing.intake.request import Rows, SealRequest
 
 NOISE = GaussianMechanism(rows=ROWS, queries=30, scale=0.02)
 

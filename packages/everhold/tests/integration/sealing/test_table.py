@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from everhold import QueryRejected, accuracy, brier, mean
 from everhold.sealing.intake.files import seal_rows
 from everhold.sealing.intake.request import SealRequest
-from everhold.sealing.rows.engines.embedded import Embedded
+from everhold.sealing.rows.embedded import Embedded
 from everhold.sealing.rows.table import StoredRows
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.values.base import Schema

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from test_expression_engines import KINDS, LARGE, ROWS, UNITS, by_row, expected, generated
 
 from everhold.sealing.rows import columns
-from everhold.sealing.rows import embedded_rows as evaluator
+from everhold.sealing.rows import table as evaluator
 from everhold.values.expressions import ColumnKind, RowValue, arrays, parse
 from everhold.values.expressions.arrays import ArrayProgram
 from everhold.values.expressions.rules import grid_integer

@@ -19,7 +19,7 @@ import pytest
 from expression_frames import frame_totals, with_grid_values
 
 from everhold.errors import QueryRejected
-from everhold.sealing.rows.engines.embedded import SEALED, locked_connection
+from everhold.sealing.rows.embedded import SEALED, locked_connection
 from everhold.values.expressions import ColumnKind, RowValue, parse
 from everhold_engines.sql.compiler import part_totals_sql, row_values_sql, totals_sql
 

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold.sealing.intake.reading import column_kinds
-from everhold.sealing.rows.engines.embedded import SEALED, locked_connection
+from everhold.sealing.rows.embedded import SEALED, locked_connection
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
-from everhold.values.expressions.lowering import lowered
-from everhold.values.expressions.tree import Node, Operation
+from everhold.values.expressions.tree import Node, Operation, lowered
 from everhold_engines.sql.compiler import row_values_sql, totals_sql
 
 KINDS = {"t": ColumnKind.TIME, "u": ColumnKind.TIME, "x": ColumnKind.NUMBER, "s": ColumnKind.STRING}
@@ -82,7 +81,7 @@ def test_the_logarithm_is_python_s_to_the_last_digits_and_the_reference_s_to_the
 
 
 def test_a_calendar_off_by_a_day_would_be_seen(monkeypatch):
-    monkeypatch.setattr("everhold.values.expressions.lowering._DAYS_TO_1970", 719_467.0)
+    monkeypatch.setattr("everhold.values.expressions.tree._DAYS_TO_1970", 719_467.0)
     assert computed("day(t)", {"t": reference.seconds(datetime(2024, 3, 1))}) != 1
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import everhold as eh
 from everhold.asking.create_settings import settings_from
-from everhold.diagnosis.likeness import UNKNOWN, likeness_of_rows
+from everhold.diagnosis.columns import UNKNOWN, likeness_of_rows
 from everhold.errors import HoldoutRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
 from everhold.planning import PlanRequest, tuned_mechanism
 from everhold_lab.audit.open_rows import columns_of

@@ -13,7 +13,7 @@ from everhold.ledger.allotments import CLOSED, RECOVERY, Accounts
 from everhold.ledger.head_file import HeadFile, Reached
 from everhold.queries.query import digest
 from everhold.sealing.configuration import bound_state, mechanism_from, state_from
-from everhold.sealing.keys import KEY_FILE, StewardKey
+from everhold.sealing.storage import KEY_FILE, StewardKey
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,10 +18,10 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import ANALYST, DISCLOSED, UNSEALING, Accounts
 from everhold.ledger.store import all_entries
 from everhold.progress import progress
-from everhold.queries.means.units import in_own_units
 from everhold.queries.query import digest, rows_of
 from everhold.queries.query_compiler import NOT_UNSEALABLE
 from everhold.sealing.duplicates.resealing import also_sealed_as
+from everhold.values.units import in_own_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -25,7 +25,7 @@ from everhold.mechanisms import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, opens, radius_of
 from everhold.queries.query import digest
-from everhold.sealing.arrivals.arriving import EarlierFiles, arriving, known_rows, remove_orphans, seal_arrival
+from everhold.sealing.arrivals import EarlierFiles, arriving, known_rows, remove_orphans, seal_arrival
 from everhold.sealing.configuration import (
     FAMILIES_GROW,
     GROWS,
@@ -34,8 +34,8 @@ from everhold.sealing.configuration import (
     recorded_extensions,
     usable_columns,
 )
-from everhold.sealing.doubtful_columns import warn_of_missing
 from everhold.sealing.duplicates.resealing import arrived_elsewhere
+from everhold.sealing.intake.checks import warn_of_missing
 from everhold.sealing.rows.opening import latest_until
 from everhold.sealing.sealed_files import rows_file
 from everhold.values.missing import REFUSE, MissingRule, missing_rules
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Head
-    from everhold.sealing.arrivals.arriving import ArrivedFiles
+    from everhold.sealing.arrivals import ArrivedFiles
     from everhold.sealing.intake.reading import RowSource
 
 __all__ = ["Arrived", "append", "check_grows", "remember_rows", "retire"]

@@ -12,7 +12,7 @@ from everhold.sealing.intake.reading import MOST_ROWS
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
-    from everhold.sealing.intake.settings import Planning
+    from everhold.sealing.intake.request import Planning
 
 __all__ = ["growing", "record_growth"]
 

@@ -16,12 +16,11 @@ from everhold.ledger.arrivals import ARRIVAL, Arrivals, arrived
 from everhold.mechanisms import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, narrowest, tree_of
-from everhold.queries.predictions.row_spans import RowSpan
+from everhold.queries.predictions.arrays import RowSpan
 from everhold.queries.query import digest
 from everhold.sealing.configuration import MISSING
 from everhold.sealing.rows.opening import arrival_rows
-from everhold.sealing.rows.parts import parted
-from everhold.sealing.rows.table import StoredRows
+from everhold.sealing.rows.table import StoredRows, parted
 from everhold.sealing.sealed_files import sealed_files
 from everhold.values.missing import MissingRule, read_rules
 

@@ -19,10 +19,9 @@ from everhold.estimand import ABOUT
 from everhold.ledger import Committed
 from everhold.queries.derived import Derived
 from everhold.queries.means.batch import OneMean
-from everhold.queries.means.units import MeanUnits
 from everhold.queries.query import ExecutionResult, Query, rows_of
 from everhold.queries.selection.choice import Choice as BestOf
-from everhold.values.measures import measure_of
+from everhold.values.units import MeanUnits, measure_of
 
 if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.asking.reports.event_feed import EventFeed, event_feed
 from everhold.ledger.allotments import ANALYST
 from everhold.ledger.store import all_entries
-from everhold.queries.means.units import MeanUnits
+from everhold.values.units import MeanUnits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

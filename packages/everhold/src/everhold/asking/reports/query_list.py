@@ -8,9 +8,9 @@ from everhold.answers import FailingRows
 from everhold.asking.reports.model_names import with_names
 from everhold.certificate.form import in_document
 from everhold.ledger.store import all_entries
-from everhold.queries.means.units import MeanUnits
 from everhold.queries.query import rows_of
-from everhold.values.clips import clips_in_words, kept_clips
+from everhold.values.base import clips_in_words, kept_clips
+from everhold.values.units import MeanUnits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

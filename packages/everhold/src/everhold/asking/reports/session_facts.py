@@ -14,8 +14,8 @@ from everhold.display import Facts, html_bar, html_sentences, html_table
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of
 from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.planning.request import USUAL_VALUE
-from everhold.queries.means.units import in_own_units
 from everhold.sealing.configuration import ALIKE, public_facts
+from everhold.values.units import in_own_units
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """Queries that are means of row values, and how a batch of them is answered.
 
 Most queries are of this kind: an average over the rows of something that is computed from each row alone. What is
-made of several of them (`everhold.queries.derived`, `everhold.queries.means.histogram`) is answered as such a batch.
+made of several of them (`everhold.queries.derived`, `everhold.queries.means.distribution`) is answered as such a batch.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from everhold.ledger.declarations import DECLARED
 from everhold.mechanisms import GuessAndCheck, Source
 from everhold.mechanisms.base import Quote
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.means.units import UNITS, MeanUnits
 from everhold.queries.procedures import how_made, rows_worth, what_narrows
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying, rows_of
-from everhold.values.base import Joined, Kept
-from everhold.values.clips import clips_in_words, noted_clips
-from everhold.values.failing_rows import failing_in_words
+from everhold.values.base import Joined, Kept, clips_in_words, noted_clips
+from everhold.values.evaluation import failing_in_words
 from everhold.values.missing import have_values
+from everhold.values.units import UNITS, MeanUnits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,11 +45,9 @@ if TYPE_CHECKING:
     from everhold.mechanisms.described import Description
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.randomness import Noise
-    from everhold.sealing.rows.row_code import NotedRows
+    from everhold.sealing.rows.evaluated_rows import NotedRows
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
-
-__all__ = ["Batch", "Means", "OneMean", "Prepared", "RowwiseQuery"]
 
 Result = TypeVar("Result", covariant=True)
 
@@ -103,7 +100,7 @@ class RowwiseQuery(Query[Answer]):
     ) -> QueryPlan[Answer]:
         """The query with its guess; about the rows that have a value, where others are left out."""
         if needed := self.needed(compiler.schema):
-            from everhold.queries.means.ratio import ratio
+            from everhold.queries.means.shares import ratio
 
             among = replace(ratio(self, have_values(needed)), left_out=compiler.left_out(needed))
             return among.compile(compiler, guess=guess, tolerance=tolerance)
@@ -285,7 +282,7 @@ class Means(QueryPlan[Result]):
         """Context of an evaluation in which it is noted on which rows models fail, where there are models."""
         if all(mean.failing is None for mean in self.prepared):
             return nullcontext()
-        from everhold.sealing.rows.row_code import noting_failing_rows
+        from everhold.sealing.rows.evaluated_rows import noting_failing_rows
 
         return noting_failing_rows()
 
@@ -457,3 +454,52 @@ def _as_stored(entry: Entry) -> Quote:
     value, low, high = (entry.answer[name] for name in ("value", "low", "high"))
     within = None if value is None or low is None or high is None else max(value - low, high - value)
     return Quote(within, within, 0, 0, refused=False, confirmed=None if within is None else (low, high))
+
+
+# Queries that are made of two others row by row, such as a difference.
+
+
+class CombinedQuery(RowwiseQuery):
+    """The mean of what is computed from the row values of two queries."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
+        """The two queries."""
+
+    @abstractmethod
+    def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
+        """The one query that the two make, both bound to the same rows.
+
+        Raises:
+            QueryRejected: If they do not fit together. Nothing is charged.
+        """
+
+    def needed(self, schema: Schema) -> frozenset[str]:
+        """See `RowwiseQuery.needed`."""
+        return frozenset[str]().union(*(each.needed(schema) for each in self.operands))
+
+    def tested(self, schema: Schema) -> frozenset[str]:
+        """See `RowwiseQuery.tested`."""
+        return frozenset[str]().union(*(each.tested(schema) for each in self.operands))
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The query about rows of this schema."""
+        first, second = self.operands
+        return self.combined(first.bind(schema), second.bind(schema))
+
+    def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
+        """The query about the holdout's rows; two arrays of predictions are set apart, to bet on each."""
+        from everhold.queries.predictions.public import set_apart
+
+        first, second = self.operands
+        bound = self.combined(compiler.parsed(first, part=True), compiler.parsed(second, part=True))
+        bound = bound if part else set_apart(bound, compiler.schema, compiler.mechanism)
+        return compiler.checked(bound, part=part)
+
+
+def in_units(low: float, high: float) -> str:
+    """A range as it is told."""
+    return f"from {min(low, high):g} to {max(low, high):g}"

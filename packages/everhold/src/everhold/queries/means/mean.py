@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, overload
+
+import numpy as np
 
 from everhold.arguments import brief, is_text
 from everhold.errors import QueryRejected
@@ -17,19 +19,10 @@ from everhold.values.expressions.tree import Node, Operation
 from everhold.values.missing import columns_needed, tested, with_values
 
 if TYPE_CHECKING:
-    from everhold.queries.means.conditional_mean import ConditionalMean
+    from numpy.typing import NDArray
 
-__all__ = [
-    "MeanQuery",
-    "StatisticalQuery",
-    "bound_mean",
-    "in_one_line",
-    "in_words",
-    "is_condition",
-    "mean",
-    "only_zero_to_one",
-    "parsed",
-]
+    from everhold.queries.means.shares import ConditionalMean
+    from everhold.sealing.rows.table import StoredRows
 
 _LONGEST_NAME = 1_000
 _QUOTED_OR_SPACE = re.compile(r"""('[^']*'|"[^"]*")|\s+""")
@@ -162,7 +155,7 @@ class StatisticalQuery(RowwiseQuery):
                 "nothing was charged"
             )
         identity = {"token": self._token} if self.name is None else {"name": self.name}
-        from everhold.queries.code.identity import content_digest
+        from everhold.queries.code import content_digest
 
         content = content_digest(self.function) or self._token
         return BoundQuery(
@@ -231,6 +224,50 @@ def mean(
 
 
 def _conditional(part: MeanQuery | StatisticalQuery, given: MeanQuery) -> ConditionalMean:
-    from everhold.queries.means.conditional_mean import ConditionalMean
+    from everhold.queries.means.shares import ConditionalMean
 
     return ConditionalMean.of(part, given)
+
+
+# A condition that says which rows count: ``where="region = 'N'"``.
+
+_HALF = 0.5
+
+
+def check_where(where: object) -> None:
+    """Refuse what is no text."""
+    if not isinstance(where, str):
+        raise QueryRejected(f"where is {brief(where)}; expected a condition over the columns, such as \"region = 'N'\"")
+
+
+def condition(where: str, schema: Schema) -> BoundQuery:
+    """The condition for one holdout."""
+    check_where(where)
+    bound = MeanQuery(where, 0.0, 1.0).bind(schema)
+    if not bound.yes_no:
+        raise QueryRejected(f"where is {where!r}, which is no condition; expected one such as \"region = 'N'\"")
+    return bound
+
+
+def among(bound: BoundQuery, inside: BoundQuery | None, where: str | None, schema: Schema) -> BoundQuery:
+    """Identity of the same query among the rows that meet a condition; the query itself without one."""
+    if inside is None:
+        return bound
+    reads = (*(bound.reads or schema.asked), *(inside.reads or schema.asked))
+    return replace(
+        bound, description={**bound.description, "where": inside.description},
+        shown=f"{bound.shown} among rows with {where}", reads=tuple(dict.fromkeys(reads)),
+    )  # fmt: skip
+
+
+def rows_that_meet(rows: StoredRows, condition: BoundQuery) -> NDArray[np.bool_]:
+    """True for each row that meets the condition, shape (rows,); of sealed rows it is secret."""
+    return np.asarray(rows.row_values(condition, unit=1) == 1)
+
+
+def share_that_meets(training: StoredRows | None, condition: BoundQuery | None) -> float:
+    """Planned share of rows that count: that of the training rows, half a row away from 0; 1 without a condition."""
+    if condition is None or training is None:
+        return 1.0
+    counting = rows_that_meet(training, condition)
+    return (int(np.count_nonzero(counting)) + _HALF) / (len(counting) + 1.0)

@@ -11,19 +11,18 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, ratio
-from everhold.queries.means.batch import OneMean, RowwiseQuery
-from everhold.queries.means.combined import CombinedQuery
-from everhold.queries.means.mean import MeanQuery
+from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, share_of
+from everhold.queries.means.batch import CombinedQuery, OneMean, RowwiseQuery
+from everhold.queries.means.mean import MeanQuery, StatisticalQuery, in_words, is_condition
+from everhold.queries.metrics.difference import as_rowwise
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.procedures import takes_ratios
 from everhold.queries.query import QuerySpec
-from everhold.values.base import BoundQuery, Pair, Schema, with_clips
-from everhold.values.clips import kept_clips
+from everhold.values.base import BoundQuery, Pair, Schema, kept_clips, with_clips
 from everhold.values.expressions import ColumnKind, Expression, RowValue
-from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES
-from everhold.values.expressions.tokens import rejected
+from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES, rejected
 from everhold.values.expressions.tree import Node, Operation
 from everhold.values.missing import have_values
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.queries.query import QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.values.clips import Clip
+    from everhold.values.base import Clip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,7 +167,7 @@ class ShareQuery(DerivedQuery):
             name=self.name,
             description={"kind": self.name.partition(" ")[2], **({} if ends == (0.0, 1.0) else {"ends": list(ends)})},
             parts=(self._joint(schema), self.whole),
-            combine=lambda parts: in_ends(ratio(parts[0], _complement(parts[1]) if turned else parts[1]), *ends),
+            combine=lambda parts: in_ends(share_of(parts[0], _complement(parts[1]) if turned else parts[1]), *ends),
             shown=self._in_words(part, _as_answered(whole)),
         )
 
@@ -241,3 +240,60 @@ def in_ends(share: Estimate, at_zero: float, at_one: float) -> Estimate:
     low, high = sorted((at_zero + width * share.low, at_zero + width * share.high))
     value = at_zero + width * share.value
     return Estimate(min(max(value, least), most), max(low - slack, least), min(high + slack, most))
+
+
+# Means among the rows that meet a condition: ``mean("arr_delay", given="carrier = 'UA'")``.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConditionalMean(ShareQuery):
+    """The mean among the rows that meet a condition; made by ``mean(..., given=...)``."""
+
+    @classmethod
+    def of(cls, part: MeanQuery | StatisticalQuery, given: MeanQuery) -> ConditionalMean:
+        """The mean of one text or function among the rows that meet another text."""
+        what = part.shown if isinstance(part, StatisticalQuery) else in_words(part)
+        shown = f"mean of {what} among rows with {in_words(given)}"
+        return cls(part, given, name="a conditional mean", shown=shown)
+
+    def check_texts(self, schema: Schema) -> None:
+        """Refuse a number as the condition."""
+        if isinstance(self.whole, MeanQuery) and not is_condition(self.whole, schema):
+            raise QueryRejected(
+                f"given is {brief(self.whole.text)}, a number; expected a condition that selects rows, such as "
+                "mean('arr_delay > 60', given=\"carrier = 'UA'\")"
+            )
+
+    def _joint(self, schema: Schema) -> RowwiseQuery:
+        part, given = self.part, self.whole
+        if isinstance(part, MeanQuery) and isinstance(given, MeanQuery) and is_condition(part, schema):
+            return MeanQuery(f"({part.text}) and ({given.text})")
+        return WithinQuery(part, given)
+
+
+# A ratio of two means, one query where the mechanism takes it as one.
+
+
+def ratio(numerator: RowwiseQuery | str, denominator: RowwiseQuery | str) -> ShareQuery:
+    """The sum of one row value over the rows that meet a condition, over the number of these rows.
+
+    The numerator is understood within the denominator: it counts only in rows where the denominator holds. So the ratio
+    is the mean of the numerator among those rows, in its own units. On a holdout that confirms guesses, and with
+    training rows, it is one query with at most one surprise; on one that rests on noise it is two means.
+
+    Args:
+        numerator: A condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`.
+        denominator: A condition, a function that returns booleans, an `accuracy` (the rows that are predicted right)
+            or an `error` (the rows that are missed).
+
+    Raises:
+        QueryRejected: If one of them is no mean of row values.
+
+    Examples:
+        >>> ratio("late = 1", "carrier = 'UA'").name
+        'a conditional mean'
+    """
+    part, whole = as_rowwise(numerator), as_rowwise(denominator)
+    if isinstance(part, MeanQuery) and isinstance(whole, MeanQuery):
+        return ConditionalMean.of(part, whole)
+    return ShareQuery(part, whole)

@@ -18,10 +18,10 @@ from everhold.guarantees.intervals.composites.ranking import (
     public_ranks,
     rank_from_area,
 )
-from everhold.queries.means.conditions import rows_that_meet
+from everhold.queries.means.mean import rows_that_meet
 from everhold.queries.metrics.measures import Measure
 from everhold.queries.metrics.ranking_scores import auc_of
-from everhold.values.failing_rows import worst_ranks
+from everhold.values.evaluation import worst_ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

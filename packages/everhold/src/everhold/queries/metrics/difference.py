@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.queries.means.batch import RowwiseQuery
-from everhold.queries.means.combined import CombinedQuery, in_units
+from everhold.queries.means.batch import CombinedQuery, RowwiseQuery, in_units
 from everhold.queries.means.mean import MeanQuery
 from everhold.queries.query import Query, QuerySpec
 from everhold.values.base import BoundQuery, Pair

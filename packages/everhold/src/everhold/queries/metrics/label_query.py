@@ -13,12 +13,12 @@ import numpy as np
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.queries.code.identity import content_digest
+from everhold.queries.code import content_digest
 from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.metrics.rules import label_node, prediction_node, sensible_classes
 from everhold.queries.predictions.arrays import PredictionTable, check_lengths, first_of, is_mixed, probabilities
 from everhold.queries.predictions.columns import GivenValues, Placed
-from everhold.sealing.rows.estimated_values import EstimatedValues
+from everhold.sealing.rows.code_trials import EstimatedValues
 from everhold.values.base import BoundQuery, Joined, JoinedColumn, RowFunction, Schema, Table, same_length
 from everhold.values.expressions import RowValue
 from everhold.values.expressions.tree import Node
@@ -69,7 +69,7 @@ class LabelQuery(RowwiseQuery):
 
     @abstractmethod
     def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
-        """The values of rows with these labels on which a model fails (`everhold.values.failing_rows`)."""
+        """The values of rows with these labels on which a model fails (`everhold.values.evaluation`)."""
 
     def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
         """True for checked predictions that are no answer, such as a class that the label does not have."""

@@ -44,8 +44,8 @@ from everhold.queries.metrics.score_parts import (
     right_parts,
     weighted_parts,
 )
-from everhold.values.clips import Clip
-from everhold.values.failing_rows import worst_ranks
+from everhold.values.base import Clip
+from everhold.values.evaluation import worst_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

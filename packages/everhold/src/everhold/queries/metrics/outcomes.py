@@ -11,7 +11,7 @@ import numpy as np
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.pairs.gains import GainDifference, counts_of_pairs, likely_pairs, outcome_codes
-from everhold.queries.means.conditions import among, condition, rows_that_meet, share_that_meets
+from everhold.queries.means.mean import among, condition, rows_that_meet, share_that_meets
 from everhold.queries.metrics.area import share_of_label
 from everhold.queries.metrics.rates import BinaryLabelQuery
 from everhold.queries.metrics.registry import METRICS

@@ -16,7 +16,7 @@ import numpy as np
 
 from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
-from everhold.queries.means.conditions import among, condition, rows_that_meet, share_that_meets
+from everhold.queries.means.mean import among, condition, rows_that_meet, share_that_meets
 from everhold.queries.metrics.made_up_scores import likely_labels, made_up
 from everhold.queries.metrics.registry import LOG_CLIP, Metric, Setting
 from everhold.queries.metrics.score_parts import Judged, Sized
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import Schema
-    from everhold.values.clips import Clip
+    from everhold.values.base import Clip, Schema
 
 _WIDEST = 1e150  # range of labels, so that squares of losses are finite
 

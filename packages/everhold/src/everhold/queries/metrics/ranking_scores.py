@@ -12,8 +12,7 @@ import numpy as np
 
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.pairs.gains import RATIOS
-from everhold.queries.code.identity import behaviour_digest
-from everhold.queries.code.trials import observed
+from everhold.queries.code import behaviour_digest, observed
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.rates import f1_ratio
 from everhold.queries.metrics.registry import METRICS
@@ -22,7 +21,7 @@ from everhold.queries.query import QuerySpec
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_positive, check_range
 from everhold.sealing.rows.code_trials import sealed_values
 from everhold.values.base import BoundQuery, Schema
-from everhold.values.failing_rows import other_class, worst_ranks
+from everhold.values.evaluation import other_class, worst_ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,9 +19,9 @@ from everhold.queries.predictions.arrays import are_no_class, check_classes
 from everhold.queries.procedures import takes_ratios
 from everhold.queries.query import QueryPlan, QuerySpec
 from everhold.values.base import BoundQuery, RowFunction, Schema
+from everhold.values.evaluation import other_class
 from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
-from everhold.values.failing_rows import other_class
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.queries.code.identity import behaviour_digest, content_digest
+from everhold.queries.code import behaviour_digest, content_digest
 from everhold.queries.means.mean import in_one_line
 from everhold.queries.metrics.label_query import LabelQuery, subject_of
 from everhold.queries.metrics.rules import between, finite, known_or, label_node, rule_node

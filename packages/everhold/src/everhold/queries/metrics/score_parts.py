@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from everhold.guarantees.intervals.pairs.gains import RATIOS
-from everhold.values.failing_rows import largest_losses, says
+from everhold.values.evaluation import largest_losses, says
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.queries.code.identity import behaviour_digest
-from everhold.queries.code.trials import observed
+from everhold.queries.code import behaviour_digest, observed
 from everhold.queries.metrics.label_query import LabelQuery, subject_of
 from everhold.queries.predictions.arrays import are_no_class, check_classes, check_known, first_of, probabilities
 from everhold.sealing.rows.code_trials import sealed_values

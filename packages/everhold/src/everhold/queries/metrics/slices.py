@@ -16,8 +16,7 @@ from everhold.arguments import brief
 from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.queries.means.batch import Batch, OneMean, RowwiseQuery
-from everhold.queries.means.conditions import check_where
-from everhold.queries.means.mean import MeanQuery
+from everhold.queries.means.mean import MeanQuery, check_where
 from everhold.queries.means.shares import ShareQuery, WithinQuery
 from everhold.queries.metrics.accuracy import PredictionQuery
 from everhold.queries.metrics.difference import DifferenceQuery, difference

@@ -26,8 +26,8 @@ from everhold.values.base import LocatedPredictions
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.queries.predictions.arrays import RowSpan
     from everhold.queries.predictions.files import SomeColumns
-    from everhold.queries.predictions.row_spans import RowSpan
     from everhold.sealing.rows.row_store import RowStore
     from everhold.values.base import RowFunction, Schema, Table
 

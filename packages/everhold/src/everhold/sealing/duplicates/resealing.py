@@ -24,12 +24,13 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
 
 from everhold.errors import HoldoutRejected
 from everhold.sealing.configuration import schema_from
 from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.intake.reading import reading_errors_hidden
-from everhold.sealing.sealed_files import note_in, write_note
+from everhold.sealing.sealed_files import note_in, sealed_note, write_note
 from everhold.sealing.storage import HOLDOUT_FILE, is_folder_name
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
@@ -39,13 +40,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from everhold.ledger import HoldoutRecord, LedgerStore
+    from numpy.typing import NDArray
 
-__all__ = [
-    "COMPARED_FILE", "CONTENT_FILE", "Content", "Sealer", "also_sealed_as", "arrived_elsewhere", "as_value",
-    "check_may_match",
-    "same_rows", "sealed_already", "sealing_for", "untold_matches",
-]  # fmt: skip
+    from everhold.ledger import HoldoutRecord, LedgerStore
 
 CONTENT_FILE = "content.json"
 COMPARED_FILE = "compared.json"
@@ -382,3 +379,72 @@ def also_sealed_as(store: LedgerStore, record: HoldoutRecord) -> list[str]:
     others = [each for each in store.records() if each.name != record.name]
     later = {other.name for other in others if record.name in other.configuration.get("sealed_before", ())}
     return sorted(later | set(record.configuration["sealed_before"]))
+
+
+# Keyed hashes of rows, so that rows that arrive twice are found at the price of the new ones.
+#
+# Beside each sealed file lie the hashes of its rows, in order of size. Looking up a row takes one search in each file,
+# and no old row is read again. The hashes are keyed, and as private as the rows.
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class KnownRows:
+    """Keyed hashes of the rows of one file.
+
+    Attributes:
+        sorted_hashes: In order of size, shape (rows,).
+        hashes: In the order of the file, shape (rows,); empty where it was read from the disk.
+    """
+
+    sorted_hashes: NDArray[np.uint64]
+    hashes: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, path: Path, columns: Mapping[str, ColumnKind], *, key: bytes) -> KnownRows:
+        """Look at a sealed file.
+
+        Args:
+            path: The Parquet file.
+            columns: Kind of each column.
+            key: Secret key of the hashes.
+        """
+        cells = ", ".join(as_value(name, columns[name]) for name in sorted(columns, key=str.casefold))
+        with spilling_into(path.parent) as connection, reading_errors_hidden("holdout"):
+            limit_memory(connection, len(columns))
+            connection.read_parquet(file_pattern(path), hive_partitioning=False).create_view("rows")
+            sql = f"SELECT hash('{key.hex()}', hash({cells})) AS h FROM rows"
+            found = np.asarray(np.ma.getdata(connection.execute(sql).fetchnumpy()["h"]), dtype=np.uint64)
+        return cls(np.sort(found), found)
+
+    @classmethod
+    def load(cls, path: Path, *, key: bytes) -> KnownRows | None:
+        """The hashes in a file that `save` wrote; None if there is none.
+
+        Raises:
+            IntegrityError: If it was altered.
+        """
+        content = sealed_note(path, key=key)
+        return None if content is None else cls(np.frombuffer(content, "<u8"), np.zeros(0, dtype=np.uint64))
+
+    def save(self, path: Path, *, key: bytes) -> None:
+        """Write the hashes to a new file that only its owner can read, under a seal."""
+        write_note(path, self.sorted_hashes.astype("<u8").tobytes(), key=key)
+
+    def found_in(self, other: KnownRows) -> int:
+        """Number of these rows that are among others."""
+        if not len(other.sorted_hashes):
+            return 0
+        places = np.searchsorted(other.sorted_hashes, self.sorted_hashes).clip(max=len(other.sorted_hashes) - 1)
+        return int(np.count_nonzero(other.sorted_hashes[places] == self.sorted_hashes))
+
+    def repeats(self, other: KnownRows) -> bool:
+        """True if most of these rows are among others, and not by chance."""
+        if self.found_in(other) < _MOSTLY * len(self.sorted_hashes):
+            return False
+        return other.mostly_different and self.mostly_different
+
+    @property
+    def mostly_different(self) -> bool:
+        """True if rows hardly repeat; judged by the first hundred thousand hashes, which are a random share."""
+        some = self.sorted_hashes[:100_000]
+        return bool(1 + np.count_nonzero(np.diff(some)) >= _DISTINCT * len(some))

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import HoldoutRejected
 from everhold.estimand import check_stratified
 from everhold.sealing.configuration import make_configuration, rules_of
-from everhold.sealing.doubtful_columns import warn_of_missing
 from everhold.sealing.duplicates.resealing import Content, same_rows, sealed_already
+from everhold.sealing.intake.checks import warn_of_missing
 from everhold.sealing.intake.duckdb_files import spilling_into
 from everhold.sealing.intake.files import seal_rows
 from everhold.sealing.intake.structure import FileStructure
-from everhold.sealing.keys import KEY_FILE, StewardKey
 from everhold.sealing.rows.row_store import SealedRows, is_table
-from everhold.sealing.storage import HOLDOUT_FILE
+from everhold.sealing.storage import HOLDOUT_FILE, KEY_FILE, StewardKey
 from everhold.values.missing import REFUSE
 
 if TYPE_CHECKING:

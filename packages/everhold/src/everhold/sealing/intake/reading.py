@@ -21,7 +21,7 @@ import numpy as np
 from everhold.errors import HoldoutRejected
 from everhold.sealing.intake.delimited import DelimitedFile, create_views
 from everhold.sealing.intake.duckdb_files import file_pattern
-from everhold.sealing.rows.engines.errors import errors_hidden
+from everhold.sealing.rows.embedded import errors_hidden
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
 

@@ -1,25 +1,163 @@
-"""Request to seal rows: the tables, and what is declared of them."""
+"""Request to seal rows: the tables, what is declared of them, and settings of `Holdout.create` that come as objects."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from everhold.arguments import as_whole, brief
+from everhold.estimand import SEALED
 from everhold.sealing.intake.checks import checked_classes
-from everhold.sealing.intake.reading import check_most_rows
-from everhold.sealing.intake.settings import Rows
-from everhold.values.missing import checked_missing
+from everhold.sealing.intake.reading import MOST_ROWS, check_most_rows
+from everhold.values.missing import Missing, checked_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from everhold.dependence import DependenceModel
+    from everhold.mechanisms import Mechanism
     from everhold.sealing.intake.reading import RowSource
-    from everhold.sealing.intake.settings import ExtensionSettings
     from everhold.sealing.rows.row_store import SealableTable
 
-__all__ = ["SealRequest", "checked_seed"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Declarations about the rows beside their label, for `Holdout.create`.
+
+    Attributes:
+        row_id: Column that names rows, each once; no row may be in both sets. Predictions are joined by it. Row ids are
+            public: those who submit predictions have to know them, and no query may read them.
+        classes: The classes of the label, which are public from now on: a prediction of any other class is refused, and
+            nothing is charged. By default those of the training labels, where there are at least ten training rows for
+            each. Needed where these do not say it, if labels are texts or classes are numbers other than 0 and 1;
+            ``"open"`` if labels are free texts, so that no prediction can be checked.
+        features: ``"sealed"``: nobody who asks sees any column of the sealed rows; expressions and estimators are about
+            the population that they come from, predictions as arrays about labels drawn anew on these rows.
+            ``"public"``: everybody may see all columns but the label, as in a competition; every answer is about labels
+            drawn anew on these rows, and only queries that read the label are answered. Needs independent rows or
+            `Groups`, given the features.
+        stratified: Column by whose values the table was split, so that both parts have them in the same shares, as
+            ``everhold split --stratify`` or ``train_test_split(stratify=...)`` do. Training rows then tell how often
+            each value is sealed, so answers are for rows with the values in these shares. Needs independent rows.
+        most_rows: The most rows that either table may have; a larger one is refused before it is read. Tables that stay
+            in an engine may have any number.
+        missing: What counts for rows that have no value in a column that a query reads. ``"refuse"``: such a query is
+            refused, unless it says so itself. ``"drop"``: a mean, a share or a comparison of arms is about the rows
+            that have a value. A value: it counts for missing ones in columns that can hold it. Or one of these by
+            column, as in ``{"bp": "drop", "visits": 0}``.
+        equal_rows: Equal rows in both sets are no copies: a design that repeats its settings, or the same features with
+            labels drawn anew. Otherwise more of them than chance gives are refused.
+    """
+
+    row_id: str | None = None
+    classes: Sequence[str | float] | Literal["open"] | None = None
+    features: Literal["sealed", "public"] = SEALED
+    stratified: str | None = None
+    most_rows: int = MOST_ROWS
+    equal_rows: bool = False
+    missing: Missing = "refuse"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planning:
+    """Plan beside the number of queries, for `Holdout.create`.
+
+    Attributes:
+        slack: No budget is spent on guesses closer than slack times the radius to the population's value.
+        allow_vacuous: Seal the rows even if the guaranteed radius, and what is expected of honest guesses, is half the
+            range or more, so that nothing is promised.
+        grows: Rows will be appended (`Holdout.append`): half of the probability of failure is kept for trees about
+            rows that arrive, which begin with a budget of their own. Rows can be appended without it, too; then
+            intervals narrow, and the budget stays what it is. Needs guess_and_check without a slack. With ``declared=``
+            all rows have one tree, and the intervals of members hold at all numbers of rows at once, if the rows that
+            arrive have the same population values (S14).
+        largest_group: With ``declared=``, ``grows=True`` and rows in groups: no group has more rows, of those that are
+            sealed and of those that will arrive. A batch with a larger one is refused. Intervals of members are as wide
+            as this says, so name no more than will come.
+    """
+
+    slack: float = 0.0
+    allow_vacuous: bool = False
+    grows: bool = False
+    largest_group: int | None = None
+
+
+class ExtensionSettings(Protocol):
+    """Settings of an extension, which `Holdout.create` takes under the extension's name."""
+
+    def plan(self, mechanism: Mechanism | str | None, queries: int) -> tuple[Mechanism | str | None, int]:
+        """Mechanism and number of queries that are planned, from those that were asked for.
+
+        Raises:
+            HoldoutRejected: If that mechanism does not fit. Nothing was created.
+        """
+
+    def adjust(self, mechanism: Mechanism) -> Mechanism:
+        """The planned mechanism, as the extension needs it."""
+
+    def recorded(self, mechanism: Mechanism) -> dict[str, Any]:
+        """As plain JSON data, which the ledger binds."""
+
+
+_OF = {each.name: ("rows", Rows) for each in fields(Rows)} | {
+    each.name: ("planning", Planning) for each in fields(Planning)
+}
+CURRENT = frozenset({
+    "storage", "name", "holdout", "training", "label", "rows", "mechanism", "queries", "surprises", "confidence",
+    "planning", "dependence", "allow_resealing", "seed", "declared", "share",
+})  # fmt: skip
+"""Keywords of `Holdout.create` that are the core's."""
+
+FLAT = frozenset(_OF)
+"""Settings of rows and of planning, by the flat names that an API and a command line give them."""
+
+
+def place_of(name: str) -> str:
+    """Place of a flat name among the keywords of `Holdout.create`, as it is written."""
+    place, kind = _OF[name]
+    return f"{place}=eh.{kind.__name__}({name}=...)"
+
+
+def divided(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords of `Holdout.create` from flat settings, as a request or a command line has them.
+
+    Those of extensions stay as they are; see `everhold.asking.create_settings.settings_from`.
+
+    Raises:
+        TypeError: If a setting is there both flat and in its object.
+
+    Examples:
+        >>> divided({"label": "late", "row_id": "flight", "surprises": 5})
+        {'label': 'late', 'surprises': 5, 'rows': Rows(row_id='flight', ...)}
+    """
+    made: dict[str, Any] = {name: value for name, value in flat.items() if name not in _OF}
+    objects: dict[str, dict[str, Any]] = {}
+    for name in flat.keys() & _OF.keys():
+        objects.setdefault(_OF[name][0], {})[name] = flat[name]
+    for kind in (Rows, Planning):
+        place = kind.__name__.lower()
+        if place in objects:
+            if made.get(place) is not None:
+                raise TypeError(
+                    f"{', '.join(objects[place])} belongs to {place}=eh.{kind.__name__}(...). Put it there."
+                )
+            made[place] = kind(**objects[place])
+    return made
+
+
+def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords of `Holdout.create` by their flat names, as an API and a command line have them.
+
+    Examples:
+        >>> flat_settings({"rows": Rows(row_id="flight"), "surprises": 5})["row_id"]
+        'flight'
+    """
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name in {"rows", "planning"} or (name not in CURRENT and is_dataclass(value)):
+            flat |= {each.name: getattr(value, each.name) for each in fields(value)} if value is not None else {}
+        else:
+            flat[name] = value
+    return flat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

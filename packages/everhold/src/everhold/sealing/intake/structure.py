@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from everhold.dependence.base import ISO_TIME, ONE_STEP, SeriesFacts
 from everhold.errors import DependenceError
-from everhold.sealing.duplicates.whole_groups import BY_TYPE, TIMES, SealedTables, is_apart, whole_groups
+from everhold.sealing.duplicates.splits import BY_TYPE, TIMES, SealedTables, is_apart, whole_groups
 from everhold.sealing.intake.checks import count_respelled, is_missing, lacking_columns
 from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.intake.reading import reading_errors_hidden

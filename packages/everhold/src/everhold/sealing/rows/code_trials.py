@@ -9,30 +9,23 @@ import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.sealing.rows.estimated_values import EstimatedValues
-from everhold.sealing.rows.failing_search import failing_rows_of
 from everhold.sealing.watched_code import calling_code
 from everhold.values.base import same_length
 from everhold.values.evaluation import shortened, to_grid
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from everhold.values.base import RowFunction, Table
-
-__all__ = [
-    "check_rows_alone", "made_up_rows", "made_up_values", "predicted", "public_values",
-    "sealed_values", "try_estimator", "try_on_public_rows", "try_vectors_on_public_rows", "values_or_none",
-    "varied_rows",
-]  # fmt: skip
 
 _VARIED = 256
 _STEPS = (0.6180339887498949, 0.7548776662466927, 0.5698402909980532)  # of sequences that fill an interval evenly
@@ -296,9 +289,9 @@ def sealed_values(
 ) -> NDArray[Any]:
     """Row values whatever happens: a row on which a function fails counts as ``fault``, so that failing tells nothing.
 
-    Where the function fails on many rows at once, the rows at fault are found (`everhold.sealing.rows.failing_search`):
+    Where the function fails on many rows at once, the rows at fault are found (`everhold.sealing.rows.code_trials`):
     one row with a missing value must not move the others. What a model is held against knows better what such a row
-    counts as: its ``failing`` gives the values of a table of failing rows (`everhold.values.failing_rows`). A model
+    counts as: its ``failing`` gives the values of a table of failing rows (`everhold.values.evaluation`). A model
     predicts before anything is held against labels, so which rows it is called with follows from no label.
 
     The time depends on how many rows fail: one call for each of them, and some more where nothing that they share tells
@@ -440,3 +433,134 @@ def _quietly(function: Callable[[Table], Any], table: Table) -> NDArray[Any] | N
     if interrupted:  # out of the handler, so that nothing a function put into its own hangs on it
         raise KeyboardInterrupt
     return None
+
+
+# Finds the rows on which code fails, in few calls of it.
+#
+# One row at fault makes code fail on all rows that it is called with. So it is called with fewer rows, down to one,
+# and
+# with more again where it succeeds. Whether a row fails is decided by a call with this row alone, never by what it has
+# in common with others. Only the order of the calls follows from the rows: rows that share a value with two failing
+# rows, and with none that succeeded, wait until the others are done. A category that no training row has is then met
+# by
+# one call for each of its rows, and all others by a few calls.
+#
+# Rows are compared in what the code is told of them, so that who is called together with whom tells a model no label.
+
+_FEWER = 4  # times as few rows are in a call after one that failed
+
+
+def failing_rows_of(
+    succeeds: Callable[[NDArray[np.int64]], bool], table: Table, rows: int, names: Sequence[str]
+) -> NDArray[np.bool_]:
+    """True for rows on which code fails alone.
+
+    Args:
+        succeeds: Calls the code with the rows at these positions, and keeps its values if there are any.
+        table: The rows; known to fail together.
+        rows: How many there are.
+        names: Columns that the code reads.
+
+    Returns:
+        Shape (rows,).
+    """
+    fails = np.zeros(rows, dtype=bool)
+    waiting, at_once = np.arange(rows), max(1, rows // 2)
+    shared = _SharedValues(table, names, rows)
+    while len(waiting):
+        some = waiting[:at_once]
+        if succeeded := succeeds(some):
+            at_once = 2 * len(some)
+        elif len(some) > 1:
+            at_once = max(1, len(some) // _FEWER)
+            continue
+        else:
+            fails[some] = True
+        waiting = waiting[len(some) :]
+        if shared.changed_by(some, succeeded=succeeded):
+            late = shared.suspect(waiting)
+            waiting = np.concatenate([waiting[~late], waiting[late]])
+    return fails
+
+
+class _SharedValues:
+    """Values that several rows have, and how code fared on rows that have them."""
+
+    def __init__(self, table: Table, names: Sequence[str], rows: int) -> None:
+        columns, self._values = [np.zeros(rows, dtype=np.int32)], 1  # one value that is never suspect
+        for name in names:
+            numbers, distinct = _numbered(table[name])
+            if 1 < distinct <= rows // 2:
+                columns.append(numbers + np.int32(self._values))
+                self._values += distinct
+        self._of = np.column_stack(columns)
+        self._failed, self._succeeded = np.zeros(self._values, dtype=np.int64), np.zeros(self._values, dtype=bool)
+        self._succeeded[0] = True
+
+    def changed_by(self, rows: NDArray[np.int64], *, succeeded: bool) -> bool:
+        """Note what happened to some rows; True if other rows are suspect now."""
+        found = np.unique(self._of[rows])
+        before = self._suspected(found)
+        if succeeded:
+            self._succeeded[found] = True
+        else:
+            self._failed[found] += 1
+        return not np.array_equal(before, self._suspected(found))
+
+    def suspect(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """True for rows with a value that only failing rows have so far."""
+        return np.asarray(self._suspected(self._of[rows]).any(axis=1))
+
+    def _suspected(self, values: NDArray[np.int32]) -> NDArray[np.bool_]:
+        return (self._failed[values] >= 2) & ~self._succeeded[values]
+
+
+def _numbered(column: NDArray[Any]) -> tuple[NDArray[np.int32], int]:
+    """The number of each value of a column, and how many there are; what is missing is one value."""
+    if column.dtype.kind == "O":
+        known: dict[str, int] = {}
+        found = np.array([known.setdefault(repr(value), len(known)) for value in column.tolist()], dtype=np.int32)
+        return found, len(known)
+    values, numbers = np.unique(column, return_inverse=True)
+    return numbers.astype(np.int32), len(values)
+
+
+# Row values of an estimator, in two steps: it predicts from features alone, and its predictions are judged.
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedValues:
+    """Row values of an estimator: what it predicts, held against the label.
+
+    Attributes:
+        source: What tells these predictions from all others in one process: the model, and how it is asked.
+        features: Columns that the model reads.
+        predict: From a table to one prediction per row, of the right kind.
+        judge: From predictions and their table to one value per row.
+        check: Refuses predictions that cannot be meant; for public rows, where refusing tells nothing.
+        fails: True for predictions that are no answer, shape (rows,).
+        failing: From a table of rows on which the model fails to their values.
+        everywhere: Whether predictions are of the right kind for whatever row, as classes are; numbers may be infinite
+            for made-up rows.
+    """
+
+    source: tuple[Any, ...]
+    features: tuple[str, ...]
+    predict: Callable[[Table], NDArray[Any]]
+    judge: Callable[[NDArray[Any], Table], NDArray[Any]]
+    check: Callable[[NDArray[Any]], None]
+    fails: Callable[[NDArray[Any]], NDArray[np.bool_]]
+    failing: Callable[[Table], NDArray[Any]]
+    everywhere: bool = True
+
+    def __call__(self, table: Table) -> NDArray[Any]:
+        """The row values of a table."""
+        return self.judged(self.predict(table), table)
+
+    def judged(self, predictions: NDArray[Any], table: Table) -> NDArray[Any]:
+        """The row values of predictions; of what is no answer those of a failing row."""
+        values = self.judge(predictions, table)
+        if (fails := self.fails(predictions)).any():
+            values = np.array(values, dtype=np.float64)
+            values[fails] = self.failing({name: column[fails] for name, column in table.items()})
+        return values

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from everhold.sealing.keys import StewardKey
     from everhold.sealing.rows.row_store import SealableTable
+    from everhold.sealing.storage import StewardKey
 
 __all__ = ["arrival_rows", "engine_of", "latest_until", "sealed_rows", "training_rows"]
 

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Needs
-    from everhold.sealing.arrivals.arriving import ArrivedFiles
+    from everhold.sealing.arrivals import ArrivedFiles
     from everhold.sealing.duplicates.resealing import Content
     from everhold.sealing.intake.files import SealedFiles
     from everhold.sealing.intake.request import SealRequest
     from everhold.sealing.intake.structure import FileStructure
-    from everhold.sealing.keys import StewardKey
-    from everhold.sealing.rows.row_code import CodeOnRows
+    from everhold.sealing.rows.evaluated_rows import CodeOnRows
+    from everhold.sealing.storage import StewardKey
     from everhold.values.base import BoundQuery, Schema, Table
 
 __all__ = [

@@ -1,40 +1,41 @@
 """Evaluating queries on the rows of a file: DuckDB reads its columns, and NumPy evaluates everything.
 
-Expressions are evaluated by `everhold.sealing.rows.embedded_rows`, in a time that says nothing of the rows.
+Expressions are evaluated by `everhold.sealing.rows.table`, in a time that says nothing of the rows.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from everhold.dependence.blocks import block_of_rows, sizes_of_blocks
+from everhold.guarantees.intervals.base import Cells
 from everhold.progress import progress
 from everhold.sealing.intake.checks import lacking_columns
 from everhold.sealing.intake.duckdb_files import POSITION
-from everhold.sealing.rows.columns import ColumnStore
-from everhold.sealing.rows.embedded_rows import EmbeddedRows
-from everhold.sealing.rows.engines.errors import engine_errors_hidden
+from everhold.sealing.rows.columns import ColumnStore, Span
+from everhold.sealing.rows.embedded import engine_errors_hidden
 from everhold.sealing.rows.evaluated_rows import EvaluatedRows, grids_of, is_known
-from everhold.sealing.rows.sums import exact_sums, parts_of_ratio
+from everhold.sealing.rows.sums import cells_of, exact_sums, parts_of_ratio
 from everhold.values.evaluation import UNIT
-from everhold.values.expressions.tree import quoted
+from everhold.values.expressions.arrays import BLOCK, ArrayProgram
+from everhold.values.expressions.tree import Operation, quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Needs
-    from everhold.sealing.rows.engines.embedded import Embedded
+    from everhold.sealing.rows.embedded import Embedded
     from everhold.sealing.rows.row_store import RowStore
     from everhold.values.base import BoundQuery, Schema
-    from everhold.values.expressions import RowValue
-
-__all__ = ["StoredRows"]
+    from everhold.values.expressions import ColumnKind, RowValue
 
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|UINTEGER$|FLOAT$|DOUBLE$|DECIMAL\(")
 _FIRST_ROWS = 1_000  # among which examples are found
@@ -274,3 +275,195 @@ class StoredRows(EvaluatedRows):
 
 def _part_of(parts: int, start: int, stop: int) -> NDArray[np.int64]:
     return np.arange(start, stop) % parts
+
+
+# Sums and histograms of expressions over the rows of an embedded file, evaluated by NumPy block by block.
+#
+# `everhold.values.expressions.arrays` says what the time of the row values depends on. Adding up takes the same time
+# whatever they are.
+
+
+class EmbeddedRows:
+    """Rows whose columns are beside everhold.
+
+    Args:
+        store: Their columns.
+        rows: Number of rows.
+    """
+
+    def __init__(self, store: ColumnStore, rows: int) -> None:
+        self._store, self._rows = store, rows
+
+    def close(self) -> None:
+        """Let go of the columns."""
+        self._store.close()
+
+    def totals(self, values: Sequence[RowValue], *, unit: int) -> NDArray[np.int64]:
+        """Exact sums over all rows, shape (values,)."""
+        totals = np.zeros(len(values), dtype=np.int64)
+        for _, _, arrays in self._blocks(values, unit):
+            for place, found in enumerate(arrays):
+                totals[place] += np.count_nonzero(found) * unit if found.dtype == np.bool_ else found.sum()
+        return totals
+
+    def sums(
+        self, values: Sequence[RowValue], part_of: Callable[[int, int], NDArray[np.int64]], parts: int, *, unit: int
+    ) -> NDArray[np.int64]:
+        """Exact sums over disjoint parts of the rows, shape (values, parts).
+
+        Args:
+            values: What to add up.
+            part_of: The part of each row from a position to before another one.
+            parts: Number of parts.
+            unit: Grid steps between 0 and 1.
+        """
+        sums = np.zeros((len(values), parts), dtype=np.int64)
+        for start, stop, arrays in self._blocks(values, unit):
+            part = part_of(start, stop)
+            for place, found in enumerate(arrays):
+                if found.dtype == np.bool_:
+                    sums[place] += exact_sums(found.astype(np.int64), part, parts, unit=1) * unit
+                else:
+                    sums[place] += exact_sums(found, part, parts, unit=unit)
+        return sums
+
+    def cells(self, values: Sequence[RowValue], *, unit: int) -> list[Cells]:
+        """The histogram of each row value."""
+        found: list[Cells | None] = [None] * len(values)
+        for _, _, arrays in self._blocks(values, unit):
+            for place, array in enumerate(arrays):
+                more, before = cells_of(_on_grid(array, unit), unit=unit), found[place]
+                if before is not None:
+                    more = Cells(before.counts + more.counts, before.sums + more.sums, unit)
+                found[place] = more
+        none = np.zeros(0, dtype=np.int64)
+        return [cells_of(none, unit=unit) if cells is None else cells for cells in found]
+
+    def grids(self, values: Sequence[RowValue], *, unit: int) -> list[NDArray[np.int64]]:
+        """The row values in grid units, in the order of the file, each of shape (rows,)."""
+        grids = [np.empty(self._rows, dtype=np.int64) for _ in values]
+        for start, stop, arrays in self._blocks(values, unit):
+            for grid, found in zip(grids, arrays, strict=True):
+                grid[start:stop] = _on_grid(found, unit)
+        return grids
+
+    def _blocks(self, values: Sequence[RowValue], unit: int) -> Iterator[tuple[int, int, list[NDArray[Any]]]]:
+        """Positions and row values of some rows at a time."""
+        program: ArrayProgram | None = None
+        words: dict[str, Any] = {}
+        for span in self._store.spans(_columns(values)):
+            own = {name: column.words for name, column in span.columns.items() if column.words}
+            if program is None or any(own[name] is not words.get(name) for name in own) or own.keys() != words.keys():
+                program, words = ArrayProgram(values, own, unit=unit), own
+            for start in range(span.start, span.stop, BLOCK):
+                stop = min(start + BLOCK, span.stop)
+                some = slice(start - span.start, stop - span.start)
+                columns = {name: column.values[some] for name, column in span.columns.items()}
+                yield start, stop, program.run(columns, stop - start)
+
+
+def _columns(values: Sequence[RowValue]) -> dict[str, ColumnKind]:
+    return {
+        str(node.value): node.kind
+        for value in values
+        for node in value.expression.nodes
+        if node.operation is Operation.COLUMN
+    }
+
+
+def _on_grid(found: NDArray[Any], unit: int) -> NDArray[np.int64]:
+    return found.astype(np.int64) * unit if found.dtype == np.bool_ else found
+
+
+# Rows in several files that follow each other: those that were sealed first, and those that arrived later.
+#
+# Each file keeps its columns, so rows that arrive cost nothing for those that are there. A look goes through the parts
+# in
+# order, and no column is copied.
+
+
+class _Chained:
+    """Column stores of several files as one."""
+
+    def __init__(self, stores: Sequence[ColumnStore], sizes: Sequence[int]) -> None:
+        self._stores, self._sizes = stores, sizes
+
+    def spans(self, wanted: Mapping[str, ColumnKind]) -> Iterator[Span]:
+        """See `ColumnStore.spans`."""
+        before = 0
+        for store, rows in zip(self._stores, self._sizes, strict=True):
+            for span in store.spans(wanted):
+                yield Span(before + span.start, before + span.stop, span.columns)
+            before += rows
+
+    def close(self) -> None:
+        """See `ColumnStore.close`."""
+        for store in self._stores:
+            store.close()
+
+
+class PartedRows(StoredRows):
+    """The rows of several files, in order.
+
+    Args:
+        parts: One store for each file.
+        schema: What is known of the rows; their number is that of all parts.
+        sealed: As for `StoredRows`.
+        order_key: As for `StoredRows`.
+    """
+
+    def __init__(
+        self, parts: Sequence[StoredRows], schema: Schema, *, sealed: bool, order_key: bytes | None = None
+    ) -> None:
+        rows = sum(part.rows for part in parts)
+        super().__init__(parts[0].engine, schema, rows=rows, sealed=sealed, order_key=order_key)
+        self.parts = tuple(parts)
+
+    def close(self) -> None:
+        """Close all parts; they open again when needed."""
+        for part in self.parts:
+            part.close()
+
+    @cached_property
+    def _embedded(self) -> EmbeddedRows:
+        stores = [part._embedded._store for part in self.parts]
+        return EmbeddedRows(cast("ColumnStore", _Chained(stores, [part.rows for part in self.parts])), self.rows)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """See `EvaluatedRows.reading`; every file is compared before and after."""
+        with ExitStack() as stack:
+            for part in self.parts:
+                stack.enter_context(part.reading())
+            yield
+
+    def _column_arrays(self, names: Sequence[str]) -> Mapping[str, Any]:
+        found = [part._column_arrays(names) for part in self.parts]
+        return {name: _joined([some[name] for some in found]) for name in names}
+
+    def _row_ids(self, name: str) -> list[Any]:
+        return [each for part in self.parts for each in part._row_ids(name)]
+
+    def _index_of_groups(self, column: str) -> NDArray[np.int64]:
+        values = self._column_arrays([column])[column]
+        texts = np.where(np.ma.getmaskarray(values), "", np.ma.getdata(values).astype(str))
+        _, index = np.unique(texts, return_inverse=True)
+        return np.asarray(index, dtype=np.int64)
+
+    def _blocks(self, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
+        """See `StoredRows`; rows that arrive are in no order but that of their arrival."""
+        return None
+
+
+def parted(
+    parts: Sequence[StoredRows], schema: Schema, *, sealed: bool, order_key: bytes | None = None
+) -> StoredRows:  # fmt: skip
+    """The rows of several files; those of a single one are its store itself, and a table puts its windows together."""
+    if len(parts) > 1 and not isinstance(parts[0], StoredRows):
+        return cast("StoredRows", parts[0].together(parts, schema))
+    return parts[0] if len(parts) == 1 else PartedRows(parts, schema, sealed=sealed, order_key=order_key)
+
+
+def _joined(columns: Sequence[Any]) -> Any:
+    """Columns of several files as one, masked where a value is missing."""
+    return np.ma.concatenate(columns)  # type: ignore[no-untyped-call]

@@ -28,8 +28,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.values.expressions.lowering import lowered
-from everhold.values.expressions.tree import LETTERS, ColumnKind, Node, Operation, RowValue
+from everhold.values.expressions.tree import LETTERS, ColumnKind, Node, Operation, RowValue, lowered
 
 __all__ = ["BLOCK", "ArrayProgram", "Words"]
 

@@ -1,7 +1,7 @@
 """Gains of one model over another in a score of outcomes, from the counts of pairs of outcomes.
 
 Each row has an outcome for each of two models: a true negative, a false positive, a false negative or a true positive.
-A row on which a model fails has the outcome of the other class (`everhold.values.failing_rows`), so both models meet
+A row on which a model fails has the outcome of the other class (`everhold.values.evaluation`), so both models meet
 the same label. Rows are independent, so the counts of pairs are all that the bets need (docs/theory/gates.md).
 
 *Ratios such as F1* are bet on as claims are, at each ratio of the other model (Lemma R). Averages of ratios over
@@ -32,7 +32,7 @@ from everhold.guarantees.intervals.bets.joint import JointBets, first_excluded, 
 from everhold.guarantees.intervals.composites.boxes import weighted_average
 from everhold.guarantees.intervals.pairs.claims import RatioUnits, stakes_for
 from everhold.guarantees.intervals.shares.means import ClopperPearson
-from everhold.values.failing_rows import says
+from everhold.values.evaluation import says
 
 OUTCOMES = ("none", "true negative", "false positive", "false negative", "true positive")
 """Outcomes of a row, by their codes; no row has the code 0."""

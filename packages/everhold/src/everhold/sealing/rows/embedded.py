@@ -12,29 +12,94 @@ Most rewriting is switched off, because DuckDB's optimizer may drop a test for n
 from __future__ import annotations
 
 import atexit
+import contextlib
+import math
 import os
 import threading
+import time
 import weakref
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from everhold.errors import HoldoutRejected
+from everhold.errors import EverholdError, EverholdWarning, HoldoutRejected
 from everhold.sealing.fingerprints import UnchangedFile
 from everhold.sealing.intake.duckdb_files import POSITION, file_pattern, without_progress_bar
-from everhold.sealing.rows.engines.errors import engine_errors_hidden
-from everhold.sealing.rows.time_limits import TimeLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+    from types import TracebackType
 
     from numpy.typing import NDArray
 
     from everhold.values.expressions import ColumnKind
 
-__all__ = ["SEALED", "Embedded", "fetched", "locked_connection"]
+# A time limit for each statement of an engine, kept by one thread of the process.
+#
+# A timer of its own for each statement would start a thread for each. This thread sleeps until the first limit that it
+# knows of; nearly always the statement is over by then.
+
+
+class TimeLimits:
+    """Limits of what is under way in this process; safe to share between threads, and to use after a fork.
+
+    Examples:
+        >>> limits, stopped = TimeLimits(), threading.Event()
+        >>> with limits.at_most(0.01, stopped.set):
+        ...     stopped.wait(60.0)
+        True
+    """
+
+    def __init__(self) -> None:
+        self._forget()
+        if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._changed = threading.Condition()
+        self._limits: dict[object, tuple[float, Callable[[], object]]] = {}
+        self._awake_at = 0.0  # infinite while the thread waits for work
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def at_most(self, seconds: float, stop: Callable[[], object]) -> Iterator[None]:
+        """Have ``stop`` called by another thread if the block takes longer; not after it was left.
+
+        Args:
+            seconds: The limit.
+            stop: Makes the block end soon; must not wait.
+        """
+        until, key = time.monotonic() + seconds, object()
+        with self._changed:
+            self._limits[key] = until, stop
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="everhold time limits", daemon=True)
+                self._thread.start()
+            elif until < self._awake_at:
+                self._changed.notify()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._limits.pop(key, None)
+
+    def _watch(self) -> None:
+        with self._changed:
+            while True:
+                self._changed.wait(self._stop_late_ones(time.monotonic()))
+
+    def _stop_late_ones(self, now: float) -> float | None:
+        """Seconds until the next limit; None if there is none. Keeps nothing of what it stopped alive."""
+        for key, (until, stop) in list(self._limits.items()):
+            if until <= now:
+                del self._limits[key]
+                stop()
+        first = min((until for until, _ in self._limits.values()), default=math.inf)
+        self._awake_at = first
+        return None if first == math.inf else first - now
+
 
 SEALED = "sealed"
 """Name of the view of the sealed rows."""
@@ -241,3 +306,39 @@ def _rewriting(connection: duckdb.DuckDBPyConnection) -> str:
 
 def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
+
+
+# Errors of engines in words of everhold, never the engine's own, because engines quote rows.
+
+
+class errors_hidden(contextlib.AbstractContextManager[None]):  # noqa: N801  a context manager reads like a function
+    """Context in which every foreign error becomes one of everhold's, because engines quote rows in theirs.
+
+    Interrupts, and errors and warnings of everhold pass.
+
+    Args:
+        instead: From an error to the one that replaces it.
+    """
+
+    def __init__(self, instead: Callable[[Exception], EverholdError]) -> None:
+        self._instead = instead
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Replace an error."""
+        if not isinstance(error, Exception) or isinstance(error, (EverholdError, EverholdWarning)):
+            return
+        hidden = self._instead(error)
+        try:
+            raise hidden from None
+        finally:
+            hidden.__context__ = None  # `from None` hides the engine's error from print only
+
+
+engine_errors_hidden = errors_hidden(
+    lambda _: EverholdError(
+        "the engine could not evaluate the sealed rows; expected a sealed file that is readable and enough "
+        "memory and time; ask the steward to look at the server"
+    )
+)

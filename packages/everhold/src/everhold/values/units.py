@@ -1,6 +1,7 @@
-"""Reading of a mean of row values in [0, 1]: its units, and the meaning of the number.
+"""Units and measures of means, for readers: how a number in [0, 1] is read, and what it is.
 
-The ledger keeps a reading beside each query, so that its answer can be read when the query is not at hand.
+Accuracy of a model, a share of rows, an average, a loss. Neither is part of a query's identity. The ledger keeps both
+beside the query, so that its answer can be read when the query is not at hand.
 """
 
 from __future__ import annotations
@@ -11,14 +12,76 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.values.measures import MEASURES, measure_of, mirrored
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from everhold.values.base import BoundQuery
+    from everhold.values.base import BoundQuery, Pair
 
-__all__ = ["GAIN_OPEN", "GAIN_WIDTH", "UNITS", "MeanUnits", "in_own_units", "with_open_ends"]
+DIFFERENCE_OF_MEANS, DIFFERENCE_OF_RATES = "difference of arms", "difference of arms in a rate"
+"""Kinds of queries that compare two arms."""
+
+RATES = frozenset({"right", "wrong", "share", "precision", "recall"})
+"""Measures that are shares of rows, and read as per cent."""
+
+POINTS = frozenset({"right more", "wrong more", "points"})
+"""Measures that are differences of shares, and read as percentage points."""
+
+_DIFFERENCES = {"right": "right more", "wrong": "wrong more", "share": "points", "loss": "loss more"}
+_MIRRORED = {
+    "right": "wrong", "wrong": "right", "right more": "points", "wrong more": "points", "points": "points",
+    "loss more": "difference", "difference": "difference",
+}  # fmt: skip
+
+MEASURES = RATES | {*_DIFFERENCES.values(), "difference", "mean", "loss", "value"}
+"""All there are: ``"value"`` is a number of which no more is known."""
+
+
+def measure_of(bound: BoundQuery) -> str:
+    """Measure of the number, in the direction of its units: an error is an accuracy turned round.
+
+    Examples:
+        >>> from everhold.values.base import BoundQuery
+        >>> measure_of(BoundQuery({"kind": "accuracy"}, "accuracy of model", at_zero=1.0, at_one=0.0))
+        'wrong'
+    """
+    if bound.pair is not None:
+        return _of_pair(bound.pair, bound)
+    kind = bound.description.get("kind")
+    if kind == "accuracy":
+        return "right" if bound.at_one > bound.at_zero else "wrong"
+    if kind in ("brier", "risk"):
+        return "loss"
+    if kind == "score":
+        return "value"
+    if kind == DIFFERENCE_OF_RATES:
+        return "points"
+    if kind in ("auc difference", "score difference", DIFFERENCE_OF_MEANS):
+        return "difference"
+    return "share" if bound.yes_no else "mean"
+
+
+def _of_pair(pair: Pair, bound: BoundQuery) -> str:
+    first, second = measure_of(pair.first), measure_of(pair.second)
+    if pair.how == "difference":
+        if first != second:
+            return "points" if {first, second} <= RATES else "difference"
+        return _DIFFERENCES.get(first, "difference")
+    if pair.how in ("within", "outside"):
+        return "share" if bound.yes_no else "mean"
+    if pair.first.description.get("of") == "hits" and pair.first.description.get("kind") == "count":
+        rate = str(pair.second.description.get("of"))
+        return rate if rate in RATES else "value"
+    return "share" if first in RATES else "mean"
+
+
+def mirrored(measure: str) -> str | None:
+    """Measure of the number told the other way round; None if there is none.
+
+    Which of two models is subtracted may have been turned round, or whether both are right or wrong: of a difference no
+    more is known then than that it is one.
+    """
+    return _MIRRORED.get(measure)
+
 
 _TOLD, _SEALED, _BARE = ("value", "low", "high"), ("sealed", "sealed_low", "sealed_high"), ("estimate", "guess")
 
@@ -109,7 +172,7 @@ class MeanUnits:
     Attributes:
         at_zero: What a mean row value of 0 stands for.
         at_one: What a mean row value of 1 stands for; may be the smaller of the two.
-        measure: What the number is, one of `everhold.values.measures.MEASURES`.
+        measure: What the number is, one of `everhold.values.units.MEASURES`.
         rounded_up: By at most how many grid steps the value of a row may be above the true one.
         unbounded: Whether the number can be below both, and above both; then an end of the scale says nothing.
     """

@@ -1,0 +1,319 @@
+"""Checks for near copies, for coordinates, and for groups that cross the declared ones.
+
+**Near copies** are rows whose measurements are far nearer to those of another row than to all further ones. The
+distances r_1 < r_2 < ... of a row to its neighbours have a law that does not depend on how rows are spread: where rows
+are independent and locally as dense everywhere, ``(r_j / r_{j+1})^(j d)`` is uniform on [0, 1] in d dimensions. A large
+gap behind the first neighbours is therefore rare, and copies have one.
+
+**Places**: columns of coordinates put rows in an order in which rows that follow each other are near each other.
+
+**Crossed groups**: rows of different declared groups share an item, a rater or a site. A column with few values is
+taken for an attribute as long as nothing is declared. Under declared groups it matters: if its values were drawn, too,
+rows of different groups depend on each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.dependence.blocks import block_variance_of_values
+from everhold.dependence.groups import Groups
+from everhold.diagnosis.columns import autocorrelation, outcomes_of, scores, within_groups
+from everhold.diagnosis.groups_and_orders import GroupFinding, SeriesFinding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from everhold.dependence import DependenceModel
+    from everhold.diagnosis.columns import ExaminedColumn, ExaminedOutcome, OpenRows
+    from everhold.diagnosis.groups_and_orders import CheckInputs
+
+NEAR_COPIES = "(rows that are nearly equal)"
+
+_MOST_ROWS, _FEWEST_ROWS = 30_000, 200
+_MOST_COLUMNS, _FEWEST_COLUMNS = 8, 2
+_DIFFERENT = 0.5  # of the rows have values of their own in a column of measurements
+_NEIGHBOURS = 5
+_GAP = 5.0  # times as far as the neighbour before
+_SHARE = 0.35  # of rows with such a gap; on a line every fourth independent row has one
+
+
+class CopiesFinding(GroupFinding):
+    """Of rows that are nearly equal in all measurements."""
+
+    __slots__ = ()
+
+    @property
+    def suspect(self) -> bool:
+        """Chance makes no such gaps, whatever the label."""
+        return self.clear
+
+    def suggestion(self, *, shell: bool = False) -> str | None:
+        """A number for each original."""
+        groups = "--groups original" if shell else "dependence=eh.Groups('original')"
+        return f"{groups}, a column that gives all copies of one row the same number, with all of them on one side"
+
+    def claim(self, alike: str, advice: str | None, would: str) -> str:
+        """They may be copies of one row with a little noise."""
+        return (
+            f"many training rows are nearly equal to another one in all measurements and resemble it {alike}; if they "
+            f"are copies with noise, such as augmented or repeated measurements, declare {advice}{would}"
+        )
+
+
+def near_copies(inputs: CheckInputs) -> Iterator[CopiesFinding]:
+    """At most one finding: groups of rows that are nearly equal, with the outcome of the label that is most alike."""
+    copies = _numbered(inputs)
+    if copies is None:
+        return
+    counts = Counter(np.bincount(copies).tolist())
+    sizes, rows = tuple(sorted(counts.items())), len(copies)
+    squares = sum(size * size * number for size, number in sizes)
+    outcomes = outcomes_of(inputs.rows, label=inputs.label, most=0)
+    for outcome in outcomes:
+        present = outcome.present[:rows]
+        values = outcome.values[: int(np.count_nonzero(present))]
+        alike = within_groups(np.unique(copies[present], return_inverse=True)[1], values)
+        if alike is None or alike.p_value * len(outcomes) > 1.0:
+            continue
+        yield CopiesFinding(
+            column=NEAR_COPIES,
+            role="group",
+            outcome=outcome.name,
+            state=outcome.column,
+            of_label=True,
+            correlation=alike.correlation,
+            standard_error=alike.standard_error,
+            p_value=alike.p_value * len(outcomes),
+            design_effect=1.0 + (squares / rows - 1.0) * alike.correlation,
+            promised=inputs.promised,
+            groups=sum(counts.values()),
+            sizes=sizes,
+            states=outcome.states,
+        )
+        return
+
+
+def _numbered(inputs: CheckInputs) -> NDArray[np.int64] | None:
+    """The number of the original of each row; None where rows have no more near neighbours than chance gives."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+    from scipy.spatial import KDTree
+
+    rows = min(inputs.rows.rows, _MOST_ROWS)
+    points = [
+        column.ranks[:rows] / float(column.ranks.max()) for column in inputs.rows.columns
+        if column.name != inputs.label and column.kind in ("whole", "number")
+        and int(column.ranks.max(initial=-1)) + 1 >= max(_DIFFERENT * inputs.rows.rows, 2)
+        and bool(np.all(column.ranks >= 0)) and not bool(np.all(np.abs(np.diff(column.ranks)) == 1))
+    ]  # fmt: skip
+    if rows < _FEWEST_ROWS or len(points) < _FEWEST_COLUMNS:
+        return None
+    measured = np.transpose(points[:_MOST_COLUMNS])
+    found = KDTree(measured).query(measured, _NEIGHBOURS + 1)
+    near, who = (np.asarray(part)[:, 1:] for part in found)
+    gaps = near[:, 1:] > _GAP * np.maximum(near[:, :-1], 1e-12)
+    if float(np.mean(gaps.any(axis=1))) < _SHARE:
+        return None
+    last = np.where(gaps.any(axis=1), gaps.shape[1] - 1 - np.argmax(gaps[:, ::-1], axis=1), -1)
+    linked = np.arange(gaps.shape[1] + 1)[None, :] <= last[:, None]
+    row, place = np.nonzero(linked)
+    links = coo_matrix((np.ones(len(row)), (row, who[row, place])), shape=(rows, rows))
+    return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)
+
+
+_NAMES = (
+    *product(("lat", "latitude"), ("lon", "lng", "long", "longitude")),
+    ("x_coord", "y_coord"), ("coord_x", "coord_y"), ("pos_x", "pos_y"), ("easting", "northing"),
+)  # fmt: skip
+_FEWEST_VALUES = 30  # of each coordinate
+_MOST_OUTCOMES = 8
+_BITS = 16  # of each coordinate on the curve
+
+
+class PlaceFinding(SeriesFinding):
+    """Of rows that lie near each other."""
+
+    __slots__ = ()
+
+    @property
+    def model(self) -> DependenceModel:
+        """As many neighbours as are surely worth one row, as a group."""
+        return Groups(self.block or 1)
+
+    @property
+    def share(self) -> float:
+        """As measured."""
+        return 1.0 / max(self.design_effect, 1.0)
+
+    def suggestion(self, *, shell: bool = False) -> str | None:
+        """Blocks of the map."""
+        blocks = "--groups block" if shell else "dependence=eh.Groups('block')"
+        return f"{blocks}, a column that numbers blocks of the map of at least {self.block or 1:,} rows each"
+
+    def claim(self, alike: str, advice: str | None, would: str) -> str:
+        """Neighbours share what the map has at their place."""
+        return (
+            f"training rows that are near each other in {self.column} resemble each other {alike}; if neighbours share "
+            f"a cause, as houses of one street do, seal whole blocks of the map and declare {advice}{would}"
+        )
+
+
+def places(inputs: CheckInputs) -> Iterator[PlaceFinding]:
+    """One finding for each pair of coordinates, in the label; in other columns only where there is no label."""
+    for first, second in _pairs(inputs.rows, inputs.label):
+        present = (first.ranks >= 0) & (second.ranks >= 0)
+        order = _along_the_curve(first.ranks, second.ranks)
+        order = order[present[order]]
+        most = 0 if inputs.label is not None else _MOST_OUTCOMES
+        outcomes = outcomes_of(inputs.rows, label=inputs.label, most=most)
+        wanted = [each for each in outcomes if each.column not in (first.name, second.name)]
+        found = [
+            _place_found(f"{first.name!r} and {second.name!r}", order, each, inputs, len(wanted)) for each in wanted
+        ]
+        clearest = min((each for each in found if each is not None), key=lambda each: each.p_value, default=None)
+        if clearest is not None:
+            yield clearest
+
+
+def _pairs(rows: OpenRows, label: str | None) -> Iterator[tuple[ExaminedColumn, ExaminedColumn]]:
+    named = {
+        column.name.casefold(): column for column in rows.columns
+        if column.name != label and column.kind in ("whole", "number")
+        and int(column.ranks.max(initial=-1)) >= _FEWEST_VALUES
+    }  # fmt: skip
+    yield from ((named[one], named[other]) for one, other in _NAMES if one in named and other in named)
+
+
+def _along_the_curve(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows along a curve that fills the map (Morton 1966): places that follow each other on it are near each other."""
+    curve = np.zeros(len(first), dtype=np.int64)
+    for shift, ranks in enumerate((first, second)):
+        scaled = np.maximum(ranks, 0) * (2**_BITS - 1) // max(int(ranks.max()), 1)
+        for bit in range(_BITS):
+            curve |= ((scaled >> bit) & 1) << (2 * bit + shift)
+    return np.argsort(curve, kind="stable")
+
+
+def _place_found(
+    name: str, order: NDArray[np.int64], outcome: ExaminedOutcome, inputs: CheckInputs, number: int
+) -> PlaceFinding | None:  # fmt: skip
+    """The finding in one of a number of outcomes."""
+    place = np.cumsum(outcome.present) - 1
+    values = outcome.values[place[order[outcome.present[order]]]]
+    if (alike := autocorrelation(values)) is None:
+        return None
+    seen = block_variance_of_values(values, promised=inputs.promised)
+    return PlaceFinding(
+        column=name,
+        role="series",
+        outcome=outcome.name,
+        state=outcome.column,
+        of_label=outcome.of_label,
+        correlation=alike.correlation,
+        standard_error=alike.standard_error,
+        p_value=float(seen.p_values[0]) * number,
+        design_effect=float(seen.design_effects[0]),
+        promised=inputs.promised,
+        first_order=False,
+        block=math.ceil(float(seen.at_most[0])),
+        estimate=True,
+        states=outcome.states,
+    )
+
+
+_FEWEST_VALUES, _MOST_VALUES = 8, 29  # fewer describe rows; of more, every column of groups is looked at
+_FEWEST_GROUPS = 30
+_DECIMALS = 9  # of averages that are compared by rank
+
+
+class CrossedFinding(GroupFinding):
+    """Of rows of different declared groups that have a value in common."""
+
+    __slots__ = ()
+
+    @property
+    def suspect(self) -> bool:
+        """The label alone is looked at."""
+        return self.clear
+
+    def claim(self, alike: str, advice: str | None, would: str) -> str:
+        """Its values may have been drawn as the groups were."""
+        return (
+            f"training rows with equal {self.column!r} resemble each other {alike}, also across the declared groups; "
+            f"if its values were drawn, too, as raters or sites are, seal other values of it and declare {advice}"
+            f"{would}; if answers are to be about these very values, the declaration is right"
+        )
+
+
+def crossed(inputs: CheckInputs) -> Iterator[CrossedFinding]:
+    """One finding for each column with few values that share something the declared groups do not explain."""
+    named = inputs.declared.group_column
+    groups = None if named is None else inputs.rows.column(named)
+    if groups is None:
+        return
+    for column in inputs.rows.columns:
+        values = int(column.ranks.max(initial=-1)) + 1
+        if column.name in (named, inputs.label) or column.kind == "number":
+            continue
+        if _FEWEST_VALUES <= values <= _MOST_VALUES:
+            outcomes = outcomes_of(inputs.rows, label=inputs.label, most=0)
+            found = [_found(column, groups, each, inputs, len(outcomes)) for each in outcomes]
+            yield from sorted(filter(None, found), key=lambda each: each.p_value)[:1]
+
+
+def _found(
+    column: ExaminedColumn, groups: ExaminedColumn, outcome: ExaminedOutcome, inputs: CheckInputs, number: int
+) -> CrossedFinding | None:
+    known = (column.ranks >= 0) & (groups.ranks >= 0)
+    both = outcome.present & known
+    group = np.unique(groups.ranks[both], return_inverse=True)[1]
+    value, outcomes = column.ranks[both], outcome.values[known[outcome.present]]
+    counts = np.bincount(group)
+    if len(counts) < _FEWEST_GROUPS:
+        return None
+    means = np.bincount(group, weights=outcomes) / counts
+    first = np.unique(group, return_index=True)[1]
+    nested = bool(np.all(value == value[first][group]))
+    # whole groups have one value each: their averages are compared; else what is left of rows without their groups
+    codes, left = (value[first], means) if nested else (value, outcomes - means[group])
+    ranked = scores(np.unique(np.round(left, _DECIMALS), return_inverse=True)[1])
+    if ranked is None:
+        return None
+    codes = np.unique(codes, return_inverse=True)[1]
+    alike = within_groups(codes, ranked)
+    if alike is None:
+        return None
+    sizes = np.bincount(np.unique(value, return_inverse=True)[1])
+    shared = float(np.sum(sizes**2) / len(value) - 1.0) * _of_rows(alike.correlation, outcomes, left)
+    declared = within_groups(group, outcomes)
+    inside = 0.0 if declared is None else max(declared.correlation, 0.0)
+    measured = 1.0 + float(np.sum(counts.astype(np.float64) ** 2) / len(group) - 1.0) * inside
+    return CrossedFinding(
+        column=column.name,
+        role="group",
+        outcome=outcome.name,
+        state=outcome.column,
+        of_label=outcome.of_label,
+        correlation=alike.correlation,
+        standard_error=alike.standard_error,
+        p_value=min(alike.p_value * number, 1.0),
+        design_effect=measured + shared,
+        promised=measured,
+        groups=len(sizes),
+        sizes=tuple(zip(*(part.tolist() for part in np.unique(sizes, return_counts=True)), strict=True)),
+        missing=int(np.count_nonzero(~known)),
+        states=outcome.states,
+    )
+
+
+def _of_rows(correlation: float, outcomes: NDArray[np.float64], left: NDArray[np.float64]) -> float:
+    """The correlation as a share of the variance of rows, of which ``left`` has only a part."""
+    return max(correlation, 0.0) * float(np.var(left) / np.var(outcomes))

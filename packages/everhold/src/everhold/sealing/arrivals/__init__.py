@@ -1,1 +1,0 @@
-"""Rows that arrive after the sealing: `arriving` first."""

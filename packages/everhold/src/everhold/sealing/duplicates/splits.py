@@ -1,0 +1,524 @@
+"""Training rows that are sealed rows, too: equal rows on both sides, compared with what chance gives.
+
+Tables of few values have equal rows by chance, and then the training set says nothing about the sealed rows that the
+population does not say. If the two sets are drawn from one population, then which rows are sealed is a random choice
+among all rows, whatever the rows are: of a row that is there k times, all copies fall on one side with probability
+
+    p_k = C(m, k)/C(n + m, k) + C(n, k)/C(n + m, k)      (n sealed rows, m training rows),
+
+and k = 2 with n = m means 1/2. More rows on both sides than that were copied. What nobody can find so: copies that were
+changed in a column, and rows that were doubled before a random split, which chance could have split so. The latter
+show in another way where each is there twice: chance that makes pairs makes triples, too (f_k rows of which there are
+k, then E[2 f_2]^2 <= E[f_1] E[6 f_3] by the inequality of Cauchy and Schwarz for the values' frequencies).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy
+
+from everhold.dependence.base import ISO_TIME
+from everhold.errors import DependenceWarning, HoldoutRejected, warn_caller
+from everhold.sealing.intake.checks import is_missing
+from everhold.sealing.intake.duckdb_files import file_pattern, spilling_into
+from everhold.sealing.intake.reading import reading_errors_hidden
+from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
+from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.tree import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    import duckdb
+    from numpy.typing import NDArray
+
+    from everhold.sealing.intake.files import SealedFiles
+    from everhold.values.base import Schema
+
+_BY_CHANCE = 1e-5
+"""A table of chance repetitions is refused by mistake with at most this probability."""
+
+_TIMES = re.compile(r"DATE|TIMESTAMP")
+_PLACES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*|DATE|TIMESTAMP.*)$")
+_FIRST_LOOK = 1_000  # rows
+_AT_ONCE = 50  # columns; the engine's time for a statement grows faster than they do
+_FEW = 0.01  # share of the sealed rows below which doubled rows are not worth a warning
+_DEVIATIONS = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Repetitions:
+    """Multiplicity of equal rows, in sealed and training rows together.
+
+    Attributes:
+        sealed: n, number of sealed rows.
+        training: m, number of training rows.
+        sizes: For each k: of how many different rows there are k, and how many of them are on both sides.
+        shared: Sealed rows that equal a training row.
+    """
+
+    sealed: int
+    training: int
+    sizes: Mapping[int, tuple[int, int]]
+    shared: int
+
+    @property
+    def share(self) -> float:
+        """Share of the sealed rows that equal a training row."""
+        return self.shared / self.sealed
+
+
+def check_equal_rows(
+    connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], *, row_id: str | None
+) -> None:
+    """Refuse training rows that are sealed rows, too; columns that only number or name the rows are left out once.
+
+    Args:
+        connection: With the views ``holdout`` and ``training``.
+        columns: Kind of each column, by name.
+        row_id: Column that names rows.
+
+    Raises:
+        HoldoutRejected: If more rows are on both sides than chance gives.
+    """
+    doubled = 0.0
+    for names in _choices(connection, columns, row_id):
+        found = repetitions(connection, {name: columns[name] for name in names})
+        if excess_by_chance(found) < _BY_CHANCE:
+            raise HoldoutRejected(
+                f"{found.shared:,} of the sealed rows ({100.0 * found.share:.3g}%) equal a training row, more than "
+                "chance gives; expected training rows that are not sealed; a holdout that was trained on proves "
+                "nothing: remove the equal rows from the training set, or say eh.Rows(equal_rows=True) (--equal-rows) "
+                "if a "
+                "design repeats them; nothing was created",
+                shared=found.shared,
+                share=found.share,
+            )
+        if more_pairs_than_chance(found):
+            doubled = max(doubled, found.share)
+    if doubled >= _FEW:
+        warn_caller(
+            DependenceWarning(
+                f"{100.0 * doubled:.3g}% of the sealed rows equal a training row, and more rows are there twice than "
+                "chance gives; rows that were doubled before they were split are known from the training set: remove "
+                "the doubles, and split again"
+            )
+        )
+
+
+def excess_by_chance(found: Repetitions) -> float:
+    """Chernoff's bound on the probability that chance puts so many different rows on both sides.
+
+    Args:
+        found: The repetitions.
+
+    Returns:
+        ``exp(-F KL(M/F | p))`` for M of F repeated rows on both sides, of which chance puts the share p there; 1 if it
+        puts as many or more there.
+    """
+    repeated = {size: counts for size, counts in found.sizes.items() if size > 1}
+    different = sum(values for values, _ in repeated.values())
+    if not different:
+        return 1.0
+    there = sum(both for _, both in repeated.values()) / different
+    expected = sum(
+        values * _both_sides(size, found.sealed, found.training) for size, (values, _) in repeated.items()
+    ) / different  # fmt: skip
+    return math.exp(-different * _divergence(there, expected)) if there > expected else 1.0
+
+
+def _both_sides(size: int, sealed: int, training: int) -> float:
+    """Probability that not all of so many equal rows fall on one side."""
+    rows = sealed + training
+    return 1.0 - sum(math.prod((side - i) / (rows - i) for i in range(min(size, 64))) for side in (sealed, training))
+
+
+def _divergence(share: float, expected: float) -> float:
+    """Kullback-Leibler divergence of two coins."""
+    first = share * math.log(share / expected) if share > 0.0 else 0.0
+    return first + ((1.0 - share) * math.log((1.0 - share) / (1.0 - expected)) if share < 1.0 else 0.0)
+
+
+def more_pairs_than_chance(found: Repetitions) -> bool:
+    """True if rows are there twice so often, and three times so seldom, that no population explains it."""
+    singles, pairs, triples = (found.sizes.get(size, (0, 0))[0] for size in (1, 2, 3))
+    surely = max(pairs - _DEVIATIONS * math.sqrt(pairs), 0.0)
+    least = 2.0 / 3.0 * surely**2 / max(singles + _DEVIATIONS * math.sqrt(singles), 1.0)
+    return triples + _DEVIATIONS * math.sqrt(triples + 1.0) < least - _DEVIATIONS * math.sqrt(least)
+
+
+def repetitions(connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind]) -> Repetitions:
+    """Count equal rows of the views ``holdout`` and ``training``; missing values equal each other, and so do nan."""
+    mark = f"hash({', '.join(_comparable(name, kind.value) for name, kind in columns.items())})"
+    found = connection.execute(
+        "SELECT sealed + training AS size, count(*), count(*) FILTER (both_sides), "
+        "sum(sealed) FILTER (both_sides), sum(sealed), sum(training) "
+        "FROM (SELECT *, sealed > 0 AND training > 0 AS both_sides FROM "
+        "(SELECT count(*) FILTER (inside) AS sealed, count(*) FILTER (NOT inside) AS training FROM "
+        f"(SELECT {mark} AS mark, true AS inside FROM holdout UNION ALL SELECT {mark}, false FROM training) "
+        "GROUP BY mark)) GROUP BY size"
+    ).fetchall()
+    return Repetitions(
+        sealed=sum(int(line[4]) for line in found),
+        training=sum(int(line[5]) for line in found),
+        sizes={int(size): (int(values), int(both)) for size, values, both, *_ in found},
+        shared=sum(int(line[3] or 0) for line in found),
+    )
+
+
+def distinguishing_column(
+    connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], *, row_id: str | None
+) -> str | None:
+    """The column of most different values in the view ``training`` that neither numbers nor names rows."""
+    content = [*next(_choices(connection, columns, row_id), ())]
+    _, names = _numbering(connection, content)
+    told = [name for name in content if name not in names]
+    if not told:
+        return None
+    different = ", ".join(f"count(DISTINCT {quoted(name)})" for name in told)
+    counts = connection.execute(f"SELECT {different} FROM training").fetchall()[0]
+    most: str = max(zip(counts, told, strict=True))[1]
+    return most
+
+
+def _comparable(name: str, kind: str) -> str:
+    """A value that is the same in both files however they store it."""
+    column = quoted(name)
+    if kind == "number":
+        return f"CAST({column} AS DOUBLE) + 0.0"  # of the two zeros one is left
+    return column if kind == "boolean" else f"CAST({column} AS VARCHAR)"
+
+
+def _choices(
+    connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], row_id: str | None
+) -> Iterator[list[str]]:
+    """The columns without those that number the rows, and what is left of them without texts that could name rows."""
+    numbers, names = _numbering(connection, [name for name in columns if name != row_id])
+    content = [name for name in columns if name != row_id and name not in numbers]
+    if content:
+        yield content
+    unnamed = [name for name in content if name not in names]
+    if names and unnamed:
+        yield unnamed
+
+
+def _numbering(connection: duckdb.DuckDBPyConnection, columns: list[str]) -> tuple[set[str], set[str]]:
+    """Columns that number the training rows, and texts that differ in all of them.
+
+    What numbers rows may do so in each file anew, and then it is equal on both sides without anything being copied:
+    whole numbers that all differ, and numbers or times that only rise.
+    """
+    training = connection.view("training")
+    types = {name: str(kind) for name, kind in zip(training.columns, training.types, strict=True) if name in columns}
+    places = {name for name, kind in types.items() if _PLACES.match(kind)}
+    numbers = {name for name in places if not _TIMES.match(types[name])}
+    texts = {name for name, kind in types.items() if kind == "VARCHAR"}
+    for some in (f"(SELECT * FROM training LIMIT {_FIRST_LOOK})", "training"):  # few columns are left for all rows
+        places = _true_of(connection, places, "{0} > lag({0}) OVER ()", some)
+        numbers = _true_of(connection, numbers, "{0} = floor({0})", some)
+        different = _all_different(connection, numbers | texts, some)
+        numbers, texts = numbers & different, texts & different
+    return places | numbers, texts
+
+
+def _true_of(connection: duckdb.DuckDBPyConnection, names: set[str], condition: str, rows: str) -> set[str]:
+    """Columns for which a condition holds in every row in which it can be told."""
+    found = set()
+    for some in _batches(names):
+        conditions = ", ".join(f"{condition.format(quoted(name))} AS c{place}" for place, name in enumerate(some))
+        everywhere = [f"bool_and(c{place})" for place in range(len(some))]
+        found |= _where_true(connection, some, everywhere, f"(SELECT {conditions} FROM {rows})")
+    return found
+
+
+def _all_different(connection: duckdb.DuckDBPyConnection, names: set[str], rows: str) -> set[str]:
+    """Columns with as many values as rows."""
+    found = set()
+    for some in _batches(names):
+        conditions = [f"count(DISTINCT {quoted(name)}) = count(*)" for name in some]
+        found |= _where_true(connection, some, conditions, rows)
+    return found
+
+
+def _batches(names: set[str]) -> Iterator[list[str]]:
+    listed = sorted(names)
+    return (listed[start : start + _AT_ONCE] for start in range(0, len(listed), _AT_ONCE))
+
+
+def _where_true(
+    connection: duckdb.DuckDBPyConnection, names: Sequence[str], conditions: list[str], rows: str
+) -> set[str]:
+    found = connection.execute(f"SELECT {', '.join(conditions)} FROM {rows}").fetchall()[0]
+    return {name for name, holds in zip(names, found, strict=True) if holds}
+
+
+# Undeclared stratified splits: values of a column that training and sealed rows have in the same shares.
+#
+# A stratified split divides the rows of each value in one ratio, to less than one row. Training rows then tell how
+# often
+# each value is sealed, and whatever chance did to the shares in the whole table it did to both parts.
+
+_MOST_CLASSES = 1_000  # as many as 'everhold split --stratify' takes
+_LOOKED_AT = 20_000  # training rows that say whether a column has more
+_FALSE_ALARM = 1e-4  # for all columns of a table together
+
+
+def chance_of_match(training: NDArray[np.int64], sealed: NDArray[np.int64]) -> float:
+    """At least the probability that a split by chance divides every class in one ratio to less than one row.
+
+    Given the class sizes N_c of the whole table, a simple random sample of n of N rows has the counts s with
+    probability ``prod C(N_c, s_c) / C(N, n)``. It is summed over all s with every s_c within one row of ``N_c n / N``,
+    whatever they add up to, so the sum is no less than the probability.
+
+    Args:
+        training: Shape (classes,): training rows of each class.
+        sealed: Shape (classes,): sealed rows of each class.
+
+    Returns:
+        The probability, at most 1; 1 where a class is divided otherwise.
+
+    Examples:
+        >>> chance_of_match(np.full(50, 100), np.full(50, 100)) < 1e-50
+        True
+        >>> chance_of_match(np.array([100, 100]), np.array([100, 100])) > 0.01
+        True
+        >>> chance_of_match(np.array([100, 102]), np.array([102, 100]))
+        1.0
+    """
+    sizes, rows = training + sealed, int(sealed.sum())
+    expected = sizes * (rows / int(sizes.sum()))
+    if np.any(np.abs(sealed - expected) >= 1.0):
+        return 1.0
+    whole = np.floor(expected)
+    ways = np.logaddexp(
+        _log_choices(sizes, whole), np.where(expected > whole, _log_choices(sizes, whole + 1.0), -math.inf)
+    )
+    return math.exp(min(float(ways.sum() - _log_choices(sizes.sum(keepdims=True), np.array([float(rows)]))[0]), 0.0))
+
+
+def _log_choices(of: NDArray[np.int64], some: NDArray[np.float64]) -> NDArray[np.float64]:
+    chosen = np.minimum(some, of)
+    gammaln = scipy.special.gammaln
+    return np.asarray(gammaln(of + 1.0) - gammaln(chosen + 1.0) - gammaln(of - chosen + 1.0))
+
+
+def warn_of_matched_classes(folder: Path, schema: Schema) -> None:
+    """Warn if label or texts are divided as by a stratified split that was not declared.
+
+    Args:
+        folder: Folder of the holdout. Rows that stay in an engine are not looked at.
+        schema: The rows.
+
+    Warns:
+        DependenceWarning: If training rows tell how often a value is sealed.
+    """
+    texts = [name for name, kind in schema.asked.items() if kind is ColumnKind.STRING or name == schema.label]
+    if schema.stratified is not None or not (folder / HOLDOUT_FILE).exists() or not texts:
+        return
+    with spilling_into(folder) as connection:
+        for name, file in (("holdout", HOLDOUT_FILE), ("training", TRAINING_FILE)):
+            connection.read_parquet(file_pattern(folder / file), hive_partitioning=False).create_view(name)
+        found = [name for name in texts if _match(connection, quoted(name)) < _FALSE_ALARM / len(texts)]
+    if found:
+        name = found[0]
+        message = (
+            f"Training rows and sealed rows have the values of {name!r} in the same shares, to one row in each, as a "
+            "stratified split makes them and chance does not. So training rows tell how often each value is sealed. "
+            "{remedy}, and answers are for rows with these shares; or split by chance."
+        )
+        warnings.warn(
+            DependenceWarning(
+                message.format(remedy=f"Declare stratified={name!r}"),
+                for_shell=message.format(remedy=f"Declare --stratified {name}"),
+            ),
+            stacklevel=2,
+        )
+
+
+def _match(connection: duckdb.DuckDBPyConnection, column: str) -> float:
+    """`chance_of_match` of one column; 1 where it has too many values for classes."""
+    reader = f"SELECT {column} AS value FROM training LIMIT {_LOOKED_AT}"
+    if connection.execute(f"SELECT count(DISTINCT value) FROM ({reader})").fetchall()[0][0] > _MOST_CLASSES:
+        return 1.0
+    counted = "SELECT CAST({0} AS VARCHAR) AS value, count(*) AS number FROM {1} GROUP BY 1"
+    found = connection.execute(
+        "SELECT coalesce(t.number, 0), coalesce(s.number, 0) "
+        f"FROM ({counted.format(column, 'training')}) AS t FULL JOIN ({counted.format(column, 'holdout')}) AS s "
+        "ON t.value IS NOT DISTINCT FROM s.value"
+    ).fetchall()
+    if not 1 < len(found) <= _MOST_CLASSES:
+        return 1.0
+    training, sealed = np.array(found, dtype=np.int64).T
+    return chance_of_match(training, sealed)
+
+
+# Columns whose values name whole groups that were put on one side each, found in the rows that are sealed.
+
+TIMES = re.compile(r"DATE|TIMESTAMP")
+BY_TYPE = ("time", "other")
+"""Kinds whose columns compare only where they are of one type."""
+
+_FEW_COLUMNS = 64
+_MANY_ROWS = 2**20
+_LEFT_WHOLE = -14.0  # logarithm of the chance with which rows that were put on a side one by one leave groups whole
+
+
+@dataclass(frozen=True, slots=True)
+class SealedTables:
+    """Sealed and training rows as tables of a connection.
+
+    Attributes:
+        connection: It has the views ``holdout`` and ``training``.
+        sealed: What was written there.
+        types: The engine's type of each column, by table, as far as they are known already.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    sealed: SealedFiles
+    types: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> Mapping[str, ColumnKind]:
+        """Kinds of the columns."""
+        return self.sealed.columns
+
+    @property
+    def rows(self) -> int:
+        """Number of sealed rows."""
+        return self.sealed.rows
+
+    @property
+    def training_rows(self) -> int:
+        """Number of training rows."""
+        return self.sealed.guess_rows
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """Names of the tables that have rows."""
+        return ("holdout", "training") if self.training_rows else ("holdout",)
+
+    def fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        """Rows of a result."""
+        with reading_errors_hidden("holdout"):
+            return self.connection.execute(sql).fetchall()
+
+    def count(self, sql: str) -> int:
+        """The one number of a result."""
+        return int(self.fetch(sql)[0][0])
+
+    def type_of(self, what: str, column: str) -> str:
+        """The engine's type of a column."""
+        known = self.types.setdefault(what, {})
+        if column not in known:  # columns of an engine's table are brought one after the other
+            with reading_errors_hidden("holdout"):
+                view = self.connection.view(what)
+                known |= {name: str(kind) for name, kind in zip(view.columns, view.types, strict=True)}
+        return known[column]
+
+    def a_few_at_a_time(self, columns: Sequence[str]) -> Iterator[str]:
+        """Columns one after the other, with only a few in the tables while each is looked at.
+
+        A statement on a wide file costs as much as its columns, whatever it reads. Long tables cost more than that.
+        """
+        if not columns or len(self.columns) <= _FEW_COLUMNS or max(self.rows, self.training_rows) > _MANY_ROWS:
+            yield from columns
+            return
+        for what in self.sets:
+            self.type_of(what, columns[0])  # of the whole tables
+        self.fetch("CREATE SCHEMA narrow")
+        for start in range(0, len(columns), _FEW_COLUMNS):
+            some = columns[start : start + _FEW_COLUMNS]
+            for what in self.sets:
+                listed = ", ".join(map(quoted, some))
+                self.fetch(f"CREATE OR REPLACE TABLE narrow.{what} AS SELECT {listed} FROM main.{what}")
+            self.fetch("SET search_path = 'narrow,main'")
+            yield from some
+            self.fetch("SET search_path = 'main'")
+        self.fetch("DROP SCHEMA narrow CASCADE")
+
+
+def is_apart(tables: SealedTables, column: str) -> bool:
+    """True if no value of a column stands both in sealed and in training rows."""
+    kind, name = tables.columns[column].value, quoted(column)
+    types = {tables.type_of(what, column) for what in tables.sets}
+    if not tables.training_rows or kind == "boolean" or (kind in BY_TYPE and len(types) > 1):
+        return False
+    known = f"NOT ({is_missing(column, tables.columns)})"
+    if not all(tables.fetch(f"SELECT 1 FROM {what} WHERE {known} LIMIT 1") for what in tables.sets):
+        return False
+    shared = f"SELECT 1 FROM holdout WHERE {known} AND {name} IN (SELECT {name} FROM training WHERE {known}) LIMIT 1"
+    return not tables.fetch(shared)
+
+
+def whole_groups(tables: SealedTables, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
+    """Columns of whole groups that were put on one side each, the one with the fewest training groups first.
+
+    None of their values stand on both sides, although rows that were put there one by one would have left some on
+    both. Columns that only follow the time of a split, and groups inside declared ones, are left out.
+
+    Args:
+        tables: The rows.
+        apart: Columns none of whose values stand on both sides; see `is_apart`.
+        declared: Columns that the dependence names; groups inside those of the first are declared, too.
+    """
+    known = sorted({*apart} - {*declared})
+    found = {name: groups for name in tables.a_few_at_a_time(known) if (groups := _unlikely_groups(tables, name))}
+    clocks = [name for name in tables.a_few_at_a_time(sorted(apart)) if _is_clock(tables, name)] if found else []
+    inside = [name for name in found if declared and _is_inside(tables, name, declared[0])]
+    calendar = [name for name in found if any(_follows(tables, name, clock) for clock in clocks)]
+    return tuple(sorted(found.keys() - set(inside) - set(calendar), key=lambda name: (found[name], name)))
+
+
+def _unlikely_groups(tables: SealedTables, column: str) -> int:
+    """Number of groups of training rows, if chance would hardly have put each on one side; else 0."""
+    name, known = quoted(column), f"NOT ({is_missing(column, tables.columns)})"
+    training, sealed = tables.training_rows, tables.rows
+    most, least = max(training, sealed) / (training + sealed), min(training, sealed) / max(training, sealed)
+    groups, chance = tables.fetch(
+        f"SELECT count(*), sum(k * ln({most!r}) + ln(1 + pow({least!r}, k))) "
+        f"FROM (SELECT count(*) AS k FROM training WHERE {known} GROUP BY {name})"
+    )[0]
+    others = tables.count(f"SELECT count(*) FROM (SELECT DISTINCT {name} FROM holdout WHERE {known} LIMIT 2)")
+    return int(groups) if groups + others > 2 and chance < _LEFT_WHOLE else 0
+
+
+def _is_clock(tables: SealedTables, column: str) -> bool:
+    """True if a column is a time, or numbers training rows, by which the two sides follow each other."""
+    name = quoted(column)
+    if not TIMES.match(tables.type_of("training", column)):
+        if tables.columns[column].value not in ("number", "string"):
+            return False
+        repeated = f"SELECT count(*) - count(DISTINCT {name}) FROM training"
+        texts = f"SELECT count(*) FROM training WHERE NOT regexp_full_match({name}, '{ISO_TIME}')"
+        number = tables.columns[column].value == "number"
+        if tables.count(repeated if number else texts):
+            return False
+    return _follow_each_other(tables, column)
+
+
+def _follow_each_other(tables: SealedTables, column: str) -> bool:
+    name = quoted(column)
+    (first, last), (start, end) = (tables.fetch(f"SELECT min({name}), max({name}) FROM {w}")[0] for w in tables.sets)
+    return bool(first > end or last < start)
+
+
+def _follows(tables: SealedTables, column: str, clock: str) -> bool:
+    """True if a column is the clock, or never falls while the clock goes on, as weeks and months do."""
+    if column == clock:
+        return True
+    name, time = quoted(column), quoted(clock)
+    falls = f"SELECT {name} < lag({name}) OVER (ORDER BY {time}, {name}) AS falls FROM training"
+    return _follow_each_other(tables, column) and not tables.count(f"SELECT count(*) FROM ({falls}) WHERE falls")
+
+
+def _is_inside(tables: SealedTables, column: str, declared: str) -> bool:
+    """True if all training rows with one value of a column are of one declared group."""
+    name, of = quoted(column), quoted(declared)
+    return not tables.fetch(f"SELECT 1 FROM training GROUP BY {name} HAVING count(DISTINCT {of}) > 1 LIMIT 1")

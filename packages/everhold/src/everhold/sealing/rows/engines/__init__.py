@@ -1,1 +1,0 @@
-"""Stores and engines of rows: one protocol, one file for each engine."""
