@@ -14,7 +14,7 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.gates.candidates import Candidate, procedure_for_gain
 from everhold.gates.metrics import GateMetric, metric_description, metric_of
-from everhold.gates.stores import Champion
+from everhold.gates.records import Champion
 from everhold.queries.means.batch import Batch, OneMean, Prepared
 from everhold.queries.metrics.accuracy import LabelQuery
 from everhold.queries.metrics.difference import DifferenceQuery

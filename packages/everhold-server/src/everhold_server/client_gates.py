@@ -30,8 +30,8 @@ from everhold_server.wire.predictions import written_predictions
 if TYPE_CHECKING:
     from everhold.display import Facts
     from everhold.gates.cases.open_challenge import Progress
+    from everhold.gates.challenge import Verdict
     from everhold.gates.history import GateHistory
-    from everhold.gates.verdict import Verdict
     from everhold.queries.predictions.arrays import PredictionTable
     from everhold_server.client import HttpTransport
 

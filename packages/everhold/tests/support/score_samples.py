@@ -5,7 +5,7 @@ from sklearn import metrics
 
 import everhold as eh
 from everhold import GuessAndCheck
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.guarantees.intervals.composites.calibration import seen_bins
 from everhold.guarantees.intervals.composites.operating_point import seen_rules
 

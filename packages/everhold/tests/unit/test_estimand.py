@@ -9,7 +9,7 @@ import pytest
 
 import everhold as eh
 from everhold.answers import FRESH_LABELS, PUBLIC_FEATURES
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.certificate import verify_certificate
 from everhold.errors import DependenceError, EverholdWarning, HoldoutRejected, IntegrityError, QueryRejected
 from everhold.ledger import LedgerStore

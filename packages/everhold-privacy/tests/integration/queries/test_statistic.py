@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, roc_auc_score
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.errors import ClippingWarning, QueryRejected
 from everhold.guarantees.intervals.shares.low_sensitivity import BoundedDifferences
 from everhold.ledger.store import all_entries

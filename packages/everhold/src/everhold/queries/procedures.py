@@ -29,7 +29,7 @@ from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.bets.in_order import betting_on
 from everhold.guarantees.intervals.shares.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.shares.means import Chernoff, ClopperPearson, Hoeffding
-from everhold.ledger.declarations import DECLARED
+from everhold.ledger.acts import DECLARED
 from everhold.values.base import BoundQuery
 from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation, quoted

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from everhold.answers import QuotedPrice
     from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Committed, Entry, EntryDraft, Outcome
-    from everhold.ledger.allotments import Accounts
+    from everhold.ledger.acts import Accounts
     from everhold.mechanisms import Mechanism, Quote, State
     from everhold.queries.metrics.query import MetricQuery
     from everhold.queries.query_compiler import QueryCompiler

@@ -10,7 +10,7 @@ from holdout_samples import create, rows
 
 import everhold as eh
 from everhold.ledger import verify
-from everhold.ledger.declarations import Declarations
+from everhold.ledger.acts import Declarations
 
 COUNT = 2_000
 FAMILIES = {

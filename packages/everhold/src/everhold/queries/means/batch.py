@@ -20,7 +20,7 @@ from everhold.answers import FAILING, Answer, FailingRows, QuotedPrice
 from everhold.estimand import about_of, marked
 from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.declarations import DECLARED
+from everhold.ledger.acts import DECLARED
 from everhold.mechanisms import GuessAndCheck, Source
 from everhold.mechanisms.base import Quote
 from everhold.mechanisms.evaluations import Evaluations

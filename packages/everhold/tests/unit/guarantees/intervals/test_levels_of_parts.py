@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 
+from everhold.guarantees.description_length import ChoiceLevels
 from everhold.guarantees.intervals.bets.betting import Betting
 from everhold.guarantees.intervals.bets.joint import FRACTIONS, Units
 from everhold.guarantees.intervals.composites.operating_point import OperatingPoint, SeenRules
@@ -25,7 +26,6 @@ from everhold.guarantees.intervals.pairs.gains import (
     gain_of,
 )
 from everhold.guarantees.intervals.shares.means import ClopperPearson
-from everhold.guarantees.largest import ChoiceLevels
 
 NATS = 5.0
 LEVEL = math.exp(-NATS)
