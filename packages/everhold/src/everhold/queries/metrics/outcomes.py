@@ -123,6 +123,8 @@ def difference_of_outcomes(
         by_position=any(found.by_position for found in both),
     )  # fmt: skip
     bound = among(bound, inside, where, schema)
+    if training[0] is not None and training[1] is not None and bound.by_position:
+        bound = replace(bound, training_values=np.concatenate([training[0], training[1]]))
     own = None if guess is None else bound.to_mean(as_float(guess))
     prepared = compiler.planner.of_statistic(bound, guess, known if own is None else None, procedure)
 

@@ -97,11 +97,6 @@ class MetricQuery(Query["Answer"]):
         details = {"name": self.metric.name, "training": model.training, "where": self.where, **numbers}
         return QuerySpec("metric", model.predictions, details)
 
-    @property
-    def to_declare(self) -> str | None:
-        """The same metric as a mean over rows, for those that are one."""
-        return self.metric.to_declare if len(self.models) == 1 else None
-
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
@@ -120,6 +115,8 @@ class MetricQuery(Query["Answer"]):
             paying(mechanism)
         bound = among(reader.bound(self), reader.inside, self.where, schema)
         bound = with_clips(bound, reader.clips(compiler))
+        if (given := reader.given_values(compiler.training)) is not None:
+            bound = replace(bound, training_values=given)
         known, procedure = reader.planned(compiler, None if guess is None else bound.to_mean(as_float(guess)))
         prepared = compiler.planner.of_statistic(bound, guess, known, procedure)
         measure, largest = self.metric.measure, largest_group(mechanism)
@@ -412,6 +409,12 @@ class ModelsReader:
         if training is None or any(each is None for each in found):
             return None
         return tuple(self.judged(each[0], training) for each in found if each is not None)
+
+    def given_values(self, training: StoredRows | None) -> NDArray[Any] | None:
+        """Predictions of training rows that were handed in beside those of the sealed rows; None where none were."""
+        found = [model.open(training) for model in self.models if model.bound.by_position]
+        given = [each[0].ravel() for each in found if each is not None]
+        return np.concatenate(given) if given else None
 
     def clips(self, compiler: QueryCompiler) -> list[Clip]:
         """Clips of the metric, with the share of training rows beyond."""

@@ -150,14 +150,6 @@ class Metric:
             return self.name if self.mean else self.like
         return self.like if self.like is not None and "high" in self.like else None
 
-    @property
-    def to_declare(self) -> str | None:
-        """What to declare in its place, as people write it; None where it is declared itself, or nothing is like it."""
-        if self.like is None or isinstance(self.like, str):
-            return None if self.like is None else f"{self.like}(model)"
-        high = math.ceil(self.like["high"]) if "high" in self.like else "..."
-        return f"risk(model, {self.like['loss']!r}, high={high})"
-
 
 @cache
 def _measure(metric: Metric) -> Measure:

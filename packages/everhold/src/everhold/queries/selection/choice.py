@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms.guess_and_check import GuessAndCheck
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import BoundQuery, Schema
+    from everhold.values.base import BoundQuery
 
 _MOST_CANDIDATES = 100_000
 _MOST_CHOSEN = 100
@@ -157,8 +157,6 @@ class ChoicePlan(OneEntry[Choice]):
         pairs: The chosen one against the others, pair by pair; None where pairs are not compared.
     """
 
-    schema: Schema
-    mechanism: GuessAndCheck
     compared: Compared
     best: Literal["lowest", "highest"]
     most: int

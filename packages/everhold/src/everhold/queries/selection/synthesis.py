@@ -258,8 +258,6 @@ class SynthesisPlan(OneEntry[Synthesis]):
         counts: Which cells each count is about.
     """
 
-    schema: Schema
-    mechanism: GuessAndCheck
     universe: Universe
     marginals: int
     counts: QueryMatrix = field(repr=False)
