@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from everhold.answers import Answer, QuotedPrice
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of
-from everhold.ledger.declarations import DECLARED
+from everhold.ledger.acts import DECLARED
 from everhold.queries.means.batch import Means, RowwiseQuery
 from everhold.queries.query import IN_ONE_TRANSACTION, Query, digest, rows_of
 from everhold.values.base import clips_in_words

@@ -13,7 +13,7 @@ from everhold.display import Display, left_in_words, wider_in_words
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.declarations import DECLARED
+from everhold.ledger.acts import DECLARED
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.labels import DEAREST, in_millionths
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, MemberLevels, Pricing, QueryPlan, digest
