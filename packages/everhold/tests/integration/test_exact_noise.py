@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from everhold.randomness import SecureNoise, SeededNoise, below_exponential
+from everhold.exact_noise import below_exponential
+from everhold.randomness import SecureNoise, SeededNoise
 
 SOURCES = {"secure": SecureNoise(), "seeded": SeededNoise(20)}
 

@@ -165,9 +165,9 @@ EXTENSIONS: Registry[type[LedgerExtension]] = Registry(
     "everhold.ledger",
     {
         "gates": "everhold.gates.records:Gates",
-        "declared": "everhold.ledger.acts:Declarations",
+        "declared": "everhold.ledger.declarations:Declarations",
         "open_challenges": "everhold.gates.records:OpenChallenges",
-        "arrivals": "everhold.ledger.acts:Arrivals",
+        "arrivals": "everhold.ledger.arrivals:Arrivals",
     },
     broken_contract,
 )

@@ -1,0 +1,1 @@
+"""Accounts of a holdout: allotments, recovery, and the end of the study."""
