@@ -8,7 +8,7 @@ import numpy as np
 
 from everhold import Holdout
 from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.allotments import Accounts
+from everhold.ledger.acts import Accounts
 from everhold.ledger.sealed_values import SEALED_VALUE
 from everhold.progress import progress
 from everhold.queries.query import digest

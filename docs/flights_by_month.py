@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 import everhold as eh
-from everhold.planning.growing import plan_growth
+from everhold.planning.widths import plan_growth
 from everhold_lab.demo.flights import all_flights
 
 HOME = Path(__file__).parent

@@ -650,7 +650,7 @@ MUTATIONS = [
     Mutation(
         "S11",
         "runs come in a secret order",
-        "everhold/gates/cases/order.py",
+        "everhold/gates/cases/units.py",
         "shuffled.append(np.take_along_axis(values, order[:, :, None], axis=1))",
         "shuffled.append(values)",
         (f"{_GATES}/test_runs_that_come_sorted.py::test_early_looks_at_sorted_runs",),
@@ -666,7 +666,7 @@ MUTATIONS = [
     Mutation(
         "S12",
         "the order is drawn anew",
-        "everhold/gates/cases/order.py",
+        "everhold/gates/cases/units.py",
         "{opened.gate}\\n{opened.entry}\\n{opened.challenger}\\n{number}",
         "{opened.gate}\\n{number}",
         (_LOOKS,),
@@ -730,7 +730,7 @@ MUTATIONS = [
     Mutation(
         "S12",
         "the whole price is reserved at opening",
-        "everhold/ledger/allotments.py",
+        "everhold/ledger/acts.py",
         "        return 2, 1\n",
         "        return 1, 0\n",
         (f"{_GATES}/test_case_gate.py::test_an_open_challenge_reserves_all_that_it_can_cost",),
@@ -942,7 +942,7 @@ MUTATIONS = [
     Mutation(
         "M",
         "only the largest limit is told",
-        "everhold/guarantees/largest.py",
+        "everhold/guarantees/description_length.py",
         "return float(np.max(np.asarray(uppers, dtype=np.float64)))",
         "return float(np.min(np.asarray(uppers, dtype=np.float64)))",
         ("everhold/integration/queries/test_choices.py::test_choices_are_those_of_the_sealed_rows",),
@@ -950,7 +950,7 @@ MUTATIONS = [
     Mutation(
         "M1",
         "any candidate may win",
-        "everhold/guarantees/largest.py",
+        "everhold/guarantees/description_length.py",
         "each = nats + math.log(candidates) + apart",
         "each = nats + apart",
         ("everhold/statistical/test_largest_of_many.py::test_a_choice_misses_with_its_level_at_most",),
@@ -958,7 +958,7 @@ MUTATIONS = [
     Mutation(
         "M1",
         "three events share the level",
-        "everhold/guarantees/largest.py",
+        "everhold/guarantees/description_length.py",
         "apart = math.log(1.5) if paired else 0.0",
         "apart = 0.0",
         (_LEVELS,),
@@ -1046,7 +1046,7 @@ MUTATIONS = [
     Mutation(
         "A3",
         "both scores are dealt alike",
-        "everhold/queries/metrics/ranking.py",
+        "everhold/queries/metrics/area.py",
         "blocks = [block_averages(each, positive, order) for each in ranked]",
         "blocks = [block_averages(each, positive, order[:: 1 - 2 * place]) for place, each in enumerate(ranked)]",
         (
@@ -1064,7 +1064,7 @@ MUTATIONS = [
     Mutation(
         "A4",
         "the reach is that of all rows",
-        "everhold/queries/metrics/ranking.py",
+        "everhold/queries/metrics/area.py",
         "return max(float(np.max(np.abs(public_ranks(first) - public_ranks(second)))), 1.0 / len(first))",
         "return max(float(np.mean(np.abs(public_ranks(first) - public_ranks(second)))), 1.0 / len(first))",
         (
@@ -1325,7 +1325,7 @@ MUTATIONS = [
     Mutation(
         "limits",
         "an analyst has an allotment",
-        "everhold/ledger/allotments.py",
+        "everhold/ledger/acts.py",
         "return left if price == 0 else min(left, (self.charges - self.charged) // price)",
         "return left",
         (f"{_GATES}/test_budget.py",),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from everhold.asking.accounts.budget import on_behalf_of
+from everhold.asking.budget import on_behalf_of
 from everhold.errors import QueryRejected
 from everhold.gates.candidates import Candidate
 from everhold.gates.challenge import challenge_of

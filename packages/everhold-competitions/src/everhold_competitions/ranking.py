@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.asking.accounts.unsealing import disclosed
+from everhold.asking.unsealing import disclosed
 from everhold.estimand import about_of
-from everhold.ledger.allotments import Accounts
+from everhold.ledger.acts import Accounts
 from everhold.ledger.store import all_entries
 from everhold.values.base import BoundQuery
 from everhold.values.units import MeanUnits

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from everhold.asking.accounts.budget import SPENT, refuse_look_alikes
+from everhold.asking.budget import SPENT, refuse_look_alikes
 from everhold.errors import QueryRejected
 from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.allotments import ANALYST, Accounts
+from everhold.ledger.acts import ANALYST, Accounts
 from everhold.queries.query import Outdated, digest
 from everhold_competitions.competition import NOTHING
 from everhold_competitions.teams import SUBMISSION, Submissions, Team

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.asking.accounts.budget import checked_name
+from everhold.asking.budget import checked_name
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.errors import EverholdError, QueryRejected
-from everhold.gates.records import PROMOTED, Gates
+from everhold.gates.records import Gates
 from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.allotments import Accounts
+from everhold.ledger.acts import PROMOTED, Accounts
 from everhold.ledger.store import charged_entries
 from everhold.mechanisms import GuessAndCheck
 from everhold.progress import progress
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.gates.stores import ModelStore
+    from everhold.gates.records import ModelStore
     from everhold_competitions.submission_store import SubmissionStore
 
 _MOST_CLASSES = 10  # that a report of a file's format lists

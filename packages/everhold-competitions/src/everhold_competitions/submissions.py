@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
-from everhold.asking.accounts.budget import checked_name
+from everhold.asking.budget import checked_name
 from everhold.errors import NotFound, QueryRejected
 from everhold.gates.rows import model_store_of
-from everhold.ledger.allotments import Accounts
+from everhold.ledger.acts import Accounts
 from everhold.ledger.store import all_entries
 from everhold_competitions.competition import Competition
 from everhold_competitions.metric_checks import check_metric
@@ -30,7 +30,7 @@ from everhold_competitions.teams import SUBMISSION, Submissions
 
 if TYPE_CHECKING:
     from everhold.ledger import Entry, Head
-    from everhold.ledger.entry_counts import EntryCounts
+    from everhold.ledger.acts import EntryCounts
     from everhold.values.base import Schema
     from everhold_competitions.leaderboard import Leaderboard
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from everhold.answers import QuotedPrice
     from everhold.ledger import Entry, Outcome
-    from everhold.ledger.allotments import Accounts
+    from everhold.ledger.acts import Accounts
     from everhold.mechanisms import State
     from everhold.queries.query import ExecutionResult, Pricing
     from everhold.randomness import Noise

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
-from everhold.ledger.entry_counts import PROMOTED
+from everhold.ledger.acts import PROMOTED
 from everhold.ledger.extension import LedgerExtension
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from submission_children import submit_all
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.display import rounded
 from everhold.ledger import verify
 from everhold.mechanisms.guess_accounting import GuessAccounting
@@ -570,7 +570,7 @@ def test_places_by_separate_intervals_are_true_as_well(silent):
     scores, _ = next(contest_.scoring.finals(finals))
     contest_.executor.ask(scores)
     assert contest_ == CompetitionSession(contest_.executor, contest_.competition, contest_.files, contest_.champions)
-    from everhold.asking.accounts.unsealing import unseal
+    from everhold.asking.unsealing import unseal
 
     unseal(silent._executor)  # of which the pairs were lost
     board = silent.competition.leaderboard()

@@ -5,7 +5,7 @@ import pytest
 from contest_samples import TRUTH, contest, findings, model, teams_of
 
 import everhold as eh
-from everhold.ledger.allotments import Accounts
+from everhold.ledger.acts import Accounts
 from everhold.mechanisms.guess_accounting import GuessAccounting
 from everhold.sealing.rows.table import StoredRows
 from everhold_competitions.competition import Competition

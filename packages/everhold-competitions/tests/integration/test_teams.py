@@ -3,7 +3,7 @@
 import pytest
 
 from everhold.errors import IntegrityError
-from everhold.ledger.allotments import Accounts
+from everhold.ledger.acts import Accounts
 from everhold_competitions.teams import CLOSING, SUBMISSION, Submissions, Team
 
 A, B = "a" * 64, "b" * 64

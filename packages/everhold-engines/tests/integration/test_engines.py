@@ -11,7 +11,7 @@ from engine_tables import in_clickhouse, in_postgres, in_spark
 from wire_samples import LABELS, SEALED, TRAINING, queries
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.certificate.verification import verify_certificate
 from everhold.queries import KINDS
 from everhold_engines import tables, training_tables

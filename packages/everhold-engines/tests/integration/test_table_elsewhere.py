@@ -14,7 +14,7 @@ from rows_contract import ROWS, EngineContract, asked, columns_of_rows
 from second_engine import SecondEngine
 
 from everhold import GuessAndCheck, Holdout, Unavailable, mean
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.asking.query_executor import Execution
 from everhold.errors import EverholdError
 from everhold.mechanisms.evaluations import Evaluations
@@ -156,7 +156,7 @@ def test_many_queries_take_as_few_passes_as_the_engine_does(tmp_path, path):
 
 
 def test_a_batch_that_is_interrupted_leaves_nothing_half_charged(tmp_path, path, monkeypatch):
-    monkeypatch.setattr("everhold.asking.rounds.IN_ONE_TRANSACTION", 40)
+    monkeypatch.setattr("everhold.asking.query_executor.IN_ONE_TRANSACTION", 40)
     texts = [f"share > {k / 100}" for k in range(100)]
     with study(tmp_path, SecondEngine(path)) as holdout:
         plain, turns = Execution.answer, []

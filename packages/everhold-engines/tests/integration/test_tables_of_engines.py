@@ -6,7 +6,7 @@ import pytest
 from pond_samples import poured, stirred, tried_before
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.errors import DependenceError, HoldoutRejected, Unavailable
 from everhold.ledger import LedgerStore
 from everhold.sealing.intake.files import seal_rows

@@ -9,7 +9,7 @@ import pytest
 from pond_samples import Pond, poured, stirred, tried_before
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.errors import DependenceError, HoldoutRejected, IntegrityError, Unavailable
 from everhold.ledger import LedgerStore
 from everhold.sealing.configuration import check_settings

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from everhold.gates.cases.files import CaseRun
-    from everhold.gates.verdict import Verdict
+    from everhold.gates.challenge import Verdict
 
 _MARKER, _RUN = "sealed", "everhold_run"
 _PROMOTED, _KEPT, _FAULT, _SPENT = 0, 1, 2, 3

@@ -15,7 +15,7 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.solver import generate, multiple_choice
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.errors import EverholdWarning, QueryRejected
 from everhold_integrations.inspect_ai import answers_of, case_accuracy, sealed_accuracy
 

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.errors import BudgetExhausted, QueryRejected
 from everhold_integrations.mlflow import HoldoutEvaluator, log_answer
 

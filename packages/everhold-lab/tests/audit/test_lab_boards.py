@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold_competitions.ladder import Ladder
 from everhold_lab.analysts import (
     BoostingAnalyst,

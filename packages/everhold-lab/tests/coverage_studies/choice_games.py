@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from everhold.guarantees.description_length import ChoiceLevels
 from everhold.guarantees.intervals.base import CELLS, Cells
 from everhold.guarantees.intervals.bets.betting import Betting
-from everhold.guarantees.largest import ChoiceLevels
 from everhold.mechanisms.base import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.queries.means.batch import Prepared

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from quantile_games import quantile_course
 from table_games import marks_miss, table_course
 
-from everhold.guarantees.largest import ChoiceLevels
+from everhold.guarantees.description_length import ChoiceLevels
 from everhold.mechanisms.declared import label_nats
 from everhold.mechanisms.forced_labels import order_nats, steps_nats
 from everhold.mechanisms.guess_and_check import GuessAndCheck

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.dependence import Groups, Independent
 from everhold.errors import DependenceError
 from everhold.holdout import Holdout

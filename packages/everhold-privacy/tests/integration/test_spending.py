@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.mechanisms import MECHANISMS, State
 from everhold.privacy import BoundedRangeCurve, GaussianCurve, ZeroConcentratedCurve
 from everhold.queries import KINDS

@@ -23,15 +23,15 @@ from everhold.operations.gates import (
     StartChallenge,
     Withdraw,
 )
-from everhold.queries.metrics.row_scores import risk
+from everhold.queries.metrics.risk import risk
 from everhold.queries.metrics.scores import metric as scored
 from everhold_server.wire.predictions import written_predictions
 
 if TYPE_CHECKING:
     from everhold.display import Facts
     from everhold.gates.cases.open_challenge import Progress
+    from everhold.gates.challenge import Verdict
     from everhold.gates.history import GateHistory
-    from everhold.gates.verdict import Verdict
     from everhold.queries.predictions.arrays import PredictionTable
     from everhold_server.client import HttpTransport
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from everhold.arguments import brief
-from everhold.asking.accounts.budget import checked_name
+from everhold.asking.budget import checked_name
 from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.ledger.schema import login_links, sessions, tokens

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from holdout_samples import guess_and_check, rows
 
 from everhold import AuthError, Holdout, HoldoutNotFound, HoldoutRejected, verify_certificate
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.errors import Unavailable
 from everhold.ledger.address import ROWS_VARIABLE
 

@@ -6,7 +6,7 @@ from mcp import Client
 from sealed_copies import copied_into
 
 from everhold import Holdout
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold_server.mcp import make_server
 
 ROWS = 2_000

@@ -3,7 +3,7 @@
 import numpy as np
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold_privacy.synthetic import BinnedColumn, ListedColumn, Universe
 
 ROWS = 2_000

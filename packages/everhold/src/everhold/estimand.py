@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from everhold.answers import FRESH_LABELS, PUBLIC_FEATURES, with_shares
 from everhold.errors import DependenceError, HoldoutRejected, QueryRejected
-from everhold.ledger.entry_counts import ABOUT
+from everhold.ledger.acts import ABOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 from everhold.answers import Answer, QuotedPrice, Transcript, Unsealed
 from everhold.arguments import brief, names_keywords
 from everhold.asking.query_executor import QueryExecutor
-from everhold.asking.session import HoldoutSession
-from everhold.asking.terms import USUAL_FIT, USUAL_GATE, FitTerms, GateTerms
+from everhold.asking.session import USUAL_FIT, USUAL_GATE, FitTerms, GateTerms, HoldoutSession
 from everhold.dependence import DependenceModel
 from everhold.display import Facts
 from everhold.errors import DependenceError, HoldoutNotFound, QueryRejected
 from everhold.extensions import extra_for, required
 from everhold.ledger import LedgerStore
-from everhold.ledger.allotments import Allotment
+from everhold.ledger.acts import Allotment
 from everhold.ledger.extension import EXTENSIONS
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import Mechanism, Promise
@@ -51,11 +50,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.asking.accounts.allotting import Allotments
+    from everhold.asking.allotting import Allotments
     from everhold.asking.arrivals.appending import Arrived
-    from everhold.asking.arrivals.drift import Drift
-    from everhold.asking.arrivals.over_time import OverTime
-    from everhold.asking.reports.certificate_answers import Choice
+    from everhold.asking.arrivals.over_time import Drift, OverTime
+    from everhold.asking.reports.certifying import Choice
     from everhold.asking.reports.holdout_ledger import HoldoutLedger
     from everhold.certificate import Certificate, Timestamper
     from everhold.diagnosis.diagnosis import Diagnosis
@@ -64,7 +62,7 @@ if TYPE_CHECKING:
     from everhold.operations.arrivals import By, Law
     from everhold.operations.operation import HoldoutOperation
     from everhold.operations.transport import Transport
-    from everhold.planning.three_ways import ThreeWays
+    from everhold.planning.choice import ThreeWays
     from everhold.sealing.intake.reading import RowSource
     from everhold.sealing.intake.request import Planning, Rows
     from everhold.sealing.rows.row_store import SealableTable
@@ -181,7 +179,7 @@ class Holdout:
         from everhold.sealing.rows.row_store import is_table
 
         if extensions:
-            from everhold.asking.create_settings import extension_settings
+            from everhold.asking.creation import extension_settings
 
             extensions = extension_settings(extensions)
         check_name(name)
@@ -248,7 +246,7 @@ class Holdout:
             check_settings(record.configuration)
             folder = rows_folder(url) / record.configuration["folder"]
             if recover:
-                from everhold.asking.accounts.recovery import recover_ledger
+                from everhold.asking.unsealing import recover_ledger
 
                 recover_ledger(store, record, folder)
             return cls(LocalTransport(HoldoutSession(store, record, folder, engine)))
@@ -267,7 +265,7 @@ class Holdout:
 
     def _repr_html_(self) -> str:
         """The holdout at a glance: its promise, what is left, and the latest answers."""
-        from everhold.asking.reports.session_facts import glance_at
+        from everhold.asking.reports.status import glance_at
 
         session = self._transport.session
         return self.status()._repr_html_() if session is None else glance_at(session, self.promised)
@@ -356,7 +354,7 @@ class Holdout:
     @property
     def ways(self) -> ThreeWays | None:
         """The three ways to ask with their widths for this holdout; None where the mechanism rests on noise."""
-        from everhold.planning.three_ways import three_ways
+        from everhold.planning.choice import three_ways
 
         executor = self._session("ways").executor
         return three_ways(executor.mechanism, alike=executor.record.configuration.get(ALIKE))
@@ -438,7 +436,7 @@ class Holdout:
                 numbers, also of ratios such as ``"cost / passed"``), ``units`` (``"cases"`` for new cases, ``"runs"``
                 for new runs of these cases),
                 ``ranges`` (low and high of each column; 0 and 1 by default) and ``lower`` (metrics of which less is
-                better; by default those of `everhold.gates.cases.metrics.LOWER`).
+                better; by default those of `everhold.gates.cases.results.LOWER`).
 
         Raises:
             QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.

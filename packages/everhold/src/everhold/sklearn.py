@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import as_whole, brief
-from everhold.charts.searches import search_chart
+from everhold.charts.intervals import search_chart
 from everhold.errors import BudgetExhausted, EverholdWarning, QueryRejected, warn_caller
 from everhold.families.grid import GridFamily
 from everhold.families.points import described
@@ -31,10 +31,21 @@ from everhold.queries.metrics.models import (
     require_sklearn,
     splits_of,
 )
-from everhold.queries.metrics.scores import as_metric
+from everhold.queries.metrics.scorers import as_metric
 from everhold.sealed_scorer import SealedScorer
-from everhold.search_results import Refitted, SearchLine, checked_index, line_of, number_of, results_table, with_bar
-from everhold.search_reveals import are_training_rows, ask_about, check_reveal, groups_of_training
+from everhold.search_results import (
+    Refitted,
+    SearchLine,
+    are_training_rows,
+    ask_about,
+    check_reveal,
+    checked_index,
+    groups_of_training,
+    line_of,
+    number_of,
+    results_table,
+    with_bar,
+)
 
 require_sklearn("everhold.sklearn")
 

@@ -19,7 +19,7 @@ from everhold.arguments import as_whole, brief
 from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.holdout import Holdout
 from everhold.ledger import LedgerStore
-from everhold.ledger.allotments import Accounts
+from everhold.ledger.acts import Accounts
 from everhold.operations.transport import LocalTransport
 from everhold.sealing.configuration import DEALT, schema_from
 from everhold.sealing.sealed_files import sealed_note, write_note

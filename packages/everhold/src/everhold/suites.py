@@ -6,10 +6,10 @@ import warnings
 from typing import TYPE_CHECKING, Any, Unpack
 
 from everhold.arguments import brief, names_keywords
-from everhold.asking.terms import USUAL_SUITE, SuiteTerms
+from everhold.asking.session import USUAL_SUITE, SuiteTerms
 from everhold.errors import CaseWarning, QueryRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
+from everhold.gates.cases.evidence import CaseRules, with_champion
 from everhold.gates.cases.results import CASE, ids_in, runs_by_case
-from everhold.gates.cases.rules import CaseRules, with_champion
 from everhold.holdout import DEFAULT_STORAGE, Holdout
 from everhold.sealing.intake.request import Planning, Rows
 

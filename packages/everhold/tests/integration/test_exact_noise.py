@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from everhold.exact_noise import below_exponential
-from everhold.randomness import SecureNoise, SeededNoise
+from everhold.randomness import SecureNoise, SeededNoise, below_exponential
 
 SOURCES = {"secure": SecureNoise(), "seeded": SeededNoise(20)}
 

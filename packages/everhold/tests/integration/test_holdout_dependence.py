@@ -8,7 +8,7 @@ import pytest
 from vega_datasets import data
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.certificate import Certificate, verify_certificate
 from everhold.errors import DependenceError, HoldoutRejected
 

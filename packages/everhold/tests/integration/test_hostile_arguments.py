@@ -9,7 +9,7 @@ from holdout_samples import ROWS, create, rows
 
 import everhold as eh
 from everhold import low_sensitivity
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold_privacy.queries.gradient import gradient
 
 BEFORE_NUMPY_2_3 = "ignore:In future, it will be an error for 'np.bool':DeprecationWarning"

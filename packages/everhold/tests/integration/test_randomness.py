@@ -6,8 +6,7 @@ import pytest
 from noise_laws import discrete_gaussian_pmf, discrete_laplace_pmf
 from scipy import stats
 
-from everhold.exact_noise import bernoulli_exp, uniform_below
-from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
+from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise, bernoulli_exp, uniform_below
 
 PMF = {"laplace": discrete_laplace_pmf, "gaussian": discrete_gaussian_pmf}
 SOURCES = {"secure": SecureNoise(), "keyed": KeyedNoise(bytes(range(32))), "seeded": SeededNoise(20)}

@@ -7,7 +7,7 @@ import pytest
 from diagnosis_samples import households, plain
 
 from everhold import Groups, Holdout, Independent
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.errors import DependenceError, DependenceWarning, VacuousGuaranteeWarning
 from everhold.sealing.intake.files import seal_rows
 from everhold.sealing.intake.request import SealRequest

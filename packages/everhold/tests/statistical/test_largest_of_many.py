@@ -6,8 +6,8 @@ from math import comb, log
 import numpy as np
 import pytest
 
+from everhold.guarantees.description_length import ChoiceLevels, largest_upper
 from everhold.guarantees.intervals.shares.means import ClopperPearson
-from everhold.guarantees.largest import ChoiceLevels, largest_upper
 
 ROWS = 12
 PROCEDURE = ClopperPearson(rows=ROWS, training=ROWS)

@@ -10,10 +10,9 @@ import numpy as np
 
 from everhold.gates.cases import units as case_units
 from everhold.gates.cases.evidence import interim_label
-from everhold.gates.cases.metrics import CaseMetric
-from everhold.gates.cases.results import CaseSuite
+from everhold.gates.cases.results import CaseMetric, CaseSuite
 from everhold.gates.cases.units import PairedResults, UnitPlan, run_chunks
-from everhold.gates.facts import NEW_RUNS
+from everhold.gates.challenge import NEW_RUNS
 from everhold.guarantees.intervals.pairs.claims import ClaimUnits, GateClaim, RatioUnits, first_proof, stakes_for
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 

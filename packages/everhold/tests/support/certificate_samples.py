@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from everhold.certificate import CertifiedAccount, make_certificate
 from everhold.certificate.document import digest, signed_message
 from everhold.ledger import Head, HoldoutRecord
-from everhold.ledger.entry_counts import EntryCounts
+from everhold.ledger.acts import EntryCounts
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.sealing.configuration import bound_state
 from everhold.sealing.storage import StewardKey

@@ -4,7 +4,7 @@ import numpy as np
 from sealed_copies import copied_into
 
 from everhold import GuessAndCheck, Holdout
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 
 ROWS = 1_000
 

@@ -8,7 +8,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from everhold import GuessAndCheck, Holdout
 from everhold.answers import Answer
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 

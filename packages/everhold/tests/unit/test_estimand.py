@@ -9,13 +9,13 @@ import pytest
 
 import everhold as eh
 from everhold.answers import FRESH_LABELS, PUBLIC_FEATURES
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.certificate import verify_certificate
 from everhold.errors import DependenceError, EverholdWarning, HoldoutRejected, IntegrityError, QueryRejected
 from everhold.ledger import LedgerStore
 from everhold.mechanisms import GuessAndCheck
 from everhold.queries.means.distribution import histogram
-from everhold.queries.metrics.row_scores import risk
+from everhold.queries.metrics.risk import risk
 from everhold.values.universe import BinnedColumn, ListedColumn, Universe
 from everhold_privacy.mechanisms.averages import SampleSplitting
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 
 from everhold.arguments import names_keywords
-from everhold.queries.metrics.row_scores import accuracy
+from everhold.queries.metrics.accuracy import accuracy
 from everhold_lab.analysts import RandomRules, RunningVote, Vote
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.queries.metrics.row_scores import accuracy
+from everhold.queries.metrics.accuracy import accuracy
 from everhold_lab.demo.flights import CATEGORIES, KNOWN_BEFORE
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from everhold.charts.searches import search_chart
+from everhold.charts.intervals import search_chart
 from everhold_lab.demo.flights import KNOWN_BEFORE, load_flights
 from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
 from everhold_lab.experiments.sharpness import SealedHoldout

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.dependence import Groups
 from everhold.errors import DependenceWarning, VacuousGuaranteeWarning
 from everhold.guarantees.intervals.shares.means import ClopperPearson

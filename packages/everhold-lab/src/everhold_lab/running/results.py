@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold.charts import svg_text
-from everhold.display import Display
-from everhold.table_files import columns_of, write_parquet
+from everhold.display import Display, columns_of, write_parquet
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from typing import Any
 
 import everhold as eh
 from everhold.privacy import GaussianCurve, PrivacyCurve, PureCurve
-from everhold.queries.metrics.ranking import auc_sensitivity
+from everhold.queries.metrics.ranking_scores import auc_sensitivity
 from everhold_lab.published import jung_pure_radius, jung_radius
 from everhold_lab.published.jung2020 import gaussian_sample_failure, laplace_sample_failure
 from everhold_lab.published.splitting import hoeffding_radius, hoeffding_splitting

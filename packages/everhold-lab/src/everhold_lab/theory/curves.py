@@ -9,9 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from everhold.privacy.curves import PrivacyCurve, non_negative, whole
-from everhold.privacy.gaussian_tails import Floats
-from everhold.privacy.pure_composition import log_delta_pure
+from everhold.privacy.curves import Floats, PrivacyCurve, log_delta_pure, non_negative, whole
 
 Scheme = Literal["without replacement", "poisson"]
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from everhold.arguments import positive
-from everhold.exact_noise import below_exponential, uniform_below
 from everhold.privacy.curves import BoundedRangeCurve, PureCurve
+from everhold.randomness import below_exponential, uniform_below
 from everhold.values.evaluation import UNIT
 from everhold_privacy.guarantees.exceedance import exponential_exceedance
 

@@ -11,14 +11,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, roc_auc_score
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.errors import ClippingWarning, QueryRejected
 from everhold.guarantees.intervals.shares.low_sensitivity import BoundedDifferences
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import Source, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.queries.metrics.ranking import auc_sensitivity
+from everhold.queries.metrics.ranking_scores import auc_sensitivity
 from everhold.queries.statistic import Statistic, StatisticGrid
 from everhold.randomness import SeededNoise
 

@@ -18,10 +18,9 @@ from fastapi import APIRouter, Query, Response
 from fastapi import Path as PathParameter
 from fastapi.responses import JSONResponse
 
-from everhold.display import csv_text
+from everhold.display import columns_of, csv_text, write_parquet
 from everhold.errors import EverholdError, QueryRejected
 from everhold.queries import KINDS, Form
-from everhold.table_files import columns_of, write_parquet
 from everhold_server.api.contract import (
     HoldoutName,
     arguments_checked,

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
-from everhold.gates.records import PROMOTED
-from everhold.ledger.allotments import UNSEALING
+from everhold.ledger.acts import PROMOTED, UNSEALING
 from everhold_server.api.contract import HoldoutName, refusals, result, said
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Role
 
 if TYPE_CHECKING:
-    from everhold.asking.reports.event_feed import LedgerEvent
+    from everhold.asking.reports.holdout_ledger import LedgerEvent
     from everhold_server.principals import Principal
 
 router = APIRouter(prefix="/holdouts/{name}", tags=["events"])

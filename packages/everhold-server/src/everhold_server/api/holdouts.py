@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field, model_validator
 
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.dependence import dependence_from_dict
 from everhold.errors import HoldoutNotFound, HoldoutRejected
 from everhold.families.protocol import SHARE

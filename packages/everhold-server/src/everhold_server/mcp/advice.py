@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from everhold.answers import Answer, QuotedPrice
-    from everhold.gates.verdict import Verdict
+    from everhold.gates.challenge import Verdict
     from everhold.values.base import Schema
 
 INSTRUCTIONS = (

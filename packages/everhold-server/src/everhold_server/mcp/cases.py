@@ -12,8 +12,8 @@ from everhold_server.mcp.tools import GateName, gate_named
 
 if TYPE_CHECKING:
     from everhold.gates.cases.open_challenge import OpenChallenge
+    from everhold.gates.challenge import Verdict
     from everhold.gates.gate import Gate
-    from everhold.gates.verdict import Verdict
     from everhold.holdout import Holdout
 
 Challenger = Annotated[

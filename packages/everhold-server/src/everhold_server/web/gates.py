@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from everhold.errors import EverholdError, QueryRejected
-from everhold.gates.cases.untrusted import read_untrusted_results
+from everhold.gates.cases.files import read_untrusted_results
 from everhold.queries.metrics.registry import METRICS
 from everhold_server.api.contract import HoldoutName, check_predictions_allowed, warned_of
 from everhold_server.audit import noted

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from everhold.asking.reports.model_names import with_names
+from everhold.asking.reports.holdout_ledger import with_names
 from everhold.certificate.numbers import counted
 from everhold.errors import DependenceError, QueryRejected
-from everhold.gates.records import VERDICTS
+from everhold.ledger.acts import VERDICTS
 from everhold_competitions.competition import LEADER, NOTHING, SCORE
 from everhold_server.api.holdouts import status_for
 from everhold_server.principals import Role

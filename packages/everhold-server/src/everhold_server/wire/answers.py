@@ -38,16 +38,16 @@ _INFINITE, _FACTS, _CERTIFICATE = "infinite", "facts", "certificate"
 _NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _HOMES = (
     "everhold.answers",
-    "everhold.asking.accounts.allotting",
+    "everhold.asking.allotting",
     "everhold.asking.arrivals.appending",
-    "everhold.asking.arrivals.drift",
+    "everhold.asking.arrivals.over_time",
     "everhold.gates.cases.open_challenge",
     "everhold.asking.arrivals.over_time",
     "everhold_competitions.leaderboard",
     "everhold_competitions.submission_result",
     "everhold.mechanisms.records",
     "everhold.gates.history",
-    "everhold.gates.verdict",
+    "everhold.gates.challenge",
 )
 _WHERE_INSTALLED = ("everhold_privacy.spending", "everhold_privacy.synthetic.table")
 _UNIVERSE = "everhold.values.universe"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.table_files import write_parquet
+from everhold.display import write_parquet
 from everhold_server.wire.scalars import refuse
 
 if TYPE_CHECKING:

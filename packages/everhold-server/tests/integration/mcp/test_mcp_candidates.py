@@ -10,7 +10,7 @@ import pytest
 from mcp_samples import SECRET, create, refused, rows, told
 
 from everhold import Holdout, QueryRejected, accuracy
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.queries.predictions.files import read_predictions
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind

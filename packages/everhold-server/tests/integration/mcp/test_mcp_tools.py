@@ -8,7 +8,7 @@ import pytest
 from mcp_samples import call, create, refused, rows, told
 
 from everhold import EverholdWarning, Holdout, mean
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.certificate import verify_certificate
 
 

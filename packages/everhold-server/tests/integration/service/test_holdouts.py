@@ -8,7 +8,7 @@ import pytest
 from pond_samples import PASSWORD, poured, served, tried_before
 from service_samples import ADA, API, BOB, EVE, STEWARD, STUDY, as_csv, form, left_behind, opened, rows, seal, serving
 
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.holdout import Holdout
 from everhold_engines import ENGINE_VARIABLE
 from everhold_server.open_holdouts import OpenHoldouts

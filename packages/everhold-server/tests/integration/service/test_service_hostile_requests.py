@@ -19,7 +19,7 @@ from app_samples import bearing, http_client, make, token
 from service_samples import API, head, left_behind, storage
 
 from everhold import Holdout
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold_server.principals import Role
 from everhold_server.sessions import csrf_of
 

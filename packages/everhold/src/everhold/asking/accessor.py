@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Entry, Head
-    from everhold.ledger.entry_counts import EntryCounts
+    from everhold.ledger.acts import EntryCounts
     from everhold.sealing.intake.request import ExtensionSettings
     from everhold.values.base import Schema
 

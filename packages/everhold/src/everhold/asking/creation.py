@@ -5,15 +5,18 @@ from __future__ import annotations
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from everhold.asking.accessor import accessor_named, accessors
 from everhold.asking.query_executor import first_noise
 from everhold.dependence import require_model
 from everhold.diagnosis.columns import declared_likeness
 from everhold.diagnosis.diagnosis import diagnose_file, warn_of_a_sample, warn_of_dependence, warn_of_whole_groups
 from everhold.errors import HoldoutNotFound, warn_caller, warnings_collected
 from everhold.estimand import check_features
+from everhold.extensions import extra_for
 from everhold.ledger import LedgerStore
+from everhold.ledger.extension import EXTENSIONS
 from everhold.ledger.head_file import HeadFile
 from everhold.ledger.store import NewHoldout
 from everhold.mechanisms import GuessAndCheck, Mechanism
@@ -27,7 +30,7 @@ from everhold.sealing.configuration import ALIKE, DEALT, LACKING, WARNED, bound_
 from everhold.sealing.duplicates.splits import warn_of_matched_classes
 from everhold.sealing.intake.checks import lacking_rows
 from everhold.sealing.intake.create import seal
-from everhold.sealing.intake.request import Planning
+from everhold.sealing.intake.request import CURRENT, FLAT, Planning, divided, place_of
 from everhold.sealing.rows.opening import training_rows
 from everhold.sealing.storage import TRAINING_FILE, check_name_is_free, new_folder, rows_folder, storage_url
 
@@ -40,9 +43,8 @@ if TYPE_CHECKING:
     from everhold.families.base import BoundFamily, Family
     from everhold.ledger import HoldoutRecord
     from everhold.sealing.intake.create import Sealed
-    from everhold.sealing.intake.request import SealRequest
-
-__all__ = ["Creation", "StudyRequest", "record_all"]
+    from everhold.sealing.intake.request import ExtensionSettings, SealRequest
+    from everhold.values.base import Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +125,7 @@ class Creation:
 
             chosen = sharing(chosen, self.share)
         if planning.grows or planning.largest_group is not None:
-            from everhold.asking.arrivals.created_to_grow import growing
+            from everhold.asking.arrivals.growth import growing
 
             chosen = growing(chosen, planning, declared=self.declared is not None)
         check_features(self.request.rows.features, label=label, mechanism=chosen)
@@ -135,12 +137,10 @@ class Creation:
         if self.alike is not None:
             made.configuration[ALIKE] = self.alike
         if self.study.planning.grows:
-            from everhold.asking.arrivals.created_to_grow import record_growth
+            from everhold.asking.arrivals.growth import record_growth
 
             record_growth(made.configuration, self.study.planning, declared=self.declared is not None)
         if self.request.extensions:
-            from everhold.asking.create_settings import check_extensions
-
             check_extensions(self.request.extensions, schema_from(made.configuration))
         if self.declared is not None:
             from everhold.asking.declared import bound_families
@@ -218,3 +218,57 @@ def record_all(
 
 def _head_file(folder: Path, seal_key: bytes, holdout: str) -> HeadFile:
     return HeadFile.of(folder, holdout=holdout, seal_key=seal_key)
+
+
+# Keywords of `Holdout.create` from flat settings, those of extensions included.
+
+
+def settings_from(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords of `Holdout.create` from flat settings, as in a request, a file or a command.
+
+    Raises:
+        TypeError: If a setting is there both flat and in its object.
+        ValueError: If the settings of an extension contradict each other.
+    """
+    left = dict(flat)
+    if left.keys() - CURRENT - FLAT:
+        for name, accessor in accessors():
+            settings, left = accessor.settings_from(left)
+            if settings is not None:
+                left[name] = settings
+    return divided(left)
+
+
+def extension_settings(given: Mapping[str, Any]) -> dict[str, ExtensionSettings]:
+    """The settings of extensions by name; None is the same as none.
+
+    Raises:
+        TypeError: If there is no such extension, or the settings are not of its class.
+    """
+    found = {}
+    for name, settings in given.items():
+        if accessor_named(name) is None:
+            extra = extra_for(EXTENSIONS.group, name)
+            remedy = f"Install it: pip install 'everhold[{extra}]'." if extra else "See help(Holdout.create)."
+            remedy = f"Write {place_of(name)}." if name in FLAT else remedy
+            raise TypeError(f"Holdout.create() has no keyword {name!r}. {remedy}")
+        if settings is None:
+            continue
+        accessor = accessor_named(name)
+        kind = None if accessor is None else accessor.settings
+        if kind is None or not isinstance(settings, kind):
+            expected = "nothing" if kind is None else f"eh.{kind.__name__}(...)"
+            raise TypeError(f"{name} is a {type(settings).__name__}. Pass {expected}.")
+        found[name] = settings
+    return found
+
+
+def check_extensions(given: Mapping[str, ExtensionSettings], schema: Schema) -> None:
+    """Check that the settings of extensions fit the rows.
+
+    Raises:
+        HoldoutRejected: If not. Nothing was created.
+    """
+    for name, settings in given.items():
+        if (accessor := accessor_named(name)) is not None:
+            accessor.check_settings(settings, schema)

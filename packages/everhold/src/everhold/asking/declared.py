@@ -20,8 +20,7 @@ from everhold.families.listed import BoundList
 from everhold.families.subgroups import BoundSubgroups
 from everhold.families.texts import BoundTexts
 from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.allotments import Accounts
-from everhold.ledger.declarations import DECLARATION, LONGEST_FAMILY, Declaration, Declarations
+from everhold.ledger.acts import DECLARATION, LONGEST_FAMILY, Accounts, Declaration, Declarations
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import MECHANISMS
 from everhold.mechanisms.declared import SHARE, widest_declared
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Head
-    from everhold.ledger.entry_counts import EntryCounts
+    from everhold.ledger.acts import EntryCounts
     from everhold.mechanisms import Mechanism
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema

@@ -5,9 +5,9 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, Any, Unpack
 
-from everhold.asking.arrivals.grown import current
+from everhold.asking.arrivals.growth import current
 from everhold.asking.query_executor import ask_apart
-from everhold.asking.terms import USUAL_FIT
+from everhold.asking.session import USUAL_FIT
 from everhold.errors import QueryRejected
 from everhold.queries.means.batch import OneMean
 from everhold.queries.metrics.difference import difference
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.asking.session import HoldoutSession
-    from everhold.asking.terms import FitTerms
+    from everhold.asking.session import FitTerms, HoldoutSession
 
 __all__ = ["compare", "compare_elsewhere", "evaluate"]
 

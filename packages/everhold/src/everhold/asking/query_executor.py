@@ -8,27 +8,28 @@ before they leave.
 from __future__ import annotations
 
 import hmac
+import math
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from everhold.asking.accounts.budget import SPENT, affordable, allotment_of, left_to, warn_of_last_surprises
-from everhold.asking.described import DescribedTexts
-from everhold.errors import (
-    BudgetExhausted,
-    ClippingWarning,
-    EverholdError,
-    QueryRejected,
-    Unavailable,
-    warn_caller,
-)  # fmt: skip
+from everhold.answers import QuotedPrice
+from everhold.asking.budget import SPENT, affordable, allotment_of, left_to, warn_of_last_surprises
+from everhold.errors import BudgetExhausted, ClippingWarning, EverholdError, QueryRejected, Unavailable, warn_caller
 from everhold.ledger import EntryDraft
-from everhold.ledger.allotments import ANALYST, Accounts, spending_of
-from everhold.ledger.arrivals import ARRIVALS, arrived
+from everhold.ledger.acts import ANALYST, ARRIVALS, Accounts, arrived, spending_of
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import GuessAndCheck, State
-from everhold.queries.query import AskedBefore, ExecutionResult, MemberLevels, Pricing, never_declared
+from everhold.progress import progress
+from everhold.queries.query import (
+    IN_ONE_TRANSACTION,
+    AskedBefore,
+    ExecutionResult,
+    MemberLevels,
+    Pricing,
+    never_declared,
+)
 from everhold.queries.query_compiler import QueryCompiler
 from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.sealing.configuration import bound_state, state_from
@@ -36,23 +37,20 @@ from everhold.sealing.watched_code import declared_code
 from everhold.values.base import CLIPS, clips_in_words, kept_clips
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from everhold.answers import Answer
     from everhold.asking.arrivals.growth import Growth
-    from everhold.ledger import Committed, HoldoutRecord, Ledger, LedgerStore, Outcome
+    from everhold.families.texts import BoundTexts
+    from everhold.ledger import Committed, Head, HoldoutRecord, Ledger, LedgerStore, Outcome
     from everhold.ledger.ledger import Transaction
     from everhold.mechanisms import Mechanism, Promise
+    from everhold.mechanisms.guess_and_check import GuessAndCheck
     from everhold.queries.means.batch import Batch
     from everhold.queries.query import QueryPlan
     from everhold.sealing.rows.table import StoredRows
     from everhold.sealing.storage import StewardKey
     from everhold.values.base import BoundQuery, Schema
-
-__all__ = [
-    "CLOSED_STUDY", "AmongArrivals", "Execution", "QueryExecutor", "RowsArrived", "ask_apart", "check_open",
-    "first_noise", "noise_for",
-]  # fmt: skip
 
 Result = TypeVar("Result")
 
@@ -79,7 +77,7 @@ class AmongArrivals:
     """Place of rows, and of the tree that answers about them, where rows arrived.
 
     Attributes:
-        changes: Changes of the rows that are known; see `everhold.ledger.arrivals.arrived`.
+        changes: Changes of the rows that are known; see `everhold.ledger.acts.arrived`.
         before: What had been counted when the tree opened (S13).
         rows: First and last of the rows, from 1, in the order of arrival; None where no rows arrived.
     """
@@ -148,8 +146,6 @@ class QueryExecutor:
                 work.answer(transaction, transaction.new, transaction.new, work.evaluate, most=plan.at_once)
             data, entries = transaction.state, transaction.committed
         else:
-            from everhold.asking.rounds import ask_in_rounds
-
             data, entries = ask_in_rounds(work)
         if stored is None and (charged := sum(entry.charged for entry in entries if entry is not None)):
             accounts, state = Accounts.from_state(data), self.state_from(data)
@@ -422,3 +418,159 @@ def first_noise(seed: int | None) -> Noise:
 def _seeded(seed: int, *, asked: int) -> Noise:
     """Noise that differs from answer to answer and can be repeated by anybody."""
     return SeededNoise(seed * 2**32 + asked + 1)
+
+
+# Long queries: each round is evaluated first and then one transaction; mostly one round is enough.
+
+
+def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | None]]:
+    """Answer a long query; the ledger's state afterwards, and the entries.
+
+    The budget for later entries depends on the charges of earlier ones. An interruption keeps the rounds that are
+    complete; each entry is both answered and charged, or neither. Where a pass over the rows is expensive, as in an
+    engine elsewhere, one pass also evaluates the entries that later rounds may answer; those that are refused then
+    are forgotten.
+    """
+    ledger = work.executor.ledger
+    entries: list[Committed | None] = [None] * len(work.drafts)
+    row_of, seen, data, turn = dict[int, int](), None, dict[str, Any](), [0]
+    with progress("asking", len(entries)) as line:
+        while turn and None in entries:
+            order, turn, ahead = _next_turn(work, entries)
+            if not {*turn} <= row_of.keys():
+                row_of = dict(zip(ahead, range(len(ahead)), strict=True))
+                seen, _ = work.evaluate(ahead)
+            with ledger.transaction([work.drafts[place] for place in order]) as transaction:
+                new = [order[index] for index in transaction.new]
+                evaluated = [place for place in new if turn and place in row_of]
+                evaluate = partial(_evaluated, row_of, seen)
+                work.answer(transaction, new, evaluated, evaluate, most=len(new))
+            for place, entry in zip(order, transaction.committed, strict=True):
+                entries[place] = entry
+            line(len(entries) - entries.count(None))
+            data = transaction.state
+    return data or ledger.head().state, entries
+
+
+def _evaluated(row_of: dict[int, int], seen: Any, places: Sequence[int]) -> tuple[Any, list[int]]:
+    """Earlier evaluations, and their rows for these places."""
+    return seen, [row_of[place] for place in places]
+
+
+def _next_turn(work: Execution, entries: Sequence[Committed | None]) -> tuple[list[int], list[int], list[int]]:
+    """Places of the entries of the next transaction, of those that have a turn there, and of what is looked at.
+
+    Nothing has a turn, and nothing is looked at, if the next new entry is not surely paid for.
+    """
+    plan, executor, order, first = work.plan, work.executor, list[int](), dict[str, int]()
+    for place, line in enumerate(plan.asked):
+        if entries[place] is None:
+            order.append(place)
+            first.setdefault(line.fingerprint, place)
+    try:
+        head, new, paid = _paid(work, first, read=False)
+    except EverholdError:
+        paid = 0
+    if not paid:  # this process may not know the newest state
+        head, new, paid = _paid(work, first, read=True)
+    most = paid if plan.whole else min(paid, plan.at_once, IN_ONE_TRANSACTION)
+    ahead = turn = new[:most]
+    if turn and not plan.whole and executor.sealed.reads_ahead:
+        may_be = executor.remaining(head.state).get("queries", paid)
+        ahead = new[: max(min(may_be, plan.at_once), most)]
+        turn = ahead[:IN_ONE_TRANSACTION]
+    later = {plan.asked[place].fingerprint for place in new[len(turn) :]}
+    return [place for place in order if plan.asked[place].fingerprint not in later], turn, ahead
+
+
+def _paid(work: Execution, first: Mapping[str, int], *, read: bool) -> tuple[Head, list[int], int]:
+    """The head, places of new entries among these, and how many of them are surely paid for.
+
+    Args:
+        work: The query.
+        first: Place of each entry by its fingerprint.
+        read: False for what this process has seen of the ledger.
+    """
+    head, stored = work.executor.ledger.look_up([*first], read=read)
+    new = [place for fingerprint, place in first.items() if fingerprint not in stored]
+    return head, new, work.paid(*work.opened(head.state, new=len(new)), len(new))
+
+
+# The price of a query before it is asked, from public state alone.
+
+
+def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> QuotedPrice:
+    """Quote of a query: its price and the width of its answer; None for any new mean over [0, 1].
+
+    Raises:
+        QueryRejected: If it is new and the study was unsealed.
+    """
+    data, mechanism = executor.ledger.head().state, executor.mechanism
+    state, accounts = executor.state_from(data), Accounts.from_state(data)
+    if plan is None:
+        any_mean, pricing, needed = mechanism.quote(state), Pricing.planned(mechanism, ()), 1
+        check_open(accounts, new=1, pricing=pricing)
+        price = QuotedPrice(
+            None, any_mean.radius, any_mean.radius_if_charged, any_mean.charged_if_confirmed,
+            any_mean.charged_at_most, False, False, {},
+        )  # fmt: skip
+    else:
+        stored = {line.fingerprint: executor.ledger.find(line.fingerprint) for line in plan.asked}
+        price, pricing = plan.quote(state, [stored[line.fingerprint] for line in plan.asked]), plan.pricing
+        new = sum(entry is None for entry in stored.values())
+        check_open(accounts, new=new, pricing=pricing)
+        needed = new if plan.whole else min(new, 1)
+    price = replace(price, remaining=executor.remaining(data))
+    if affordable(state, accounts, executor.analyst, needed, pricing=pricing) >= needed:
+        return price
+    return replace(
+        price, radius=None, radius_if_charged=None, charged_if_confirmed=0, charged_at_most=0, refused=True
+    )  # fmt: skip
+
+
+# Descriptions of texts on a holdout that was created without a word about them: their levels, from public facts.
+
+
+@dataclass(frozen=True)
+class DescribedTexts:
+    """Levels of texts by their description.
+
+    Attributes:
+        compiler: What is known of the holdout.
+        mechanism: The one that answers.
+    """
+
+    compiler: QueryCompiler
+    mechanism: GuessAndCheck
+
+    def __call__(self, bound: BoundQuery) -> float | None:
+        """ln(1 / level) of a text; None for any other query."""
+        nats = self._texts.nats(bound)
+        return None if nats is None else self.mechanism.of_text(nats)
+
+    @cached_property
+    def _texts(self) -> BoundTexts:
+        from everhold.families.texts import BoundTexts
+
+        return BoundTexts(float(self.mechanism.text_bits), _Categories(self.compiler), self.compiler.schema)
+
+    @property
+    def most_nats(self) -> float:
+        """ln(1 / level) of the longest text."""
+        return self.mechanism.of_text(self.mechanism.text_bits * math.log(2.0))
+
+
+class _Categories(dict[str, tuple[Any, ...]]):
+    """Categories of columns, each read from the training rows when it is asked for first."""
+
+    def __init__(self, compiler: QueryCompiler) -> None:
+        super().__init__()
+        self._compiler = compiler
+
+    def get(self, name: str, default: Any = ()) -> Any:
+        """The categories of a column, or the default where they are unknown."""
+        from everhold.families.base import categories_of
+
+        if name not in self:
+            self.update({name: (), **categories_of(self._compiler, [name])})
+        return self[name] or default

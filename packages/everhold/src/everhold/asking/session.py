@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from everhold.asking.accounts.budget import on_behalf_of
-from everhold.asking.arrivals.grown import SeesArrivals
+from everhold.asking.arrivals.growth import SeesArrivals
+from everhold.asking.budget import on_behalf_of
 from everhold.asking.query_executor import QueryExecutor
 from everhold.errors import IntegrityError, QueryRejected
-from everhold.ledger.arrivals import ARRIVALS
-from everhold.ledger.declarations import Declarations
+from everhold.ledger.acts import ARRIVALS, Declarations
 from everhold.ledger.head_file import HeadFile
 from everhold.private_files import make_private
 from everhold.sealing.configuration import mechanism_from, recorded_extensions, schema_from, state_from
@@ -20,7 +19,7 @@ from everhold.sealing.sealed_files import altered_notes
 from everhold.sealing.storage import KEY_FILE, StewardKey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from everhold.asking.arrivals.growth import Growth
     from everhold.ledger import Entry, Head, HoldoutRecord, LedgerStore
     from everhold.sealing.rows.row_store import SealableTable
-
-__all__ = ["HoldoutSession"]
 
 
 class HoldoutSession(SeesArrivals):
@@ -161,7 +158,7 @@ class HoldoutSession(SeesArrivals):
         accessors = self.accessors(self._executor.ledger.head())
         if not accessors:
             return {}
-        from everhold.asking.reports.model_names import model_names
+        from everhold.asking.reports.holdout_ledger import model_names
 
         known: dict[str, str] = {}
         for accessor in accessors:
@@ -172,3 +169,61 @@ class HoldoutSession(SeesArrivals):
         from everhold.asking.accessor import accessors_of
 
         return accessors_of(self._executor, self._folder, self.recorded, names)
+
+
+# Keywords that methods of a holdout share, as types, and the values of those that are left out.
+
+
+class AskTerms(TypedDict, total=False):
+    """Options of a query; see `Holdout.ask`."""
+
+    strict: bool
+    silent: bool
+
+
+class FitTerms(AskTerms, total=False):
+    """Options of a model that is fitted and judged; see `Holdout.evaluate`."""
+
+    cv: Any
+    features: Sequence[str] | None
+    where: str | None
+    guess: float | None
+
+
+class CaseClaims(TypedDict, total=False):
+    """Claims of a gate about cases; see `Holdout.gate`."""
+
+    better: str | None
+    any_of: Sequence[str] | None
+    not_worse: Mapping[str, float] | None
+    baseline: Any
+    at_most: Mapping[str, float] | None
+    at_least: Mapping[str, float] | None
+    units: str
+    ranges: Mapping[str, tuple[float, float]] | None
+    lower: Iterable[str] | None
+
+
+class GateTerms(CaseClaims, total=False):
+    """Terms of a gate; see `Holdout.gate`."""
+
+    margin: float
+    challenges: int | None
+    training: Any
+
+
+class SuiteTerms(CaseClaims, total=False):
+    """Terms of a suite of cases with its gate; see `everhold.seal_cases`."""
+
+    margin: float
+    challenges: int
+    surprises: int | None
+    confidence: float
+    allow_resealing: bool
+
+
+USUAL_FIT = FitTerms(cv=5, features=None, where=None, guess=None, strict=False, silent=False)
+USUAL_GATE = GateTerms(units="cases", margin=0.0)
+USUAL_SUITE = {
+    **USUAL_GATE, "challenges": 200, "surprises": None, "confidence": 0.95, "allow_resealing": False
+}  # fmt: skip

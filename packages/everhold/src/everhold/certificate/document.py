@@ -29,7 +29,7 @@ from everhold.certificate.sections import add_sections, promise_sentence
 from everhold.certificate.timestamps import Timestamper, stamp_of
 from everhold.display import Display
 from everhold.errors import IntegrityError
-from everhold.ledger.allotments import Accounts
+from everhold.ledger.acts import Accounts
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import MECHANISMS
 from everhold.sealing.configuration import LACKING, WARNED, public_facts, rules_of, state_from
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.ledger import Head, HoldoutRecord
+    from everhold.ledger.acts import EntryCounts
     from everhold.ledger.checkpoints import Checkpoint
-    from everhold.ledger.entry_counts import EntryCounts
     from everhold.mechanisms import Mechanism, Promise, State
     from everhold.sealing.storage import StewardKey
 
@@ -167,7 +167,7 @@ class CertifiedAccount:
         also_sealed_as: Other holdouts of the same storage with the same rows.
         extensions: Facts of ledger extensions by name, as `HoldoutAccessor.certificate_facts` gives them.
         answers: Those that the first page shows, as `certificate_answers.chosen_answers` gives them.
-        queries: All of them, as `everhold.asking.reports.query_list.listed_queries` gives them; None for no list.
+        queries: All of them, as `everhold.asking.reports.certifying.listed_queries` gives them; None for no list.
     """
 
     head: Head

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import altair as alt
 import numpy as np
 
 from everhold.charts import INK, coloured_lines, covered_lines, mechanism_labels, styled
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, answering
-from everhold.planning.bounds import BOUNDS
-from everhold.planning.inverse import published_bound, published_statements, radius_of
+from everhold.planning.inverse import BOUNDS, published_bound, published_statements, radius_of
 from everhold.planning.request import MOST_ROWS
 from everhold.planning.widths import width_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import altair as alt
-
     from everhold.planning.plan import Plan
     from everhold.planning.request import PlanRequest
+    from everhold.planning.widths import GrowthPlan
 
 _REACH = 30.0  # how far the picture looks to either side of the request
 _POINTS = 13
@@ -176,3 +175,31 @@ def _lines_from_the_top(points: Sequence[dict[str, Any]]) -> dict[str, dict[floa
     for point in points:
         lines.setdefault(point["by"], {})[point["number"]] = point["radius"]
     return dict(sorted(lines.items(), key=lambda line: (max(line[1]), -line[1][max(line[1])])))
+
+
+# Widths over time of a holdout that grows, as a picture.
+
+_LINES = {"within": "guess confirmed", "unsealed": "unsealed", "static": "unsealed, no arrivals"}
+_COLOURS = ("#009e73", "#0072b2", "#7b8994")
+
+
+def growth_plan_chart(plan: GrowthPlan) -> alt.LayerChart:
+    """Half-widths against months; a month without an interval has no point."""
+    points = [
+        {"month": row["month"], "half-width": row[name], "answer": words}
+        for row in plan.rows
+        for name, words in _LINES.items()
+        if row[name] < 1.0
+    ]
+    order = list(_LINES.values())
+    lines = (
+        alt.Chart(alt.InlineData(values=points))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("month:Q", title="months", axis=alt.Axis(tickMinStep=1)),
+            y=alt.Y("half-width:Q", scale=alt.Scale(domainMin=0)),
+            color=alt.Color("answer:N", title=None, sort=order, scale=alt.Scale(domain=order, range=list(_COLOURS))),
+        )
+        .properties(width=460, height=280)
+    )
+    return styled(alt.layer(lines))  # type: ignore[no-any-return]

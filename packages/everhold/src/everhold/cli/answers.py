@@ -89,7 +89,7 @@ def save_table(table: Any, path: Path) -> None:
     """Save a synthetic table: one line for each cell that has any weight."""
     rows = table.to_rows()
     if path.suffix.lower() == ".parquet":
-        from everhold.table_files import write_parquet
+        from everhold.display import write_parquet
 
         write_parquet(path, rows)
         return

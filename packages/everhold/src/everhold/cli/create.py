@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import typer
 
     from everhold.holdout import Holdout
-    from everhold.planning.three_ways import ThreeWays
+    from everhold.planning.choice import ThreeWays
     from everhold.sealing.rows.row_store import SealableTable
 
 
@@ -124,7 +124,7 @@ def _create(
     """Seal the rows here, or in a service."""
     if is_address(storage) and isinstance(holdout, Path) and (training is None or isinstance(training, Path)):
         return remote_storage(storage).create(storage, name, holdout=holdout, training=training, **settings)
-    from everhold.asking.create_settings import settings_from
+    from everhold.asking.creation import settings_from
     from everhold.holdout import Holdout
 
     return Holdout.create(storage, name, holdout=holdout, training=training, **settings_from(settings))

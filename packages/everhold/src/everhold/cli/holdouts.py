@@ -231,7 +231,7 @@ def status(storage: StorageArgument, name: NameArgument = None, form: FormatOpti
         return
     show_record({name: value for name, value in found.items() if name not in ("allotments", "worth")}, form)
     if "worth" in found:
-        from everhold.asking.reports.worth import Worth
+        from everhold.asking.reports.status import Worth
 
         sys.stdout.write(f"\n{Worth(found['worth'])}\n")
     if "allotments" in found:

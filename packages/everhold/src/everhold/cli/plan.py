@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from everhold.families.study import StudyPlan
     from everhold.gates.cases.steps import CasePlan
     from everhold.planning import Plan
-    from everhold.planning.growing import GrowthPlan
+    from everhold.planning.widths import GrowthPlan
 
 _USUAL_VALUE = 0.9  # that of the planner, which is imported only when it is needed
 
@@ -177,7 +177,7 @@ class GrowthOptions:
         queries = request.needed_queries()
         if self.rows_per_month is None or self.months is None:
             raise Misuse("--rows-per-month and --months belong together. Give both.")
-        from everhold.planning.growing import plan_growth
+        from everhold.planning.widths import plan_growth
 
         return plan_growth(
             rows_per_month=self.rows_per_month, months=self.months, queries=queries, confidence=request.confidence,

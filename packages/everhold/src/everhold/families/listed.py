@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from everhold.arguments import as_float, brief, items_of
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
-from everhold.queries.means.batch import OneMean, RowwiseQuery
+from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.means.mean import MeanQuery, in_one_line
 from everhold.queries.query import MOST_SHOWN, MemberLevels, Query, digest
 from everhold.sealing.watched_code import used_alone
 
 if TYPE_CHECKING:
+    from everhold.queries.query import QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
@@ -26,7 +27,6 @@ Checked = TypeVar("Checked")
 _MOST = 100_000
 _SHOWN = 5  # entries that are refused, in one message
 _TRIED = 10.0  # ln(1 / level) at which a member is tried
-_NO_MEMBER = "it is no mean over rows and no ratio of two"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,22 +37,24 @@ class ListedFamily(Family):
     weights: Sequence[float] | None = None
 
     def bind(self, compiler: QueryCompiler) -> BoundList:
-        """Each query by its fingerprint; a query that is there twice is refused, however it is spelled."""
-        members: dict[str, tuple[str, float]] = {}
-        trained: dict[str, str] = {}
-        weights = self.checked_weights()
+        """The parts of each query by fingerprint, which share its weight; a query that is there twice is refused."""
+        shown, found, trained = dict[str, str](), dict[str, float](), dict[str, str]()
+        wholes, weights = set[str](), self.checked_weights()
 
-        def checked(query: Query[Any]) -> BoundQuery:
+        def checked(query: Query[Any]) -> QueryPlan[Any]:
             with used_alone("predicts"):
                 return answered_as_declared(query, compiler)
 
-        for bound, weight in zip(self._each(checked), weights, strict=True):
-            if bound.query in members:
-                raise _listed_twice(bound.shown)
-            members[bound.query] = bound.shown[:MOST_SHOWN], -math.log(weight)
-            if (values := _values_digest(bound, compiler.training)) is not None:
-                trained[bound.query] = values
-        return BoundList(members, trained)
+        for plan, weight in zip(self._each(checked), weights, strict=True):
+            if plan.query in wholes:
+                raise _listed_twice(plan.members[0].shown)
+            wholes.add(plan.query)
+            for bound in plan.members:
+                shown[bound.query] = bound.shown[:MOST_SHOWN]
+                found[bound.query] = found.get(bound.query, 0.0) + weight / len(plan.members)
+                if (values := _values_digest(bound, compiler.training)) is not None:
+                    trained[bound.query] = values
+        return BoundList({query: (shown[query], -math.log(weight)) for query, weight in found.items()}, trained)
 
     def _each(self, check: Callable[[Query[Any]], Checked]) -> list[Checked]:
         """What is found of each query.
@@ -111,10 +113,10 @@ class ListedFamily(Family):
         return [weight / max(sum(given), 1.0) for weight in given]
 
 
-def answered_as_declared(query: Query[Any], compiler: QueryCompiler) -> BoundQuery:
-    """The query as a member of a list: declared, the holdout answers it by one interval, for nothing and for ever.
+def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[Any]:
+    """The query as a member of a list: declared, the holdout answers it for nothing and for ever.
 
-    It is compiled as if it was declared. So what is decided here is what happens when it is asked.
+    It is compiled as if all of its parts were declared. So what is decided here is what happens when it is asked.
 
     Args:
         query: As the user wrote it.
@@ -124,44 +126,35 @@ def answered_as_declared(query: Query[Any], compiler: QueryCompiler) -> BoundQue
         QueryRejected: If it is not answered so. The reason says what to declare in its place, if there is something.
     """
     _check_kind(query)
-    member = _compiled(query, compiler, lambda bound: True)
-    if member is None:
-        raise QueryRejected(
-            "Without training rows it is no single query. Create the holdout with training=."
-            if compiler.training is None
-            else f"Of these rows {_NO_MEMBER}."
-        )
-    if compiler.families.first_rows and member.by_position:
+    plan = _compiled(query, compiler)
+    if not plan.members:
+        raise QueryRejected("It takes places among the queries that are not declared. List what it is made of.")
+    if compiler.families.first_rows and any(member.by_position for member in plan.members):
         raise QueryRejected(
             "Its predictions are about the rows that are sealed now, and more will arrive. List a model."
         )
-    if _is_code(member) and _compiled(query, compiler, lambda bound: bound.query == member.query) is None:
+    if any(map(_is_code, plan.members)) and _compiled(query, compiler).query != plan.query:
         raise QueryRejected(
             "Its code cannot be told from other code, so it is a new query each time that it is asked. List its "
             "predictions, or a model of an installed package that holds plain values."
         )
-    return member
+    return plan
 
 
 def _check_kind(query: object) -> None:
-    """Refuse a query whose kind is never answered as declared."""
     if not isinstance(query, Query):
         raise QueryRejected("It is no query. List texts or queries, such as 'delay > 15' or accuracy(model).")
-    if not query.declarable:
-        instead = "" if (other := query.to_declare) is None else f" List {other}."
-        raise QueryRejected(f"{_NO_MEMBER[:1].upper()}{_NO_MEMBER[1:]}.{instead}")
 
 
-def _compiled(query: Query[Any], compiler: QueryCompiler, is_member: Callable[[BoundQuery], bool]) -> BoundQuery | None:
-    """The one mean or ratio that the query is where these are members; None if it is not answered as declared."""
+def _compiled(query: Any, compiler: QueryCompiler) -> QueryPlan[Any]:
+    """The query where all of its parts are members."""
 
     def level(bound: BoundQuery) -> float | None:
-        return _TRIED if is_member(bound) else None
+        return _TRIED
 
     grows = compiler.families
     levels = MemberLevels(level, level, first_rows=grows.first_rows, largest_group=grows.largest_group)
-    plan = replace(compiler, families=levels, silent=True).compile(query, None, None)  # silent: no guess is needed
-    return plan.prepared[0].bound if isinstance(plan, OneMean) and plan.prepared[0].is_member else None
+    return replace(compiler, families=levels).compile(query, None, None)
 
 
 def _is_code(bound: BoundQuery) -> bool:
@@ -243,6 +236,8 @@ def _values_digest(bound: BoundQuery, training: StoredRows | None) -> str | None
     if pair is not None:
         both = [_values_digest(part, training) for part in (pair.first, pair.second)]
         return None if both == [None, None] else digest([each or "" for each in both])
+    if bound.training_values is not None:
+        return hashlib.sha256(bound.training_values.tobytes()).hexdigest()
     if training is None or bound.training is None or bound.row_value is not None:
         return None
     return hashlib.sha256(training.row_values(bound).tobytes()).hexdigest()
@@ -254,8 +249,9 @@ def listed(
     """Queries that are declared one by one.
 
     Args:
-        queries: Texts or queries that are one mean or ratio each, such as ``"delay > 15"`` or ``eh.accuracy(model)``.
-            Others are refused when the family is declared, because they would not be answered as declared.
+        queries: Texts or queries of every kind, such as ``"delay > 15"`` or ``eh.auc(model)``. One that is made of
+            several, such as a correlation, divides its weight among them. What would not be answered as declared is
+            refused when the family is declared.
         weights: Of each, positive, with a sum of at most 1; the larger the narrower. By default all are alike.
 
     Examples:

@@ -103,7 +103,7 @@ class StudyPlan(Display):
 
     def chart(self) -> alt.LayerChart:
         """The picture: a bar for each line and value. Needs the extra ``[plots]``."""
-        from everhold.charts.width_bars import width_bars
+        from everhold.charts.intervals import width_bars
 
         widths = {line.queries: line.widths for line in self.lines}
         return width_bars(widths, values=VALUES, rows=self.rows)

@@ -1,6 +1,6 @@
 """Gates.
 
-A champion that gives way only to a challenger that is proved better. Read `gate`, `challenge` and `evidence`, which are
+A champion that gives way only to a challenger that is proved better. Read `gate` and `challenge`, which are
 for all gates. Then `rows`: models, compared row by row; or `cases`: versions of a test suite, compared by their
-results. `records` is what the ledger keeps of both, and `stores` what the folder keeps.
+results. `records` is what the ledger and the folder keep of both.
 """

@@ -8,35 +8,156 @@ transaction is open, nothing is answered, and it is prepared again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from everhold.answers import QuotedPrice
+from everhold.answers import QuotedPrice, estimand_in_words
 from everhold.asking.query_executor import CLOSED_STUDY
+from everhold.display import at_least, left_in_words
 from everhold.errors import QueryRejected
-from everhold.gates.records import PROMOTED, Gates
-from everhold.gates.verdict import Verdict
+from everhold.gates.metrics import SCORE, metric_in_words
+from everhold.gates.records import CASES, Gates
 from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.allotments import Accounts
+from everhold.ledger.acts import PROMOTED, Accounts
 from everhold.mechanisms import GuessAndCheck
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
+from everhold.queries.results import QueryResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
+    from pathlib import Path
     from typing import Self
 
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.gates.evidence import Version
     from everhold.gates.records import GateAccount
-    from everhold.ledger import Entry
+    from everhold.ledger import Entry, Head
     from everhold.ledger.extension import LedgerExtension
     from everhold.mechanisms import Mechanism, State
 
-__all__ = [
-    "Challenge", "act", "challenge_of", "check_gates", "next_nats", "record_act", "told_nothing",
-]  # fmt: skip
+# Verdict of a gate on a challenge.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict(QueryResult):
+    """Verdict of a gate on a challenge; 1 is charged for a promotion, and for a stop for futility.
+
+    Confidence is that of all promotions together with all answers of the holdout. Where challenges are limited, the
+    gate's own ``challenges`` are among what remains.
+
+    Attributes:
+        promoted: Whether the challenger is proved to be better by more than the margin, and is the champion now.
+        low: By more than this the challenger is better than the champion was, in the metric's units; None unless
+            promoted.
+        high: The most that there can be, the width of the metric's range; None unless promoted, and for R2.
+        champion: SHA-256 of the query about the champion after the challenge.
+        promotions: Promotions of the gate so far.
+        challenges: Challenges that the gate has answered so far.
+        statement: The statement that the promise rests on.
+        gate: The gate's name.
+        margin: By more than this a promoted challenger is better, in the metric's units.
+        metric: What is compared, in words.
+        refused: Whether it was refused because what is left may not cover it, or the gate's limit is reached.
+        analyst: On whose behalf it was asked; None for the steward.
+        challenger: Name of the challenger of a gate about cases; None elsewhere.
+    """
+
+    promoted: bool
+    low: float | None
+    high: float | None
+    champion: str
+    promotions: int
+    challenges: int
+    statement: str
+    gate: str
+    margin: float
+    metric: str
+    refused: bool
+    analyst: str | None = None
+    challenger: str | None = None
+
+    @classmethod
+    def of(
+        cls, gate: GateAccount, result: ExecutionResult, *, query: str, shown: str, about: str | None, name: str | None,
+        confidence: float, promoted: bool = False, charged: int = 0, repeated: bool = False, refused: bool = False,
+    ) -> Self:  # fmt: skip
+        """The verdict in the metric's units.
+
+        Args:
+            gate: The gate after the challenge.
+            result: Of the challenge.
+            query: SHA-256 of the challenge; of the version, where it is the first champion itself.
+            shown: The challenge as people read it.
+            about: What it is about, in words.
+            name: Of the challenger.
+            confidence: That of the holdout.
+            promoted: As for the attribute; so are the others.
+            charged: Surprises that it cost.
+            repeated: Whether the challenge had been decided before.
+            refused: Whether it was refused.
+        """
+        margin, own = margin_of(gate), {} if gate.limit is None else {"challenges": gate.left}
+        return cls(
+            promoted=promoted, low=margin if promoted else None, high=most_gain(gate.metric) if promoted else None,
+            champion=gate.champion, promotions=gate.promotions, challenges=gate.challenges,
+            remaining={**result.remaining, **own}, statement=result.statement, confidence=confidence, gate=gate.name,
+            margin=margin, metric=compared_in_words(gate.metric), charged=charged, query=query, repeated=repeated,
+            refused=refused, analyst=result.analyst, about=about, shown=shown, challenger=name,
+        )  # fmt: skip
+
+    def __bool__(self) -> bool:
+        return self.promoted
+
+    def to_dict(self) -> dict[str, Any]:
+        """``verdict`` in a word, ``"promoted"``, ``"kept"`` or ``"refused"``, and the attributes by name."""
+        word = "refused" if self.refused else PROMOTED if self.promoted else "kept"
+        named = ("low", "high", "champion", "promotions", "challenges", "charged", "remaining", "query", "repeated")
+        about = {} if self.about is None else {"about": self.about}
+        some = {name: value for name in ("analyst", "challenger") if (value := getattr(self, name)) is not None}
+        return {"verdict": word, "promoted": self.promoted, **{name: getattr(self, name) for name in named}, **about,
+                **some}  # fmt: skip
+
+    def __str__(self) -> str:
+        left = left_in_words(self.remaining)
+        if self.refused:
+            return f"refused: what is left does not pay for it ({left} left)"
+        stored = (
+            f"stored verdict of {self.challenger}; these results were not read: "
+            if self.repeated and self.challenger is not None
+            else ""
+        )
+        if not self.promoted:
+            return f"{stored}kept: nothing is proved, charged {self.charged}, {left} left"
+        return (
+            f"{stored}promoted: {self.metric} is better by more than {at_least(self.margin)} (proved), charged "
+            f"{self.charged}, {left} left"
+        )
+
+    def explain(self) -> str:
+        """In words: what is proved, and what is not."""
+        if self.refused:
+            return (
+                "The challenge was refused because what is left of the budget, of the analyst's allotment or of the "
+                "gate's own limit may not cover it. Nothing was charged, and the champion stays."
+            )
+        if not self.promoted:
+            return (
+                "The champion was kept. That promises nothing: the challenger may be worse, equal, or better by less "
+                "than these rows can prove at this stage. "
+                + (
+                    "It was stopped early, for a surprise."
+                    if self.charged
+                    else "It cost nothing and told nothing else."
+                )
+            )
+        return (
+            f"With probability {100.0 * self.confidence:.8g}%, together with all other promotions and answers of this "
+            f"holdout, the challenger's {self.metric} is better than that of the champion before by more than "
+            f"{at_least(self.margin)}, however many challengers failed in between and however they were chosen "
+            f"(statement {self.statement}). By how much was not told. {estimand_in_words(self.about)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -182,3 +303,182 @@ def record_act(
         return accounts.into(data), [told_nothing(draft.description["kind"])]
 
     executor.ledger.commit([draft], step)
+
+
+# The protocol of a gate's evidence: what its versions are compared on, rows or cases.
+#
+# A gate, its challenges, verdicts and history are written once. Evidence says what a version hands in, how it is
+# compared
+# with the stored champion, what is stored of a champion, and what a promotion replaces.
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version that was handed in and checked.
+
+    Attributes:
+        digest: By which the ledger knows it.
+        shown: As people read it.
+        about: What a promise about it is about, in words; None for the population.
+        name: Its name, such as a commit; None where it is known by what it is.
+    """
+
+    digest: str
+    shown: str
+    about: str | None
+    name: str | None
+
+
+Handed = TypeVar("Handed", bound=Version)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A gate that is to be opened.
+
+    Attributes:
+        account: The gate.
+        shown: Its first champion, as people read it.
+        look: Evaluates the champion where that is needed; returns the call that writes what is kept of it.
+    """
+
+    account: GateAccount
+    shown: str
+    look: Callable[[], Callable[[], None]]
+
+
+@dataclass(frozen=True)
+class Evidence(ABC, Generic[Handed]):
+    """What the versions of one gate are compared on.
+
+    Attributes:
+        name: Name of the gate.
+        executor: That of all sealed rows, for the steward or an analyst.
+        folder: Their private folder.
+    """
+
+    name: str
+    executor: QueryExecutor
+    folder: Path
+
+    about_cases: ClassVar[bool] = False
+
+    @abstractmethod
+    def over(self, executor: QueryExecutor) -> Self:
+        """The same about the rows that are there now."""
+
+    @property
+    def size(self) -> str:
+        """How much there is of it, in words; empty where the holdout says it."""
+        return ""
+
+    @abstractmethod
+    def version(self, *given: Any, **more: Any) -> Handed:
+        """A challenger as it is handed in to `Gate.challenge`.
+
+        Raises:
+            QueryRejected: If it cannot be compared. Nothing is charged.
+        """
+
+    def answering(self, head: Head) -> QueryExecutor:
+        """The executor that answers a challenge, which public facts choose.
+
+        Raises:
+            QueryRejected: If none can. Nothing is charged.
+        """
+        return self.executor
+
+    @abstractmethod
+    def challenge(self, gate: GateAccount, version: Handed, head: Head, executor: QueryExecutor) -> Challenge:
+        """The challenge of the champion that the gate has now.
+
+        Args:
+            gate: The gate.
+            version: The challenger.
+            head: The ledger as it was then.
+            executor: That of `answering`.
+
+        Raises:
+            QueryRejected: If the champion is not complete, or the gate answers none now. Nothing is charged.
+        """
+
+    @abstractmethod
+    def complete(self, *given: Any, **more: Any) -> None:
+        """Add to the champion of a gate what it lacks; see `Gate.complete`."""
+
+    @abstractmethod
+    def facts(self, gate: GateAccount, head: Head) -> dict[str, Any]:
+        """What `Gate.status` says besides the gate and what is left."""
+
+    def discard(self) -> None:
+        """Remove what was written of a challenger that is not the champion."""
+
+
+# What a gate compares, in words and in the units of its metric: public facts that its description says.
+
+NEW_CASES = "new cases"
+"""Population: cases drawn like these. A case is one unit, with the mean of its runs."""
+
+NEW_RUNS = "these cases, new runs"
+"""Population: new runs of these very cases. A run is one unit."""
+
+RUNS_OF_THESE = "new runs of these cases"
+"""Subject of a promise about `NEW_RUNS`."""
+
+
+def described_gate(gate: GateAccount) -> dict[str, Any]:
+    """A gate in public facts."""
+    prefix = "" if gate.about_rows else "cases: "
+    return {
+        "gate": gate.name, "metric": prefix + compared_in_words(gate.metric), "margin": margin_of(gate),
+        "champion": gate.champion, "first_champion": gate.first, "challenges": gate.challenges,
+        "promotions": gate.promotions, "limit": gate.limit,
+    }  # fmt: skip
+
+
+def compared_in_words(metric: Mapping[str, Any]) -> str:
+    """What a gate compares: a metric of rows, or claims about cases."""
+    return claims_in_words(metric) if metric.get("kind") == CASES else metric_in_words(metric)
+
+
+def margin_of(gate: GateAccount) -> float:
+    """By more than this a promoted challenger is better, in the metric's units."""
+    return gate.margin * _width(gate.metric) if gate.about_rows else float(gate.metric["margin"])
+
+
+def about_runs(metric: Mapping[str, Any]) -> str | None:
+    """What is promised of cases that stay the same; None for what is about a population."""
+    return RUNS_OF_THESE if metric.get("population") == NEW_RUNS else None
+
+
+def most_gain(metric: Mapping[str, Any]) -> float | None:
+    """The largest gain that there can be, in the metric's units: the width of its range; None for R2 and for ratios."""
+    if metric.get("kind") == CASES:
+        if not set(metric["better"]).isdisjoint(metric.get("ratios", ())):
+            return None
+        widths = {each["name"]: float(each["high"]) - float(each["low"]) for each in metric["metrics"]}
+        return max(widths[name] for name in metric["better"])
+    if metric.get("kind") == SCORE and metric["name"] == "r2":
+        return None
+    return _width(metric)
+
+
+def _width(metric: Mapping[str, Any]) -> float:
+    """Worth of a gain of 1 in the units of a metric about rows."""
+    if metric.get("kind") == SCORE:
+        return float(metric.get("width", 1.0))
+    return float(metric["high"]) - float(metric["low"]) if {"high", "low"} <= set(metric) else 1.0
+
+
+def claims_in_words(description: Mapping[str, Any]) -> str:
+    """The claims of a gate as people read them.
+
+    Examples:
+        >>> claims_in_words({"better": ["accuracy"], "not_worse": {"cost": 0.02}})
+        'accuracy (guard: cost at most 0.02 worse than the baseline)'
+    """
+    better = " or ".join(description["better"])
+    slacks = description["not_worse"].items()
+    held = [f"{name} at most {at_least(slack)} worse than the baseline" for name, slack in slacks]
+    guards = ", ".join([*held, *description.get("limits", {})])
+    return f"{better} (guard: {guards})" if guards else str(better)

@@ -10,16 +10,14 @@ import unicodedata
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from everhold.arguments import as_whole, brief
-from everhold.asking.arrivals.grown import SeesArrivals, current
+from everhold.asking.arrivals.growth import SeesArrivals, current
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Facts
 from everhold.errors import EverholdError, QueryRejected
-from everhold.gates.challenge import act, record_act
-from everhold.gates.facts import described_gate
+from everhold.gates.challenge import Verdict, act, described_gate, record_act
 from everhold.gates.history import history_of, promotions_of
-from everhold.gates.records import GATE, LONGEST_GATE, MOST_CHALLENGES, Gates
-from everhold.gates.verdict import Verdict
-from everhold.ledger.entry_counts import EntryCounts
+from everhold.gates.records import LONGEST_GATE, MOST_CHALLENGES, Gates
+from everhold.ledger.acts import GATE, EntryCounts
 from everhold.queries.query import ExecutionResult, Outdated, QueryPlan
 
 if TYPE_CHECKING:
@@ -28,9 +26,8 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.cases.evidence import CaseEvidence
     from everhold.gates.cases.open_challenge import OpenChallenge
-    from everhold.gates.cases.results import CaseSuite
-    from everhold.gates.cases.shares import VarianceShares
-    from everhold.gates.evidence import Evidence, Opening, Version
+    from everhold.gates.cases.results import CaseSuite, VarianceShares
+    from everhold.gates.challenge import Evidence, Opening, Version
     from everhold.gates.history import GateHistory
     from everhold.gates.records import GateAccount
     from everhold.ledger import Head
@@ -286,7 +283,7 @@ class Gate(SeesArrivals):
     @current
     def shares(self, results: Any) -> VarianceShares:
         """Shares of variance between cases and between runs of a case, from these results alone; nothing is asked."""
-        from everhold.gates.cases.shares import variance_shares
+        from everhold.gates.cases.results import variance_shares
 
         head = self._executor.ledger.head()
         self._at(head)

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.answers import estimand_in_words
 from everhold.display import Display, at_least, at_most, left_in_words
-from everhold.gates.challenge import next_nats
-from everhold.gates.facts import about_runs, described_gate, margin_of, most_gain
-from everhold.gates.records import COMPLETED, PROMOTED, Gates
-from everhold.ledger.allotments import Accounts
-from everhold.ledger.arrivals import Arrivals
+from everhold.gates.challenge import about_runs, described_gate, margin_of, most_gain, next_nats
+from everhold.gates.records import COMPLETED, Gates
+from everhold.ledger.acts import PROMOTED, Accounts, Arrivals
 from everhold.ledger.store import all_entries, charged_entries
 
 if TYPE_CHECKING:

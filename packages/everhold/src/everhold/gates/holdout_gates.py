@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from everhold.asking.accessor import HoldoutAccessor
-from everhold.asking.terms import CaseClaims
-from everhold.gates.facts import described_gate
+from everhold.asking.session import CaseClaims
+from everhold.gates.challenge import described_gate
 from everhold.gates.history import certified_gates, completions_of
 from everhold.gates.records import Gates
 from everhold.gates.rows import open_row_gate, rows_left
 
 if TYPE_CHECKING:
-    from everhold.asking.terms import GateTerms
+    from everhold.asking.session import GateTerms
     from everhold.gates.gate import Gate
     from everhold.gates.records import GateAccount
     from everhold.ledger import Head
-    from everhold.ledger.entry_counts import EntryCounts
+    from everhold.ledger.acts import EntryCounts
 
 __all__ = ["HoldoutGates"]
 
@@ -29,7 +29,7 @@ class HoldoutGates(HoldoutAccessor):
         given: dict[str, Any] = {**terms}
         claimed = given.get("better") is not None or given.get("any_of") is not None
         if metric is None and (claimed or self._is_about_cases(name)):
-            from everhold.gates.cases.rules import CaseRules, open_case_gate
+            from everhold.gates.cases.evidence import CaseRules, open_case_gate
 
             given.pop("training", None)
             baseline = given.pop("baseline", None)

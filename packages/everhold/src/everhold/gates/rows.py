@@ -22,16 +22,15 @@ from everhold.arguments import brief
 from everhold.errors import NotFound, QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.gates.candidates import Candidate, checked_margin
-from everhold.gates.challenge import Challenge, act, check_gates, next_nats, record_act
-from everhold.gates.evidence import Evidence, Opening, Version
+from everhold.gates.challenge import Challenge, Evidence, Opening, Version, act, check_gates, next_nats, record_act
 from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
 from everhold.gates.metrics import metric_of
-from everhold.gates.records import COMPLETED, PROMOTED, GateAccount, Gates
-from everhold.gates.stores import Champion, ModelStore, arrival_name
+from everhold.gates.records import COMPLETED, Champion, GateAccount, Gates, ModelStore, arrival_name
 from everhold.ledger import Outcome
+from everhold.ledger.acts import PROMOTED
 from everhold.mechanisms import Source
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.planning.steps import step_at
+from everhold.planning.widths import step_at
 from everhold.queries.query import Pricing
 from everhold.sealing.rows.table import parted
 from everhold.values.units import GAIN_OPEN, GAIN_WIDTH
@@ -41,12 +40,11 @@ if TYPE_CHECKING:
     from typing import Self
 
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.gates.gains import Gain, Gained
     from everhold.gates.gate import Telling
-    from everhold.gates.metrics import GateMetric
-    from everhold.gates.stores import Written
+    from everhold.gates.metrics import Gain, Gained, GateMetric
+    from everhold.gates.records import Written
     from everhold.ledger import Head
-    from everhold.ledger.allotments import Accounts
+    from everhold.ledger.acts import Accounts
     from everhold.mechanisms import State
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows

@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, delete, insert, select
 
-from everhold.ledger.allotments import Accounts
+from everhold.ledger.acts import Accounts, EntryCounts
 from everhold.ledger.chain import canonical, seal_of
 from everhold.ledger.database import checkpoints, database_errors
-from everhold.ledger.entry_counts import EntryCounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,7 +25,7 @@ from everhold.ledger.faults import BUSY, database_errors
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from everhold.ledger.entry_index import EntryIndex
+    from everhold.ledger.chain import EntryIndex
     from everhold.ledger.records import Head
 
 __all__ = [

@@ -165,9 +165,9 @@ EXTENSIONS: Registry[type[LedgerExtension]] = Registry(
     "everhold.ledger",
     {
         "gates": "everhold.gates.records:Gates",
-        "declared": "everhold.ledger.declarations:Declarations",
+        "declared": "everhold.ledger.acts:Declarations",
         "open_challenges": "everhold.gates.records:OpenChallenges",
-        "arrivals": "everhold.ledger.arrivals:Arrivals",
+        "arrivals": "everhold.ledger.acts:Arrivals",
     },
     broken_contract,
 )

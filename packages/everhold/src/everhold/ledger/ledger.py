@@ -12,9 +12,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import Unavailable
-from everhold.ledger.chain import HashedEntry, canonical, entry_hash, entry_seal, seal_of
+from everhold.ledger.chain import EntryIndex, HashedEntry, canonical, entry_hash, entry_seal, seal_of
 from everhold.ledger.database import database_errors, queries_in_order
-from everhold.ledger.entry_index import EntryIndex
 from everhold.ledger.head_file import Reached
 from everhold.ledger.records import Committed, Entry, EntryDraft, Head, Outcome
 from everhold.ledger.sealed_values import (

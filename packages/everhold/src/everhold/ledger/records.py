@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from everhold.ledger.allotments import Accounts
+from everhold.ledger.acts import Accounts
 from everhold.ledger.extension import is_act
 
 if TYPE_CHECKING:

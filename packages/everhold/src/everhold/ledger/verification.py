@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.display import Display, html_sentences, html_table
 from everhold.errors import EverholdError, IntegrityError
-from everhold.ledger.allotments import Accounts
-from everhold.ledger.arrivals import ARRIVAL
+from everhold.ledger.acts import ARRIVAL, Accounts, EntryCounts
 from everhold.ledger.chain import HASHED, HashedEntry, canonical_object, entry_hash, entry_seal, holdout_hash, seal_of
 from everhold.ledger.checkpoints import Checkpoint
-from everhold.ledger.entry_counts import EntryCounts
 from everhold.progress import progress
 
 if TYPE_CHECKING:

@@ -110,11 +110,18 @@ def label_nats(
     return np.asarray(-np.where(trained > 0.0, mixed, uniform))
 
 
-def widest_declared(mechanism: Mechanism, procedure: Procedure, nats: float) -> tuple[float, float]:
-    """The farthest that an end of the interval of a member can be from its value: two public bounds.
+def widest_declared(mechanism: Mechanism, procedure: Procedure, nats: float, *, at: float = 0.5) -> tuple[float, float]:
+    """The farthest that an end of the interval of a member is from its value, from public facts.
+
+    Args:
+        mechanism: The one that answers.
+        procedure: How the interval is made.
+        nats: ln(1 / level).
+        at: The training estimate in [0, 1]; 0.5 where there is none.
 
     Returns:
-        If the share of sealed rows that count is as the training rows say, and for all sealed rows.
+        What is expected of sealed rows that spread as the training rows do, and a bound for all sealed rows. Of a share
+        both are the bound.
     """
     if isinstance(procedure, OfMeans):
         shares = np.linspace(0.0, 1.0, 201) if mechanism.rows > 200 else np.arange(mechanism.rows + 1) / mechanism.rows
@@ -123,8 +130,7 @@ def widest_declared(mechanism: Mechanism, procedure: Procedure, nats: float) -> 
         cell = 0.0 if procedure.of_counts else 1.0 / mechanism.rows
         most = min(1.001 * float(np.max(far)) + mechanism.rounding + cell, 1.0)
         return most, most
-    honest, most = (
-        widest_released(half + mechanism.rounding)
-        for half in (procedure.widest_if_honest(nats), procedure.widest(nats))
-    )
+    ends = procedure.expected(at, nats)
+    likely = min(max(at - ends[0], ends[1] - at), procedure.widest_if_honest(nats))
+    honest, most = (widest_released(half + mechanism.rounding) for half in (likely, procedure.widest(nats)))
     return honest, most

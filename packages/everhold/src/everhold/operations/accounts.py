@@ -12,10 +12,10 @@ from everhold.progress import progress
 
 if TYPE_CHECKING:
     from everhold.answers import Unsealed
-    from everhold.asking.accounts.allotting import Allotments
+    from everhold.asking.allotting import Allotments
     from everhold.asking.declared import HoldoutFamilies
     from everhold.asking.session import HoldoutSession
-    from everhold.ledger.allotments import Allotment
+    from everhold.ledger.acts import Allotment
 
 __all__ = ["AffectedHoldouts", "Allot", "Declare", "ListAllotments", "ListFamilies", "Unseal"]
 
@@ -42,7 +42,7 @@ class Allot(
 
     def perform(self, session: HoldoutSession) -> Allotment:
         """Record the limits."""
-        from everhold.asking.accounts.allotting import allot
+        from everhold.asking.allotting import allot
 
         return allot(session.executor, self.analyst, queries=self.queries, charges=self.charges)
 
@@ -63,7 +63,7 @@ class ListAllotments(
 
     def perform(self, session: HoldoutSession) -> Allotments:
         """Read the ledger."""
-        from everhold.asking.accounts.allotting import allotments_of
+        from everhold.asking.allotting import allotments_of
 
         return allotments_of(session.executor)
 
@@ -140,7 +140,7 @@ class Unseal(
 
     def perform(self, session: HoldoutSession) -> Unsealed:
         """Let extensions take their last step, then tell everything and close the study."""
-        from everhold.asking.accounts.unsealing import unseal
+        from everhold.asking.unsealing import unseal
 
         if self.confirm != (name := session.executor.record.name):
             raise QueryRejected(
@@ -165,6 +165,6 @@ class AffectedHoldouts(
 
     def perform(self, session: HoldoutSession) -> list[str]:
         """Compare with the other holdouts of the storage."""
-        from everhold.asking.accounts.unsealing import affected_holdouts
+        from everhold.asking.unsealing import affected_holdouts
 
         return affected_holdouts(session.executor)

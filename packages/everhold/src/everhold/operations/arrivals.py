@@ -13,8 +13,7 @@ from everhold.progress import progress
 
 if TYPE_CHECKING:
     from everhold.asking.arrivals.appending import Arrived
-    from everhold.asking.arrivals.drift import Drift
-    from everhold.asking.arrivals.over_time import OverTime
+    from everhold.asking.arrivals.over_time import Drift, OverTime
     from everhold.asking.session import HoldoutSession
 
 __all__ = ["Append", "AskOverTime", "By", "CompareArrival", "Law", "ListArrivals", "Retire"]
@@ -142,7 +141,7 @@ class CompareArrival(
 
     def perform(self, session: HoldoutSession) -> Drift:
         """Ask each query of both sides."""
-        from everhold.asking.arrivals.drift import diagnose_drift
+        from everhold.asking.arrivals.over_time import diagnose_drift
 
         session.check_queries()
         return diagnose_drift(session.executor, arrival=self.arrival, columns=self.columns, also=self.also)
@@ -173,8 +172,8 @@ class Retire(
 
     def perform(self, session: HoldoutSession) -> Table:
         """End the trees and open the rows, after a warning of other holdouts that lose their promise."""
-        from everhold.asking.accounts.unsealing import affected_holdouts
         from everhold.asking.arrivals.appending import retire
+        from everhold.asking.unsealing import affected_holdouts
 
         for text in affected_holdouts(session.first):
             warn_caller(EverholdWarning(text))

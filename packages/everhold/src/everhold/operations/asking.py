@@ -45,7 +45,7 @@ class QuoteQuery(HoldoutOperation["QuotedPrice"], verb="quote", role=Role.ANALYS
             raise QueryRejected("a tolerance needs a query; expected quote(query, tolerance=...); nothing was charged")
         if self.query is not None:
             session.check_queries()
-        from everhold.asking.quoting import quoted_price
+        from everhold.asking.query_executor import quoted_price
 
         executor = session.asked_of()
         plan = None if self.query is None else executor.compiler.compile(self.query, self.guess, self.tolerance)
@@ -82,7 +82,7 @@ class Ask(HoldoutOperation[Any], verb="ask", role=Role.ANALYST, act="ask", route
         compiler = executor.compiler.silently() if self.silent or session.silent else executor.compiler
         plan = compiler.compile(self.query, self.guess, self.tolerance)
         if self.as_of is not None:
-            from everhold.asking.arrivals.grown import check_asked
+            from everhold.asking.arrivals.growth import check_asked
 
             check_asked(executor.ledger, plan)
         return executor.ask(plan, strict=self.strict)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from everhold.asking.session import HoldoutSession
     from everhold.display import Facts
     from everhold.gates.cases.open_challenge import OpenChallenge, Progress
+    from everhold.gates.challenge import Verdict
     from everhold.gates.gate import Gate
     from everhold.gates.history import GateHistory
-    from everhold.gates.verdict import Verdict
 
 _Gate = Annotated[str, Param("The gate's name.", longest=100, example="gate")]
 _Name = Annotated[str, Param("The gate's name.", longest=100, pattern=PRINTABLE)]

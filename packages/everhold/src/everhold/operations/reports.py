@@ -27,8 +27,8 @@ class ReadStatus(HoldoutOperation["Facts"], verb="status", role=Role.VIEWER, rou
 
     def perform(self, session: HoldoutSession) -> Facts:
         """Gather the facts."""
-        from everhold.asking.reports.session_facts import promise_of, status_of
-        from everhold.ledger.declarations import Declarations
+        from everhold.asking.reports.status import promise_of, status_of
+        from everhold.ledger.acts import Declarations
 
         head = session.executor.ledger.head()
         if session.executor.level_of is None and Declarations.key in head.state:  # by another process
@@ -65,7 +65,7 @@ class ReadPlanned(HoldoutOperation[dict[str, int]], verb="planned", role=Role.VI
 
     def perform(self, session: HoldoutSession) -> dict[str, int]:
         """Count."""
-        from everhold.asking.accounts.budget import whole_budget
+        from everhold.asking.budget import whole_budget
 
         return whole_budget(session.executor, session.executor.ledger.head().state)
 
@@ -76,7 +76,7 @@ class ReadPromise(HoldoutOperation["Promise"], verb="promise", role=Role.VIEWER,
 
     def perform(self, session: HoldoutSession) -> Promise:
         """Compute it."""
-        from everhold.asking.reports.session_facts import promise_of
+        from everhold.asking.reports.status import promise_of
 
         return promise_of(session)
 
@@ -90,7 +90,7 @@ class ReadTranscript(HoldoutOperation["Transcript"], verb="transcript", role=Rol
 
     def perform(self, session: HoldoutSession) -> Transcript:
         """Read the ledger."""
-        from everhold.asking.reports.session_facts import transcript_of
+        from everhold.asking.reports.status import transcript_of
         from everhold.ledger.store import all_entries
 
         return transcript_of(session, list(all_entries(session.executor.ledger)))

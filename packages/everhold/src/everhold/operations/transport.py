@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from everhold.asking.arrivals.grown import current
+from everhold.asking.arrivals.growth import current
 from everhold.errors import QueryRejected
 from everhold.operations.operation import HoldoutOperation, Role
 

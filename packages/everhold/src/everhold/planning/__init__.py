@@ -1,11 +1,9 @@
 """The best parameters for a request, all mechanisms side by side, and the request the other way round."""
 
 from everhold.planning.inverse import queries_allowed, rows_needed
-from everhold.planning.lines import PlanLine, PublishedLine
-from everhold.planning.plan import Plan, plan
+from everhold.planning.plan import Plan, PlanLine, PublishedLine, plan
 from everhold.planning.request import PlanRequest, PlanTerms, best_mechanism, tuned_mechanism
-from everhold.planning.steps import Steps, least_step
-from everhold.planning.widths import Widths
+from everhold.planning.widths import Steps, Widths, least_step
 
 __all__ = [
     "Plan",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 from everhold.arguments import names_keywords
+from everhold.extensions import Registry
 from everhold.mechanisms import MECHANISMS, answering
-from everhold.planning.bounds import BOUNDS
 from everhold.planning.request import (
     LEAST_RADIUS,
     MOST_QUERIES,
@@ -21,13 +21,10 @@ from everhold.planning.request import (
     check_value,
     tuned_for,
 )
-from everhold.planning.search import largest_within, smallest_within
 from everhold.progress import progress
 
 if TYPE_CHECKING:
     from typing import Unpack
-
-    from everhold.planning.bounds import PublishedBound, PublishedStatement
 
 Planned = TypeVar("Planned")
 
@@ -218,3 +215,147 @@ def reaches(needed: dict[str, int | None], radius: float) -> None:
             f"radius is {radius}; no mechanism reaches it with the {MOST_ROWS:,} rows that a holdout can seal; "
             "plan for a larger radius, fewer queries or fewer surprises"
         )
+
+
+# Crossing of a monotone radius and a request, over whole numbers: a bracketed search in few evaluations.
+
+_SHORTEST_STEP, _LONGEST_STEP = math.log(2.0), math.log(1000.0)  # in the logarithm of the number
+
+Radius = Callable[[int], float]
+
+
+def smallest_within(radius: Radius, request: float, *, least: int, most: int) -> int | None:
+    """The smallest whole number n with ``radius(n) <= request < radius(n - 1)``; None if ``radius(most) > request``.
+
+    Args:
+        radius: Non-increasing in n; infinite where there is none. If rounding bends it a little, the two inequalities
+            still hold for the answer.
+        request: The radius that is requested.
+        least: Smallest n to consider; ``radius(least - 1)`` counts as infinite.
+        most: Largest n to consider.
+
+    Examples:
+        >>> smallest_within(lambda n: 1 / math.sqrt(n), 0.1, least=1, most=10**6)
+        100
+    """
+    if radius(most) > request:
+        return None
+    holds = most
+    while holds > least:
+        guess = holds * (radius(holds) / request) ** 2  # most radii fall like 1/sqrt(n)
+        ahead = min(max(math.floor(0.9 * guess), least), holds - 1)
+        if radius(ahead) > request:
+            return _crossing(radius, request, fails=ahead, holds=holds)
+        holds = ahead
+    return holds
+
+
+def largest_within(radius: Radius, request: float, *, most: int) -> int:
+    """The largest whole number m in [0, most] with ``radius(m) <= request < radius(m + 1)``; 0 if there is none.
+
+    Args:
+        radius: Positive and non-decreasing in m; infinite where there is none.
+        request: The radius that is requested.
+        most: Largest m to consider.
+
+    Examples:
+        >>> largest_within(lambda m: math.log(m + 1), 2.0, most=10**6)
+        6
+    """
+    if radius(1) > request:
+        return 0
+    holds, ahead = 1, 2
+    while ahead <= most and radius(ahead) <= request:
+        rise = math.log(radius(ahead) / radius(holds)) / math.log(ahead / holds)
+        step = 1.1 * math.log(request / radius(ahead)) / rise if rise > 0.0 else _LONGEST_STEP
+        step = min(max(step, _SHORTEST_STEP), _LONGEST_STEP)
+        holds, ahead = ahead, math.ceil(ahead * math.exp(step))
+    if ahead > most and radius(most) <= request:
+        return most
+    return _crossing(radius, request, fails=min(ahead, most), holds=holds)
+
+
+def _crossing(radius: Radius, request: float, *, fails: int, holds: int) -> int:
+    """The last number that holds on the way to one that fails: secant steps on logarithms, kept inside the bracket."""
+    repeats, side = 0, 0
+    while abs(fails - holds) > 1:
+        target = _secant(radius, request, fails, holds)
+        target += side * (2**repeats - 1)  # one end stays: step beyond the estimate to move it, too
+        low, high = min(fails, holds) + 1, max(fails, holds) - 1
+        target = min(max(target, low), high)
+        within = radius(target) <= request
+        towards = 1 if (fails > holds) == within else -1
+        repeats = min(repeats + 1, 60) if towards == side else 0
+        side = towards
+        holds, fails = (target, fails) if within else (holds, target)
+    return holds
+
+
+def _secant(radius: Radius, request: float, fails: int, holds: int) -> int:
+    """Crossing of the line through both ends, on logarithms, with the request; the middle where there is no line."""
+    above, below = radius(fails), radius(holds)
+    middle = 0.5 * (math.log(fails) + math.log(holds))
+    if math.isfinite(above) and above > below > 0.0:
+        share = math.log(request / below) / math.log(above / below)
+        middle = math.log(holds) + share * (math.log(fails) - math.log(holds))
+    return round(math.exp(middle))
+
+
+# Published statements that a plan shows beside our own; distributions add them to the group ``everhold.bounds``.
+
+
+class PublishedBound(Protocol):
+    """Result of a statement: a radius, the rows it holds for, both possibly infinite, and the reason."""
+
+    @property
+    def radius(self) -> float:
+        """Half-width in units of the query."""
+
+    @property
+    def rows(self) -> float:
+        """Rows for which the radius holds."""
+
+    @property
+    def note(self) -> str:
+        """Why the bound is infinite, where that is not a matter of rows."""
+
+
+class PublishedStatement(Protocol):
+    """A statement about a whole session, in both directions."""
+
+    @property
+    def name(self) -> str:
+        """Name of its entry point."""
+
+    @property
+    def source(self) -> str:
+        """Authors, year and number in their paper."""
+
+    @property
+    def colour(self) -> str:
+        """In charts; muted beside the colours of mechanisms."""
+
+    @property
+    def radius(self) -> Callable[..., PublishedBound]:
+        """From rows, and the session's settings, to a radius."""
+
+    @property
+    def rows_needed(self) -> Callable[..., PublishedBound]:
+        """From a radius, and the session's settings, to rows."""
+
+    @property
+    def dependent(self) -> tuple[Callable[..., PublishedBound], Callable[..., PublishedBound]] | None:
+        """The same two for dependent rows, with a ``price`` of noise."""
+
+
+def _check(name: str, statement: Any) -> str:
+    lacking = [
+        part for part in ("source", "colour", "radius", "rows_needed", "dependent") if not hasattr(statement, part)
+    ]
+    if lacking:
+        return f"it has no {lacking[0]}"
+    return "" if getattr(statement, "name", None) == name else f"its name is {getattr(statement, 'name', None)!r}"
+
+
+BOUNDS: Registry[PublishedStatement] = Registry("everhold.bounds", {}, _check)
+"""Published statements by name."""

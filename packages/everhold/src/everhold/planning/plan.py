@@ -3,33 +3,55 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.arguments import brief, names_keywords
 from everhold.dependence import DependenceModel
-from everhold.display import Display, html_sentences, html_table
+from everhold.display import Display, at_most, html_record, html_sentences, html_table
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
-from everhold.mechanisms import GuessAndCheck, answering
-from everhold.planning.advice import explanation
-from everhold.planning.bounds import BOUNDS
-from everhold.planning.inverse import by_mechanism, queries_allowed_by, reaches, rows_needed_by
-from everhold.planning.lines import VACUOUS, PlanLine, PublishedLine, line_of, published_line_of
+from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, answering
+from everhold.planning.choice import ThreeWays, three_ways
+from everhold.planning.inverse import (
+    BOUNDS,
+    by_mechanism,
+    published_bound,
+    published_rows_needed,
+    published_statements,
+    queries_allowed_by,
+    reaches,
+    rows_needed_by,
+)
 from everhold.planning.request import (
+    LEAST_RADIUS,
     MOST_QUERIES,
+    MOST_ROWS,
     USUAL_TERMS,
     USUAL_VALUE,
+    WITHOUT_GUESSES,
     PlanRequest,
     PlanTerms,
     check_radius,
     check_value,
     taken_by_default,
+    tuned_for,
 )
-from everhold.planning.steps import Steps, steps_of
-from everhold.planning.three_ways import ThreeWays, three_ways
-from everhold.planning.widths import Widths, sealed_units, vacuous_in_words, widths_of
+from everhold.planning.widths import (
+    USUAL_DISAGREEMENT,
+    Steps,
+    Widths,
+    least_vacuous,
+    sealed_units,
+    step_in_words,
+    steps_of,
+    surprises_until,
+    vacuous_in_words,
+    width_at,
+    widths_of,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Unpack
 
     import altair as alt
@@ -293,3 +315,234 @@ def _warn_if_vacuous(made: Plan) -> None:
         said = f"the radius {made.requested_radius:.2f} is half the range or more and promises nothing"
     if said:
         warn_caller(VacuousGuaranteeWarning(f"{said}; {advice}"))
+
+
+# Lines of a plan: each mechanism, and each published statement, for a request.
+
+VACUOUS = 0.5
+_SAYS_NOTHING = "says nothing: half the range or more"
+_ONLY_WORST = "the worst case says nothing: half the range or more"
+_INCOMPLETE = "published, proof incomplete"
+_ONLY_INDEPENDENT = "only for independent rows"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLine(Display):
+    """Capability of one mechanism for the request.
+
+    Attributes:
+        adaptive: Whether it promises anything to queries that depend on earlier answers.
+        radius: Its smallest half-width, in the units of a mean over [0, 1], which holds whatever happens, after every
+            planned surprise; None where it cannot serve the request.
+        parameters: The parameters that attain it.
+        note: Why there is no radius, or why the radius says nothing.
+        rows_needed: Rows for the requested radius; None where it was not asked for or no holdout can seal so many.
+        queries_allowed: Queries for the requested radius; None where it was not asked for.
+        tuned: The mechanism itself, ready for `Holdout.create(..., mechanism=...)`.
+        expected: Half-width that an analyst whose guesses are honest can expect at the value `Plan.at`; see
+            `Mechanism.expected_radius`.
+        rows_expected: Rows with which that is within the requested radius.
+        queries_expected: Queries with which that is within the requested radius.
+    """
+
+    mechanism: str
+    statement: str
+    adaptive: bool
+    radius: float | None
+    parameters: dict[str, Any]
+    note: str = ""
+    rows_needed: int | None = None
+    queries_allowed: int | None = None
+    tuned: Mechanism | None = None
+    expected: float | None = None
+    rows_expected: int | None = None
+    queries_expected: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes by name but the mechanism itself, whose parameters are there."""
+        return {name: value for name, value in Display.to_dict(self).items() if name != "tuned"}
+
+    def _repr_html_(self) -> str:
+        return html_record(self.to_dict())
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedLine(Display):
+    """Promise of a published statement, for comparison.
+
+    Attributes:
+        radius: Its half-width, with what rounding to the grid costs; None where it promises none below 1.
+        rows_needed: Rows that it asks for; None where it was not asked for or no number of rows will do.
+        note: What else is to be known.
+    """
+
+    statement: str
+    source: str
+    radius: float | None = None
+    rows_needed: int | None = None
+    note: str = ""
+
+
+def line_of(name: str, request: PlanRequest, radius: float | None, *, at: float, with_rows: bool) -> PlanLine:
+    """A mechanism at its best for the request."""
+    kind = MECHANISMS[name]
+    line = PlanLine(name, kind.statement, kind.traits.adaptive, None, {})
+    if radius is not None:
+        line = _with_inverse(line, request, radius, at=at, with_rows=with_rows)
+    if kind.traits.independent_rows and not request.dependence.independent:
+        return replace(line, note=_ONLY_INDEPENDENT)
+    if not with_rows:
+        if line.rows_needed is None:
+            return replace(line, note=f"needs more than the {MOST_ROWS:,} rows that a holdout can seal")
+        request = request.with_rows(line.rows_needed)
+    tuned = tuned_for(name, request)
+    if isinstance(tuned, str):
+        return replace(line, note=tuned)
+    promised, expected = tuned.promise().radius, tuned.expected_radius(at, request.alike)
+    vacuous = "" if promised < VACUOUS else _SAYS_NOTHING if expected >= least_vacuous(at) else _ONLY_WORST
+    return replace(
+        line,
+        radius=promised,
+        parameters=tuned.parameters(),
+        note=_joined(kind.presentation.note, vacuous),
+        tuned=tuned,
+        expected=expected,
+    )
+
+
+def _with_inverse(line: PlanLine, request: PlanRequest, radius: float, *, at: float, with_rows: bool) -> PlanLine:
+    """With rows and queries for the requested radius, in the worst case and as expected."""
+    name, many = line.mechanism, request.with_queries(MOST_QUERIES)
+    needed = rows_needed_by(name, request, radius)
+    allowed = queries_allowed_by(name, many, radius) if with_rows else None
+    if MECHANISMS[name].expected_radius is Mechanism.expected_radius and radius <= min(at, 1.0 - at) + 1e-12:
+        return replace(  # nothing of so small a radius is cut off at 0 or 1, so both are the same
+            line, rows_needed=needed, rows_expected=needed, queries_allowed=allowed, queries_expected=allowed
+        )
+    return replace(
+        line,
+        rows_needed=needed,
+        rows_expected=rows_needed_by(name, request, radius, at=at),
+        queries_allowed=allowed,
+        queries_expected=queries_allowed_by(name, many, radius, at=at) if with_rows else None,
+    )
+
+
+def published_line_of(name: str, request: PlanRequest, radius: float | None, *, with_rows: bool) -> PublishedLine:
+    """A published statement for the request; for dependent rows its proof is incomplete (theory, erratum 5)."""
+    source = BOUNDS[name].source
+    if name not in published_statements(request):
+        return PublishedLine(name, source, note=_ONLY_INDEPENDENT)
+    label = "" if request.dependence.independent else _INCOMPLETE
+    needed = None if radius is None else published_rows_needed(name, request, radius)
+    if not with_rows:
+        return PublishedLine(name, source, rows_needed=needed, note=label)
+    bound = published_bound(name, request)
+    if not bound.radius < 1.0:
+        note = _joined(bound.note or "no radius below 1", label)
+        return PublishedLine(name, source, rows_needed=needed, note=note)
+    return PublishedLine(name, source, bound.radius + LEAST_RADIUS, needed, _joined(bound.note, label))
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(filter(None, notes))
+
+
+# A plan in words: what it recommends, what the worst case would be, and when something else is better.
+
+_HARDEST = 0.5
+_FEW_ROWS = 500
+
+
+def explanation(plan: Plan) -> str:
+    """The sentences of `Plan.explain`, one a line."""
+    return "\n".join(_sentences(plan))
+
+
+def _sentences(plan: Plan) -> Iterator[str]:
+    best = plan.best
+    yield _headline(plan, best)
+    tuned = best.tuned
+    if isinstance(tuned, GuessAndCheck):
+        if plan.training_rows == 0:
+            yield WITHOUT_GUESSES
+        yield from _of_guesses(plan, tuned)
+    elif plan.training_rows == 0:
+        line = plan.line("guess_and_check")
+        if line.expected is not None and best.expected is not None and line.expected < best.expected:
+            yield (
+                f"With guesses, such as estimates from training rows, guess_and_check would answer within "
+                f"{at_most(line.expected)} around {plan.at:g}."
+            )
+    else:
+        line = plan.line("guess_and_check")
+        if line.expected is not None:
+            yield (
+                f"guess_and_check would answer within {at_most(line.expected)} around {plan.at:g} if its guesses hold, "
+                "and its study can be unsealed."
+            )
+    if tuned is not None and tuned.rows <= _FEW_ROWS and tuned.dependence.independent:
+        seen = step_in_words(tuned, USUAL_DISAGREEMENT if plan.steps is None else plan.steps.disagreement)
+        yield f"With few rows, compare models in place of scores: {seen}."
+
+
+def _headline(plan: Plan, best: PlanLine) -> str:
+    name, around = best.mechanism, f"around {plan.at:g}"
+    if plan.rows is None and best.rows_expected is not None:
+        needs = f"{name} needs the fewest rows for adaptive queries: {best.rows_expected:,}"
+        if not MECHANISMS[name].traits.needs_guess:
+            return f"{needs}."
+        worst = "no holdout can seal enough" if best.rows_needed is None else f"{best.rows_needed:,}"
+        return f"{needs} if its guesses hold {around}; for the worst case, after all planned surprises, {worst}."
+    if best.tuned is None or best.radius is None or best.expected is None:
+        return "No mechanism can serve the request."
+    if not best.tuned.traits.needs_guess:
+        return f"{name} has the smallest radius for adaptive queries: {at_most(best.radius)}, whatever is asked."
+    return (
+        f"{name} has the narrowest answers for adaptive queries if guesses hold: {at_most(best.expected)} {around}; "
+        f"the worst case, after {_counted(plan.surprises, 'surprise')}, has {at_most(best.radius)}."
+    )
+
+
+def _of_guesses(plan: Plan, tuned: GuessAndCheck) -> Iterator[str]:
+    """Cases in which another mechanism would be better, and the widths after unsealing."""
+    hardest = width_at(tuned, _HARDEST, 0, plan.alike)
+    usual = width_at(tuned, plan.at, 0, plan.alike)
+    told = "nothing to say" if hardest.confirmed >= _HARDEST else at_most(hardest.confirmed)
+    yield (
+        f"At the last planned query, around {_HARDEST:g}, it has {told} if guesses hold; "
+        f"unsealed, {at_most(hardest.unsealed)} there and {at_most(usual.unsealed)} around {plan.at:g}."
+    )
+    other = min(
+        (line for line in plan._candidates() if not MECHANISMS[line.mechanism].traits.needs_guess),
+        key=plan._cost,
+        default=None,
+    )
+    if other is None or other.tuned is None or other.radius is None:
+        return
+    name = other.mechanism
+    told = f"{name} promises {at_most(other.radius)} for every answer"
+    if other.tuned.rows != tuned.rows:
+        return
+    if other.tuned.expected_radius(_HARDEST) < hardest.confirmed:
+        yield f"{told}: narrower around {_HARDEST:g} from the start, until the study is unsealed."
+        return
+    at = {
+        value: surprises_until(tuned, other.tuned.expected_radius(value), value, plan.alike)
+        for value in (_HARDEST, plan.at)
+    }
+    if all(found is None for found in at.values()):
+        yield f"{told}, and that is never narrower within the plan."
+        return
+    when = " and ".join(
+        f"from {_counted(found, 'surprise')} on around {value:g}" for value, found in at.items() if found is not None
+    )
+    first = min(math.inf if found is None else found for found in at.values())
+    if first <= plan.surprises:
+        yield f"{told}: narrower {when}, and the plan allows {plan.surprises:,}. Choose it if you expect so many."
+    else:
+        yield f"{told}: narrower {when}, which is more than planned."
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")

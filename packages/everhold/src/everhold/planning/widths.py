@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from everhold.arguments import as_float, as_whole, brief
 from everhold.display import Display, at_most
+from everhold.guarantees.description_length import QueryTree
 from everhold.guarantees.intervals.bets.closed_form import planned_radius
-from everhold.guarantees.intervals.shares.means import OfMeans
-from everhold.mechanisms import GuessAndCheck
+from everhold.guarantees.intervals.shares.means import OfMeans, SignTest
+from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.labels import Offsets
-from everhold.planning.request import USUAL_VALUE
-from everhold.planning.steps import USUAL_DISAGREEMENT, least_step
+from everhold.mechanisms.suffixes import Suffix, narrowest, opens, since, tree_of
+from everhold.planning.request import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, USUAL_VALUE, check_value
 
 if TYPE_CHECKING:
+    import altair as alt
+
     from everhold.dependence import DependenceModel
     from everhold.mechanisms import Mechanism
+    from everhold.planning.request import PlanRequest
 
 TRUE_VALUES = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Of yes-or-no queries; at 1 minus such a value the widths are the same."""
@@ -233,3 +239,273 @@ def step_in_words(mechanism: Mechanism, disagreement: float) -> str:
         return f"{who} a gate cannot see which is better"
     then = f"{at_most(100 * later)} after three promotions" if later else "none any more after three promotions"
     return f"{who} a gate sees steps from {at_most(100 * first)} points on, {then}"
+
+
+# The least step that a gate can see: how much better a challenger has to be, before anybody has data.
+
+USUAL_DISAGREEMENT = 0.2
+"""The share of rows on which two language models or prompts often disagree; for words about small holdouts."""
+
+_PROMOTIONS = (0, 1, 3, 7)
+
+
+def least_step(
+    *,
+    rows: int,
+    disagreement: float,
+    challenges: int,
+    promotions: int = 0,
+    confidence: float = 0.95,
+    public: bool = True,
+) -> float | None:
+    """The least observed gain in accuracy with which a challenger is promoted by a gate without a margin.
+
+    It is the gate's own procedure at its own level: that of the last planned challenge. Rows are independent.
+
+    Args:
+        rows: Number of sealed rows.
+        disagreement: Share of the sealed rows on which challenger and champion differ, in (0, 1].
+        challenges: Number of planned queries; all of them may be challenges.
+        promotions: Promotions and other surprises so far. Labels of surprises that told a number would cost more.
+        confidence: 1 - beta, in (0, 1).
+        public: Whether both predictions are public and of two classes: then the exact sign test decides. Otherwise it
+            is bets on gains in {-1, 0, 1}, whose spread training rows predict; here in closed form (S7).
+
+    Returns:
+        The gain: accuracy of the challenger less that of the champion on the sealed rows, in (0, disagreement]. None
+        where not even a challenger that is right wherever they differ could be promoted.
+
+    Raises:
+        ValueError: If an argument is not valid.
+
+    Source: docs/theory, the gate; docs/theory, interval procedures (sign test, S7).
+
+    Examples:
+        >>> request = {"rows": 20_000, "disagreement": 0.05, "challenges": 10_000}
+        >>> [round(least_step(**request, promotions=before), 4) for before in (0, 3, 7)]
+        [0.0073, 0.0136, 0.0182]
+    """
+    _check(rows, disagreement, challenges, promotions, confidence)
+    tree = QueryTree(queries=challenges)
+    before = min(promotions, challenges - 1)
+    nats = float(tree.log_inverse_weight(asked=challenges, surprises=before)) - math.log1p(-confidence)
+    return step_at(rows=rows, disagreement=disagreement, nats=nats, public=public)
+
+
+def step_at(*, rows: int, disagreement: float, nats: float, public: bool) -> float | None:
+    """`least_step` of one challenge at its own level, within the plan or beyond it.
+
+    Args:
+        rows: Number of sealed rows, which are independent.
+        disagreement: Share of the rows on which challenger and champion differ, in (0, 1].
+        nats: ln(1 / level) of the challenge.
+        public: As for `least_step`.
+
+    Returns:
+        The gain, as `least_step` returns it.
+    """
+    differing = max(round(rows * disagreement), 1)
+    if public:
+        return _sign_test_step(rows, differing, nats - math.log(2.0))
+    # row values are (1 + gain) / 2: ties at 1/2, others half a unit away from it
+    step = 2.0 * planned_radius(spread=differing / 4.0, total=rows, largest=0.5, nats=nats)
+    return step if step <= differing / rows else None
+
+
+def _sign_test_step(rows: int, differing: int, nats: float) -> float | None:
+    """The fewest wins whose lower limit is above a tie, found by bisection: limits rise with the wins."""
+    test = SignTest(rows=rows, training=rows, differing=differing)
+
+    def seen(wins: int) -> bool:
+        low, _ = test.interval(0.5 + (2 * wins - differing) / (2.0 * rows), nats)
+        return low - LEAST_RADIUS >= 0.5 + LEAST_RADIUS / 2.0
+
+    if not seen(differing):
+        return None
+    fails, holds = differing // 2, differing
+    while holds - fails > 1:
+        middle = (fails + holds) // 2
+        fails, holds = (fails, middle) if seen(middle) else (middle, holds)
+    return (2 * holds - differing) / rows
+
+
+def _check(rows: int, disagreement: float, challenges: int, promotions: int, confidence: float) -> None:
+    for name, value, least, most in (
+        ("rows", rows, 1, MOST_ROWS), ("challenges", challenges, 1, MOST_QUERIES),
+        ("promotions", promotions, 0, MOST_QUERIES),
+    ):  # fmt: skip
+        whole = as_whole(value)
+        if whole is None or not least <= whole <= most:
+            raise ValueError(f"{name} is {brief(value)}; expected a whole number from {least} to {most}")
+    if not 0.0 < as_float(disagreement) <= 1.0:
+        raise ValueError(
+            f"disagreement is {brief(disagreement)}; expected the share of rows, in (0, 1], on which two models differ"
+        )
+    if not 0.0 < as_float(confidence) < 1.0:
+        raise ValueError(f"confidence is {brief(confidence)}; expected a number strictly between 0 and 1, such as 0.95")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Steps that a gate can prove after some promotions.
+
+    Attributes:
+        promotions: Promotions so far.
+        step: Least gain in accuracy with two public sets of predictions for two classes (sign test); None where there
+            is none.
+        step_by_bets: The same where predictions are sealed, or of more classes; in closed form.
+    """
+
+    promotions: int
+    step: float | None
+    step_by_bets: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps(Display):
+    """The least steps that a gate can see in the course of a plan.
+
+    Attributes:
+        challenges: Planned queries, all of them challenges.
+        disagreement: Share of the rows on which challenger and champion differ.
+        lines: One line for each number of promotions so far.
+    """
+
+    rows: int
+    challenges: int
+    disagreement: float
+    lines: tuple[Step, ...]
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One table row for each number of promotions."""
+        return [{"promotions": x.promotions, "step": x.step, "step_by_bets": x.step_by_bets} for x in self.lines]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"challenges": self.challenges, "disagreement": self.disagreement, "lines": self.to_rows()}
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+
+def steps_of(request: PlanRequest, disagreement: float) -> Steps:
+    """Steps that a gate could prove if all planned queries were challenges, for independent rows."""
+    shared: dict[str, Any] = {
+        "rows": request.rows, "disagreement": disagreement, "challenges": request.queries,
+        "confidence": request.confidence,
+    }  # fmt: skip
+    lines = tuple(
+        Step(
+            before,
+            least_step(**shared, promotions=before),
+            least_step(**shared, promotions=before, public=False),
+        )
+        for before in _PROMOTIONS
+        if before < request.queries
+    )
+    return Steps(rows=request.rows, challenges=request.queries, disagreement=float(disagreement), lines=lines)
+
+
+# Widths over time of a holdout that grows: which tree answers in each month, and how wide its answers are (S13).
+
+_MOST_MONTHS = 1_200
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthPlan(Display):
+    """Half-widths of the last query of each month.
+
+    Attributes:
+        rows: One for each month: month, rows, trees (open), tree (that answers), tree_rows, within (of an answer whose
+            guess holds), unsealed, and static: unsealed, if the rows of the first month were all there ever are.
+        at: Population value at which widths are told.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    at: float = USUAL_VALUE
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"months": [...]}``."""
+        return {"months": self.to_rows()}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each month."""
+        return [dict(row) for row in self.rows]
+
+    def explain(self) -> str:
+        """The columns in words."""
+        return (
+            f"half-widths at a true value of {self.at:g}; 'static' is unsealed, if the rows of the first month were all"
+        )
+
+    def chart(self) -> alt.LayerChart:
+        """A picture of the widths over time; needs the extra ``plots``."""
+        from everhold.charts.plans import growth_plan_chart
+
+        return growth_plan_chart(self)
+
+
+def plan_growth(
+    *, rows_per_month: int, months: int, queries: int, surprises: float = 1.0, confidence: float = 0.95,
+    at: float = USUAL_VALUE, training_rows: int | None = None,
+) -> GrowthPlan:  # fmt: skip
+    """Plan a holdout to which rows are appended every month.
+
+    Args:
+        rows_per_month: Sealed rows that arrive each month; the first ones when the holdout is created.
+        months: Number of months.
+        queries: Queries of each month.
+        surprises: Surprises of each month; a fraction for one in several months.
+        confidence: Probability with which all intervals hold together.
+        at: Population value at which widths are told.
+        training_rows: Rows that guesses are made from; by default as many as arrive in a month.
+
+    Raises:
+        ValueError: If a number cannot be used.
+
+    Examples:
+        >>> made = plan_growth(rows_per_month=2_000, months=12, queries=50)
+        >>> [round(row["unsealed"], 3) for row in made.rows if row["month"] in (1, 12)]
+        [0.043, 0.03]
+    """
+    for name, value, most in (("rows_per_month", rows_per_month, 2**30), ("months", months, _MOST_MONTHS),
+                              ("queries", queries, 10**6)):  # fmt: skip
+        if not 1 <= (as_whole(value) or 0) <= most:
+            raise ValueError(f"{name} is {brief(value)}; expected a whole number from 1 to {most:,}")
+    if not 0.0 <= surprises <= queries:
+        raise ValueError(f"surprises is {brief(surprises)}; expected a number from 0 to the {queries} queries")
+    check_value(at)
+    every, asked = max(math.ceil(surprises * months), 1), queries * months
+    trained = rows_per_month if training_rows is None else training_rows
+    request = GuessAndCheck.tuned(
+        rows=rows_per_month, queries=asked, surprises=min(every, asked), confidence=confidence, training_rows=trained
+    )
+    first, state, trees, made = request.sharing(0.5), State(), [Suffix(1)], []
+    for month in range(1, months + 1):
+        rows = rows_per_month * month
+        if month > 1 and opens(trees[-1], state, rows=rows - rows_per_month, arriving=rows_per_month):
+            trees.append(Suffix(len(trees) + 1, month - 1, rows - rows_per_month, state))
+        charged = round(surprises * month) - state.charged
+        state = state.after(asked=queries, charged=charged, labels=charged * first.cells.cost)
+        open_trees = [(tree_of(first, tree, rows=rows - tree.first, training_rows=trained), tree) for tree in trees]
+        last = replace(state, asked=state.asked - 1)  # before the last query of the month
+        mechanism, tree = open_trees[narrowest(open_trees, last)]
+        within, unsealed = _widths(mechanism, since(last, tree.before), at)
+        made.append({
+            "month": month, "rows": rows, "trees": len(trees), "tree": tree.number, "tree_rows": rows - tree.first,
+            "within": within, "unsealed": unsealed, "static": _widths(request, last, at)[1],
+        })  # fmt: skip
+    return GrowthPlan(made, at)
+
+
+def _widths(mechanism: GuessAndCheck, state: State, at: float) -> tuple[float, float]:
+    """Half-widths of the next answer: told of a guess that holds, and unsealed."""
+    expected = mechanism.quotes.expected(state, at, mechanism.yes_no_procedure)
+    return _half(expected.confirmed), _half(expected.unsealed)
+
+
+def _half(ends: tuple[float, float]) -> float:
+    return (min(ends[1], 1.0) - max(ends[0], 0.0)) / 2.0

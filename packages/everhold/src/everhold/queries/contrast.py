@@ -81,13 +81,6 @@ class ContrastQuery(Query["Answer"]):
         given = {"arm": self.arm, "treated": self.treated, "control": self.control, "given": self.given}
         return QuerySpec(f"risk_{self.how}", self.event, given)
 
-    @property
-    def to_declare(self) -> str:
-        """Both arms."""
-        what, of = getattr(self.event, "text", "..."), self.treated
-        arm = f"{self.arm} = {quoted(of) if isinstance(of, str) else of}"
-        return f'the mean of each arm, such as mean("{what}", given="{arm}")'
-
     def parts(self, schema: Schema) -> tuple[ShareQuery, ShareQuery]:
         """The conditional means of both arms; if both were asked, with own guesses, this one is free.
 
@@ -457,8 +450,8 @@ def difference_of_arms(
 ) -> OneNumber | None:
     """The one query; None where the arms are asked for one by one.
 
-    They are where an engine counts groups of rows, where a declared family has them, and without training rows in an
-    arm.
+    They are where an engine counts groups of rows, where a declared family has them and not their difference, and
+    without training rows in an arm.
 
     Args:
         compiler: Of the holdout.
@@ -469,7 +462,7 @@ def difference_of_arms(
     """
     mechanism, training = compiler.mechanism, compiler.training
     group_column = mechanism.dependence.group_column
-    if training is None or any(compiler.families.level_of(arm) is not None for arm in arms):
+    if training is None:
         return None
     if group_column is not None and compiler.sealed is not None and compiler.sealed.reads_ahead:
         return None
@@ -488,8 +481,13 @@ def difference_of_arms(
         reads=None if None in columns else tuple(dict.fromkeys(name for names in columns for name in names or ())),
         by_position=any(arm.by_position for arm in arms),
     )  # fmt: skip
+    level_of = compiler.families.level_of
+    if level_of(bound) is None and any(level_of(arm) is not None for arm in arms):
+        return None
     bound = with_clips(bound, [clip for arm in ordered for clip in arm.clips])
     values = reader.values(training)  # of a sample, where an engine counts them
+    if bound.by_position:
+        bound = replace(bound, training_values=np.concatenate([part for part, _ in values]))
     if all(whole.any() for _, whole in values):
         compiler.planner.evaluator.test_spread(bound, _residuals(*values))
     known, rows = Fraction(planned.score), compiler.schema.rows

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from everhold.answers import Answer, QuotedPrice
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of
+from everhold.ledger.acts import DECLARED
 from everhold.queries.means.batch import Means, RowwiseQuery
 from everhold.queries.query import IN_ONE_TRANSACTION, Query, digest, rows_of
 from everhold.values.base import clips_in_words
@@ -225,6 +226,7 @@ class Derived(JointMeans[Answer]):
             sealed_low=unsealed_low,
             sealed_high=unsealed_high,
             source=next(source for source in _BY_WEIGHT if source in sources),
+            statement="S10" if {*sources} == {DECLARED} else refusal.statement,
             charged=sum(entry.charged for entry in entries),
             repeated=all(entry.repeated for entry in entries),
             rows=next((rows for entry in entries if (rows := rows_of(entry.answer)) is not None), None),

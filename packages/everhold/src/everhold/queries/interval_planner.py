@@ -98,7 +98,8 @@ class IntervalPlanner:
             rows, total, seen = counted.get(place) or (self.schema.training_rows, totals.get(place, 0), None)
             if (nats := self.families.level_of(query)) is not None:
                 estimate = total * self.schema.rows // rows if place in totals else -1
-                prepared.append(self._member(query, known[place], estimate, seen, nats))
+                procedure = self._of_member(known[place], estimate, seen=seen)
+                prepared.append(self._member(query, procedure, estimate, nats))
                 continue
             scaled = total * self.schema.rows // rows if trained else self._own_guess(query, guess)
             procedure = self._procedure(known[place], own_guess=not trained, guess=scaled, seen=seen)
@@ -118,7 +119,7 @@ class IntervalPlanner:
         return prepared
 
     def ratio(self, bound: BoundQuery, guess: float | None, tolerance: float | None) -> Prepared:
-        """A ratio with its guess, for a mechanism and training rows that make it one query.
+        """A ratio with its guess, for a mechanism and training rows that make it one query, or a declared family.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
@@ -127,9 +128,11 @@ class IntervalPlanner:
             DependenceWarning: If the values of a part on the training rows are worth fewer rows than is promised.
         """
         pair, training = bound.pair, self.evaluator.training
+        check_estimand([bound], self.schema, self.mechanism)
+        if (training is None or not bound.trained) and (nats := self.families.level_of(bound)) is not None:
+            return self._member(bound, self._of_member(bound, -1), -1, nats)
         if pair is None or training is None:
             raise TypeError(f"{bound.shown!r} is no ratio, or there are no training rows; expected both")
-        check_estimand([bound], self.schema, self.mechanism)
         part, whole = training.grids(bound, unit=self.mechanism.unit)
         part = np.minimum(part, whole)
         parts = [replace(pair.first, training_values=part), replace(pair.second, training_values=whole)]
@@ -142,7 +145,7 @@ class IntervalPlanner:
             within, counted = rows.totals(both, unit=self.mechanism.unit)[:, 0].tolist()
         estimate = within * self.mechanism.steps // counted if counted else -1
         if (nats := self.families.level_of(bound)) is not None and tolerance is None:
-            return self._member(bound, known, estimate, None, nats)
+            return self._member(bound, self._of_member(known, estimate), estimate, nats)
         trained = guess is None and counted > 0
         scaled = estimate if trained else self._own_guess(bound, guess)
         procedure = self._procedure(known, own_guess=not trained, guess=scaled)
@@ -169,6 +172,8 @@ class IntervalPlanner:
             QueryRejected: If it cannot be asked. Nothing is charged.
         """
         check_estimand([bound], self.schema, self.mechanism)
+        if (nats := self.families.level_of(bound)) is not None:
+            return self._member(bound, procedure, -1 if known is None else int(known * self.mechanism.steps), nats)
         failing = self._failing(bound, self.evaluator.before.surprises)
         if guess is not None or known is None:
             own = self._own_guess(bound, guess)
@@ -186,7 +191,7 @@ class IntervalPlanner:
                 if FAILING in answer and models_in(description) == models)  # fmt: skip
         return FailingShare(next(told, 0.0), procedure)
 
-    def _member(self, bound: BoundQuery, known: BoundQuery, estimate: int, seen: Any, nats: float) -> Prepared:
+    def _member(self, bound: BoundQuery, procedure: Procedure | None, estimate: int, nats: float) -> Prepared:
         """A member of a declared family: nothing of it follows from a guess or from what was told (S10).
 
         If the tree has an entry of the query, told before it was declared or silent, the member is a new one.
@@ -194,7 +199,6 @@ class IntervalPlanner:
         member = replace(bound, description={**bound.description, "declared": True})
         if self.families.asked_of_tree(bound.query, member.query):
             bound = member
-        procedure = self._procedure(known, own_guess=False, guess=estimate, seen=seen)
         assert procedure is not None
         if self.families.first_rows:
             procedure = _at_all_sizes(procedure, bound, nats, self.families, self.mechanism)
@@ -204,6 +208,13 @@ class IntervalPlanner:
         return Prepared(
             bound, estimate, from_training=False, procedure=procedure, estimate=estimate, declared=nats
         )  # fmt: skip
+
+    def _of_member(self, known: BoundQuery, estimate: int, *, seen: Any = None) -> Procedure | None:
+        """The procedure of a member of a declared family; with hedged bets where no training rows show its values."""
+        shown = known.by_position or (self.schema.training_rows > 0 and known.trained)
+        if shown or needs_of(known, self.mechanism, self.schema, unseen=True) == "total":
+            return self._procedure(known, own_guess=False, guess=estimate, seen=seen)
+        return procedure_for(known, self.mechanism, self.schema, unseen=True)
 
     def _described(self, bound: BoundQuery, procedure: Procedure | None, estimate: int) -> Description | None:
         """The event of a text by its description; none if its procedure follows from the analyst's own guess (S10)."""

@@ -25,11 +25,12 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.diagnosis.queries import DependenceMonitor, dependence_monitor, warn_of_queries
 from everhold.errors import QueryRejected
+from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Pairs
 from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.bets.in_order import betting_on
 from everhold.guarantees.intervals.shares.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.shares.means import Chernoff, ClopperPearson, Hoeffding
-from everhold.ledger.declarations import DECLARED
+from everhold.ledger.acts import DECLARED
 from everhold.values.base import BoundQuery
 from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation, quoted
@@ -52,13 +53,19 @@ __all__ = [
 ]  # fmt: skip
 
 
-def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema) -> Needs:
+def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, unseen: bool = False) -> Needs:
     """Statistics that the procedure of a query needs of the sealed rows and of the training rows.
+
+    Args:
+        bound: The query.
+        mechanism: The one that answers.
+        schema: The rows.
+        unseen: Whether it is bet on as well where no training rows show its values.
 
     Raises:
         ValueError: If it is a ratio and no procedure takes it; see `takes_ratios`.
     """
-    independent, trained = mechanism.dependence.independent, schema.training_rows > 0 and bound.trained
+    independent, trained = mechanism.dependence.independent, unseen or (schema.training_rows > 0 and bound.trained)
     in_units = mechanism.dependence.unit_column is not None
     if bound.pair is not None and bound.pair.how == "ratio":
         if not takes_ratios(mechanism) or not trained:
@@ -71,7 +78,7 @@ def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema) -> Needs:
 
 def procedure_for(
     bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, training: Any = None, own_guess: bool = False,
-    guess: float | None = None,
+    guess: float | None = None, unseen: bool = False,
 ) -> Procedure | None:  # fmt: skip
     """The procedure of a query, or None if the mechanism rests on noise.
 
@@ -82,10 +89,16 @@ def procedure_for(
         training: What it `needs_of` the training rows where that is more than a total.
         own_guess: Whether the guess is the analyst's own: then it is taken for one from as many rows as are sealed.
         guess: The analyst's own guess in units of a mean, if there is one; bets expect it.
+        unseen: Whether it is bet on as well where no training rows show its values, with stakes that hedge (W1).
     """
     if mechanism.traits.adds_noise:
         return None
-    needs = needs_of(bound, mechanism, schema)
+    needs = needs_of(bound, mechanism, schema, unseen=unseen)
+    if unseen:
+        none = np.zeros(0, dtype=np.int64)
+        empty = np.zeros(CELLS, dtype=np.int64)
+        nothing = {"cells": Cells(empty, empty, CELLS), "groups": GroupSums(none, none, none, 1)}
+        training = nothing.get(needs, Pairs(none, none, none, none, 1))
     if needs == "cells":
         return Betting(rows=mechanism.rows, training=training, guess=guess)
     if needs == "groups":

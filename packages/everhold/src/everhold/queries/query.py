@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from everhold.errors import QueryRejected
 from everhold.ledger.chain import canonical
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from everhold.answers import QuotedPrice
     from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Committed, Entry, EntryDraft, Outcome
-    from everhold.ledger.allotments import Accounts
+    from everhold.ledger.acts import Accounts
     from everhold.mechanisms import Mechanism, Quote, State
     from everhold.queries.metrics.query import MetricQuery
     from everhold.queries.query_compiler import QueryCompiler
@@ -138,20 +138,9 @@ class MemberLevels:
 
 
 class Query(ABC, Generic[Result]):
-    """A query as an analyst writes it.
-
-    Attributes:
-        declarable: Whether a list of declared queries may hold it: a mean over rows, or a ratio of two such means.
-        to_declare: What to declare in its place, if there is something of that kind.
-    """
+    """A query as an analyst writes it."""
 
     __slots__ = ()
-    declarable: ClassVar[bool] = False
-
-    @property
-    def to_declare(self) -> str | None:
-        """See the attributes."""
-        return None
 
     def as_metric(self) -> MetricQuery | None:
         """The same as a metric by its name, of models; None where it is none."""
@@ -280,6 +269,18 @@ class QueryPlan(ABC, Generic[Result]):
 
     at_once: int = 64
     """For so many of its entries the sealed rows are looked at in one go, as memory allows."""
+
+    members: Sequence[BoundQuery] = ()
+    """Its parts, where all of them are members of declared families; each is answered at its own level (S10)."""
+
+    @property
+    def query(self) -> str:
+        """SHA-256 of the whole, in hex."""
+        return self.asked[0].fingerprint if len(self.asked) == 1 else digest([each.fingerprint for each in self.asked])
+
+    def declared_by(self, families: MemberLevels) -> Self:
+        """The same plan, where it is one entry that a declared family has; means know their levels already."""
+        return self
 
     def is_short(self, rows: int) -> bool:
         """True if evaluating it on so many rows beside everhold takes no time, from public facts.

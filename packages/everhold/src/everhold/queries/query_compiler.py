@@ -106,6 +106,10 @@ class QueryCompiler:
         if not isinstance(asked, Query):
             raise _no_query(asked)
         ready = asked.compile(self, guess=guess, tolerance=tolerance)
+        if self.families.level_of is not never_declared:
+            ready = ready.declared_by(self.families)
+            if guess is not None and ready.members:  # nothing of a member follows from a guess
+                return self.compile(query, None, tolerance)
         return ready.silently() if self.silent else ready  # type: ignore[return-value]  # a text's is one, too
 
     def mean(self, query: RowwiseQuery, guess: float | None, tolerance: float | None) -> Prepared:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,9 +13,11 @@ from everhold.display import Display, left_in_words, wider_in_words
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.ledger import EntryDraft, Outcome
+from everhold.ledger.acts import DECLARED
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.labels import DEAREST, in_millionths
-from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, QueryPlan, digest
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, MemberLevels, Pricing, QueryPlan, digest
+from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -141,11 +144,19 @@ def released_once(mechanism: GuessAndCheck) -> Pricing:
     return Pricing(0, partial(mechanism.surely_answers, procedures=()))
 
 
+@dataclass(frozen=True)
 class OneEntry(QueryPlan[Result]):
-    """A query with one place, one entry of the ledger and a label that is always told (S9)."""
+    """A query with one place, one entry of the ledger and a label that is always told (S9).
+
+    Attributes:
+        declared: ln(1 / level) of a member of a declared family, which takes no place (S10); nan for other queries.
+        anew: Whether it was asked before as one that is no member, so that the member is a new query.
+    """
 
     schema: Schema
     mechanism: GuessAndCheck
+    declared: float = field(default=math.nan, kw_only=True)
+    anew: bool = field(default=False, kw_only=True)
 
     @property
     @abstractmethod
@@ -190,14 +201,37 @@ class OneEntry(QueryPlan[Result]):
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
         """Its entry. About other rows it is another query."""
-        identity = {**self.description, **dict(self.schema.about)}
+        identity = self._bound.description
         described = {**identity, "shown": self.shown[:MOST_SHOWN], **self.beside}
         return [EntryDraft(digest(identity), marked(described, by_position=self.by_position))]
 
+    @property
+    def _bound(self) -> BoundQuery:
+        anew = {"declared": True} if self.anew else {}
+        identity = {**self.description, **dict(self.schema.about), **anew}
+        return BoundQuery(identity, self.shown, by_position=self.by_position)
+
+    @property
+    def _is_member(self) -> bool:
+        return not math.isnan(self.declared)
+
+    @property
+    def members(self) -> Sequence[BoundQuery]:  # type: ignore[override]
+        """See `QueryPlan.members`."""
+        return [self._bound] if self._is_member else []
+
+    def declared_by(self, families: MemberLevels) -> Self:
+        """See `QueryPlan.declared_by`."""
+        if (nats := families.level_of(self._bound)) is None:
+            return self
+        member = replace(self, declared=nats, anew=True)
+        anew = families.asked_of_tree(self.query, member.query)
+        return member if anew else replace(self, declared=nats)
+
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """One place, and no surprise."""
-        return released_once(self.mechanism)
+        """One place, and no surprise; nothing of a member."""
+        return Pricing.free() if self._is_member else released_once(self.mechanism)
 
     def silently(self) -> Self:
         """See `QueryPlan.silently`; it cannot."""
@@ -206,17 +240,24 @@ class OneEntry(QueryPlan[Result]):
         )
 
     def nats(self, state: State) -> float:
-        """ln(1 / level) of the next place."""
-        return float(self.mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
+        """ln(1 / level) of the next place, or of the member."""
+        return (
+            self.declared
+            if self._is_member
+            else float(self.mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
+        )
 
     def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
         """Its one label; later queries pay for it."""
         nats = self.nats(state)
         told, label, sealed = self.release(nats, seen)
-        answer = {"value": None, "low": None, "high": None, **told, "source": CHOSEN}
-        cost = in_millionths(label)
+        source, cost = DECLARED if self._is_member else CHOSEN, in_millionths(label)
+        answer = {"value": None, "low": None, "high": None, **told, "source": source}
         answer["node"] = {"by": self.description["kind"], "nats": nats, "widens": self._widening(state, cost)}
-        return state.after(asked=1, charged=0, labels=cost), [Outcome(answer, 0, sealed)]
+        return self._after(state, cost), [Outcome(answer, 0, sealed)]
+
+    def _after(self, state: State, label: int) -> State:
+        return state.after(asked=0 if self._is_member else 1, charged=0, labels=label)
 
     def present(self, result: ExecutionResult) -> Result:
         """The entry in the analyst's units."""
@@ -246,8 +287,7 @@ class OneEntry(QueryPlan[Result]):
 
     def _widening(self, state: State, label: int) -> float:
         """How many times wider the next yes-or-no answer is after a label of so many millionths of a nat."""
-        after = state.after(asked=1, charged=0, labels=label)
-        now, then = (self.mechanism.outlook(each).get("now") for each in (state, after))
+        now, then = (self.mechanism.outlook(each).get("now") for each in (state, self._after(state, label)))
         return 1.0 if not now or not then else round(then / now, 2)
 
     def usual(self, nats: float) -> float:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import pytest
 
 from everhold.errors import IntegrityError
-from everhold.ledger.allotments import Accounts
+from everhold.ledger.acts import Accounts
 from everhold.ledger.extension import EXTENSIONS, LedgerExtension, broken_contract
 
 Line = tuple[Mapping[str, Any], str, int]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import everhold
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.holdout import Holdout
 from everhold.queries import DETAILS, KINDS
 from everhold.queries.query import Query

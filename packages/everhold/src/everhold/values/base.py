@@ -170,7 +170,8 @@ class BoundQuery:
         reads: Columns that the functions read; None for all.
         at_fault: Row value where the functions fail on a sealed row, in [0, 1]: the worst that there is.
         by_position: Whether a row value depends on the row's place among the sealed rows: predictions as arrays.
-        training_values: Row values of the training rows in grid units, where they are known already.
+        training_values: Row values of the training rows in grid units, where they are known already; of a number of
+            all rows its predictions, where they were handed in.
         yes_no: Whether every row value is 0 or 1 by type; what code gives a sealed row besides is rounded down.
         pair: The two queries that it is made of row by row; it has no row values besides.
         facts: What the ledger keeps beside the description; no part of its identity.
@@ -187,7 +188,7 @@ class BoundQuery:
     reads: tuple[str, ...] | None = None
     at_fault: float = 0.0
     by_position: bool = False
-    training_values: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
+    training_values: NDArray[Any] | None = field(default=None, repr=False, compare=False)
     yes_no: bool = False
     pair: Pair | None = None
     facts: dict[str, Any] = field(default_factory=dict, compare=False)

@@ -7,7 +7,7 @@ import pytest
 import everhold as eh
 from everhold.asking.arrivals import appending
 from everhold.gates.gate import Gate
-from everhold.gates.stores import ResultStore
+from everhold.gates.records import ResultStore
 
 
 def results(cases, *, right=5, cost=0.2):

@@ -393,8 +393,8 @@ def test_an_altered_allotment_is_found(study, tmp_path):
 def test_verify_finds_spending_beyond_an_allotment(study, monkeypatch):
     study.allot("team-a", queries=1)
     with monkeypatch.context() as patch:
-        patch.setattr("everhold.ledger.allotments.Allotment.affords", lambda *_: 99)
-        patch.setattr("everhold.ledger.allotments.Accounts.spend", lambda *_, **__: None)  # no limit is checked
+        patch.setattr("everhold.ledger.acts.Allotment.affords", lambda *_: 99)
+        patch.setattr("everhold.ledger.acts.Accounts.spend", lambda *_, **__: None)  # no limit is checked
         study.analyst("team-a").ask_many(["delay > 0", "delay > 1"])
     assert any("goes beyond the allotment of 'team-a'" in what for what in findings(study))
 
@@ -484,7 +484,7 @@ class ManyAnalysts(RuleBasedStateMachine):
     def allot(self, name, queries, charges):
         asked, charged = self.spent.get(name, (0, 0))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("everhold.asking.accounts.allotting._warn_of_promises", lambda *_: None)
+            patch.setattr("everhold.asking.allotting._warn_of_promises", lambda *_: None)
             if queries < asked or charges < charged:
                 with pytest.raises(QueryRejected):
                     self.holdout.allot(name, queries=queries, charges=charges)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.sealing.intake.request import divided, flat_settings
 
 LABELS = {"id": np.arange(400), "y": np.tile([0.0, 1.0], 200)}

@@ -5,7 +5,7 @@ from dataclasses import fields
 import holdout_samples
 import pytest
 
-from everhold.asking.reports.event_feed import Count, LedgerEvent
+from everhold.asking.reports.holdout_ledger import Count, LedgerEvent
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, recall_score
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.gates.records import Gates
 from everhold.gates.rows import RowEvidence
 from everhold.guarantees.intervals.shares.means import SignTest
-from everhold.ledger.allotments import Accounts
+from everhold.ledger.acts import Accounts
 
 ROWS = 2_000
 

@@ -4,7 +4,7 @@ import holdout_samples as samples
 import pytest
 
 from everhold import accuracy
-from everhold.asking.reports.model_names import with_names
+from everhold.asking.reports.holdout_ledger import with_names
 
 
 @pytest.fixture

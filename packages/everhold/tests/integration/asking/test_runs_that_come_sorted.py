@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.gates.cases.metrics import metrics_for
-from everhold.gates.cases.order import with_runs_shuffled
-from everhold.gates.cases.results import CaseSuite
-from everhold.gates.cases.units import PairedResults, UnitPlan
-from everhold.gates.facts import NEW_RUNS
+from everhold.gates.cases.results import CaseSuite, metrics_for
+from everhold.gates.cases.units import PairedResults, UnitPlan, with_runs_shuffled
+from everhold.gates.challenge import NEW_RUNS
 
 CASES, RUNS, LEVEL = 200, 8, 0.05
 

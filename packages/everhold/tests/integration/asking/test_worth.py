@@ -7,7 +7,7 @@ from holdout_samples import copied, create, guess_and_check
 
 import everhold as eh
 from everhold import GuessAndCheck
-from everhold.asking.reports.worth import AHEAD, Worth
+from everhold.asking.reports.status import AHEAD, Worth
 
 
 @pytest.fixture

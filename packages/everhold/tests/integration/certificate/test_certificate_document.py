@@ -6,7 +6,7 @@ import pytest
 from certificate_samples import FOLDER, SEED, make_sample
 
 import everhold
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.certificate import Certificate, verify_certificate
 from everhold.certificate.form import SECTIONS
 from everhold.errors import IntegrityError

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.dependence.blocks import block_of_rows
 from everhold.diagnosis.columns import OpenFile
 from everhold.diagnosis.queries import dependence_monitor

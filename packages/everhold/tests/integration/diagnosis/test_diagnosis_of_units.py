@@ -7,7 +7,7 @@ import pytest
 from diagnosis_samples import diagnosed, planned
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.dependence import Groups
 from everhold.diagnosis.queries import DependenceMonitor
 from everhold.errors import DependenceWarning

@@ -3,7 +3,7 @@
 import pytest
 
 from everhold.errors import IntegrityError
-from everhold.ledger.allotments import ACT, RECOVERY, UNSEALING, Accounts
+from everhold.ledger.acts import ACT, RECOVERY, UNSEALING, Accounts
 
 LINES = [[1, 0.5, 0.25, 0.75], [4, 0.0, 0.0, 1.0]]
 

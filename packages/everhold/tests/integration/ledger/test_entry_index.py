@@ -9,7 +9,7 @@ from ledger_samples import KEY, new_study, query, spend
 
 from everhold.errors import EverholdError, IntegrityError
 from everhold.ledger import LedgerStore, verify
-from everhold.ledger.entry_index import EntryIndex
+from everhold.ledger.chain import EntryIndex
 from everhold.ledger.head_file import HeadFile
 from everhold.ledger.records import Head
 
@@ -209,7 +209,7 @@ def head_after(fingerprints):
 @pytest.mark.parametrize("many", [1, 3, 50_000])
 def test_all_are_remembered_however_they_are_kept(monkeypatch, many):
     """Sorted, waiting in a set, or both; also fingerprints that end in zeros, which NumPy leaves out."""
-    monkeypatch.setattr("everhold.ledger.entry_index._MANY", many)
+    monkeypatch.setattr("everhold.ledger.chain._MANY", many)
     every = [query(1).fingerprint, "ab" + 62 * "0", 64 * "0", query(2).fingerprint, 62 * "f" + "00"]
     asked = EntryIndex()
     for count in range(1, len(every) + 1):

@@ -10,11 +10,9 @@ import pytest
 import everhold as eh
 from everhold import extensions
 from everhold.errors import ExtensionError
-from everhold.gates.records import GATE, KEPT, PROMOTED, Gates
+from everhold.gates.records import Gates
 from everhold.ledger import extension
-from everhold.ledger.allotments import Accounts
-from everhold.ledger.arrivals import ARRIVAL, RETIREMENT, Arrivals
-from everhold.ledger.declarations import Declarations
+from everhold.ledger.acts import ARRIVAL, GATE, KEPT, PROMOTED, RETIREMENT, Accounts, Arrivals, Declarations
 from everhold.ledger.extension import EXTENSIONS, LedgerExtension, broken_contract
 from everhold.testing.ledger import LedgerExtensionContract
 from everhold_competitions.teams import CLOSING, SUBMISSION, TOLD_OF, Submissions

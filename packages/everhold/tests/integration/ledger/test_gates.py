@@ -7,8 +7,8 @@ import pytest
 
 import everhold as eh
 from everhold.errors import IntegrityError
-from everhold.gates.records import GATE, KEPT, PROMOTED, Gates
-from everhold.ledger.allotments import Accounts
+from everhold.gates.records import Gates
+from everhold.ledger.acts import GATE, KEPT, PROMOTED, Accounts
 
 A, B, C = ("a" * 64, "b" * 64, "c" * 64)
 OPENED = {"gate": "night", "metric": {"kind": "accuracy"}, "margin": 0.0, "challenges": 2, "champion": A}

@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 import everhold as eh
 from everhold import QueryRejected
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 
 ROWS = 3_000
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.gates.candidates import Candidate, procedure_for_gain
-from everhold.gates.gains import paired
-from everhold.gates.metrics import metric_of
+from everhold.gates.metrics import metric_of, paired
 from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding, SignTest
 

@@ -10,7 +10,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 from everhold import GuessAndCheck, Holdout, QueryRejected, accuracy, brier, error
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 

@@ -5,7 +5,7 @@ import pytest
 from contest_samples import address
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.sealing.rows.table import StoredRows
 
 ROWS = 1_000

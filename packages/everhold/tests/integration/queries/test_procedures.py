@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.guarantees.intervals.base import CELLS
 
 ROWS = 400

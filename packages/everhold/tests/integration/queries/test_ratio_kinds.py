@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.values.expressions.tree import CombinedValue, RowValue
 from everhold_engines.sql.compiler import row_values_sql
 from everhold_server.wire.queries import written

@@ -8,7 +8,7 @@ from sklearn.model_selection import ParameterGrid
 
 import everhold as eh
 from everhold import QueryRejected
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from everhold.errors import EverholdError, IntegrityError
-from everhold.gates.stores import Champion, ModelStore
+from everhold.gates.records import Champion, ModelStore
 
 DIGEST, OTHER = "a" * 64, "b" * 64
 

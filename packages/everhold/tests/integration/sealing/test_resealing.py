@@ -7,7 +7,7 @@ import pytest
 from holdout_samples import ROWS, create, files, rows
 
 from everhold import GaussianMechanism, Holdout, HoldoutRejected, verify_certificate
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.sealing.duplicates import resealing
 from everhold.sealing.duplicates.resealing import CONTENT_FILE, Content
 from everhold.sealing.intake.duckdb_files import limit_memory, spilling_into

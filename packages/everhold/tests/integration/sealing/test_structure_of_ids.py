@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.errors import DependenceError, HoldoutRejected
 
 GROUPS, SIZE = 300, 6

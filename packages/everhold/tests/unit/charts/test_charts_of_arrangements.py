@@ -10,8 +10,7 @@ from everhold_privacy.networks.pedigree import pedigree
 pytest.importorskip("vl_convert")
 
 from everhold.charts import svg_text
-from everhold.charts.arrangements import links_chart, placed, sets_chart
-from everhold.charts.dependence import portrait_of
+from everhold.charts.dependence import links_chart, placed, portrait_of, sets_chart
 
 FAMILY = {"Ann": (None, None), "Bob": (None, None), "Cem": ("Bob", "Ann"), "Dan": (None, None), "Eve": ("Dan", "Cem")}
 NETWORK = pedigree(FAMILY, allele_frequency=0.3, latent=["Dan"])

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import everhold as eh
 import everhold.dependence
 from everhold import extensions
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.certificate import Certificate, verify_certificate
 from everhold.certificate.page import outline
 from everhold.cli.application import app

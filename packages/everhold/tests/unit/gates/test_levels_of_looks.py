@@ -8,11 +8,9 @@ import pytest
 
 from everhold.gates.cases import units as case_units
 from everhold.gates.cases.evidence import ClaimChallenge
-from everhold.gates.cases.metrics import CaseMetric
-from everhold.gates.cases.order import draws_of_units, order_of_units
-from everhold.gates.cases.results import CaseSuite
-from everhold.gates.cases.units import PairedResults, UnitPlan
-from everhold.gates.facts import NEW_CASES, NEW_RUNS
+from everhold.gates.cases.results import CaseMetric, CaseSuite
+from everhold.gates.cases.units import PairedResults, UnitPlan, draws_of_units, order_of_units
+from everhold.gates.challenge import NEW_CASES, NEW_RUNS
 from everhold.gates.records import Opened
 from everhold.mechanisms import GuessAndCheck, State
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.asking.create_settings import settings_from
+from everhold.asking.creation import settings_from
 from everhold.diagnosis.columns import UNKNOWN, likeness_of_rows
 from everhold.errors import HoldoutRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
 from everhold.planning import PlanRequest, tuned_mechanism

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.planning.search import largest_within, smallest_within
+from everhold.planning.inverse import largest_within, smallest_within
 
 MOST = 10**6
 power = st.floats(0.05, 3.0)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import everhold as eh
 from everhold.cli.application import app
 from everhold.guarantees.intervals.shares.means import ClopperPearson
-from everhold.planning.three_ways import three_ways
+from everhold.planning.choice import three_ways
 
 
 def test_each_line_has_the_level_that_it_says() -> None:

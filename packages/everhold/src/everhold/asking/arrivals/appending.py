@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
+from everhold.asking.arrivals.accessor import timeline
 from everhold.asking.arrivals.growth import Growth, arrival_query, table_of_rows
-from everhold.asking.arrivals.timeline import timeline
 from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
 from everhold.display import Display
 from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.allotments import Accounts
-from everhold.ledger.arrivals import ARRIVAL, MOST_ARRIVALS, RETIREMENT, Arrivals, arrived
+from everhold.ledger.acts import ARRIVAL, MOST_ARRIVALS, RETIREMENT, Accounts, Arrivals, arrived
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck

@@ -6,19 +6,23 @@ The choice of the tree follows from public facts alone. All executors share the 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, cast
+from functools import cached_property, partial, wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from everhold.asking.query_executor import AmongArrivals
-from everhold.errors import IntegrityError, QueryRejected
-from everhold.ledger.arrivals import ARRIVAL, Arrivals, arrived
+from everhold.arguments import as_whole, brief
+from everhold.asking.query_executor import AmongArrivals, QueryExecutor, RowsArrived
+from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
+from everhold.ledger.acts import ARRIVAL, Arrivals, arrived
 from everhold.mechanisms import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, narrowest, tree_of
 from everhold.queries.predictions.arrays import RowSpan
 from everhold.queries.query import digest
-from everhold.sealing.configuration import MISSING
+from everhold.sealing.configuration import FAMILIES_GROW, GROWS, LARGEST_GROUP, MISSING
+from everhold.sealing.intake.reading import MOST_ROWS
+from everhold.sealing.rows.code_trials import predicted_once
 from everhold.sealing.rows.opening import arrival_rows
 from everhold.sealing.rows.table import StoredRows, parted
 from everhold.sealing.sealed_files import sealed_files
@@ -28,12 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from everhold.asking.query_executor import QueryExecutor
     from everhold.dependence import DependenceModel
-    from everhold.ledger import Entry, Head
+    from everhold.ledger import Entry, Head, Ledger
+    from everhold.queries.query import QueryPlan
+    from everhold.sealing.intake.request import Planning
     from everhold.values.base import Schema
-
-__all__ = ["Growth", "arrival_query", "table_of_rows"]
 
 
 def arrival_query(number: int) -> str:
@@ -321,3 +324,148 @@ def _part(
     if trained:
         training = StoredRows(files["training"].opened(), first.schema, rows=trained, sealed=False)
     return _ArrivedPart(number, rows, trained, sealed, training, public)
+
+
+# Objects that go on with the rows that are there after another process appended some.
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_TRIES = 5
+
+
+def current(method: Method) -> Method:
+    """The method, done again with the rows that are there now where another process appended some.
+
+    Within one call a model predicts the same rows once.
+    """
+
+    @wraps(method)
+    def done(self: SeesArrivals, *args: Any, **named: Any) -> Any:
+        with predicted_once():
+            for _ in range(_TRIES):
+                try:
+                    return method(self, *args, **named)
+                except RowsArrived:
+                    self._see_arrivals()
+            return method(self, *args, **named)
+
+    return cast("Method", done)
+
+
+class SeesArrivals:
+    """An object that answers about the rows that are there, also after another process appended some."""
+
+    _executor: QueryExecutor
+    _folder: Path
+
+    @property
+    def _first(self) -> QueryExecutor:
+        """The executor of the holdout as it was created."""
+        growth = self._executor.growth
+        return replace(self._executor, analyst=None) if growth is None else growth.first
+
+    def _see_arrivals(self) -> None:
+        """Go on with the rows that the ledger says are there."""
+        self._see(Growth.of(self._first, self._folder, known=self._executor.growth))
+
+    def _see(self, growth: Growth) -> None:
+        if growth.changes:
+            self._executor = growth.oldest(self._executor.analyst)
+
+
+def check_asked(ledger: Ledger, plan: QueryPlan[Any]) -> None:
+    """Check that every part of a query was answered before.
+
+    Raises:
+        QueryRejected: If one was not. Nothing is charged.
+    """
+    if ledger.repeated(plan.asked) is None:
+        raise QueryRejected(
+            "this was not asked about the rows as they were then, and nothing new can be; expected a query that "
+            "was answered then; leave as_of out to ask about the rows that are there now; nothing was charged"
+        )
+
+
+# Creation of a holdout that will grow: its mechanism, and what declared families have to know first (S13, S14).
+
+_DONE = "nothing was created"
+
+
+def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
+    """The mechanism of a holdout that may grow: rows that arrive have half of the probability of failure.
+
+    With declared families all rows have one tree: the families have their part, and the tree has the rest (S14).
+
+    Args:
+        mechanism: For rows that stay as they are.
+        planning: How it is planned.
+        declared: Whether families are declared at creation.
+
+    Raises:
+        HoldoutRejected: If it cannot grow. Nothing was created.
+    """
+    dependence = mechanism.dependence
+    if planning.largest_group is not None and not (planning.grows and declared and dependence.in_groups):
+        raise HoldoutRejected(
+            "largest_group= is for declared families of a holdout that grows and whose rows are in groups; expected it "
+            f"with grows=True, declared=... and eh.Groups(...), or left out; {_DONE}"
+        )
+    if not planning.grows:
+        return mechanism
+    if not isinstance(mechanism, GuessAndCheck) or not mechanism.endless:
+        raise HoldoutRejected(
+            f"grows=True needs the mechanism guess_and_check without a slack, and this is {mechanism.name}; {_DONE}"
+        )
+    if dependence.one_series:
+        raise HoldoutRejected(
+            "A series has one tree, because new rows depend on the sealed ones. Leave out grows=True: rows can be "
+            "appended without it, and intervals narrow"
+        )
+    if not declared:
+        return mechanism.sharing(0.5)
+    if dependence.in_groups:
+        _check_largest(dependence, planning.largest_group)
+    elif not dependence.independent:
+        raise HoldoutRejected(
+            "Declared families of a holdout that grows need independent rows or groups, and these were declared to "
+            "depend on each other in another way. Leave out declared=... or grows=True"
+        )
+    return mechanism
+
+
+def _check_largest(groups: DependenceModel, largest: int | None) -> None:
+    """Check the size that no group may exceed, of those that are sealed and of those that will arrive.
+
+    Raises:
+        HoldoutRejected: If it is missing, or groups are larger. Nothing was created.
+    """
+    sealed = groups.largest_unit
+    if groups.group_column is None:
+        raise HoldoutRejected(
+            "declared families of a holdout that grows need groups of a column, so that new groups can be told from "
+            f"known ones; expected eh.Groups('column'); {_DONE}"
+        )
+    if largest is None:
+        raise HoldoutRejected(
+            "declared families over groups that arrive need to know beforehand how large a group may be; expected "
+            f"largest_group=..., at least {sealed:,}, the largest group of the sealed rows; larger ones will not be "
+            f"taken, and a number larger than needed widens intervals; {_DONE}"
+        )
+    number = as_whole(largest)
+    if number is None or not sealed <= number <= MOST_ROWS:
+        raise HoldoutRejected(
+            f"largest_group is {brief(largest)}; expected a whole number of at least {sealed:,}, the largest group of "
+            f"the sealed rows; {_DONE}"
+        )
+
+
+def record_growth(configuration: dict[str, Any], planning: Planning, *, declared: bool) -> None:
+    """Note in the settings of a new holdout that it may grow, and what its families have to know."""
+    if not planning.grows:
+        return
+    if not declared:
+        configuration[GROWS] = True
+        return
+    configuration[FAMILIES_GROW] = configuration["rows"]
+    if planning.largest_group is not None:
+        configuration[LARGEST_GROUP] = int(planning.largest_group)

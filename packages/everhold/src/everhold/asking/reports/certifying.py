@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import isclose
 from typing import TYPE_CHECKING, Any
 
-from everhold.asking.accounts.unsealing import disclosed_at
-from everhold.asking.reports.certificate_answers import chosen_answers
-from everhold.asking.reports.query_list import MOST_LISTED, listed_queries
+from everhold.answers import SILENT, Answer, FailingRows
+from everhold.arguments import as_whole, brief, is_text
+from everhold.asking.reports.holdout_ledger import with_names
+from everhold.asking.unsealing import disclosed_at
 from everhold.certificate import CertifiedAccount, TimestampAuthority, make_certificate
+from everhold.certificate.form import in_document
+from everhold.errors import QueryRejected
+from everhold.estimand import ABOUT
+from everhold.ledger import Committed
+from everhold.ledger.store import all_entries
 from everhold.ledger.verification import check_unaltered
 from everhold.progress import progress
+from everhold.queries.derived import Derived
+from everhold.queries.means.batch import OneMean
+from everhold.queries.query import ExecutionResult, Query, rows_of
+from everhold.queries.selection.choice import Choice as BestOf
 from everhold.sealing.duplicates.resealing import also_sealed_as
+from everhold.values.base import clips_in_words, kept_clips
+from everhold.values.units import MeanUnits, measure_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable
 
-    from everhold.asking.reports.certificate_answers import Choice
+    from everhold.asking.query_executor import QueryExecutor
     from everhold.asking.session import HoldoutSession
     from everhold.certificate import Certificate, Timestamper
+    from everhold.ledger import Entry
+    from everhold.ledger.sealed_values import Numbers
 
-__all__ = ["certificate_of"]
+    Names = Callable[[Sequence[Entry]], Mapping[str, str]]
 
 
 def certificate_of(
@@ -54,3 +74,347 @@ def certificate_of(
     return make_certificate(
         executor.record, account, mechanism=session.first.mechanism, key=executor.key, timestamp=stamper
     )
+
+
+# Answers in a certificate, as the ledger holds them and in the units in which they were asked.
+
+Choice = Answer | BestOf | Query[Any] | str | int
+"""An answer, the best of several, the query that was asked, or its id: ``sequence`` or the hash ``query``."""
+
+MOST_CHOSEN = 50
+MOST_LATEST = 8
+"""Answers that a certificate shows where none are chosen."""
+
+_LOOKED_BACK = 1_000  # entries
+LONGEST_LABEL = 100
+_SHORTEST_HASH = 8
+_CLAIMS = re.compile(r"%|[.!?:;](\s|$)")  # in a name they would make a sentence of their own on the page
+_SIGNED_NOTHING = "nothing was charged or signed"
+_SAID = ("right", "wrong", "precision", "recall", "share", "mean")  # the sentence says what the number is
+_OF = re.compile("^(?:accuracy|error|precision|recall|mean) of ")
+_DIGEST = re.compile(r"(?<= of )(\w+) [0-9a-f]{8}\b")
+_MEASURES_OF_PARTS = {"precision": "precision", "recall": "recall"}
+
+
+def chosen_answers(
+    executor: QueryExecutor, answers: Mapping[str, Choice] | Sequence[Choice] | None, *, last: int,
+    told: Mapping[int, Numbers],
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The facts of the answers that a certificate shows; nothing is asked, and the sealed rows are not looked at.
+
+    Args:
+        executor: The holdout at work.
+        answers: By the name that each one gets on the certificate; or without names, to be called by their queries;
+            None for the last ones that were told.
+        last: Number of the last entry that may be shown.
+        told: What was unsealed, by the number of the entry.
+
+    Raises:
+        QueryRejected: If one of them is not in the ledger, or has no numeric answer.
+        ValueError: If a name cannot be used, or the same answer or name is there twice.
+    """
+    stored = _StoredAnswers(executor, last, told)
+    if answers is None:
+        latest = stored.latest(MOST_LATEST)
+        return _called(latest, [None] * len(latest))
+    if isinstance(answers, str) or not isinstance(answers, (Mapping, Sequence)):
+        raise ValueError(
+            f"answers is {brief(answers)}; expected names with answers, such as {{'model B': answer}}, or a list of "
+            "answers"
+        )
+    named = [*answers.items()] if isinstance(answers, Mapping) else [(None, choice) for choice in answers]
+    if len(named) > MOST_CHOSEN:
+        raise ValueError(
+            f"{len(named):,} answers are chosen; expected at most {MOST_CHOSEN}; choose the ones that count"
+        )
+    labels = [_checked_label(name) for name, _ in named]
+    facts = _called([stored.found(choice) for _, choice in named], labels)
+    for field in ("name", "query"):
+        if len({fact[field] for fact in facts}) < len(facts):
+            raise ValueError(
+                f"two of the chosen answers have the same {field}; expected each answer once, by a name of its own"
+            )
+    return facts
+
+
+def _without(found: re.Match[str]) -> str:
+    return "the model" if found[1] == "predictions" else found[1]
+
+
+def _called(facts: Sequence[Mapping[str, Any]], labels: Sequence[str | None]) -> list[dict[str, Any]]:
+    """Facts with a name each: where no label was given, what was asked, as the subject of the page's sentence.
+
+    >>> _called([{"name": "accuracy of predictions bcb7ee19", "measure": "right", "entries": [3]}], [None])[0]["name"]
+    'the model of entry 3'
+    """
+    found = []
+    for fact, label in zip(facts, labels, strict=True):
+        name = label
+        if name is None:
+            name = str(fact["name"])
+            entry = f"entry {fact['entries'][0]:,}"
+            if _DIGEST.search(name):  # nothing that a reader could know a model by
+                name = f"{_DIGEST.sub(_without, name)} ({entry})"
+            if fact["measure"] in _SAID:
+                name = _OF.sub("", name).replace(f"the model ({entry})", f"the model of {entry}")
+        found.append({**fact, "name": name})
+    names = Counter(fact["name"] for fact in found)
+    return [
+        {**fact, "name": f"{fact['name']} (entry {fact['entries'][0]:,})"}
+        if label is None and names[fact["name"]] > 1 else fact
+        for fact, label in zip(found, labels, strict=True)
+    ]  # fmt: skip
+
+
+def _checked_label(name: Any) -> str | None:
+    if name is None:
+        return None
+    usable = is_text(name, longest=LONGEST_LABEL) and name and name.isprintable() and name == " ".join(name.split())
+    if not usable or _CLAIMS.search(name):
+        raise ValueError(
+            f"the name {brief(name)} of an answer cannot be used; expected 1 to {LONGEST_LABEL} printable characters "
+            "without leading, trailing or double spaces, percentages or the end of a sentence, such as 'model B'"
+        )
+    return str(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredAnswers:
+    """The ledger's entries, to take answers from, each with its seal checked."""
+
+    executor: QueryExecutor
+    last: int
+    told: Mapping[int, Numbers]
+
+    def found(self, choice: Choice) -> dict[str, Any]:
+        """The facts of one answer."""
+        if isinstance(choice, (Answer, BestOf)):
+            return self._of_answer(choice)
+        number = as_whole(choice)
+        if number is not None:
+            return self._of_entry(self._numbered(number))
+        if isinstance(choice, str) and (entry := self._hashed(choice)) is not None:
+            return self._of_entry(entry)
+        return self._of_query(choice)  # type: ignore[arg-type]  # what is no query is refused there
+
+    def latest(self, most: int) -> list[dict[str, Any]]:
+        """The facts of the last answers that were told as numbers, in the order in which they were given."""
+        found: list[dict[str, Any]] = []
+        end = self.last
+        while end > max(0, self.last - _LOOKED_BACK) and len(found) < most:
+            begin = max(0, end - most)
+            for entry in reversed([*self.executor.ledger.entries(begin, end - begin)]):
+                with suppress(QueryRejected):  # an act, a verdict, or what was asked silently
+                    found.append(self._of_entry(entry))
+            end = begin
+        return found[:most][::-1]
+
+    def _numbered(self, number: int) -> Entry:
+        found = [*self.executor.ledger.entries(number - 1, 1)] if 1 <= number <= self.last else []
+        if not found:
+            raise QueryRejected(
+                f"the ledger has no entry {brief(number)}; expected one from 1 to {self.last:,}, the "
+                f"'sequence' of the transcript; {_SIGNED_NOTHING}"
+            )
+        return found[0]
+
+    def _asked(self, query: str) -> Entry | None:
+        """The entry of a query, by its whole fingerprint."""
+        entry = self.executor.ledger.find(query)
+        return entry if entry is not None and entry.sequence <= self.last else None
+
+    def _hashed(self, text: str) -> Entry | None:
+        """The entry whose query begins so; None where the text is no beginning of a hash."""
+        if not re.fullmatch(f"[0-9a-f]{{{_SHORTEST_HASH},64}}", text):
+            return None
+        found = [entry for entry in self.executor.ledger.beginning_with(text) if entry.sequence <= self.last]
+        if len(found) != 1:
+            raise QueryRejected(
+                f"the id {text!r} is that of {len(found)} entries; expected the 'query' of one line of the "
+                f"transcript, or its 'sequence'; {_SIGNED_NOTHING}"
+            )
+        return found[0]
+
+    def _of_answer(self, answer: Answer | BestOf) -> dict[str, Any]:
+        """An analyst's answer: the ledger's numbers, in the direction in which that one reads."""
+        entry = self._asked(answer.query)
+        if entry is None:
+            raise QueryRejected(
+                "the answer is no single entry of this ledger: it was refused, belongs to another holdout, or its "
+                "query is made of several; expected the query itself in place of its answer, which is free; "
+                f"{_SIGNED_NOTHING}"
+            )
+        kept = self._reading(entry)
+        for reading in filter(None, (kept, kept.turned())):
+            fact = self._of_entry(entry, reading)
+            told = [(fact[name], getattr(answer, name)) for name in ("value", "low", "high")]
+            if all(_same(kept, given, abs(reading.at_one - reading.at_zero)) for kept, given in told):
+                return fact
+        raise QueryRejected(
+            "the answer is not the one that the ledger holds to this query; expected an answer of this holdout as "
+            f"it was given; ask the query again, which is free; {_SIGNED_NOTHING}"
+        )
+
+    def _reading(self, entry: Entry) -> MeanUnits:
+        if entry.is_act or (reading := MeanUnits.kept(entry.description)) is None:
+            raise QueryRejected(
+                f"entry {entry.sequence} has no numeric answer: it is an act of the steward, a challenge, a choice, "
+                f"or no mean. Choose the answer to a mean, or to a query made of means; {_SIGNED_NOTHING}"
+            )
+        return reading
+
+    def _of_entry(self, entry: Entry, reading: MeanUnits | None = None) -> dict[str, Any]:
+        reading = reading or self._reading(entry)
+        step, answer = self.executor.mechanism.row_step, entry.answer
+        numbers = reading.in_units(answer["value"], answer["low"], answer["high"], row_step=step)
+        sealed = self.told.get(entry.sequence)
+        return _Shown(
+            entries=[entry], told=numbers, sealed=reading.in_units(*sealed or (None, None, None), row_step=step),
+            measure=reading.measure, asked=asked_in_words(entry), name=asked_in_words(entry, failing=False),
+            query=entry.query, source=answer["source"],
+        ).fact()  # fmt: skip
+
+    def _of_query(self, query: Query[Any] | str) -> dict[str, Any]:
+        """A query that was asked before, also one that is made of several."""
+        ready = self.executor.compiler.compile(query, None, None)
+        if not isinstance(ready, (OneMean, Derived)):
+            raise QueryRejected(
+                f"{brief(query)} has no single number with an interval; expected a mean, or what is made of means; "
+                f"of a histogram choose single answers; {_SIGNED_NOTHING}"
+            )
+        found = [self._asked(line.fingerprint) for line in ready.asked]
+        entries = [entry for entry in found if entry is not None]
+        if None in found:
+            missing = ready.asked[found.index(None)].description["shown"]
+            raise QueryRejected(
+                f"{brief(missing)} was not asked yet, and only answers of the ledger can be shown; expected a query "
+                f"that was asked; ask it first; {_SIGNED_NOTHING}"
+            )
+        answer: Answer = ready.present(
+            ExecutionResult([_committed(entry, self.told.get(entry.sequence)) for entry in entries], {}, "", None)
+        )
+        asked = f"{answer.shown}; {answer.clipped}" if answer.clipped else answer.shown
+        return _Shown(
+            entries=entries, told=(answer.value, answer.low, answer.high),
+            sealed=(answer.sealed, answer.sealed_low, answer.sealed_high), measure=_measure(ready), asked=asked,
+            name=asked, query=answer.query, source=answer.source,
+        ).fact()  # fmt: skip
+
+
+def _committed(entry: Entry, sealed: Numbers | None) -> Committed:
+    return Committed(entry.sequence, entry.answer, 0, True, {}, sealed)
+
+
+def _measure(ready: OneMean | Derived) -> str:
+    """The measure of a query: what its number is."""
+    if isinstance(ready, OneMean):
+        return measure_of(ready.prepared[0].bound)
+    described, part = ready.bound.description, ready.prepared[0].bound
+    if described["kind"] == "conditional mean":
+        return "share" if part.yes_no and "ends" not in described else "mean"
+    if described["kind"] in ("difference", "risk difference"):
+        return "points" if part.yes_no else "difference"  # of two rates, or of two means
+    return _MEASURES_OF_PARTS.get(str(described["kind"]), "value")
+
+
+def _same(kept: float | None, given: float | None, width: float) -> bool:
+    """True if two numbers are one up to rounding; an answer that was told silently has none."""
+    if kept is None or given is None:
+        return kept is given
+    return isclose(kept, given, rel_tol=1e-9, abs_tol=1e-6 * width)
+
+
+Told3 = tuple[float | None, float | None, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """An answer of the ledger that the certificate shows; with value, low and high of the sealed rows, if unsealed."""
+
+    entries: Sequence[Entry]
+    measure: str
+    name: str
+    asked: str
+    query: str
+    source: str
+    told: Told3
+    sealed: Told3
+
+    def fact(self) -> dict[str, Any]:
+        """The answer as the certificate states it."""
+        if None in self.told and None in self.sealed:
+            silent = "it was asked silently, and nothing is told of it before the study is unsealed"
+            why = silent if self.source == SILENT else "it holds no number"
+            raise QueryRejected(
+                f"the answer to {brief(self.asked)} cannot be shown: {why}; expected an answer that was told; "
+                f"{_SIGNED_NOTHING}"
+            )
+        about = [rows for entry in self.entries if (rows := rows_of(entry.answer)) is not None]
+        return {
+            **{name: getattr(self, name) for name in ("name", "measure", "asked", "query")},
+            "entries": [entry.sequence for entry in self.entries],
+            "source": self.source,
+            "by_position": any(ABOUT in entry.description for entry in self.entries),
+            **_numbers(self.told),
+            **({} if None in self.sealed else {"unsealed": _numbers(self.sealed)}),
+            **({"rows": list(about[0])} if about else {}),
+        }
+
+
+def _numbers(three: Told3) -> dict[str, float | str | None]:
+    return {name: in_document(number) for name, number in zip(("value", "low", "high"), three, strict=True)}
+
+
+# All queries of a holdout with their answers, as a certificate lists them.
+
+MOST_LISTED = 2_000
+"""Queries in the list of a certificate; of more there is no list, so that the file stays small."""
+
+_NAMES = ("value", "low", "high")
+
+
+def listed_queries(
+    executor: QueryExecutor, *, last: int, told: Mapping[int, Numbers], names: Names
+) -> list[dict[str, Any]]:
+    """Every query up to an entry of the ledger, in order, with its numbers in the units of the query.
+
+    Args:
+        executor: The holdout at work.
+        last: Number of the last entry.
+        told: Unsealed numbers, by the number of the entry.
+        names: From entries to the names of models by SHA-256.
+    """
+    entries = all_entries(executor.ledger, last)
+    known, step = names(entries), executor.mechanism.row_step
+    listed = (_listed(entry, told.get(entry.sequence), step) for entry in entries if not entry.is_act)
+    return [{**query, "asked": with_names(query["asked"], known)} for query in listed]
+
+
+def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]:
+    answer, reading = entry.answer, MeanUnits.kept(entry.description)
+    numbers = [answer.get(name) for name in _NAMES]
+    has_interval = reading is not None and all(isinstance(number, (int, float)) for number in numbers)
+    shown = reading.in_units(*numbers, row_step=step) if reading is not None and has_interval else (None,) * 3
+    unsealed = reading.in_units(*sealed, row_step=step) if reading is not None and sealed is not None else None
+    return {
+        "entry": entry.sequence,
+        "asked": asked_in_words(entry),
+        "measure": "value" if reading is None else reading.measure,
+        "source": answer["source"],
+        **{name: in_document(number) for name, number in zip(_NAMES, shown, strict=True)},
+        "charged": entry.charged,
+        **({} if (rows := rows_of(answer)) is None else {"rows": list(rows)}),
+        **({} if unsealed is None else {"unsealed": dict(zip(_NAMES, map(in_document, unsealed), strict=True))}),
+    }
+
+
+def asked_in_words(entry: Entry, *, failing: bool = True) -> str:
+    """The query as people read it, with what is clipped, and on which share of the rows a model fails.
+
+    Args:
+        entry: Of the ledger.
+        failing: Whether that share is told, too.
+    """
+    fails = FailingRows.kept(entry.answer) if failing else None
+    parts = str(entry.description["shown"]), str(fails) if fails else "", clips_in_words(kept_clips(entry.description))
+    return "; ".join(filter(None, parts))

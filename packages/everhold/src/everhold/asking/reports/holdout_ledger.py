@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.asking.reports.event_feed import EventFeed, event_feed
-from everhold.ledger.allotments import ANALYST
+from everhold.asking.budget import whole_budget
+from everhold.ledger.acts import ANALYST, GATE, VERDICTS, Accounts
 from everhold.ledger.store import all_entries
 from everhold.values.units import MeanUnits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Entry
-
-__all__ = ["HoldoutLedger"]
 
 
 class HoldoutLedger:
@@ -60,3 +60,134 @@ class HoldoutLedger:
         entries = all_entries(self._executor.ledger)
         own = [entry for entry in entries if asked_by is None or entry.description.get(ANALYST) == asked_by]
         return dict(self._names(own))
+
+
+# Event feed: entries of a ledger after a given one, and the remaining budget, for an observer outside.
+#
+# Nothing here is a value: what an answer says belongs to its analyst.
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEvent:
+    """One entry of a ledger, without what it says.
+
+    Attributes:
+        sequence: Its number.
+        query: SHA-256 of the query.
+        at: When it was written; UTC, ISO 8601.
+        source: Where the answer comes from, or what act it is.
+        analyst: On whose behalf it was asked; None for the steward.
+        gate: The gate that it is about, if it is about one.
+    """
+
+    sequence: int
+    query: str
+    at: str
+    source: str
+    analyst: str | None
+    gate: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Remaining amount of something that is counted.
+
+    Attributes:
+        name: Such as ``"queries"``.
+        left: What is left.
+        whole: What there was at the beginning.
+        analyst: Whose allotment it is of; None for the whole budget.
+    """
+
+    name: str
+    left: int
+    whole: int
+    analyst: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventFeed:
+    """Events after an entry.
+
+    Attributes:
+        sequence: The last entry that was read: where to go on.
+        events: In order.
+        counts: What is left now, of the whole and of each allotment.
+        closed: Whether the study is over.
+    """
+
+    sequence: int
+    events: Sequence[LedgerEvent]
+    counts: Sequence[Count]
+    closed: bool
+
+
+def event_feed(executor: QueryExecutor, after: int, *, limit: int) -> EventFeed:
+    """Events after an entry, at most so many entries.
+
+    Raises:
+        IntegrityError: If the ledger is not what was written.
+    """
+    head = executor.ledger.head()
+    read = [_event(entry) for entry in executor.ledger.entries(after, min(limit, max(head.sequence - after, 0)))]
+    left, whole = executor.remaining(head.state), whole_budget(executor, head.state)
+    accounts = Accounts.from_state(head.state)
+    counts = [Count(name, count, whole[name]) for name, count in left.items()]
+    for part in accounts.parts.values():
+        counts.append(Count("queries", part.queries - part.asked, part.queries, part.analyst))
+        counts.append(Count("charges", part.charges - part.charged, part.charges, part.analyst))
+    return EventFeed(max([after, *(each.sequence for each in read)]), read, counts, accounts.closed)
+
+
+def _event(entry: Entry) -> LedgerEvent:
+    public: dict[str, Any] = entry.description
+    analyst, gate = (public.get(name) for name in (ANALYST, "gate"))
+    return LedgerEvent(entry.sequence, entry.query, entry.asked_at, entry.answer["source"], analyst, gate)
+
+
+# Names of models in place of hashes: from the entries of the ledger that say what a champion was.
+
+_GATE = re.compile(
+    r"gate (?:'.*?'|\".*?\"): \S.*? of (?P<model>.+?)(?: is the champion| against champion [0-9a-f]{8})?", re.DOTALL
+)
+_HASHED = re.compile(r"\b(?P<what>predictions|against champion) (?P<hash>[0-9a-f]{8})\b")
+_SHORT = 8  # digits of a hash in the text of a query
+
+
+def model_names(entries: Iterable[Entry], known: Mapping[str, str]) -> dict[str, str]:
+    """Names of models at a gate by the SHA-256 of the query about them, beside names that are known.
+
+    Args:
+        entries: Of the ledger, in order; names come only from these.
+        known: Names by the SHA-256 of predictions, such as those of submissions.
+    """
+    models: dict[str, str] = {}
+    for entry in entries:
+        source, description = entry.answer["source"], entry.description
+        if source == GATE or source in VERDICTS:
+            digest = description["champion" if source == GATE else "challenger"]
+            if (said := _GATE.fullmatch(description["shown"])) is not None:
+                models.setdefault(digest, said["model"])
+    return {**known, **{digest: with_names(model, known) for digest, model in models.items()}}
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """The text of a query with names in place of the short hashes of predictions and champions.
+
+    Args:
+        text: Such as ``"accuracy of predictions 0f1e2d3c"``.
+        names: Of `model_names`.
+
+    Examples:
+        >>> with_names("accuracy of predictions 0f1e2d3c", {"0f1e2d3c" + 56 * "0": "submission 2 of larks"})
+        'accuracy of submission 2 of larks'
+    """
+    short = {digest[:_SHORT]: name for digest, name in names.items()}
+
+    def named(found: re.Match[str]) -> str:
+        name = short.get(found["hash"])
+        if name is None:
+            return found[0]
+        return name if found["what"] == "predictions" else f"against the champion, {name}"
+
+    return _HASHED.sub(named, text)

@@ -1,5 +1,5 @@
 """Gates about cases.
 
-`results` are the runs, `units` what proves a claim about them, `evidence` what a gate does with both. `rules` opens a
-gate, and `open_challenge` hands out cases.
+`results` are the runs, `units` what proves a claim about them, `evidence` what a gate does with both, and how it
+is opened. `open_challenge` hands out cases.
 """

@@ -22,11 +22,10 @@ from everhold.arguments import brief
 from everhold.errors import CaseRejected, ExtensionError, QueryRejected
 from everhold.extensions import imported
 from everhold.gates.cases.results import CASE, RUN
+from everhold.untrusted import ReadingLimits, read_in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-
-__all__ = ["NOT_RUN", "REFUSED", "SAYS_NO", "CaseRun", "outcomes", "read_case_file"]
 
 REFUSED = {
     "skipped": ("did not run", "Run it, or leave it out of the suite."),
@@ -225,3 +224,47 @@ def table_runs(content: bytes) -> Iterator[CaseRun]:
             if (word := str(row.get(name) or "").strip().lower()) in NOT_RUN:
                 fault, why = NOT_RUN[word], f"its {name} is {brief(row[name])}"
         yield CaseRun(case, where, row, run, fault, why)
+
+
+# Results of cases from strangers' files, read by a worker; their form is told by their content.
+
+_LIMITS = ReadingLimits(content=2**26, memory=2**30)
+_MOST_COLUMNS = 100
+_MOST_VALUES = 2**19
+_FIRST_BYTES, _LONGEST_LINE = 2**10, 2**16
+
+
+def read_untrusted_results(path: Path, *, name: str) -> dict[str, list[Any]]:
+    """Read results of cases from a stranger's file, JUnit XML, promptfoo JSON or CSV, as `read_case_file` does.
+
+    Raises:
+        QueryRejected: If it cannot be read within the limits. Nothing was charged.
+        CaseRejected: If a case has no result. Nothing was charged.
+    """
+    found: dict[str, list[Any]] = read_in_worker(
+        "everhold.gates.cases.files:listed_results", path, name=name, limits=_LIMITS,
+        advice="expected the results of the cases of this suite and nothing else",
+    )  # fmt: skip
+    return found
+
+
+def listed_results(path: Path, *, name: str) -> dict[str, list[Any]]:
+    """The results in a file by metric; run by the worker."""
+    with path.open("rb") as file:
+        begins = file.read(_FIRST_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    kind = {b"<": ".xml", b"{": ".json", b"[": ".json"}.get(begins, ".csv")
+    if kind == ".csv":
+        with path.open("rb") as file:
+            columns = 1 + file.readline(_LONGEST_LINE + 1).count(b",")
+        if columns > _MOST_COLUMNS:
+            raise QueryRejected(
+                f"{name} has more than {_MOST_COLUMNS} columns. Keep one for the case and one for each metric."
+            )
+    found = read_case_file(path, kind=kind)
+    cells = sum(map(len, found.values()))
+    if len(found) > _MOST_COLUMNS or cells > _MOST_VALUES:
+        raise QueryRejected(
+            f"{name} has {len(found):,} columns with {cells:,} values. "
+            f"Send at most {_MOST_COLUMNS} and {_MOST_VALUES:,}."
+        )
+    return found

@@ -18,16 +18,15 @@ import numpy as np
 
 from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
-from everhold.asking.accounts.budget import part_of
+from everhold.asking.budget import part_of
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, QueryRejected
 from everhold.gates.cases.evidence import another_is_open
-from everhold.gates.cases.order import boundaries, draws_of_units, order_of_units
+from everhold.gates.cases.units import boundaries, draws_of_units, order_of_units
 from everhold.gates.challenge import act, next_nats, record_act, told_nothing
 from everhold.gates.records import LOOKED, Gates, OpenChallenges, Opened
-from everhold.ledger.allotments import ANALYST, Accounts, spending_of
-from everhold.ledger.entry_counts import OPENED
+from everhold.ledger.acts import ANALYST, OPENED, Accounts, spending_of
 from everhold.sealing.configuration import bound_state
 
 if TYPE_CHECKING:
@@ -37,13 +36,11 @@ if TYPE_CHECKING:
 
     from everhold.gates.cases.evidence import CaseEvidence
     from everhold.gates.cases.units import PairedResults, UnitPlan
-    from everhold.gates.challenge import Challenge
-    from everhold.gates.evidence import Version
+    from everhold.gates.challenge import Challenge, Verdict, Version
     from everhold.gates.gate import Gate
     from everhold.gates.records import GateAccount
-    from everhold.gates.verdict import Verdict
     from everhold.ledger import Head
-    from everhold.ledger.entry_counts import EntryCounts
+    from everhold.ledger.acts import EntryCounts
 
 __all__ = ["HoldoutOpenChallenges", "OpenChallenge", "Progress", "open_challenge"]
 

@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import altair as alt
 import numpy as np
 import scipy
 
+from everhold.charts import styled
 from everhold.display import Display
 from everhold.guarantees.intervals.pairs.claims import MOST_STAKE, least_gain, most_nats, stakes_for
 from everhold.mechanisms import GuessAndCheck
@@ -16,7 +18,6 @@ from everhold.mechanisms import GuessAndCheck
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import altair as alt
     from numpy.typing import NDArray
 
 _POWER_80 = 0.8416  # standard normal quantile of 80 %
@@ -54,8 +55,6 @@ class CasePlan(Display):
 
     def chart(self) -> alt.LayerChart:
         """The picture: smallest steps against runs. Needs the extra ``[plots]``."""
-        from everhold.gates.cases.steps_chart import case_plan_chart
-
         return case_plan_chart(self)
 
     def explain(self) -> str:
@@ -181,3 +180,27 @@ def _reaches(units: int, gain: float, sd: float, nats: float) -> bool:
     logs = np.log1p(np.outer(stakes, [low, high]))
     growth = units * logs.mean(axis=1) - _POWER_80 * math.sqrt(units) * logs.std(axis=1)
     return bool(np.logaddexp.reduce(growth) - math.log(len(stakes)) >= nats)
+
+
+# Steps that a gate about cases proves, against runs, as a picture.
+
+
+def case_plan_chart(plan: CasePlan) -> alt.LayerChart:
+    """Smallest steps of a plan against runs: new cases, and new runs of these; nothing where none is provable."""
+    points = [
+        {"runs": row["runs"], "step": row[about], "promise": f"{about}, {row['cases']} cases"}
+        for row in plan.to_rows()
+        for about in ("new cases", "new runs")
+        if isinstance(row[about], float)
+    ]
+    lines = (
+        alt.Chart(alt.InlineData(values=points))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("runs:Q", title="runs of each case", scale=alt.Scale(type="log", base=2)),
+            y=alt.Y("step:Q", title="smallest step", scale=alt.Scale(domainMin=0)),
+            color=alt.Color("promise:N", title=None),
+        )
+        .properties(width=460, height=280)
+    )
+    return styled(alt.layer(lines))  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from everhold.gates.verdict import Verdict
+    from everhold.gates.challenge import Verdict
 
 
 def markdown_of(verdict: Verdict, status: Mapping[str, Any]) -> str:

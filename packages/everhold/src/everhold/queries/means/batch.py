@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from everhold.answers import FAILING, Answer, FailingRows, QuotedPrice
 from everhold.estimand import about_of, marked
 from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.declarations import DECLARED
+from everhold.ledger.acts import DECLARED
 from everhold.mechanisms import GuessAndCheck, Source
 from everhold.mechanisms.base import Quote
 from everhold.mechanisms.evaluations import Evaluations
@@ -61,7 +61,6 @@ class RowwiseQuery(Query[Answer]):
     """The mean of row values, as an analyst writes it."""
 
     __slots__ = ()
-    declarable: ClassVar[bool] = True
 
     @abstractmethod
     def bind(self, schema: Schema) -> BoundQuery:
@@ -217,6 +216,11 @@ class Means(QueryPlan[Result]):
         """True if all of them are members of declared families, and told."""
         return not self.silent and all(mean.declared == mean.declared for mean in self.prepared)  # no nan
 
+    @property
+    def members(self) -> Sequence[BoundQuery]:  # type: ignore[override]
+        """See `QueryPlan.members`."""
+        return [mean.bound for mean in self.prepared] if self.is_free else []
+
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
         """Price of the dearest of them."""
@@ -339,7 +343,8 @@ class Means(QueryPlan[Result]):
         if self.is_free and mean.procedure is not None:
             from everhold.mechanisms.declared import widest_declared
 
-            within, most = widest_declared(self.mechanism, mean.procedure, mean.declared)
+            at = mean.guess / self.mechanism.steps if mean.guess >= 0 else 0.5
+            within, most = widest_declared(self.mechanism, mean.procedure, mean.declared, at=at)
             return Quote(within, most, 0, 0, refused=False)
         if mean.tolerance == mean.tolerance:
             return paying(self.mechanism).quote_at(state, mean.tolerance)

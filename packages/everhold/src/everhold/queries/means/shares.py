@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
@@ -80,7 +80,6 @@ class ShareQuery(DerivedQuery):
         left_out: What is said of rows without a value; None where the steward leaves none out.
     """
 
-    declarable: ClassVar[bool] = True
     part: RowwiseQuery
     whole: RowwiseQuery
     nested: bool = False
@@ -129,10 +128,10 @@ class ShareQuery(DerivedQuery):
         Raises:
             QueryRejected: If it cannot be asked, or has no value in some training rows. Nothing is charged.
         """
-        if not (takes_ratios(compiler.mechanism) and compiler.schema.training_rows):
+        if not takes_ratios(compiler.mechanism):
             return None
         bound = self.combined(compiler.parsed(self.part), compiler.parsed(self.whole))
-        if not bound.trained:
+        if not (compiler.schema.training_rows and bound.trained) and compiler.families.level_of(bound) is None:
             return None
         if self.left_out is not None:
             bound = with_clips(bound, [*kept_clips(bound.facts), self.left_out])

@@ -51,7 +51,6 @@ class Setting:
         clip: Largest loss of a row; larger ones count as this.
         centre: Of labels, on the scale [0, 1].
         share: Planned share of label 1.
-        shares: Planned share of each class.
         ranked: Whether ranks of known scores are bet on, and not blocks of rows.
     """
 
@@ -63,7 +62,6 @@ class Setting:
     bins: int = 10
     rate: float = 0.05
     share: float = 0.5
-    shares: tuple[float, ...] = ()
     ranked: bool = False
 
 
@@ -93,16 +91,14 @@ class Metric:
         settings: Names of the numbers of `Setting` that an analyst may give.
         greater: Whether a higher number is a better one.
         unbounded: Whether it can be below the scale that `ends` gives, and above it.
-        mean: Whether it is a mean over rows, so that engines and every mechanism answer it. The function of its name in
-            `everhold.queries.metrics.row_scores` makes it.
-        rate: Its name in a sentence, where it is a ratio of counts of outcomes, which all of these answer, too.
+        mean: Whether it is a mean over rows, so that engines and every mechanism answer it.
+        rate: Whether it is a ratio of counts of predicted labels 0 and 1, which all of these answer, too.
         like: A mean over rows that orders models alike: the name of a metric, or arguments of `everhold.risk`.
         one: Rows for which one model has an interval. Means have one for rows of every kind.
         slices: Of how many models it is promised for some rows alone.
         two: Rows for which the difference of two models has an interval.
         gain: Rows for which a gate compares by it.
-        outcomes: By which of `everhold.guarantees.intervals.pairs.gains.GAINS` two models are compared, from the pairs
-            of outcomes of independent rows with labels 0 and 1; empty where they are not.
+        outcomes: Whether two models are compared by the pairs of outcomes of independent rows with labels 0 and 1.
         nearest: A metric by which two models are compared in its place.
         title: Its name in queries as people read them; by default `name`.
         instead: What to ask of rows and mechanisms for which nothing is promised.
@@ -117,13 +113,13 @@ class Metric:
     greater: bool = True
     unbounded: tuple[bool, bool] = (False, False)
     mean: bool = False
-    rate: str = ""
+    rate: bool = False
     like: str | Mapping[str, Any] | None = field(default=None, hash=False)
     one: Rows = "any"
     slices: int = 2
     two: Rows = "any"
     gain: Rows = "any"
-    outcomes: str = ""
+    outcomes: bool = False
     nearest: str = "accuracy"
     title: str = ""
     instead: str = "accuracy, error, brier, risk, precision, recall or f1"
@@ -132,11 +128,6 @@ class Metric:
     def measure(self) -> Measure:
         """Its computation."""
         return _measure(self)
-
-    @property
-    def takes_positive(self) -> bool:
-        """Whether it is about labels 0 and 1, so that any class against the rest can be asked about."""
-        return self.labels == _TWO
 
     def promised(self, *, models: int = 1, where: bool = False, gate: bool = False) -> Rows:
         """Rows for which it is promised.
@@ -159,14 +150,6 @@ class Metric:
             return self.name if self.mean else self.like
         return self.like if self.like is not None and "high" in self.like else None
 
-    @property
-    def to_declare(self) -> str | None:
-        """What to declare in its place, as people write it; None where it is declared itself, or nothing is like it."""
-        if self.like is None or isinstance(self.like, str):
-            return None if self.like is None else f"{self.like}(model)"
-        high = math.ceil(self.like["high"]) if "high" in self.like else "..."
-        return f"risk(model, {self.like['loss']!r}, high={high})"
-
 
 @cache
 def _measure(metric: Metric) -> Measure:
@@ -182,21 +165,17 @@ _OWN = (
     Metric("brier", "probability", _TWO, greater=False, mean=True),
     Metric("neg_brier_score", "probability", _TWO, ends=_loss, like="brier"),
     Metric("neg_log_loss", "probabilities", ends=_loss, settings=("clip",), like={"loss": "log", "high": LOG_CLIP}),
-    Metric("balanced_accuracy", "classes", outcomes="balanced"),
-    Metric("f1", "classes", _TWO, rate="an F1", two="independent", gain="independent", outcomes="f1"),
-    Metric("f1_macro", "classes", two="independent", gain="independent", outcomes="macro",
+    Metric("balanced_accuracy", "classes", outcomes=True),
+    Metric("f1", "classes", _TWO, rate=True, two="independent", gain="independent", outcomes=True),
+    Metric("f1_macro", "classes", two="independent", gain="independent", outcomes=True,
            nearest="balanced_accuracy (f1_macro compares independent rows with labels 0 and 1)"),
     Metric("f1_weighted", "classes", two="none", gain="independent", nearest="balanced_accuracy or accuracy"),
-    Metric("precision", "classes", _TWO, rate="a precision", two="independent", gain="independent",
-           outcomes="precision"),
-    Metric("recall", "classes", _TWO, rate="a recall", two="independent", gain="independent", outcomes="recall"),
+    Metric("precision", "classes", _TWO, rate=True, two="independent", gain="independent", outcomes=True),
+    Metric("recall", "classes", _TWO, rate=True, two="independent", gain="independent", outcomes=True),
     Metric("matthews_corrcoef", "classes", _TWO, ends=_signed),
-    Metric("roc_auc", "scores", _TWO, "everhold.queries.metrics.ranking:roc_auc", one="independent", slices=1,
+    Metric("roc_auc", "scores", _TWO, "everhold.queries.metrics.area:roc_auc", one="independent", slices=1,
            two="independent", gain="independent", title="AUC",
            instead="auc(scores, positives=..., negatives=...), which takes groups"),
-    Metric("roc_auc_ovr", "probabilities", measure_at="everhold.queries.metrics.ranking:roc_auc_ovr",
-           one="independent", slices=1, two="independent", gain="none", nearest="roc_auc", title="macro AUC",
-           instead="auc(scores, positives=..., negatives=...) of one class, which takes groups"),
     Metric("r2", "numbers", _NUMBERS, ends=_signed, settings=_RANGE, unbounded=(True, False), two="none",
            nearest="neg_mean_squared_error"),
     Metric("neg_mean_absolute_error", "numbers", _NUMBERS, ends=_loss, settings=_RANGE, like={"loss": "absolute"}),
@@ -216,7 +195,7 @@ _NEAREST = {
     "f1_samples jaccard jaccard_macro jaccard_micro jaccard_samples jaccard_weighted": "f1",
     "precision_macro precision_weighted": "f1_macro",
     "precision_samples recall_samples": "precision or recall of one label",
-    "roc_auc_ovo roc_auc_ovr_weighted roc_auc_ovo_weighted": "roc_auc_ovr",
+    "roc_auc_ovr roc_auc_ovo roc_auc_ovr_weighted roc_auc_ovo_weighted": "roc_auc of one class against the others",
     "average_precision": "roc_auc, or recall_at_fpr",
     "top_k_accuracy": "accuracy",
     "explained_variance d2_absolute_error_score": "r2",

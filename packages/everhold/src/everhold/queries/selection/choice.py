@@ -12,10 +12,10 @@ import numpy as np
 from everhold.arguments import as_whole, brief
 from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
+from everhold.guarantees.description_length import ChoiceLevels, largest_upper
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums
 from everhold.guarantees.intervals.bets.betting import Bets, Betting
 from everhold.guarantees.intervals.bets.in_order import betting_on
-from everhold.guarantees.largest import ChoiceLevels, largest_upper
 from everhold.mechanisms.forced_labels import WIDENED, Around, order_nats
 from everhold.queries.means.batch import Prepared, RowwiseQuery
 from everhold.queries.metrics.difference import DifferenceQuery
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms.guess_and_check import GuessAndCheck
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import BoundQuery, Schema
+    from everhold.values.base import BoundQuery
 
 _MOST_CANDIDATES = 100_000
 _MOST_CHOSEN = 100
@@ -157,8 +157,6 @@ class ChoicePlan(OneEntry[Choice]):
         pairs: The chosen one against the others, pair by pair; None where pairs are not compared.
     """
 
-    schema: Schema
-    mechanism: GuessAndCheck
     compared: Compared
     best: Literal["lowest", "highest"]
     most: int

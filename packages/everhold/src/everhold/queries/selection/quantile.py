@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.guess_and_check import GuessAndCheck
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import Schema
 
 _EDGES = 2_000  # of training values
 _USUAL_BINS, _MOST_BINS = 200, 10_000
@@ -175,8 +173,6 @@ class QuantilePlan(OneEntry[Quantile]):
         prepared: The share of rows up to the edge where the training quantile lies; its procedure tests all edges.
     """
 
-    schema: Schema
-    mechanism: GuessAndCheck
     text: str
     level: float
     edges: NDArray[np.float64] = field(repr=False)

@@ -19,8 +19,8 @@ from everhold.arguments import as_whole, brief
 from everhold.display import at_most
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
+from everhold.guarantees.description_length import largest_upper
 from everhold.guarantees.intervals.bets.betting import GroupBetting
-from everhold.guarantees.largest import largest_upper
 from everhold.mechanisms.forced_labels import RATIO, Around
 from everhold.queries.query import Query, QuerySpec, digest
 from everhold.queries.results import OneEntry, Paid, checks_guesses
@@ -258,8 +258,6 @@ class SynthesisPlan(OneEntry[Synthesis]):
         counts: Which cells each count is about.
     """
 
-    schema: Schema
-    mechanism: GuessAndCheck
     universe: Universe
     marginals: int
     counts: QueryMatrix = field(repr=False)

@@ -120,7 +120,7 @@ def place_of(name: str) -> str:
 def divided(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Keywords of `Holdout.create` from flat settings, as a request or a command line has them.
 
-    Those of extensions stay as they are; see `everhold.asking.create_settings.settings_from`.
+    Those of extensions stay as they are; see `everhold.asking.creation.settings_from`.
 
     Raises:
         TypeError: If a setting is there both flat and in its object.

@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 
+from everhold.guarantees.description_length import ChoiceLevels
 from everhold.guarantees.intervals.bets.betting import Betting
 from everhold.guarantees.intervals.bets.joint import FRACTIONS, Units
 from everhold.guarantees.intervals.composites.operating_point import OperatingPoint, SeenRules
@@ -25,7 +26,6 @@ from everhold.guarantees.intervals.pairs.gains import (
     gain_of,
 )
 from everhold.guarantees.intervals.shares.means import ClopperPearson
-from everhold.guarantees.largest import ChoiceLevels
 
 NATS = 5.0
 LEVEL = math.exp(-NATS)
@@ -62,7 +62,7 @@ def test_both_arms_and_both_sides_of_statement_k_share_one_level(levels, joint):
     assert sum(of_arms) + sum(of_sides) == pytest.approx(LEVEL)
 
 
-@pytest.mark.parametrize("score", sorted(GAINS.keys() - {"macro"}))
+@pytest.mark.parametrize("score", sorted(GAINS.keys() - {"f1_macro"}))
 def test_a_gain_is_one_side_of_two(levels, score):
     procedure, cells = gain_of(score, 60), OutcomeGain.cells(np.array([1, 2, 3, 4] * 15), np.array([1, 2, 4, 4] * 15))
     asked = levels(type(procedure), "capital", 2)
@@ -74,7 +74,7 @@ def test_a_gain_is_one_side_of_two(levels, score):
 
 def test_the_gains_of_both_labels_in_macro_f1_share_one_level(levels):
     asked, cells = levels(RatioGain, "interval", 2), OutcomeGain.cells(np.array([1, 2, 3, 4]), np.array([1, 2, 4, 4]))
-    MacroGain("macro", 4).interval(cells, NATS)
+    MacroGain("f1_macro", 4).interval(cells, NATS)
     assert sum(asked) == pytest.approx(LEVEL)
 
 

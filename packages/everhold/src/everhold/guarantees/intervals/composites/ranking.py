@@ -46,11 +46,6 @@ class SeenScores:
     share: float = field(repr=False)
     failing: tuple[float, ...] = field(default=(0.0, 0.0), repr=False)
 
-    @property
-    def ratio(self) -> float:
-        """The value of all pairs, as a part of a composite."""
-        return self.area
-
 
 def block_averages(
     scores: NDArray[np.float64], positive: NDArray[np.bool_], order: NDArray[np.intp]
@@ -156,14 +151,6 @@ class ScoreBets(Bets):
             return 0.0, 1.0
         low, high = self._not_excluded(seen, nats)
         return min(low, seen.area), max(high, seen.area)
-
-    def ends(self, seen: SeenScores, nats: float) -> tuple[float, float]:
-        """See `everhold.guarantees.intervals.composites.parts.PartInterval.ends`."""
-        return self.interval(seen, nats)
-
-    def error(self, value: float) -> float:
-        """See `everhold.guarantees.intervals.composites.parts.PartInterval.error`."""
-        return self.standard_error(min(max(value, 0.0), 1.0))
 
     def _not_excluded(self, seen: SeenScores, nats: float) -> tuple[float, float]:
         """What the bets leave, of rows of both classes."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
 from everhold.errors import BudgetWarning, QueryRejected, warn_caller
-from everhold.ledger.allotments import LONGEST_NAME, MOST, Accounts, Allotment
+from everhold.ledger.acts import LONGEST_NAME, MOST, Accounts, Allotment
 from everhold.mechanisms import State
 
 if TYPE_CHECKING:
@@ -23,19 +23,6 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.mechanisms import Mechanism
     from everhold.queries.query import Pricing
-
-__all__ = [
-    "SPENT",
-    "affordable",
-    "allotment_of",
-    "checked_name",
-    "left_to",
-    "on_behalf_of",
-    "part_of",
-    "refuse_look_alikes",
-    "warn_of_last_surprises",
-    "whole_budget",
-]
 
 SPENT = (
     "what is left of the allotment, or of the whole budget, may not pay for the query, so it was refused; "

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
-from everhold.asking.accounts.budget import checked_name, refuse_look_alikes
+from everhold.asking.budget import checked_name, refuse_look_alikes
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Display, left_in_words
 from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.allotments import ACT, ANALYST, MOST, Accounts, Allotment
+from everhold.ledger.acts import ACT, ANALYST, MOST, Accounts, Allotment
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import State
 from everhold.queries.query import digest
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.mechanisms import Mechanism
-
-__all__ = ["Allotments", "allot", "allotments_of"]
 
 
 @dataclass(frozen=True, slots=True)

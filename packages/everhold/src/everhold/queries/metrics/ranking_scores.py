@@ -1,212 +1,38 @@
-"""AUC of all pairs, and AUC and F1 as statistics of low sensitivity, with a sensitivity that is proven."""
+"""AUC and F1 of predictions, with a sensitivity that is proven, as statistics of low sensitivity."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from everhold.guarantees.intervals.composites import boxes
-from everhold.guarantees.intervals.composites.parts import Composite, SeenParts
-from everhold.guarantees.intervals.composites.ranking import (
-    BlockBetting,
-    BlockDifference,
-    RankBetting,
-    RankDifference,
-    SeenScores,
-    block_averages,
-    public_ranks,
-    rank_from_area,
-)
+from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.pairs.gains import RATIOS
-from everhold.queries.metrics.made_up_scores import probabilities_apart
-from everhold.queries.metrics.measures import Measure
-from everhold.queries.metrics.query import MetricQuery
+from everhold.queries.code import behaviour_digest, observed
+from everhold.queries.metrics.label_query import LabelQuery
+from everhold.queries.metrics.rates import f1_ratio
 from everhold.queries.metrics.registry import METRICS
-from everhold.queries.metrics.scored_rows import BoundRows, ScoredRows
+from everhold.queries.predictions.arrays import first_of, probabilities
 from everhold.queries.query import QuerySpec
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_positive, check_range
-from everhold.values.evaluation import says, worst_ranks
+from everhold.sealing.rows.code_trials import sealed_values
+from everhold.values.base import BoundQuery, Schema
+from everhold.values.evaluation import other_class, worst_ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.answers import Answer
-    from everhold.guarantees.intervals.base import Procedure
-    from everhold.queries.metrics.registry import Metric, Setting
-    from everhold.queries.metrics.score_parts import Floats, Judged, Sized
+    from everhold.queries.means.shares import ShareQuery
+    from everhold.queries.metrics.query import MetricQuery
     from everhold.queries.query import QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
-
-Number = TypeVar("Number", bound=np.generic)
-_HALF = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Area(Measure):
-    """The AUC of all pairs."""
-
-    by_rank: ClassVar[bool] = True
-    compares: ClassVar[bool] = True
-    needs_rows: ClassVar[bool] = False
-
-    def value(self, seen: SeenScores) -> float:
-        """See `Measure.value`."""
-        return seen.area
-
-    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenScores:
-        """The numbers that are bet on."""
-        return _seen((rows,), setting, 1.0)
-
-    def see_difference(
-        self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
-    ) -> SeenScores:
-        """See `Measure.see_difference`."""
-        return _seen((first, second), setting, reach)
-
-    def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
-        """See `Measure.reach`: the largest difference of two ranks of a row."""
-        return max(float(np.max(np.abs(public_ranks(first) - public_ranks(second)))), 1.0 / len(first))
-
-    def is_known(self, rows: Judged, seen: SeenScores) -> bool:
-        """See `Measure.is_known`: both labels occur."""
-        positive = _counting(rows, rows.labels == 1.0)
-        return 0 < int(np.count_nonzero(positive)) < len(positive)
-
-    def procedure(
-        self, planned: SeenScores | None, setting: Setting, sized: Sized, *, reach: float | None = None
-    ) -> Procedure:
-        """See `Measure.procedure`."""
-        rarer, guess = min(setting.share, 1.0 - setting.share), sized.guess
-        counting = float(sized.sealed) if sized.counting is None else sized.counting
-        if not setting.ranked:
-            return (BlockBetting if reach is None else BlockDifference)(rarer * counting, planned, guess=guess)
-        if reach is None:
-            at = None if guess is None else rank_from_area(guess, rarer)
-            return RankBetting(rarer * counting, planned, int(counting), rarer, guess=at)
-        own = None if guess is None else (1.0 + (2.0 * guess - 1.0) * (1.0 - rarer) / reach) / 2.0
-        at = None if own is None else min(max(own, 0.0), 1.0)
-        return RankDifference(rarer * counting, planned, int(counting), rarer, reach, guess=at)
-
-
-def roc_auc(metric: Metric) -> Area:
-    """The area of label 1 against label 0."""
-    return Area(metric)
-
-
-@dataclass(frozen=True, slots=True)
-class MacroArea(Measure):
-    """The average over classes of the AUC of each one against the rest, each a part with its share of the level (C1).
-
-    Attributes:
-        of_one: The AUC of one class.
-    """
-
-    of_one: Area
-
-    by_rank: ClassVar[bool] = True
-    compares: ClassVar[bool] = True
-
-    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenParts:
-        """See `Measure.see`: the numbers that are bet on, of each class."""
-        return self._seen((rows,), setting, 1.0)
-
-    def see_difference(
-        self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
-    ) -> SeenParts:
-        """See `Measure.see_difference`."""
-        return self._seen((first, second), setting, reach)
-
-    def _seen(self, models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenParts:
-        parts = tuple(
-            _seen(tuple(_of_class(rows, number) for rows in models), own, reach)
-            for number, own in enumerate(_settings(setting))
-        )
-        return SeenParts(math.fsum(part.area for part in parts) / len(parts), parts)
-
-    def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
-        """See `Measure.reach`: the largest of all classes."""
-        columns = zip(first.T, second.T, strict=True)
-        return max(self.of_one.reach(one, other, setting) for one, other in columns)
-
-    def is_known(self, rows: Judged, seen: SeenParts) -> bool:
-        """See `Measure.is_known`: every class occurs, and so does the rest of it."""
-        return all(self.of_one.is_known(_of_class(rows, number), part) for number, part in enumerate(seen.parts))
-
-    def procedure(self, planned: SeenParts, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
-        """See `Measure.procedure`."""
-        alone = replace(sized, guess=None)
-        parts: list[Any] = [
-            self.of_one.procedure(part, own, alone, reach=reach)
-            for part, own in zip(planned.parts, _settings(setting), strict=True)
-        ]
-        shares = (1.0 / len(parts),) * len(parts)
-        return Composite(tuple(parts), shares, boxes.average, planned, sized.sealed)
-
-
-def roc_auc_ovr(metric: Metric) -> MacroArea:
-    """The average area of each class against the rest."""
-    return MacroArea(metric, Area(metric), likely=probabilities_apart)
-
-
-def _settings(setting: Setting) -> list[Setting]:
-    """The setting of each class against the rest."""
-    return [replace(setting, share=share) for share in setting.shares]
-
-
-def _of_class(rows: Judged, number: int) -> Judged:
-    """One class against the rest."""
-    return replace(rows, outputs=rows.outputs[:, number], labels=(rows.labels == number).astype(np.float64))
-
-
-def _counting(rows: Judged, values: NDArray[Number]) -> NDArray[Number]:
-    return values if rows.counting is None else values[rows.counting]
-
-
-def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenScores:
-    """The numbers that are bet on, of one model or of the difference of two.
-
-    Args:
-        models: The same rows as each model scores them, nan where it fails.
-        setting: Planned share of label 1, and whether ranks are bet on.
-        reach: The largest difference of two ranks of a row that is possible.
-    """
-    rows = models[0]
-    scores, positive = [_counting(each, each.outputs) for each in models], _counting(rows, rows.labels == 1.0)
-    order = np.random.default_rng(0).permutation(len(positive))  # of public rows any one will do
-    if rows.order is not None:
-        order = rows.order
-        if rows.counting is not None:
-            order = (np.cumsum(rows.counting) - 1)[order[rows.counting[order]]]
-    ranked = [worst_ranks(each, positive) for each in scores]
-    areas = [area_of(each, positive) for each in ranked]
-    area = areas[0] if len(models) == 1 else (1.0 + areas[0] - areas[1]) / 2.0
-    if not setting.ranked:
-        blocks = [block_averages(each, positive, order) for each in ranked]
-        units = blocks[0] if len(models) == 1 else (1.0 + blocks[0] - blocks[1]) / 2.0
-        return SeenScores(area, units, len(units) / max(len(positive), 1))
-    failing = tuple(float(np.mean(np.isnan(each))) for each in scores)
-    if setting.share > _HALF:
-        scores, positive = [-each for each in scores], ~positive
-    ranks = [public_ranks(each) for each in scores]
-    if len(models) == 1:
-        units = ranks[0][positive]
-    else:
-        units = (1.0 + np.clip((ranks[0] - ranks[1])[positive] / reach, -1.0, 1.0)) / 2.0
-    return SeenScores(area, units, float(np.mean(positive)), failing)
-
-
-def area_of(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
-    """The AUC of all pairs of rows, shape (rows,) each; 1/2 where a class is empty."""
-    positives = int(np.count_nonzero(positive))
-    if positives in (0, len(scores)):
-        return _HALF
-    return auc_of(scores, positive, positives=positives, negatives=len(scores) - positives)
-
+    from everhold.sealing.rows.table import StoredRows
+    from everhold.values.base import RowFunction
 
 _ALL = Fraction(1)
 _SHOWN = {
@@ -267,8 +93,7 @@ def f1_of(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> f
 
 def _f1(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> Fraction:
     """`f1_of` to the last digit, by the outcomes of `RATIOS`, with half of the floor under its denominator."""
-    predicted = says(np.asarray(predictions, dtype=np.float64), labels, 1.0)
-    counts = np.bincount(predicted + 2 * (labels == 1), minlength=4).tolist()
+    counts = np.bincount((predictions == 1) + 2 * (labels == 1), minlength=4).tolist()
     top, bottom = (
         sum((Fraction(part) * count for part, count in zip(of[1:], counts, strict=True)), Fraction())
         for of in RATIOS["f1"]
@@ -282,20 +107,104 @@ def f1_sensitivity(*, least: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Pairs(LabelQuery):
+    """Prediction and label of every row: not a mean, but what AUC and F1 are made of.
+
+    Attributes:
+        predictions: One prediction per sealed row, in the order of the rows, or a fitted estimator.
+        kind: ``"auc"`` takes any scores, ``"f1"`` predicted labels.
+        training: One prediction per training row, for the guess; by default the estimator's own.
+    """
+
+    predictions: Any
+    kind: Literal["auc", "f1"]
+    training: Any = None
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """Identity, and a function from a table to shape (rows, 2)."""
+        if schema.label_kind != "binary":
+            raise QueryRejected(
+                f"{self.kind} needs a label column of 0 and 1, and this holdout has none; expected one named at "
+                "creation; create the holdout with label=..."
+            )
+        identity, sealed, training, reads = self._row_values(schema)
+        return BoundQuery(
+            description=identity, shown=self.kind, sealed=sealed, training=training, reads=reads,
+            by_position=self._by_position,
+        )  # fmt: skip
+
+    @property
+    def _of_probabilities(self) -> bool:
+        return False
+
+    def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
+        array = LabelQuery._checked(self, predictions, rows, schema, what=what)
+        usable = np.isin(array, (0, 1)) if self.kind == "f1" else np.isfinite(array)
+        if not bool(np.all(usable)):
+            wanted = "predicted labels, 0 or 1" if self.kind == "f1" else "finite scores"
+            raise QueryRejected(f"{what} are not all of the right kind{first_of(~usable)}; expected {wanted}")
+        return array
+
+    def outputs(self, features: Any) -> Any:
+        """See `LabelQuery.outputs`: labels for F1, any scores for AUC."""
+        model = self.predictions
+        if self.kind == "f1":
+            return model.predict(features)
+        if hasattr(model, "predict_proba"):
+            return probabilities(model, features)
+        return model.decision_function(features) if hasattr(model, "decision_function") else model.predict(features)
+
+    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
+        said = other_class(labels) if self.kind == "f1" else np.full(len(labels), np.nan)
+        return np.column_stack([said, labels.astype(np.float64)])
+
+    def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
+        return lambda table: np.column_stack([predictions.astype(np.float64), table[label].astype(np.float64)])
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPairs:
+    """Predictions and labels for one holdout.
+
+    Attributes:
+        bound: Identity, and functions from a table to shape (rows, 2).
+    """
+
+    bound: BoundQuery
+    names: tuple[str, ...]
+    described: Mapping[str, Any]
+
+    @property
+    def whose(self) -> str:
+        """The predictions, as people read them."""
+        return "; ".join(f"{what} {digest[:8]}" for what, digest in self.bound.description.items())
+
+    def sealed(self, rows: StoredRows) -> NDArray[Any]:
+        """Those of the sealed rows, shape (rows, 2)."""
+        assert self.bound.sealed is not None
+        if self.bound.by_position:
+            return sealed_values(self.bound.sealed, rows.table(self.names), rows.rows, (2,))
+        return rows.code.values(self.bound.sealed, self.names, (2,))
+
+    def open(self, training: StoredRows | None) -> NDArray[Any] | None:
+        """Those of the training rows, shape (rows, 2); None where unknown."""
+        if self.bound.training is None or training is None:
+            return None
+        return sealed_values(self.bound.training, training.table(self.names), training.rows, (2,))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class RankingQuery(StatisticQuery):
     """AUC or F1 of predictions; made by `auc` and `f1`.
 
     Attributes:
-        name: ``"auc"`` takes any scores, ``"f1"`` predicted labels.
-        model: The predictions.
         numbers: What the sensitivity follows from, by name.
         sensitivity: Delta, proven (docs/theory, vectors and low sensitivity).
         statistic: From predictions, labels and the numbers to the value.
         tolerance: Half-width requested; None for the planned noise.
     """
 
-    name: str
-    model: ScoredRows
+    pairs: _Pairs
     numbers: Mapping[str, float]
     sensitivity: float
     statistic: Callable[..., Fraction]
@@ -303,49 +212,62 @@ class RankingQuery(StatisticQuery):
 
     def spec(self) -> QuerySpec:
         """See `Query.made`."""
-        given = {**self.numbers, "tolerance": self.tolerance, "training": self.model.training}
-        return QuerySpec(self.name, self.model.predictions, given)
+        given = {**self.numbers, "tolerance": self.tolerance, "training": self.pairs.training}
+        return QuerySpec(self.pairs.kind, self.pairs.predictions, given)
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
         """As any statistic; an AUC is that of all pairs where that is promised, and needs no counts there."""
-        if self.name == "auc" and tolerance is None and self.tolerance is None:
-            area = MetricQuery(METRICS["roc_auc"], (self.model,))
+        if self.pairs.kind == "auc" and tolerance is None and self.tolerance is None:
+            from everhold.queries.metrics.query import MetricQuery
+
+            area = MetricQuery.of(METRICS["roc_auc"], self.pairs.predictions, self.pairs.training)
             if area.is_promised(compiler):
                 return area.compile(compiler, guess=guess)
         return StatisticQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
 
     def bound_to(self, compiler: QueryCompiler) -> Statistic:
         """The statistic for one holdout."""
-        MetricQuery(METRICS["f1" if self.name == "f1" else "roc_auc"], (self.model,)).check_labels(compiler.schema)
-        rows, trained = BoundRows.of(self.model, compiler), None
-        opened = rows.open(compiler.training)
-        if opened is not None:
-            outputs, labels = opened
-
-            def trained(places: NDArray[np.intp]) -> Fraction:
-                """The statistic of some of the training rows, with numbers in proportion."""
-                return self.of_rows(outputs[places], labels[places], Fraction(len(places), compiler.schema.rows))
-
+        seen = self.reader(compiler)
+        kind = self.pairs.kind
         return Statistic(
             StatisticGrid(0.0, 1.0, self.sensitivity, compiler.mechanism.unit),
-            lambda sealed: self.of_rows(*rows.sealed(sealed)),
-            {"kind": self.name, **self.numbers, **rows.described},
-            shown=_SHOWN[self.name].format(whose=rows.whose(self.model.predictions), **self.numbers),
-            reads=rows.names,
-            trained=trained,
-            by_position=rows.bound.by_position,
+            lambda sealed: self.of_pairs(seen.sealed(sealed)),
+            {"kind": kind, **self.numbers, **seen.described},
+            shown=_SHOWN[kind].format(whose=seen.whose, **self.numbers),
+            reads=seen.names,
+            trained=self._trained(seen, compiler.training, rows=compiler.schema.rows),
+            by_position=seen.bound.by_position,
         )
 
-    def of_rows(self, outputs: NDArray[Any], labels: NDArray[Any], share: Fraction = _ALL) -> Fraction:
-        """The statistic of predictions and labels, with numbers in proportion to a share of the rows."""
+    def reader(self, compiler: QueryCompiler) -> BoundPairs:
+        """Predictions and labels for one holdout."""
+        bound = compiler.placed(self.pairs).bind(compiler.schema)
+        names = tuple(compiler.schema.asked) if bound.reads is None else bound.reads
+        if (function := bound.sealed) is None:
+            raise TypeError("predictions without row values; expected a function of the rows")
+        described = {"label": compiler.schema.label, **bound.description, **dict(compiler.schema.about)}
+        if hasattr(self.pairs.predictions, "predict"):
+            outputs, _ = observed(function, names, compiler)
+            described["on_public_rows"] = behaviour_digest(outputs)
+        return BoundPairs(bound, names, described)
+
+    def _trained(
+        self, seen: BoundPairs, training: StoredRows | None, *, rows: int
+    ) -> Callable[[NDArray[np.intp]], Fraction] | None:
+        """The statistic of some of the training rows, with numbers in proportion."""
+        if (pairs := seen.open(training)) is None:
+            return None
+        return lambda places: self.of_pairs(pairs[places], Fraction(len(places), rows))
+
+    def of_pairs(self, found: NDArray[Any], share: Fraction = _ALL) -> Fraction:
+        """The statistic of scores and labels, with numbers in proportion to a share of the rows."""
         numbers = {
             name: max(round(number * share), 1) if isinstance(number, int) else number * float(share)
             for name, number in self.numbers.items()
         }
-        ranked = worst_ranks(outputs, labels) if self.name == "auc" else outputs
-        return self.statistic(ranked, labels, **numbers)
+        return self.statistic(worst_ranks(found[:, 0], found[:, 1]), found[:, 1], **numbers)
 
 
 def auc(
@@ -391,6 +313,8 @@ def auc(
         0.004495
     """
     if positives is None and negatives is None:
+        from everhold.queries.metrics.query import MetricQuery
+
         if tolerance is not None:
             raise ValueError("tolerance is given without counts; expected positives and negatives for a privacy budget")
         return MetricQuery.of(METRICS["roc_auc"], scores, training, where=where)
@@ -403,12 +327,16 @@ def auc(
     delta = auc_sensitivity(positives=positives, negatives=negatives)
     check_range(delta, 0.0, 1.0, tolerance)
     counts = {"positives": positives, "negatives": negatives}
-    return RankingQuery("auc", ScoredRows("scores", scores, training), counts, delta, _auc, tolerance)
+    return RankingQuery(_Pairs(scores, "auc", training), counts, delta, _auc, tolerance)
 
 
+@overload
+def f1(predictions: Any, *, training: Any = None) -> ShareQuery: ...
+@overload
+def f1(predictions: Any, *, least: float, tolerance: float | None = None, training: Any = None) -> RankingQuery: ...
 def f1(
     predictions: Any, *, least: float | None = None, tolerance: float | None = None, training: Any = None
-) -> RankingQuery | MetricQuery:
+) -> RankingQuery | ShareQuery:
     """The harmonic mean of precision and recall.
 
     Without a floor it is the population's F1, ``sum tp / sum (tp + (fp + fn) / 2)``: one query of a holdout that
@@ -436,14 +364,13 @@ def f1(
     if least is None:
         if tolerance is not None:
             raise ValueError("tolerance is given without least; expected both for a privacy budget, or neither")
-        return MetricQuery.of(METRICS["f1"], predictions, training)
+        return f1_ratio(predictions, training=training)
     check_positive("least", least)
     if least < 2.0:
         raise ValueError(f"least is {least!r}; expected at least 2 rows, and preferably some hundreds")
     delta = f1_sensitivity(least=float(least))
     check_range(delta, 0.0, 1.0, tolerance)
-    rows = ScoredRows("classes", predictions, training)
-    return RankingQuery("f1", rows, {"least": float(least)}, delta, _f1, tolerance)
+    return RankingQuery(_Pairs(predictions, "f1", training), {"least": float(least)}, delta, _f1, tolerance)
 
 
 def whole_count(name: str, count: int) -> int:

@@ -1,44 +1,100 @@
-"""Parts of the budget for named analysts, as the ledger keeps them: limits, and what was spent of them.
+"""Acts of the steward, as the ledger keeps them: allotments, declarations of families, arrivals of rows.
 
-A steward's act is an entry of the chain like any other, with the source `ACT` and no charge; a query that was asked
-on behalf of an analyst has the analyst's name in its public description. So every limit and all spending follow from
-the entries alone. The sums are kept beside the mechanism's state, under the same seal, to be at hand in a transaction.
-
-A recovery is an act, too, with the source `RECOVERY`: it says how much was answered that the ledger does not hold. As
-nobody knows on whose behalf, it takes back what was left of all allotments.
-
-The last act of a study has the source `UNSEALING` and holds all sealed numbers. After it no query is answered and
-nothing is allotted any more; nor after a recovery that says that an unsealing was lost.
-State of extensions (`everhold.ledger.extension`) is kept beside the allotments in the same way.
+Each is an entry of the chain like any other, without a charge. What follows from them is kept beside the mechanism's
+state, under the same seal, and follows from the entries alone.
 """
 
 from __future__ import annotations
 
+import json
+import math
+from collections import Counter
 from dataclasses import astuple, dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar
 
 from everhold.display import Display
 from everhold.errors import IntegrityError
-from everhold.ledger.entry_counts import DISCLOSED, OPENED, UNSEALING
+from everhold.ledger.chain import canonical
 from everhold.ledger.extension import LedgerExtension, extension_of_key, extension_of_source, is_act
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from typing import Self
 
-__all__ = [
-    "ACT",
-    "ANALYST",
-    "CLOSED",
-    "DISCLOSED",
-    "LONGEST_NAME",
-    "MOST",
-    "RECOVERY",
-    "UNSEALING",
-    "Accounts",
-    "Allotment",
-    "spending_of",
-]
+ABOUT = "about"
+"""Field of an entry's description, beside what identifies the query: it is about predictions by position."""
+
+DISCLOSED = "disclosed"
+"""Field of an unsealing's answer: for each entry that has them sequence, sealed mean, low and high, in order."""
+
+GATE = "gate"
+"""Source of the "answer" of an entry that is no query but opens a gate."""
+
+KEPT = "kept"
+"""Source of the answer to a challenge that leaves the champion."""
+
+OPENED = "opened"
+"""Source of the "answer" of an entry that opens a challenge; in the description of its verdict, that entry's number."""
+
+PROMOTED = "promoted"
+"""Source of the answer to a challenge whose challenger is proved to be better."""
+
+VERDICTS = frozenset({PROMOTED, KEPT})
+"""Sources of answers to challenges."""
+
+UNSEALING = "unsealing"
+"""Source of the "answer" of an entry that closes the study and tells all sealed numbers."""
+
+
+@dataclass(slots=True)
+class EntryCounts:
+    """Sums over the entries up to one of them; all of it public.
+
+    Attributes:
+        sources: Queries by the source of their answer.
+        by_position: How many of them are about predictions by position.
+        unsealing: Number of the entry that told all sealed numbers; None before.
+        unsealed: How many it told.
+        promotions: By gate, in order: number of the entry, the challenger, the champion that it beat, and ``nats``, the
+            ln(1 / level) at which that was proved, where the mechanism has levels.
+    """
+
+    sources: Counter[str] = field(default_factory=Counter)
+    by_position: int = 0
+    unsealing: int | None = None
+    unsealed: int = 0
+    promotions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def take(self, sequence: int, description: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+        """Count one entry; one that cannot have been written is counted as what it says."""
+        source = answer.get("source")
+        if source == UNSEALING:
+            self.unsealing, told = sequence, answer.get(DISCLOSED)
+            self.unsealed = len(told) if isinstance(told, list) else 0
+        if not is_act(description, answer):
+            self.sources[str(source)] += 1
+            self.by_position += ABOUT in description
+        if source == PROMOTED:
+            nats = (answer.get("node") or {}).get("nats")
+            promoted = {
+                "challenger": description.get("challenger"), "over": description.get("champion"),
+                **({} if nats is None else {"nats": nats}),
+            }  # fmt: skip
+            self.promotions.setdefault(str(description.get("gate")), []).append({"sequence": sequence, **promoted})
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {
+            "sources": dict(self.sources), "by_position": self.by_position, "unsealing": self.unsealing,
+            "unsealed": self.unsealed, "promotions": self.promotions,
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`."""
+        return cls(**{**data, "sources": Counter(data["sources"])})
+
 
 ACT = "allotment"
 """Source of the "answer" of an entry that is no query but a steward's act."""
@@ -386,3 +442,257 @@ def _is_name(value: object) -> TypeGuard[str]:
 
 def _is_count(value: object) -> TypeGuard[int]:
     return type(value) is int and 0 <= value <= MOST
+
+
+DECLARATION = "declaration"
+"""Source of the "answer" of an entry that is no query but declares a family."""
+
+DECLARED = "declared"
+"""Source of answers to members of declared families."""
+
+LONGEST_FAMILY = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One declared family; all of it public.
+
+    Attributes:
+        name: Its name, unique in the holdout.
+        shown: What it holds, as people read it.
+        family: What it holds, as canonical JSON.
+        nats: ln(1 / level) that all of its members share.
+        entry: Number of its entry in the ledger.
+        later: Whether it was declared after the holdout had been created, and took a place among the queries.
+    """
+
+    name: str
+    shown: str
+    family: str
+    nats: float
+    entry: int
+    later: bool
+
+    def __post_init__(self) -> None:
+        texts = (self.name, self.shown)
+        sound = all(isinstance(text, str) and text.isprintable() and text for text in texts)
+        sound = sound and len(self.name) <= LONGEST_FAMILY and type(self.later) is bool
+        sound = sound and type(self.entry) is int and self.entry >= 1
+        if not (sound and type(self.nats) is float and math.isfinite(self.nats) and self.nats > 0.0):
+            raise ValueError("the declaration is malformed")
+
+    def stored(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {
+            "name": self.name, "shown_family": self.shown, "family": json.loads(self.family), "nats": self.nats,
+            "entry": self.entry, "later": self.later,
+        }  # fmt: skip
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Self:
+        """The inverse of `stored`, which may hold more.
+
+        Raises:
+            ValueError: If `stored` never returns such a thing.
+        """
+        if not isinstance(stored.get("family"), dict):
+            raise ValueError("the declaration is malformed")
+        name, shown, nats, entry, later = (stored.get(f) for f in ("name", "shown_family", "nats", "entry", "later"))
+        return cls(name, shown, canonical(stored["family"]), nats, entry, later)  # type: ignore[arg-type]  # checked
+
+
+@dataclass(slots=True)
+class Declarations(LedgerExtension):
+    """All declared families of a holdout at one moment.
+
+    Attributes:
+        by_name: In the order in which they were declared.
+    """
+
+    name: ClassVar[str] = "declared"
+    key: ClassVar[str] = "declared"
+    acts: ClassVar[frozenset[str]] = frozenset({DECLARATION})
+    answers: ClassVar[frozenset[str]] = frozenset({DECLARED})
+    free: ClassVar[frozenset[str]] = frozenset({DECLARED})
+    accessor: ClassVar[str] = "everhold.asking.declared:HoldoutFamilies"
+
+    by_name: dict[str, Declaration] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, stored: Any) -> Self:
+        """The inverse of `stored`.
+
+        Raises:
+            ValueError: Or TypeError, if `stored` never returns such a thing.
+        """
+        found = cls()
+        for line in stored:
+            found._take(Declaration.read(line))
+        if not found.by_name:
+            raise ValueError("there are no families")
+        return found
+
+    def stored(self) -> list[dict[str, Any]] | None:
+        """As plain JSON data; None if nothing is declared."""
+        return [declaration.stored() for declaration in self.by_name.values()] or None
+
+    @property
+    def entries(self) -> int:
+        """Number of declared families, each with an entry."""
+        return len(self.by_name)
+
+    def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
+        """True where members hold at all numbers of rows at once (S14)."""
+        return "families_grow" in configuration
+
+    def replay(self, description: Mapping[str, Any], source: object) -> None:
+        """Take the entry that declares a family.
+
+        Raises:
+            ValueError: If no such entry is ever written here, in words.
+        """
+        self._take(Declaration.read(description))
+
+    def _take(self, declaration: Declaration) -> None:
+        if declaration.name in self.by_name:
+            raise ValueError("a family was declared twice")
+        if not declaration.later and declaration.entry != len(self.by_name) + 1:
+            raise ValueError("a family is said to be of the holdout's creation, and other entries came before it")
+        self.by_name[declaration.name] = declaration
+
+    def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
+        """Answers to members cost nothing.
+
+        Raises:
+            ValueError: If one was charged.
+        """
+        if source == DECLARED and charged:
+            raise ValueError("an answer to a member of a declared family is never charged")
+
+
+ARRIVAL = "arrival"
+"""Source of the "answer" of an entry that is no query but adds rows."""
+
+RETIREMENT = "retirement"
+"""Source of the "answer" of an entry that ends trees and opens their rows."""
+
+ARRIVALS = "arrivals"
+"""Field of the sealed state, and name of the extension."""
+
+MOST_ARRIVALS = 10_000
+_NUMBERS = 6  # of a tree
+
+
+def arrived(state: Mapping[str, Any]) -> int:
+    """Number of changes of the rows that a sealed state counts: arrivals and retirements."""
+    stored = state.get(ARRIVALS)
+    return 0 if stored is None else int(stored["arrivals"]) + int(stored["retirements"])
+
+
+@dataclass(slots=True)
+class Arrivals(LedgerExtension):
+    """All arrivals of a holdout at one moment, in few numbers; the rest is in their entries.
+
+    Attributes:
+        arrivals: How many there were.
+        rows: Rows that they added.
+        training_rows: Training rows that they added.
+        retirements: How many entries retired rows.
+        retired: Arrival up to which rows are retired: those before it; 0 for none.
+        opened: Trees that were ever opened, with the first one.
+        trees: Trees that are open beside the first one, the oldest first; each as number, arrival, rows before it, and
+            the queries, surprises and labels that had been counted when it opened.
+    """
+
+    name: ClassVar[str] = ARRIVALS
+    key: ClassVar[str] = ARRIVALS
+    acts: ClassVar[frozenset[str]] = frozenset({ARRIVAL, RETIREMENT})
+    answers: ClassVar[frozenset[str]] = frozenset()
+    free: ClassVar[frozenset[str]] = frozenset()
+    accessor: ClassVar[str] = "everhold.asking.arrivals.accessor:HoldoutArrivals"
+
+    arrivals: int = 0
+    rows: int = 0
+    training_rows: int = 0
+    retirements: int = 0
+    retired: int = 0
+    opened: int = 1
+    trees: list[tuple[int, ...]] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, stored: Any) -> Self:
+        """The inverse of `stored`.
+
+        Raises:
+            ValueError: Or TypeError or KeyError, if `stored` never returns such a thing.
+        """
+        names = ("arrivals", "rows", "training_rows", "retirements", "retired", "opened")
+        counts = {name: stored[name] for name in names}
+        if not all(map(_is_whole, counts.values())):
+            raise ValueError("the arrivals are malformed")
+        return cls(**counts, trees=[_tree(line) for line in stored["trees"]])
+
+    def stored(self) -> dict[str, Any] | None:
+        """As plain JSON data; None if no rows ever arrived."""
+        if not self.arrivals:
+            return None
+        return {
+            "arrivals": self.arrivals, "rows": self.rows, "training_rows": self.training_rows,
+            "retirements": self.retirements, "retired": self.retired, "opened": self.opened,
+            "trees": [list(tree) for tree in self.trees],
+        }  # fmt: skip
+
+    @property
+    def entries(self) -> int:
+        """Number of arrivals and retirements, each with an entry."""
+        return self.arrivals + self.retirements
+
+    def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
+        """True: it counts them."""
+        return True
+
+    def replay(self, description: Mapping[str, Any], source: object) -> None:
+        """Take an arrival or a retirement.
+
+        Raises:
+            ValueError: If no such entry is ever written here, in words.
+        """
+        if source == RETIREMENT:
+            self._retire(description.get("before"))
+            return
+        number, rows, trained, tree = (description.get(f) for f in ("arrival", "rows", "training_rows", "tree"))
+        if number != self.arrivals + 1 or not _is_whole(rows) or not _is_whole(trained) or not (rows or trained):
+            raise ValueError("an arrival is not the next one, or has no rows")
+        opened = None if tree is None else _tree(tree)
+        if opened is not None and opened[:2] != (self.opened + 1, number):
+            raise ValueError("a tree of suffixes is not the next one")
+        self.arrivals, self.rows = self.arrivals + 1, self.rows + description["rows"]
+        self.training_rows += description["training_rows"]
+        if opened is not None:
+            self.trees, self.opened = [*self.trees, opened], self.opened + 1
+
+    def _retire(self, before: object) -> None:
+        if type(before) is not int or not self.retired < before <= self.arrivals:
+            raise ValueError("a retirement is of no arrival")
+        left = [tree for tree in self.trees if tree[1] >= before]
+        if not left or left[0][1] != before:
+            raise ValueError("rows are retired before an arrival at which no tree opened")
+        self.retirements, self.retired, self.trees = self.retirements + 1, before, left
+
+    def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
+        """Answers are none of its matters."""
+
+
+def _tree(line: Sequence[int]) -> tuple[int, ...]:
+    """One tree as it is kept.
+
+    Raises:
+        ValueError: If it is malformed.
+    """
+    if len(line) != _NUMBERS or not all(map(_is_whole, line)):
+        raise ValueError("a tree of suffixes is malformed")
+    return tuple(line)
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int and value >= 0

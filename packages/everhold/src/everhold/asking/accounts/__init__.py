@@ -1,1 +1,0 @@
-"""Accounts of a holdout: allotments, recovery, and the end of the study."""
