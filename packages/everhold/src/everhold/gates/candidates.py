@@ -332,11 +332,11 @@ class OutputCandidate(Candidate):
         mechanism, schema, reader = compiler.mechanism, compiler.schema, self.reader
         measure, setting, largest = reader.metric.measure, reader.setting, largest_group(mechanism)
         if measure.by_rank:
-            from everhold.queries.metrics.area import check_split
+            from everhold.queries.metrics.area import check_split, dealt_by
 
             known = self.by_position or champion.by_position or schema.features_public
             check_split(f"a gain in {reader.metric.title or reader.metric.name}", schema, by_rank=known)
-            setting = replace(setting, ranked=known)
+            setting = replace(setting, dealt=dealt_by(mechanism, known=known))
         reach = 1.0 if told is None else measure.reach(*told, setting)
         kept, opened = self._ordered(self.training, champion.training), None
         if kept is not None and compiler.training is not None:

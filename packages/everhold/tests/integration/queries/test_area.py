@@ -1,6 +1,7 @@
 """AUC without counts: models by blocks, arrays by ranks, refusals that charge nothing."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -88,18 +89,6 @@ def test_refusals_charge_nothing(tmp_path, wanted, query, said):
         assert holdout.remaining == before
 
 
-def test_groups_need_counts(tmp_path):
-    groups = {"dependence": eh.Groups("g")}
-    table = {**rows(0), "g": np.arange(ROWS) // 3}
-    trained = {**TRAINED, "g": np.arange(ROWS) // 3 + ROWS}
-    with (
-        eh.Holdout.create(tmp_path / "s.db", "g", holdout=table, training=trained, label="y", queries=20, **groups,
-                          mechanism="guess_and_check") as holdout,
-        pytest.raises(QueryRejected, match="independent rows only"),
-    ):  # fmt: skip
-        holdout.ask(eh.auc(table["x"]), guess=0.9)
-
-
 def test_a_tolerance_needs_counts():
     with pytest.raises(ValueError, match="without counts"):
         eh.auc(SEALED["x"], tolerance=0.1)
@@ -155,23 +144,36 @@ def visits(seed, patients=4_000):
     return {"g": patient, "y": y, "x": 1.2 * y + alike / 2.0 + rng.normal(size=len(y))}
 
 
-def test_counts_on_groups_are_confirmed_about_as_narrow_as_they_are_released(tmp_path):
-    sealed, training = visits(1), visits(2)
-    counts = {"positives": int(0.9 * training["y"].sum()), "negatives": int(0.9 * (1 - training["y"]).sum())}
-    few = {name: number // 9 for name, number in counts.items()}
+def across_patients(scores, y, patient):
+    """The AUC of rows of different patients."""
+    apart = (y[:, None] > y) & (patient[:, None] != patient)
+    return float(np.mean((scores[:, None] > scores)[apart]))
+
+
+def test_areas_of_groups_are_those_of_rows_of_different_groups(tmp_path):
+    sealed, training = visits(1, 800), visits(2, 800)
+    one = LogisticRegression().fit(pd.DataFrame({"x": training["x"]}), training["y"])
+    area = across_patients(sealed["x"], sealed["y"], sealed["g"])
     groups = {"dependence": eh.Groups("g"), "label": "y", "queries": 20}
     with eh.Holdout.create(tmp_path / "s.db", "g", holdout=sealed, training=training, **groups) as holdout:
-        query = eh.auc(sealed["x"], training=training["x"], **counts)
-        confirmed, before = holdout.ask(query), holdout.remaining
-        for vacuous, guess in (
-            (eh.auc(sealed["x"], training=training["x"], **few), None),
-            (eh.auc(-sealed["x"], **counts), 0.5),  # nothing shows how far a guess may be off
-        ):
-            with pytest.raises(QueryRejected, match=r"told within its whole range.*nothing was charged"):
-                holdout.ask(vacuous, guess=guess)
-        assert holdout.remaining == before
-        assert holdout.ask(eh.auc(sealed["x"], **few), silent=True).source == "silent"
-        released = holdout.ask(eh.auc(-sealed["x"], training=-training["x"], **counts), guess=0.9)
-    assert (confirmed.source, released.source) == ("training", "holdout")
-    assert confirmed.low < roc_auc_score(sealed["y"], sealed["x"]) < confirmed.high
-    assert confirmed.high - confirmed.low < 1.2 * (released.high - released.low)
+        asked = [
+            (eh.auc(one), area, {}),
+            (eh.auc(sealed["x"], training=training["x"]), area, {}),
+            (eh.auc(-sealed["x"]), 1.0 - area, {"guess": 0.9}),
+            (eh.difference(eh.auc(one), eh.auc(-sealed["x"])), 2.0 * area - 1.0, {"guess": 0.5}),
+            (eh.auc(one, where="x < 9"), area, {"silent": True}),
+        ]
+        told = [holdout.ask(query, **how) for query, _, how in asked]
+        counted = holdout.ask(eh.auc(one, positives=300, negatives=900))
+        with pytest.raises(QueryRejected, match=r"told within its whole range.*nothing was charged"):
+            holdout.ask(eh.f1(np.ones(len(sealed["y"])), least=10), guess=0.5)  # nothing shows how far it may be off
+        holdout.unseal()
+        unsealed = [holdout.ask(query, **how) for query, _, how in asked]
+    assert [answer.source for answer in told] == ["training", "training", "holdout", "guess", "silent"]
+    assert counted.repeated
+    assert "between groups of 'g'" in told[0].shown
+    for answer, (_, true, _) in zip(unsealed, asked, strict=True):
+        assert answer.sealed == pytest.approx(true, abs=1e-4)
+        assert answer.sealed_low < true < answer.sealed_high
+        assert answer.low is None or answer.low <= answer.sealed_low < answer.sealed_high <= answer.high
+    assert unsealed[0].sealed_high - unsealed[0].sealed_low < 0.25

@@ -1,9 +1,9 @@
-"""The area under the ROC curve of all pairs: bets on blocks of rows, or on ranks of known scores."""
+"""The area under the ROC curve of all pairs: bets on blocks of rows or of groups, or on ranks of known scores."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -11,12 +11,15 @@ from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.composites.ranking import (
     BlockBetting,
     BlockDifference,
+    GroupBlockBetting,
     RankBetting,
     RankDifference,
+    SeenBlocks,
     SeenScores,
     block_averages,
     public_ranks,
     rank_from_area,
+    seen_blocks,
 )
 from everhold.queries.means.mean import rows_that_meet
 from everhold.queries.metrics.measures import Measure
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms import Mechanism
     from everhold.queries.metrics.registry import Metric, Setting
     from everhold.queries.metrics.score_parts import Floats, Judged, Sized
     from everhold.queries.query_compiler import QueryCompiler
@@ -45,36 +49,40 @@ class Area(Measure):
     compares: ClassVar[bool] = True
     needs_rows: ClassVar[bool] = False
 
-    def value(self, seen: SeenScores) -> float:
+    def value(self, seen: SeenScores | SeenBlocks) -> float:
         """See `Measure.value`."""
         return seen.area
 
-    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenScores:
+    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenScores | SeenBlocks:
         """The numbers that are bet on."""
         return _seen((rows,), setting, 1.0)
 
     def see_difference(
         self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
-    ) -> SeenScores:
+    ) -> SeenScores | SeenBlocks:
         """See `Measure.see_difference`."""
         return _seen((first, second), setting, reach)
 
     def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
         """See `Measure.reach`: the largest difference of two ranks of a row."""
+        if setting.dealt == "groups":
+            return 1.0
         return max(float(np.max(np.abs(public_ranks(first) - public_ranks(second)))), 1.0 / len(first))
 
-    def is_known(self, rows: Judged, seen: SeenScores) -> bool:
-        """See `Measure.is_known`: both labels occur."""
+    def is_known(self, rows: Judged, seen: SeenScores | SeenBlocks) -> bool:
+        """See `Measure.is_known`: both labels occur, of groups in two of them."""
+        if isinstance(seen, SeenBlocks):
+            return seen.units.total > 0.0
         positive = _counting(rows, rows.labels == 1.0)
         return 0 < int(np.count_nonzero(positive)) < len(positive)
 
-    def procedure(
-        self, planned: SeenScores | None, setting: Setting, sized: Sized, *, reach: float | None = None
-    ) -> Procedure:
+    def procedure(self, planned: Any, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
         """See `Measure.procedure`."""
+        if setting.dealt == "groups":
+            return GroupBlockBetting.planned_by(planned, sealed=sized.sealed, planned=sized.planned, guess=sized.guess)
         rarer, guess = min(setting.share, 1.0 - setting.share), sized.guess
         counting = float(sized.sealed) if sized.counting is None else sized.counting
-        if not setting.ranked:
+        if setting.dealt == "blocks":
             return (BlockBetting if reach is None else BlockDifference)(rarer * counting, planned, guess=guess)
         if reach is None:
             at = None if guess is None else rank_from_area(guess, rarer)
@@ -93,15 +101,21 @@ def _counting(rows: Judged, values: NDArray[Number]) -> NDArray[Number]:
     return values if rows.counting is None else values[rows.counting]
 
 
-def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenScores:
+def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenScores | SeenBlocks:
     """The numbers that are bet on, of one model or of the difference of two.
 
     Args:
         models: The same rows as each model scores them, nan where it fails.
-        setting: Planned share of label 1, and whether ranks are bet on.
+        setting: Planned share of label 1, and what is bet on.
         reach: The largest difference of two ranks of a row that is possible.
     """
     rows = models[0]
+    if setting.dealt == "groups":
+        assert rows.groups is not None
+        positive = rows.labels == 1.0
+        order = np.random.default_rng(0).permutation(len(positive)) if rows.order is None else rows.order
+        ranked = [worst_ranks(each.outputs, positive) for each in models]
+        return seen_blocks(ranked, positive, rows.groups, order, rows.counting)
     scores, positive = [_counting(each, each.outputs) for each in models], _counting(rows, rows.labels == 1.0)
     order = np.random.default_rng(0).permutation(len(positive))  # of public rows any one will do
     if rows.order is not None:
@@ -111,7 +125,7 @@ def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenSco
     ranked = [worst_ranks(each, positive) for each in scores]
     areas = [area_of(each, positive) for each in ranked]
     area = areas[0] if len(models) == 1 else (1.0 + areas[0] - areas[1]) / 2.0
-    if not setting.ranked:
+    if setting.dealt == "blocks":
         blocks = [block_averages(each, positive, order) for each in ranked]
         units = blocks[0] if len(models) == 1 else (1.0 + blocks[0] - blocks[1]) / 2.0
         return SeenScores(area, units, len(units) / max(len(positive), 1))
@@ -147,6 +161,18 @@ def share_of_label(compiler: QueryCompiler, inside: BoundQuery | None = None) ->
         counting = rows_that_meet(training, inside)
         labels = labels[counting] if counting.any() else labels
     return (int(np.count_nonzero(labels == 1)) + _HALF) / (len(labels) + 1.0)
+
+
+def dealt_by(mechanism: Mechanism, *, known: bool) -> Literal["blocks", "ranks", "groups"]:
+    """What an AUC of these rows bets on; see `Setting.dealt`.
+
+    Args:
+        mechanism: Says how the rows depend on each other.
+        known: Whether the scores of the sealed rows are known.
+    """
+    if mechanism.dependence.group_column is not None:
+        return "groups"
+    return "ranks" if known else "blocks"
 
 
 def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:

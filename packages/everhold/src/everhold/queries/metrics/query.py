@@ -149,15 +149,16 @@ class MetricQuery(Query["Answer"]):
         models = tuple(BoundRows.of(model, compiler) for model in self.models)
         known = any(model.bound.by_position for model in models) or schema.features_public
         if metric.measure.by_rank:
-            from everhold.queries.metrics.area import check_split, share_of_label
+            from everhold.queries.metrics.area import check_split, dealt_by, share_of_label
 
+            dealt = dealt_by(mechanism, known=known)
             check_split(_title(metric, len(self.models)), schema, by_rank=known)
-            if known and inside is not None:
+            if dealt == "ranks" and inside is not None:
                 raise QueryRejected(
                     f"{_title(metric, 1)} among some rows is promised for models, and scores in an array or public "
                     "features make the scores known; expected a fitted model of sealed features, or no condition"
                 )
-            setting = replace(setting, share=share_of_label(compiler, inside), ranked=known)
+            setting = replace(setting, share=share_of_label(compiler, inside), dealt=dealt)
         return ModelsReader(
             metric, setting, models, tuple(model.predictions for model in self.models),
             mechanism.dependence.group_column, schema.label_classes, known, inside,
@@ -386,8 +387,10 @@ class ModelsReader:
     def bound(self, query: MetricQuery) -> BoundQuery:
         """The query about all rows."""
         metric, title, whose = self.metric, self.metric.title or self.metric.name, self.whose
-        ranked = {"by": "ranks" if self.setting.ranked else "blocks"} if metric.title else {}
-        described = {"name": metric.name, **self.numbers, **ranked}
+        dealt = {"by": self.setting.dealt} if metric.measure.by_rank and metric.title else {}
+        if dealt and self.setting.dealt == "groups":
+            title += f" between groups of {self.group_column!r}"
+        described = {"name": metric.name, **self.numbers, **dealt}
         zero, one = metric.ends(self.setting)
         reads = tuple(dict.fromkeys(name for model in self.models for name in model.names))
         by_position = any(model.bound.by_position for model in self.models)

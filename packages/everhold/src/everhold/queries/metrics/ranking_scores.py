@@ -276,11 +276,12 @@ def auc(
 ) -> RankingQuery | MetricQuery:  # fmt: skip
     """The area under the ROC curve: how often a positive row is scored above a negative one.
 
-    It is the population's AUC, one query of a holdout of independent rows that confirms guesses. Of
-    a model all sealed pairs of one law count; of scores in an array, labels are drawn anew on these rows
-    (docs/theory/auc.md). The interval is about as narrow as the rarer class allows.
+    It is the population's AUC, one query of a holdout of independent rows, or of groups that a column names, that
+    confirms guesses. Of a model all sealed pairs of one law count; of scores in an array, labels are drawn anew on
+    these rows; of groups it is the AUC of rows of different groups (docs/theory/auc.md). The interval is about as
+    narrow as the rarer class allows.
 
-    Where that is not promised, as for a privacy budget and groups of rows, it is a statistic of all rows with counts.
+    Where that is not promised, as for a privacy budget, it is a statistic of all rows with counts.
     The first ``positives`` positive and the first ``negatives`` negative rows take part; where there are fewer, the
     pairs of the missing ones count 1/2. The value is then no AUC: with half of the positives missing an AUC of 0.98 is
     told as 0.74. So answers and certificate name it the share of pairs in order.

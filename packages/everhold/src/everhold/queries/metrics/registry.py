@@ -51,7 +51,7 @@ class Setting:
         clip: Largest loss of a row; larger ones count as this.
         centre: Of labels, on the scale [0, 1].
         share: Planned share of label 1.
-        ranked: Whether ranks of known scores are bet on, and not blocks of rows.
+        dealt: What an AUC bets on: ``"blocks"`` of rows, ``"ranks"`` of known scores, or blocks of ``"groups"``.
     """
 
     classes: int = 0
@@ -62,7 +62,7 @@ class Setting:
     bins: int = 10
     rate: float = 0.05
     share: float = 0.5
-    ranked: bool = False
+    dealt: Literal["blocks", "ranks", "groups"] = "blocks"
 
 
 def _unit(_: Setting) -> tuple[float, float]:
@@ -173,9 +173,7 @@ _OWN = (
     Metric("precision", "classes", _TWO, rate=True, two="independent", gain="independent", outcomes=True),
     Metric("recall", "classes", _TWO, rate=True, two="independent", gain="independent", outcomes=True),
     Metric("matthews_corrcoef", "classes", _TWO, ends=_signed),
-    Metric("roc_auc", "scores", _TWO, "everhold.queries.metrics.area:roc_auc", one="independent", slices=1,
-           two="independent", gain="independent", title="AUC",
-           instead="auc(scores, positives=..., negatives=...), which takes groups"),
+    Metric("roc_auc", "scores", _TWO, "everhold.queries.metrics.area:roc_auc", slices=1, title="AUC"),
     Metric("r2", "numbers", _NUMBERS, ends=_signed, settings=_RANGE, unbounded=(True, False), two="none",
            nearest="neg_mean_squared_error"),
     Metric("neg_mean_absolute_error", "numbers", _NUMBERS, ends=_loss, settings=_RANGE, like={"loss": "absolute"}),

@@ -1,11 +1,13 @@
-"""AUC without public class counts: blocks of a model's scores, or ranks of scores that are known (docs/theory/auc.md).
+"""AUC without public class counts: blocks of rows or of groups, or ranks of scores that are known (docs/theory/auc.md).
 
-The rarer class counts: with more positives than negatives both classes change places and scores change their sign,
-which leaves the AUC as it is. A difference d of two AUCs stands at ``(1 + d) / 2`` on the scale [0, 1].
+Where rows are independent, the rarer class counts: with more positives than negatives both classes change places and
+scores change their sign, which leaves the AUC as it is. A difference d of two AUCs stands at ``(1 + d) / 2`` on the
+scale [0, 1].
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -23,12 +25,18 @@ from everhold.guarantees.intervals.composites.parts import units_of
 from everhold.guarantees.intervals.shares.means import ClopperPearson
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 _PLANNED = 64  # quantiles of a law that stands for training units where there are none
 _LEVELS = (np.arange(_PLANNED) + 0.5) / _PLANNED
 _LIKELY_SPREAD = 0.05  # of the differences of two models on blocks
 _SHARE_OF_CLASSES = 8.0  # one part in so many of the level is for the share of the class
+_MOST_BUNDLES = 2**11  # more groups are dealt to so many bundles, which are groups, too
+_ROUNDS = 4
+_LEAST_ERROR = 1e-6
+_FINE = 128  # cells along an axis
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -329,3 +337,196 @@ def _single(values: NDArray[np.float64], count: float = 1.0) -> Units:
     """Units of the size 1, so many of each value."""
     ones = np.ones(len(values))
     return Units(ones, np.asarray(np.clip(values, 0.0, 1.0), dtype=np.float64), count * ones, 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenBlocks:
+    """Blocks of four groups.
+
+    Attributes:
+        units: Sizes are pairs of a positive and a negative row of different groups, values are those in order, both
+            over the range of the block. Counts are what Finner's inequality allows.
+        error: Standard error of the AUC by groups, for guesses alone.
+    """
+
+    units: Units = field(repr=False)
+    error: float = field(repr=False)
+
+    @property
+    def area(self) -> float:
+        """The AUC of all pairs of rows of different groups; 1/2 where there is none."""
+        return self.units.mean if self.units.total > 0.0 else 0.5
+
+
+def blocks_of_four(count: int) -> NDArray[np.int64]:
+    """Blocks of at most four of the numbers below ``count``, any two of which are in exactly one block.
+
+    The numbers stand in four columns of the length q, coprime to 6. The blocks ``(a, a + b, a + 2 b, a + 3 b)`` mod q
+    hold any two of different columns once. Those of one column are dealt in the same way.
+
+    Returns:
+        Shape (4, blocks); ``count`` itself in the place of what a block lacks.
+
+    Examples:
+        >>> blocks_of_four(3).tolist()
+        [[0], [1], [2], [3]]
+        >>> blocks_of_four(5).shape, blocks_of_four(20).shape
+        ((4, 10), (4, 65))
+    """
+    if count <= 4:
+        return np.minimum(np.arange(4), count)[:, None]
+    if count == 5:
+        return np.concatenate([np.stack(np.triu_indices(5, 1)), np.full((2, 10), count)])
+    length = next(q for q in itertools.count(max(-(-count // 4), 5)) if math.gcd(q, 6) == 1)
+    first, step = np.divmod(np.arange(length**2), length)
+    column, within = np.arange(4)[:, None], blocks_of_four(length)
+    across = (first + step * column) % length + length * column
+    inside = [np.where(within < length, within + length * number, count) for number in range(4)]
+    found = np.minimum(np.concatenate([across, *inside], axis=1), count)
+    return np.asarray(found[:, np.sum(found < count, axis=0) > 1])
+
+
+def seen_blocks(
+    models: Sequence[NDArray[np.float64]], positive: NDArray[np.bool_], groups: NDArray[np.int64],
+    order: NDArray[np.intp], counting: NDArray[np.bool_] | None = None,
+) -> SeenBlocks:  # fmt: skip
+    """Blocks of four groups that are dealt in the given order.
+
+    Args:
+        models: Scores of one model or of two, shape (rows,), no nan.
+        positive: Shape (rows,).
+        groups: Shape (rows,): the group of each row, from 0.
+        order: Shape (rows,): a permutation that depends on no score, no label and no place.
+        counting: Shape (rows,): True for rows that take part; None for all rows.
+
+    Source: docs/theory/auc.md, Statement A6.
+    """
+    _, first = np.unique(groups[order], return_index=True)
+    bundles = min(len(first), _MOST_BUNDLES)
+    bundle = (np.argsort(np.argsort(first)) % bundles)[groups]
+    part = np.ones(len(bundle), dtype=np.bool_) if counting is None else counting
+    upper, lower = (np.bincount(bundle[part & of], minlength=bundles + 1) for of in (positive, ~positive))
+    pairs = np.outer(upper, lower).astype(np.float64)
+    won = [_won(scores[part], positive[part], bundle[part], bundles + 1) for scores in models]
+    ordered = won[0] if len(won) == 1 else (pairs + won[0] - won[1]) / 2.0
+    pairs, ordered = pairs + pairs.T, ordered + ordered.T
+    np.fill_diagonal(pairs, 0.0)
+    np.fill_diagonal(ordered, 0.0)
+    total = max(float(pairs.sum()), 1.0)
+    moves = 2.0 * (ordered.sum(axis=1) - float(ordered.sum()) / total * pairs.sum(axis=1))
+
+    blocks = blocks_of_four(bundles)
+    rows = np.bincount(bundle, minlength=bundles + 1)[blocks].sum(axis=0)
+    wide = np.maximum(rows**2 / 4.0, float(np.mean(rows**2)) / 4.0)
+    for _ in range(_ROUNDS):  # a wider range costs a block nothing where none of its groups has the largest degree
+        degrees = _degrees(blocks, wide, bundles)
+        wide *= degrees.max() / degrees[blocks].max(axis=0)
+    sizes, values = (
+        sum(of[blocks[one], blocks[other]] for one, other in itertools.combinations(range(4), 2))
+        for of in (pairs, ordered)
+    )
+    counts = wide / _degrees(blocks, wide, bundles).max()
+    return SeenBlocks(_corners(sizes / wide, values / wide, counts), math.sqrt(float(moves @ moves)) / total)
+
+
+def _degrees(blocks: NDArray[np.int64], weights: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
+    """The weight of all blocks of each group, and 0 for what blocks lack; shape (groups + 1,)."""
+    found = sum(np.bincount(each, weights, groups + 1) for each in blocks)
+    return np.append(np.asarray(found)[:groups], 0.0)
+
+
+def _won(
+    scores: NDArray[np.float64], positive: NDArray[np.bool_], group: NDArray[np.int64], groups: int
+) -> NDArray[np.float64]:
+    """Pairs in order of the positive rows of a group and the negative rows of another one, shape (groups, groups)."""
+    rising = np.argsort(scores[~positive], kind="stable")
+    lower, its_group = scores[~positive][rising], group[~positive][rising]
+    upper = np.argsort(scores[positive], kind="stable")
+    below, upto = (np.searchsorted(lower, scores[positive][upper], side=side) for side in ("left", "right"))
+    won, counted, start = np.zeros((groups, groups)), np.zeros(groups), 0
+    for own, end, last in zip(group[positive][upper], below, upto, strict=True):
+        counted += np.bincount(its_group[start:end], minlength=groups)
+        start = end
+        won[own] += counted + 0.5 * np.bincount(its_group[end:last], minlength=groups)
+    return won
+
+
+def _corners(sizes: NDArray[np.float64], values: NDArray[np.float64], counts: NDArray[np.float64]) -> Units:
+    """Units with ``0 <= value <= size <= 1`` as lotteries over the corners of halves of cells, with the same means."""
+    at = np.stack([sizes, values]) * _FINE
+    cell = np.minimum(np.floor(at), _FINE - 1)
+    beyond = at - cell
+    steep = beyond[1] > beyond[0]
+    least, most = beyond.min(axis=0), beyond.max(axis=0)
+    mass = np.zeros((_FINE + 1) ** 2)
+    corners = ((0.0, 0.0, 1.0 - most), (1.0 * ~steep, 1.0 * steep, most - least), (1.0, 1.0, least))
+    for right, up, weight in corners:
+        node = ((cell[0] + right) * (_FINE + 1) + cell[1] + up).astype(np.int64)
+        mass += np.bincount(node, counts * weight, len(mass))
+    filled = np.flatnonzero(mass)
+    filled = filled[filled >= _FINE + 1]  # blocks without a pair say nothing
+    return Units(filled // (_FINE + 1) / _FINE, filled % (_FINE + 1) / _FINE, mass[filled], 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupBlockBetting(Bets):
+    """Bets on blocks of four groups of rows, for the AUC of one model or the difference of two (Statement A6).
+
+    Attributes:
+        planned: Public units that show how far blocks spread.
+        scale: Sealed units for each planned one.
+        scattered: Expected distance of an honest guess from the sealed value.
+    """
+
+    planned: Units
+    scale: float
+    scattered: float
+
+    name: ClassVar[str] = "hedged_group_block_betting"
+    title: ClassVar[str] = "betting on blocks of four groups"
+    needs: ClassVar[Needs] = "statistic"
+    of_all_rows: ClassVar[bool] = False
+    why: ClassVar[str] = (
+        "any two groups are in exactly one block, and a bet against the true value, in which blocks that share a group "
+        "have parts that add up to 1, gains that much with this probability at most"
+    )
+
+    @classmethod
+    def planned_by(
+        cls, seen: SeenBlocks | None, *, sealed: int, planned: int, guess: float | None = None
+    ) -> GroupBlockBetting:
+        """The procedure for so many sealed rows, planned by so many public ones; without them for blocks that differ.
+
+        Args:
+            seen: Blocks of public rows.
+            sealed: Sealed rows.
+            planned: Public rows.
+            guess: The analyst's own.
+        """
+        if seen is None or not seen.units.total > 0.0:
+            blocks = max(sealed / 16.0, 1.0)  # of four groups of four rows each, say
+            units = Units(np.full(2, 0.25), np.array([0.0, 0.25]), np.full(2, blocks / 2.0), 1.0)
+            return cls(units, 1.0, min(blocks**-0.5, 0.5), guess=guess)
+        scale = sealed / planned
+        return cls(seen.units, scale, max(seen.error, _LEAST_ERROR) * math.sqrt(1.0 + 1.0 / scale), guess=guess)
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """See `Bets.prediction`."""
+        return Prediction.of(self.planned, scale=self.scale)
+
+    def _units(self, seen: SeenBlocks) -> Units:
+        return seen.units
+
+    def interval(self, seen: SeenBlocks, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`; nothing is excluded where no pair is there."""
+        return Bets.interval(self, seen, nats) if seen.units.total > 0.0 else (0.0, 1.0)
+
+    def standard_error(self, guess: float) -> float:
+        """See `Procedure.standard_error`: by groups, which is less than blocks spread."""
+        return self.scattered
+
+    @property
+    def worth(self) -> float:
+        """See `Procedure.worth`."""
+        return 0.25 / self.scattered**2
