@@ -15,7 +15,7 @@ from benchmarks.timing import compare, seconds
 from everhold.dependence import MarkovChain
 from everhold.display import text_table
 from everhold.privacy.curves import GaussianCurve
-from everhold_lab.theory.influences import chain_influence, max_influence
+from everhold_lab.theory.bayesian_privacy import max_influence
 from everhold_privacy.networks.factors import Factor, FactorModel
 from everhold_privacy.networks.models import BayesianNetwork
 
@@ -89,8 +89,10 @@ def _conditional() -> dict[str, Any]:
     network.cpt(0).fillWith([2 / 3, 1 / 3])
     middle, quilt = _LENGTH // 2, (_LENGTH // 2 - 3, _LENGTH // 2 + 4)
     engine = gum.LazyPropagation(network)
+    steps = (Factor((row, row + 1), _CHAIN) for row in range(_LENGTH - 1))
+    chain = FactorModel((2,) * _LENGTH, (Factor((0,), np.array([2 / 3, 1 / 3])), *steps))
     times = compare(
-        lambda: chain_influence(_CHAIN, [2 / 3, 1 / 3], middle, quilt),
+        lambda: max_influence(chain, quilt, middle),
         lambda: engine.evidenceJointImpact([str(node) for node in quilt], [str(middle)]),
         rounds=9,
     )

@@ -140,7 +140,7 @@ MUTATIONS = [
     Mutation(
         "S1",
         "a row that is remembered counts over beta",
-        "everhold_privacy/guarantees/transfer.py",
+        "everhold_privacy/guarantees.py",
         "excess = (exceedance(alpha) + leak.delta) / beta",
         "excess = exceedance(alpha) / beta",
         (
@@ -150,7 +150,7 @@ MUTATIONS = [
     Mutation(
         "S1",
         "what the posterior is off",
-        "everhold_privacy/guarantees/transfer.py",
+        "everhold_privacy/guarantees.py",
         "radius=alpha + leak.bias + excess",
         "radius=alpha + excess",
         (
@@ -160,7 +160,7 @@ MUTATIONS = [
     Mutation(
         "S2",
         "rows were rounded down",
-        "everhold_privacy/guarantees/transfer.py",
+        "everhold_privacy/guarantees.py",
         "np.minimum(high + rounded_down, 1.0)",
         "np.minimum(high, 1.0)",
         ("everhold-privacy/unit/mechanisms/test_base_rounding.py",),
@@ -168,7 +168,7 @@ MUTATIONS = [
     Mutation(
         "S2",
         "the tilt of the posterior",
-        "everhold_privacy/guarantees/transfer.py",
+        "everhold_privacy/guarantees.py",
         "shrink = math.exp(-epsilon)",
         "shrink = 1.0",
         ("everhold-privacy/unit/guarantees/test_transfer.py::test_transferred_interval_is_the_set_that_a_scan_finds",),
@@ -248,7 +248,7 @@ MUTATIONS = [
     Mutation(
         "S6",
         "information of all draws",
-        "everhold_privacy/guarantees/subsampling.py",
+        "everhold_privacy/mechanisms/subsampling.py",
         "information = answers * draws * information_per_draw(rows, coins)",
         "information = draws * information_per_draw(rows, coins)",
         ("everhold-privacy/unit/guarantees/test_subsampling_bits.py::test_no_other_alpha_gives_a_smaller_radius",),
@@ -1178,7 +1178,7 @@ MUTATIONS = [
     Mutation(
         "budget",
         "a choice has twice the bound",
-        "everhold_privacy/mechanisms/paid_selection.py",
+        "everhold_privacy/mechanisms/selection.py",
         "return min(alpha + 2.0 * (bound.radius - bound.alpha) + self.budget.rounding, 1.0)",
         "return min(alpha + (bound.radius - bound.alpha) + self.budget.rounding, 1.0)",
         ("everhold-privacy/unit/mechanisms", "everhold-privacy/integration/test_spending.py"),
@@ -1197,7 +1197,7 @@ MUTATIONS = [
     Mutation(
         "vectors, low sensitivity",
         "coordinates share the exceedance",
-        "everhold_privacy/mechanisms/vector_noise.py",
+        "everhold_privacy/mechanisms/privacy_budget.py",
         "wanted = 0.5 * self.budget.own_exceedance / (self.dimension * scale)",
         "wanted = 0.5 * self.budget.own_exceedance / scale",
         ("everhold-privacy/unit/mechanisms/test_vector_noise.py",),
@@ -1205,7 +1205,7 @@ MUTATIONS = [
     Mutation(
         "synthetic data",
         "one row moves a loss by the size of a table",
-        "everhold_privacy/synthetic/blr.py",
+        "everhold_privacy/synthetic.py",
         "return ExponentialMechanism(self.epsilon, sensitivity=self.size * UNIT)",
         "return ExponentialMechanism(self.epsilon, sensitivity=UNIT)",
         ("everhold-privacy/unit/synthetic/test_synthetic_blr.py",),
@@ -1213,7 +1213,7 @@ MUTATIONS = [
     Mutation(
         "synthetic data",
         "every round is counted",
-        "everhold_privacy/synthetic/mwem.py",
+        "everhold_privacy/synthetic.py",
         "ZeroConcentratedCurve(self.rounds * (self.choice_epsilon**2 / 8.0 + 0.5 / noise**2))",
         "ZeroConcentratedCurve(self.choice_epsilon**2 / 8.0 + 0.5 / noise**2)",
         ("everhold-privacy/unit/synthetic/test_synthetic_mwem.py",),
@@ -1229,9 +1229,9 @@ MUTATIONS = [
     Mutation(
         "selection",
         "the regret has two posteriors",
-        "everhold_lab/theory/regret.py",
-        "_asymmetric(on_rows + 2.0 * leak.delta / beta, leak.epsilon)",
-        "_asymmetric(on_rows + leak.delta / beta, leak.epsilon)",
+        "everhold_lab/theory/classical.py",
+        "share = (1.0 - on_rows - 2.0 * leak.delta / beta) / 2.0",
+        "share = (1.0 - on_rows - leak.delta / beta) / 2.0",
         ("everhold-lab/theory/test_theory_regret.py",),
     ),
     Mutation(

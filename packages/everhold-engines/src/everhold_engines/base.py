@@ -1,4 +1,4 @@
-"""Protocol of an engine: a table, and a connection that runs statements about it.
+"""An engine: its protocol, the connection to it, and its columns as arrays.
 
 Everything that is asked of sealed rows is a statement that everhold wrote itself, in the engine's dialect
 (`everhold.values.expressions`), and an engine only runs it. `everhold_engines.remote_rows.RemoteRows` is on top of it
@@ -7,10 +7,22 @@ and knows queries; ledger, mechanism and promise never see which engine it was.
 
 from __future__ import annotations
 
+import os
+import threading
+from abc import ABC, abstractmethod
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import numpy as np
+
+from everhold.errors import EverholdError, HoldoutRejected, Unavailable
+from everhold.sealing.rows.embedded import errors_hidden
+from everhold.sealing.rows.row_store import ENGINE_VARIABLE
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -23,6 +35,113 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
     from everhold.values.expressions import ColumnKind
     from everhold_engines.sql.dialects import Dialect
+
+
+_MOST_DAYS = 106_751_990
+_BIG = np.iinfo(np.int64)
+
+
+def plain(value: Any) -> Any:
+    """A value of a driver as everhold takes it: decimals without a fraction are ints, others doubles; times are in UTC.
+
+    Examples:
+        >>> plain(Decimal("340282366920938463463374607431768211456")), plain(Decimal("0.1"))
+        (340282366920938463463374607431768211456, 0.1)
+    """
+    if isinstance(value, Decimal):
+        return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
+    return _utc(value)
+
+
+def array_of(values: Sequence[Any], *, otherwise: str = "O") -> np.ma.MaskedArray[Any, Any]:
+    """A column of Python values: int64 (objects beyond it), float64, bool, datetime64[us] in UTC, or objects.
+
+    Args:
+        values: What the driver gave, None where it is missing.
+        otherwise: Type of the array if all are missing; decimals become doubles, even whole ones, if that is "float64".
+
+    Examples:
+        >>> array_of([1, None, 3])
+        masked_array(data=[1, --, 3],
+                     mask=[False,  True, False],
+               fill_value=999999)
+        >>> array_of([2**70]).dtype
+        dtype('O')
+    """
+    missing = np.fromiter((value is None for value in values), dtype=bool, count=len(values))
+    known = [value for value in values if value is not None] if missing.any() else list(values)
+    found = _known_array(known, otherwise)
+    if not missing.any():
+        return np.ma.MaskedArray(found, mask=missing)
+    column = np.zeros(len(values), dtype=found.dtype) if found.dtype != object else np.full(len(values), None)
+    column[~missing] = found
+    return np.ma.MaskedArray(column, mask=missing)
+
+
+def arrow_array(column: Any) -> np.ma.MaskedArray[Any, Any]:
+    """The same of a column of an Arrow table."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_date32(kind):  # days beyond the microseconds of 64 bits are missing
+        days = column.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
+        far = np.abs(days) > _MOST_DAYS
+        found = np.where(far, 0, days).astype("datetime64[D]").astype("datetime64[us]")
+        return np.ma.MaskedArray(found, mask=column.is_null().to_numpy() | far)
+    if pa.types.is_string(kind):  # whose bytes may be anything
+        texts = column.cast(pa.binary()).to_pylist()
+        return array_of([None if text is None else text.decode(errors="replace") for text in texts])
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        column = column.cast(pa.timestamp("us", tz=getattr(kind, "tz", None)))
+        return _masked(column, column.cast(pa.int64()).fill_null(0).to_numpy().astype("datetime64[us]"))
+    if pa.types.is_boolean(kind):
+        return _masked(column, column.fill_null(False).to_numpy())
+    if pa.types.is_integer(kind) and kind != pa.uint64():
+        return _masked(column, column.fill_null(0).to_numpy().astype(np.int64))
+    if pa.types.is_floating(kind):
+        return _masked(column, column.fill_null(0.0).to_numpy().astype(np.float64))
+    if pa.types.is_decimal(kind) and kind.scale == 0:
+        return array_of([None if value is None else int(value) for value in column.to_pylist()], otherwise="int64")
+    number = pa.types.is_decimal(kind) or kind == pa.uint64()
+    return array_of(column.to_pylist(), otherwise="float64" if number else "O")
+
+
+def _masked(column: Any, values: NDArray[Any]) -> np.ma.MaskedArray[Any, Any]:
+    return np.ma.MaskedArray(values, mask=column.is_null().to_numpy())
+
+
+def _known_array(values: list[Any], otherwise: str) -> NDArray[Any]:
+    """An array of values none of which is missing, by the type of the first one."""
+    first = values[0] if values else None
+    if first is None:
+        return np.zeros(0, dtype=otherwise)
+    if isinstance(first, Decimal):
+        return _of_decimals(values, otherwise)
+    if isinstance(first, bool):
+        return np.array(values, dtype=bool)
+    if isinstance(first, int):
+        fits = _BIG.min <= min(values) and max(values) <= _BIG.max
+        return np.array(values, dtype=np.int64 if fits else object)
+    if isinstance(first, float):
+        return np.array(values, dtype=np.float64)
+    if isinstance(first, (date, np.datetime64)):
+        return np.array([_utc(value) for value in values], dtype="datetime64[us]")
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
+def _of_decimals(values: list[Decimal], otherwise: str) -> NDArray[Any]:
+    """Whole numbers if all are; a column of doubles by the engine's word stays one."""
+    if otherwise != "float64" and all(value.is_finite() and value == value.to_integral_value() for value in values):
+        return _known_array(list(map(int, values)), otherwise)
+    return np.array(list(map(float, values)), dtype=np.float64)
+
+
+def _utc(value: Any) -> Any:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return value
 
 
 class Sealable:
@@ -41,7 +160,7 @@ class Sealable:
 
     def check_unaltered(self: Any, configuration: Mapping[str, Any], key: StewardKey) -> None:
         """See `SealableTable.check_unaltered`; the engine reads all rows."""
-        from everhold_engines.pinning import check_pinned
+        from everhold_engines.watermark import check_pinned
 
         check_pinned(self, configuration, key)
 
@@ -74,7 +193,7 @@ class Sealable:
     def training_rows(self: Any, facts: Mapping[str, Any], schema: Schema) -> RowStore:
         """See `SealableTable.training_rows`."""
         from everhold_engines.remote_rows import RemoteRows
-        from everhold_engines.training_tables import check_training_table
+        from everhold_engines.tables import check_training_table
 
         table = check_training_table(self, facts, schema.columns)
         return RemoteRows(table, schema, rows=facts["rows"], sealed=False)
@@ -165,3 +284,105 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Let go of whatever it opened itself; it opens again when needed."""
+
+
+class EngineConnection(ABC):
+    """The way to an engine, which is opened when it is needed, and again in another process.
+
+    Attributes:
+        title: The engine's name in sentences.
+        install: Instruction that installs its package.
+        address: Of the engine; may hold credentials.
+        opened: What is open; None if nothing is.
+        is_mine: True if everhold opens it and closes it.
+        running: What runs now.
+    """
+
+    title: ClassVar[str]
+    install: ClassVar[str]
+    here: ClassVar[frozenset[str]] = frozenset({"opened"})
+    """Attributes that another process makes anew."""
+
+    def __init__(self, address: Any, opened: Any = None) -> None:
+        self.address, self.opened, self.is_mine = address, opened, opened is None
+        self._begin()
+
+    def _begin(self) -> None:
+        self.lock, self.pid = threading.RLock(), os.getpid()
+        self.running: set[Any] = set()
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: value for name, value in vars(self).items() if name not in {"lock", "pid", "running"}}
+        return {**kept, **dict.fromkeys(self.here), "is_mine": True}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin()
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """The address without credentials and options."""
+
+    @abstractmethod
+    def run(self, statement: str, *, max_seconds: float | None) -> Iterator[tuple[list[str], list[Any]]]:
+        """Names of columns, and their values as sequences or arrays; at least one batch, even if it is empty."""
+
+    @abstractmethod
+    def array(self, column: Any) -> NDArray[Any]:
+        """A column of `run` as an array."""
+
+    def values(self, column: Any) -> list[Any]:
+        """A column of `run` as Python values."""
+        return list(map(plain, column))
+
+    @abstractmethod
+    def interrupt(self) -> None:
+        """End what runs now, from any thread; does not wait."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what it opened itself; it opens again when needed."""
+
+    def is_unreachable(self, error: Exception) -> bool:
+        """True if an error says that the engine cannot be reached."""
+        return isinstance(error, (ConnectionError, TimeoutError))
+
+    def is_refused(self, error: Exception) -> bool:
+        """True if an error says that the engine rejected this user and password."""
+        return False
+
+    def hidden(self, table: str, *, missing: bool = False) -> AbstractContextManager[None]:
+        """Context in which errors of the engine become everhold's.
+
+        Args:
+            table: The name of the table that is read.
+            missing: True where other errors say that there is no such table.
+        """
+        return errors_hidden(partial(self._fault, table, missing))
+
+    def _fault(self, table: str, missing: bool, error: Exception) -> EverholdError:
+        if isinstance(error, ModuleNotFoundError):
+            return EverholdError(
+                f"{self.title} needs a package that is not installed; expected {error.name}; {self.install}"
+            )
+        if self.is_refused(error):
+            return Unavailable(
+                f"{self.title} does not let everhold in; expected a user and a password that it knows at {self.place}, "
+                f"and a database that is there; nothing was charged; put them into the address or {ENGINE_VARIABLE}, "
+                "then ask again"
+            )
+        if self.is_unreachable(error):
+            return Unavailable(
+                f"{self.title} cannot be reached, or the connection to it was lost; expected it at {self.place}; "
+                "nothing was charged; check the address, and that it runs, then ask again"
+            )
+        if missing:
+            return HoldoutRejected(
+                f"there is no table {table!r} that can be read; expected its name as {self.title} has it, and the "
+                "right to read it"
+            )
+        return EverholdError(
+            f"{self.title} could not evaluate the rows of {table!r}; expected a table that can be read, and "
+            "enough memory and time; nothing was charged; ask its administrator to look at its log"
+        )

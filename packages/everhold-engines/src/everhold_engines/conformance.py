@@ -25,12 +25,12 @@ from everhold.values.expressions.rules import grid_integer
 from everhold_engines.sql.compiler import (
     cells_sql,
     group_kinds_sql,
+    literal_rows_sql,
     pair_kinds_sql,
     part_totals_sql,
     row_values_sql,
     totals_sql,
 )
-from everhold_engines.sql.literal_rows import literal_rows_sql
 
 if TYPE_CHECKING:
     from everhold_engines.base import Engine

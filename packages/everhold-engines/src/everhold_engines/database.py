@@ -8,23 +8,327 @@ however the database is set. A server that logs statements (``log_statement``) l
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
+import re
 import warnings
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import sqlalchemy as sa
 
 from everhold.values.expressions import ColumnKind
-from everhold_engines.database_connections import DatabaseConnection, PostgresConnection, address_of
-from everhold_engines.postgresql import PostgresTable
-from everhold_engines.remote import Remote
-from everhold_engines.sql.dialects import Dialect, dialect_named
-from everhold_engines.stored_tables import PIECES, StoredTable
-from everhold_engines.table_names import name_parts
+from everhold_engines.base import EngineConnection, array_of, plain
+from everhold_engines.remote import PIECES, Remote, StoredTable, name_parts
+from everhold_engines.sql.dialects import POSTGRESQL, Dialect, dialect_named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+
+_ROWS_AT_ONCE = 2**16
+_AT_ONCE = {"no_parameters": True}  # several statements in one message, and no sign of a statement is a parameter
+_READING = (
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = {limit}; "
+    "SET LOCAL TIME ZONE 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'iso_8601'; "
+    "SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 3; "
+    "SET LOCAL standard_conforming_strings = on"
+)
+_USUAL = {
+    "application_name": "everhold", "client_encoding": "utf8", "keepalives_idle": "30", "connect_timeout": "30",
+}  # fmt: skip
+_NUMERIC = 1700
+_ARRAYS = {20: "int64", 21: "int64", 23: "int64", _NUMERIC: "int64", 16: "bool", 700: "float64", 701: "float64",
+           1082: "datetime64[us]", 1114: "datetime64[us]", 1184: "datetime64[us]"}  # fmt: skip
+"""Types of arrays by PostgreSQL's numbers of types."""
+
+
+class DatabaseConnection(EngineConnection):
+    """A database that SQLAlchemy reaches.
+
+    Args:
+        where: An address of SQLAlchemy, or an engine, which stays the caller's.
+    """
+
+    title: ClassVar[str] = "the database"
+    install: ClassVar[str] = "install the driver that SQLAlchemy names for this database"
+    scheme: ClassVar[str | None] = None
+    """Of the address that is told, whatever the driver; None for that of the address itself."""
+    lost: ClassVar[tuple[type[Exception], ...]] = (sa.exc.OperationalError, sa.exc.InterfaceError)
+    """Errors that say, where the database gives no reason, that it could not be reached."""
+
+    def __init__(self, where: str | sa.URL | sa.Engine) -> None:
+        super().__init__(address_of(where), where if isinstance(where, sa.Engine) else None)
+
+    @property
+    def place(self) -> str:
+        """Its address without password and options."""
+        at = self.address
+        scheme = self.scheme or at.drivername
+        known = sa.URL.create(scheme, username=at.username, host=at.host, port=at.port, database=at.database)
+        return known.render_as_string()
+
+    def run(self, statement: str, *, max_seconds: float | None) -> Iterator[tuple[list[str], list[Any]]]:
+        """Each column is its values and the type of its array if all are missing."""
+        with self.engine().connect() as connection:
+            driver = connection.connection.driver_connection
+            self.running.add(driver)
+            try:
+                self.begin(connection, max_seconds)
+                options = {**_AT_ONCE, "stream_results": True, "max_row_buffer": _ROWS_AT_ONCE}
+                found = connection.exec_driver_sql(statement, execution_options=options)
+                names = list(found.keys())
+                types = [self.array_type(*one) for one in found.cursor.description]
+                rows: Sequence[Any] = found.fetchmany(_ROWS_AT_ONCE)
+                yield names, _columns(rows, types)
+                while rows := found.fetchmany(_ROWS_AT_ONCE):
+                    yield names, _columns(rows, types)
+                found.close()
+            finally:
+                self.running.discard(driver)
+                with contextlib.suppress(Exception):  # of a connection that is lost
+                    self.end(connection)
+
+    def begin(self, connection: sa.Connection, max_seconds: float | None) -> None:
+        """Prepare a statement."""
+
+    def end(self, connection: sa.Connection) -> None:
+        """Finish a statement."""
+        connection.rollback()
+
+    def array_type(self, _name: str, number: Any, *facts: Any) -> str:
+        """The type of the array of a column that the driver describes."""
+        return "O"
+
+    def array(self, column: Any) -> NDArray[Any]:
+        """See `EngineConnection.array`."""
+        values, otherwise = column
+        return array_of(values, otherwise=otherwise)
+
+    def values(self, column: Any) -> list[Any]:
+        """See `EngineConnection.values`."""
+        return list(map(plain, column[0]))
+
+    def interrupt(self) -> None:
+        """End what runs now, where the driver can."""
+        for driver in list(self.running):
+            with contextlib.suppress(Exception):
+                getattr(driver, "cancel_safe", driver.cancel)()
+
+    def close(self) -> None:
+        """Let go of connections of its own."""
+        with self.lock:
+            if self.is_mine and self.opened is not None:
+                self.opened.dispose()
+                self.opened = None
+
+    def engine(self) -> Any:
+        """The engine of SQLAlchemy."""
+        with self.lock:
+            if self.pid != os.getpid():  # connections stay with the parent
+                if self.opened is not None:
+                    self.opened.dispose(close=False)
+                self.pid, self.running = os.getpid(), set()
+            if self.opened is None:
+                self.opened = self._created()
+            return self.opened
+
+    def _created(self) -> sa.Engine:
+        return sa.create_engine(self.address, hide_parameters=True)
+
+    def is_refused(self, error: Exception) -> bool:
+        """Of a connection that failed the driver says whether the server wanted a password, or got one."""
+        failed = getattr(getattr(error, "orig", None), "pgconn", None)
+        return failed is not None and bool(failed.needs_password or failed.used_password)
+
+    def is_unreachable(self, error: Exception) -> bool:
+        """See `EngineConnection.is_unreachable`."""
+        if isinstance(error, sa.exc.DBAPIError):
+            state = getattr(error.orig, "sqlstate", None)
+            lost = state is None and isinstance(error, self.lost)
+            return error.connection_invalidated or lost or str(state).startswith(("08", "57P", "53"))
+        return super().is_unreachable(error)
+
+
+class PostgresConnection(DatabaseConnection):
+    """PostgreSQL: each statement may only read, ends by its limit, and writes values in one way."""
+
+    title: ClassVar[str] = "PostgreSQL"
+    install: ClassVar[str] = "pip install 'everhold[postgres]'"
+    scheme: ClassVar[str | None] = "postgresql"
+    lost: ClassVar[tuple[type[Exception], ...]] = (*DatabaseConnection.lost, sa.exc.ProgrammingError)  # or an option
+
+    def begin(self, connection: sa.Connection, max_seconds: float | None) -> None:
+        """Begin a transaction that may only read."""
+        limit = 0 if max_seconds is None else max(1, round(1000 * max_seconds))
+        connection.exec_driver_sql(_READING.format(limit=limit), execution_options=_AT_ONCE)
+
+    def end(self, connection: sa.Connection) -> None:
+        """End the transaction."""
+        connection.exec_driver_sql("ROLLBACK")
+
+    def array_type(self, _name: str, number: Any, *facts: Any) -> str:
+        """Decimals with digits behind the point are doubles, and others whole numbers."""
+        *_, scale, _nullable = facts
+        return "float64" if number == _NUMERIC and scale else _ARRAYS.get(number, "O")
+
+    def _created(self) -> sa.Engine:
+        engine = sa.create_engine(
+            self.address.set(drivername="postgresql+psycopg", query={}), connect_args={**_USUAL, **self.address.query},
+            isolation_level="AUTOCOMMIT", hide_parameters=True, pool_pre_ping=True,
+        )  # fmt: skip
+        sa.event.listen(engine, "connect", _take_any_time)
+        return engine
+
+
+def address_of(where: object) -> sa.URL:
+    """The address of a database."""
+    if isinstance(where, sa.Engine):
+        return where.url
+    try:
+        return sa.make_url(where)  # type: ignore[arg-type]
+    except (sa.exc.ArgumentError, ValueError):
+        raise ValueError(
+            "Not an engine URL. Use for example postgresql://user@host/database, or an engine of SQLAlchemy."
+        ) from None
+
+
+def _take_any_time(connection: Any, _record: object) -> None:
+    """Times that Python does not have, infinite ones and those before the year 1, are missing rather than an error."""
+    import psycopg
+    from psycopg.types import datetime as times
+
+    def taking(loader: type[Any]) -> type[Any]:
+        class Taking(loader):  # type: ignore[misc]
+            def load(self, data: Any) -> Any:
+                try:
+                    return super().load(data)
+                except psycopg.DataError:
+                    return None
+
+        return Taking
+
+    loaders = {"date": times.DateLoader, "timestamp": times.TimestampLoader, "timestamptz": times.TimestamptzLoader}
+    for name, loader in loaders.items():
+        connection.adapters.register_loader(name, taking(loader))
+
+
+def _columns(rows: Sequence[Any], types: Sequence[str]) -> list[Any]:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
+    return list(zip(columns, types, strict=True))
+
+
+_STORED = (
+    "SELECT c.oid::text, c.relkind IN ('r', 'm') AND NOT (c.relispartition OR c.relhassubclass OR c.relrowsecurity) "
+    "FROM pg_class c WHERE c.oid = to_regclass({table})"
+)
+_TYPES = (
+    "SELECT a.attname, format_type(a.atttypid, a.atttypmod), y.typtype::text "
+    "FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid "
+    "WHERE a.attrelid = to_regclass({table}) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
+)
+_TOUCHED = (
+    "SELECT pg_relation_filenode(c.oid)::text, pg_relation_size(c.oid)::text, pg_stat_get_tuples_inserted(c.oid)::text,"
+    " pg_stat_get_tuples_updated(c.oid)::text, pg_stat_get_tuples_deleted(c.oid)::text "
+    "FROM pg_class c WHERE c.oid = to_regclass({table}) AND c.relkind = 'r'"
+)
+_POSTGRES = {
+    **dict.fromkeys(("smallint", "integer", "bigint", "numeric", "real", "double precision"), ColumnKind.NUMBER),
+    **dict.fromkeys(("text", "character varying", "character", "name", "citext"), ColumnKind.STRING),
+    **dict.fromkeys(("date", "timestamp with time zone", "timestamp without time zone"), ColumnKind.TIME),
+    "boolean": ColumnKind.BOOLEAN,
+}
+_ENUM = "e"
+_TOO_LARGE, _TOO_SMALL = f"{2**1024 - 2**970}::numeric", f"'{5**1075}e-1075'::numeric"  # 2^-1075
+"""Values that round to infinity, and values that round to 0; PostgreSQL raises where either happens."""
+
+
+class PostgresTable(StoredTable[PostgresConnection]):
+    """A table or view of PostgreSQL."""
+
+    kind: ClassVar[str] = "postgresql"
+
+    def __init__(self, name: str, connection: PostgresConnection, max_seconds: float) -> None:
+        super().__init__(name, connection, max_seconds)
+        self._types_of: dict[str, str] = {}
+
+    @property
+    def dialect(self) -> Dialect:
+        """SQL dialect of the engine."""
+        return POSTGRESQL
+
+    @property
+    def sql(self) -> str:
+        """SQL that follows FROM for the table."""
+        return ".".join(map(POSTGRESQL.quoted, name_parts(self.name)))
+
+    def types(self) -> list[tuple[str, str]]:
+        """See `StoredTable.types`."""
+        found = self.said(_TYPES.format(table=POSTGRESQL.literal(self.sql)))
+        self._types_of = {data_type: kind for _, data_type, kind in found}
+        return [(str(name), str(data_type)) for name, data_type, _ in found]
+
+    def column_kind(self, data_type: str) -> ColumnKind:
+        """See `StoredTable.column_kind`."""
+        if self._types_of.get(data_type) == _ENUM:
+            return ColumnKind.STRING
+        name, bracket, rest = data_type.partition("(")
+        if bracket and not data_type.endswith("]"):  # numeric(10,2), timestamp(3) with time zone
+            name += rest.partition(")")[2]
+        return _POSTGRES.get(name, ColumnKind.OTHER)
+
+    def guarded(self, column: str, data_type: str) -> str | None:
+        """Texts by code points and without the blanks that fill a ``char``, whatever their language takes for equal.
+
+        Decimals of any size: PostgreSQL fails to make doubles of those that are too large or too small.
+        """
+        if self.column_kind(data_type) is ColumnKind.STRING:
+            return POSTGRESQL.write("text", column)
+        if not _is_unbounded(data_type):
+            return None
+        return (
+            f"CASE WHEN {column} = 'NaN' THEN {column} WHEN abs({column}) >= {_TOO_LARGE} THEN sign({column}) * "
+            f"'Infinity'::numeric WHEN abs({column}) <= {_TOO_SMALL} THEN 0 ELSE {column} END"
+        )
+
+    def digest_sql(self, window: str, types: Sequence[tuple[str, str]], key: str) -> str:
+        """See `StoredTable.digest_sql`."""
+        texts = [POSTGRESQL.literal(key), *(_as_text(name, data_type) for name, data_type in types)]
+        pieces = ", ".join(f"sum(('x' || substr(h, {place}, 15))::bit(60)::bigint)" for place in PIECES)
+        digest = f"encode(sha256(convert_to({' || '.join(texts)}, 'UTF8')), 'hex')"
+        return f"SELECT count(*), {pieces} FROM (SELECT {digest} AS h FROM {window} AS t) AS hashed"
+
+    def identities(self) -> set[str]:
+        """See `StoredTable.identities`."""
+        found = self.said(_STORED.format(table=POSTGRESQL.literal(self.sql)))
+        if not found:
+            raise LookupError(self.name)
+        return {number for number, stored in found if stored}
+
+    def state(self) -> object:
+        """PostgreSQL's own counts of what was written, which it tells within a second or so."""
+        found = self.said(_TOUCHED.format(table=POSTGRESQL.literal(self.sql)))
+        return found[0] if found else None
+
+
+def _is_unbounded(data_type: str) -> bool:
+    """True if a type has decimals that no double is near to."""
+    if data_type == "numeric":
+        return True
+    found = re.fullmatch(r"numeric\((\d+),(-?\d+)\)", data_type)
+    return found is not None and (int(found[1]) - int(found[2]) > 308 or int(found[2]) > 323)
+
+
+def _as_text(name: str, data_type: str) -> str:
+    """A text of a column that no other value has, with its length before it; floats as their bits."""
+    column = POSTGRESQL.column(name)
+    sent = {"double precision": "float8send", "real": "float4send"}.get(data_type)
+    text = f"encode({sent}({column}), 'hex')" if sent else f"{column}::text"
+    return f"CASE WHEN {column} IS NULL THEN '-' ELSE length({text}) || ':' || {text} END"
+
 
 _GENERIC = (
     (sa.Boolean, ColumnKind.BOOLEAN), (sa.Numeric, ColumnKind.NUMBER), (sa.Integer, ColumnKind.NUMBER),

@@ -18,8 +18,7 @@ import numpy as np
 from everhold.errors import EverholdError, HoldoutRejected, QueryRejected
 from everhold.values.base import BoundQuery, Joined, JoinedColumn
 from everhold.values.expressions import ColumnKind, RowValue
-from everhold_engines.sql.compiler import row_values_sql, totals_sql
-from everhold_engines.sql.reshaping import texts_in_order
+from everhold_engines.sql.compiler import row_values_sql, texts_in_order, totals_sql
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Evaluating queries on a table in an engine elsewhere: the engine adds up and counts itself.
+"""Rows that stay in an engine, as a `RowStore`: sums, counts and groups that the engine computes.
 
 So no more than counts leave it. It hands over rows only for code: in the order of their arrival and their row ids, and
 no more than `MOST_CELLS` numbers at once. All of that is decided by public facts.
@@ -6,28 +6,41 @@ no more than `MOST_CELLS` numbers at once. All of that is decided by public fact
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
 from everhold.errors import QueryRejected
+from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Pairs
 from everhold.progress import progress
 from everhold.sealing.intake.duckdb_files import POSITION
 from everhold.sealing.rows.embedded import engine_errors_hidden
 from everhold.sealing.rows.evaluated_rows import EvaluatedRows, across_of, is_known, ratio_of_sums
-from everhold.sealing.rows.sums import named, parts_of_ratio
+from everhold.sealing.rows.sums import group_lotteries, named, pair_lotteries, parts_of_ratio
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.tree import ColumnKind, CombinedValue
-from everhold_engines.counting import EngineCounts
 from everhold_engines.prediction_tables import evaluate_with_predictions, reads_predictions
-from everhold_engines.sql.coarse import group_sizes_sql
-from everhold_engines.sql.compiler import part_totals_sql, row_values_sql, totals_sql
-from everhold_engines.waiting import heard_while
+from everhold_engines.sql.compiler import (
+    cells_sql,
+    group_cells_sql,
+    group_kinds_sql,
+    group_sizes_sql,
+    pair_cells_sql,
+    pair_kinds_sql,
+    part_totals_sql,
+    row_values_sql,
+    totals_sql,
+)
 from everhold_engines.watermark import window_numbers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
@@ -37,7 +50,140 @@ if TYPE_CHECKING:
     from everhold.values.expressions import RowValue
     from everhold.values.expressions.tree import AnyValue
     from everhold_engines.base import Engine
+    from everhold_engines.sql.dialects import Dialect
     from everhold_engines.watermark import Watermark
+
+    Fetch = Callable[[str], dict[str, NDArray[Any]]]
+    """From a statement to what the engine says, as arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCounts:
+    """Rows that an engine counts.
+
+    Attributes:
+        source: What stands after FROM.
+        unit: Grid steps between 0 and 1.
+        dialect: The engine's.
+    """
+
+    fetch: Fetch
+    source: str
+    unit: int
+    dialect: Dialect
+
+    def cells(self, values: Sequence[AnyValue]) -> list[tuple[int, Cells]]:
+        """The total of each row value and its histogram, as `everhold.sealing.rows.sums.cells_of` makes it."""
+        found = self._whole(cells_sql(values, self.source, unit=self.unit, dialect=self.dialect))
+        counts, sums = np.zeros((2, len(values), CELLS), dtype=np.int64)
+        where = found["place"], found["cell"]
+        counts[where], sums[where] = found["count"], found["sum"]
+        return [(int(own.sum()), Cells(count, own, self.unit)) for count, own in zip(counts, sums, strict=True)]
+
+    def groups(self, values: Sequence[AnyValue], *, group_by: str, across: int) -> list[tuple[int, GroupSums]]:
+        """The total of each row value and its groups, as `everhold.sealing.rows.sums.group_sums_of` makes them.
+
+        Args:
+            values: What to compute.
+            group_by: Column whose equal values make a group.
+            across: Cells in which groups are counted, from `everhold.sealing.rows.sums.cells_across`.
+        """
+        how: Any = {"group_by": group_by, "unit": self.unit, "dialect": self.dialect}
+        if across:
+            sql = group_cells_sql(values, self.source, across=across, **how)
+            found = _ordered(self._whole(sql), "place", "size", "cell")
+        else:
+            found = _ordered(self._whole(group_kinds_sql(values, self.source, **how)), "place", "size", "sum")
+        return [self._groups(_of_place(found, place), across) for place in range(len(values))]
+
+    def _groups(self, found: dict[str, NDArray[np.int64]], across: int) -> tuple[int, GroupSums]:
+        sizes, sums, counts = found["size"], found["sum"], found["count"]
+        if across:
+            lotteries = group_lotteries(sizes, found["cell"], counts, sums, across=across, unit=self.unit)
+            return int(sums.sum()), lotteries
+        return int((sums * counts).sum()), GroupSums(sizes, sums, counts, self.unit)
+
+    def pairs(
+        self, numerator: AnyValue, denominator: AnyValue, *, group_by: str | None, across: int
+    ) -> tuple[int, int, Pairs]:
+        """The totals of numerator and denominator, and their pairs, as `sums.pairs_of` makes them.
+
+        Args:
+            numerator: Of it counts what is within the denominator.
+            denominator: The other row value.
+            group_by: Column whose equal values make a group; None for rows.
+            across: Cells along either axis, from `everhold.sealing.rows.sums.cells_across`.
+        """
+        how: Any = {"group_by": group_by, "unit": self.unit, "dialect": self.dialect}
+        if not across:
+            sql = pair_kinds_sql(numerator, denominator, self.source, **how)
+            found = _ordered(self._whole(sql), "size", "denominator", "numerator")
+            sums, counts = (found["numerator"], found["denominator"]), found["count"]
+            part, whole = (int((own * counts).sum()) for own in sums)
+            return part, whole, Pairs(found["size"], *sums, counts, self.unit)
+        sql = pair_cells_sql([numerator, denominator], self.source, across=across, **how)
+        found = _ordered(self._whole(sql), "size", "c0", "c1", "steep")
+        sums, cells = (found["numerator"], found["denominator"]), (found["c0"], found["c1"])
+        pairs = pair_lotteries(found["size"], cells, found["count"], sums, across=across, unit=self.unit)
+        return int(sums[0].sum()), int(sums[1].sum()), pairs
+
+    def _whole(self, sql: str) -> dict[str, NDArray[np.int64]]:
+        """The result of a statement, whole numbers of any type as int64; they are below 2^57."""
+        return {name: np.ma.getdata(column).astype(np.int64) for name, column in self.fetch(sql).items()}
+
+
+def _ordered(found: dict[str, NDArray[np.int64]], *names: str) -> dict[str, NDArray[np.int64]]:
+    """The same in the order of some columns, the first one first: engines have none."""
+    order = np.lexsort([found[name] for name in reversed(names)])
+    return {name: column[order] for name, column in found.items()}
+
+
+def _of_place(found: dict[str, NDArray[np.int64]], place: int) -> dict[str, NDArray[np.int64]]:
+    begin, end = np.searchsorted(found["place"], [place, place + 1])
+    return {name: column[begin:end] for name, column in found.items()}
+
+
+Found = TypeVar("Found")
+
+_PATIENCE = 5.0  # seconds for an engine to end what was interrupted
+
+
+def heard_while(run: Callable[[], Found], interrupt: Callable[[], None]) -> Found:
+    """Call ``run``; Ctrl-C interrupts it at once and cancels the statement in the engine.
+
+    Most engines' clients wait where Python cannot interrupt them. Signals come to the main thread alone, so in others
+    nothing is to be done.
+
+    Args:
+        run: Waits for an engine.
+        interrupt: Makes that end soon; must not wait.
+
+    Raises:
+        KeyboardInterrupt: After the engine was told.
+
+    Examples:
+        >>> heard_while(lambda: 42, lambda: None)
+        42
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return run()
+    found: Future[Found] = Future()
+    threading.Thread(target=_keep, args=(run, found), name="everhold engine", daemon=True).start()
+    try:
+        return found.result()
+    except KeyboardInterrupt:
+        interrupt()
+        with suppress(Exception, KeyboardInterrupt):  # whatever came of it
+            found.exception(_PATIENCE)
+        raise
+
+
+def _keep(run: Callable[[], Found], found: Future[Found]) -> None:
+    try:
+        found.set_result(run())
+    except BaseException as error:
+        found.set_exception(error)
+
 
 MOST_CELLS = 2**27
 """So many cells, rows by columns, are read from an engine at once: 1 GB of numbers."""

@@ -14,10 +14,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from everhold.errors import HoldoutRejected
+from everhold.dependence import DependenceModel, Independent
+from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
 from everhold.progress import progress
 from everhold.sealing.duplicates.resealing import Content
-from everhold.sealing.duplicates.splits import check_equal_rows, distinguishing_column
+from everhold.sealing.duplicates.splits import check_equal_rows, distinguishing_column, is_apart
 from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.intake.checks import (
     FileSide,
@@ -30,18 +31,20 @@ from everhold.sealing.intake.checks import (
 from everhold.sealing.intake.duckdb_files import spilling_into
 from everhold.sealing.intake.files import SealedFiles, write_rows
 from everhold.sealing.intake.reading import check_size, column_kinds, read_rows, reading_errors_hidden
+from everhold.sealing.intake.structure import FileStructure
 from everhold.sealing.rows.row_store import ENGINE_VARIABLE, SealedRows, is_table
 from everhold.sealing.storage import TRAINING_FILE
-from everhold_engines.column_copies import ColumnCopies, TableSide
+from everhold.values.expressions.tree import quoted
+from everhold_engines.column_copies import ColumnCopies, TableSide, share_of_values
 from everhold_engines.conformance import conformance
-from everhold_engines.pinning import keyed_fingerprint
-from everhold_engines.table_structure import TableStructure
-from everhold_engines.training_tables import MOST_COPIED, rows_copied, table_beside
+from everhold_engines.watermark import keyed_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
+    from types import TracebackType
 
+    from everhold.dependence.base import SeriesFacts
     from everhold.sealing.intake.checks import Side
     from everhold.sealing.intake.reading import RowSource
     from everhold.sealing.intake.request import SealRequest
@@ -49,6 +52,188 @@ if TYPE_CHECKING:
     from everhold.sealing.storage import StewardKey
     from everhold.values.expressions import ColumnKind
     from everhold_engines.base import Engine
+
+
+class TableStructure(FileStructure):
+    """The arrangement of rows in an engine's table: columns that a check needs are brought beside the training rows."""
+
+    def __init__(self, copies: ColumnCopies, sealed: SealedFiles) -> None:
+        self._sealed, self._copies, self._connection = sealed, copies, copies.connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Its maker closes it."""
+
+    def lacking(self) -> tuple[frozenset[str], frozenset[str]]:
+        """See `FileStructure`; what training rows of a table lack that were not copied is told as of sealed ones."""
+        sides = self._copies.sides
+        somewhere = frozenset[str]().union(*(side.lacking() for side in sides.values()))
+        if not self.training_rows or "training" not in sides:
+            return somewhere, self._lacking("training") if self.training_rows else frozenset()
+        self._bring(*sorted(somewhere))
+        return somewhere, self._lacking("training", somewhere)
+
+    def group_sizes(self, column: str) -> dict[int, int]:
+        """See `FileStructure`; the engine counts."""
+        self._ids(column)
+        engine, of = self._copies.engine, self._copies.engine.dialect
+        sizes = f"SELECT count(*) AS size FROM {engine.source} AS {of.rows} GROUP BY {of.column(column)}"
+        found = engine.rows(f"SELECT size, count(*) AS number FROM ({sizes}) AS sizes GROUP BY size")
+        return {int(size): int(number) for size, number in sorted(found)}
+
+    def apart(self) -> frozenset[str]:
+        """See `FileStructure`; of a long table only columns that could be ids of groups of training rows."""
+        self._copies.bring_some()
+        some = [column for column in self._copies.comparable if is_apart(self._tables, column)]
+        if self._copies.all_whole:
+            return frozenset(some)
+        return frozenset(column for column in list(filter(self._repeats, some)) if self._still_apart(column))
+
+    def _repeats(self, column: str) -> bool:
+        """True if two training rows have the same value of a column."""
+        if (side := self._copies.sides.get("training")) is not None:
+            return side.different(column) < side.rows - side.missing(column)
+        name = quoted(column)
+        return self._tables.count(f"SELECT count({name}) - count(DISTINCT {name}) FROM training") > 0
+
+    def _still_apart(self, column: str) -> bool:
+        """True if a column that is apart in a sample of the rows is apart in all of them."""
+        self._copies.distinct(column)
+        return is_apart(self._tables, column)
+
+    def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
+        """See `FileStructure`; of rows that are not all beside everhold nothing is said."""
+        if not self._copies.all_whole or not self.training_rows:
+            return ()
+        self._bring(*apart, *declared[:1])
+        return super().whole_groups(apart, declared)
+
+    def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
+        """See `FileStructure`."""
+        self._bring(order_by, *([] if within is None else [within]))
+        return super().series(order_by, within=within)
+
+    def _column(self, column: str) -> str:
+        self._bring(column)
+        return super()._column(column)
+
+    def _bring(self, *columns: str) -> None:
+        if all(column in self._sealed.columns for column in columns):  # else it is said elsewhere that they are not
+            self._copies.bring(columns)
+
+
+MOST_COPIED = 100_000
+"""About so many training rows of a table are copied at most."""
+
+_AT_MOST = 4  # times as many, of whole groups
+
+
+def table_beside(engine: Engine, training: SealableTable) -> Engine:
+    """A table of training rows, read with the connection of the sealed ones.
+
+    Raises:
+        HoldoutRejected: If it is in another engine, is the sealed table itself, or has no rows of its own.
+    """
+    theirs, ours = training.to_dict(), engine.to_dict()
+    if any(theirs[name] != ours[name] for name in ("kind", "place")):
+        raise HoldoutRejected(
+            f"the training rows are a table in another engine ({training.title}) than the sealed rows "
+            f"({engine.title}), or are reached by another address; expected two tables that one statement can read; "
+            "copy one of them, or hand in training rows as a file"
+        )
+    try:
+        return engine.beside(str(theirs["table"]))
+    except QueryRejected:
+        raise HoldoutRejected(
+            f"the training table {theirs['table']!r} is a view, whose rows could depend on sealed ones, or has the "
+            "rows that are sealed; expected a plain table of its own; write its rows to one"
+        ) from None
+
+
+def rows_copied(training: TableSide, sealed: Engine, declared: DependenceModel | None, *, row_id: str | None) -> str:
+    """Rows of a table that are copied: SQL that follows FROM and the table.
+
+    Args:
+        training: The table.
+        sealed: The table of the sealed rows.
+        declared: How rows depend on each other, as far as it was declared.
+        row_id: Column that names rows, and puts those that are copied in order.
+
+    Raises:
+        HoldoutRejected: If groups are so large that no sample has whole ones.
+    """
+    in_order = "" if row_id is None else f" ORDER BY {training.engine.dialect.column(row_id)}"
+    if training.rows <= MOST_COPIED:
+        return in_order
+    model = Independent() if declared is None else declared
+    columns = [name for name in model.sorting_columns if name in training.columns]
+    if model.group_column is None and len(columns) == 1:
+        return _nearest(training, sealed, columns[0])
+    share = MOST_COPIED / training.rows
+    some = (
+        _whole_groups(training, columns[0], share)
+        if columns
+        else f"{training.engine.dialect.write('random')} < {share!r}"
+    )
+    return f" WHERE {some}{in_order}"
+
+
+def _whole_groups(training: TableSide, column: str, share: float) -> str:
+    """A condition for all rows of some groups, the same ones whenever it is asked."""
+    found = 0
+    while not found and share < 1.0:
+        some = share_of_values(training.engine.dialect, column, training.columns[column], share)
+        found, share = training.count(some), 2.0 * share
+    if not 0 < found <= _AT_MOST * MOST_COPIED:
+        raise HoldoutRejected(
+            f"the groups of the column {column!r} are so large in the training table that no {MOST_COPIED:,} of its "
+            "rows are whole groups; expected smaller ones, or rows drawn by hand; hand in some training rows as a file"
+        )
+    return some
+
+
+def _nearest(training: TableSide, sealed: Engine, column: str) -> str:
+    """The block of a series that is nearest to the sealed rows, on whichever side of them it lies."""
+    of = training.engine.dialect
+    name = of.column(column)
+    last = f"(SELECT max({name}) FROM {training.engine.source} AS {of.rows})"
+    first = f"(SELECT min({name}) FROM {sealed.source} AS {of.rows})"
+    ((before,),) = training.engine.rows(f"SELECT CASE WHEN {last} < {first} THEN 1 ELSE 0 END AS told")
+    return f" ORDER BY {name} {'DESC' if before else 'ASC'} LIMIT {MOST_COPIED}"
+
+
+def check_training_table(engine: Engine, facts: Mapping[str, Any], columns: Mapping[str, Any]) -> Engine:
+    """The table of training rows as it is now, after a look at its columns and the number of its rows.
+
+    Rows that were changed in their place are not noticed: guesses are public, so they cost nothing but surprises
+    whatever they are made of, as long as nothing is written into the table what only the sealed rows say.
+
+    Raises:
+        IntegrityError: If it has other columns, or more or fewer rows, or is not there.
+        Unavailable: If the engine cannot be reached.
+    """
+    fault = None
+    try:
+        table = engine.beside(str(facts["table"])).pinned(facts)
+        if table.columns() != columns:
+            fault = "its columns differ"
+        elif (rows := _count(table)) != facts["rows"]:
+            fault = f"it has {rows:,} rows"
+    except (HoldoutRejected, QueryRejected):
+        fault = "it cannot be read, or is no plain table"
+    if fault is not None:
+        raise IntegrityError(
+            f"the training table {facts['table']!r} is not the one that was there when the rows were sealed: {fault}; "
+            f"expected {facts['rows']:,} rows in the same columns, because guesses are made from all of them; bring "
+            "them back, and add new ones to another table; no query is answered until then, and nothing was charged"
+        )
+    return table
+
+
+def _count(table: Engine) -> int:
+    return int(table.rows(f"SELECT count(*) FROM {table.source} AS {table.dialect.rows}")[0][0])
+
 
 _SECRET = re.compile(r"://[^/@\s]*:[^/@\s]*@|(password|passwd|token|secret)\s*=", re.IGNORECASE)
 

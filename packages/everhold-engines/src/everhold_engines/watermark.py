@@ -1,4 +1,4 @@
-"""Tables to which rows arrive: a column says when, and a holdout has the rows below its watermark.
+"""Rows that arrive in an engine by a column of times, and the fingerprint of rows under the steward's key.
 
 Rows are sealed that arrived before `until`. Each append takes the rows from the latest watermark to the next one, so
 windows are disjoint and follow each other. A row that is written into an old window later changes what was sealed,
@@ -16,9 +16,9 @@ from everhold.errors import HoldoutRejected, IntegrityError
 from everhold.progress import progress
 from everhold.sealing.arrivals import ArrivedFiles, check_arriving_labels, other_columns
 from everhold.sealing.intake.checks import check_row_ids
+from everhold.sealing.rows.row_store import ENGINE_VARIABLE
 from everhold.values.expressions import ColumnKind
 from everhold_engines.column_copies import TableSide
-from everhold_engines.pinning import keyed_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +27,41 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
     from everhold_engines.base import Engine
     from everhold_engines.sql.dialects import Dialect
+
+
+def keyed_fingerprint(engine: Engine, key: StewardKey) -> str:
+    """HMAC-SHA256, in hex, of what changes with any row of the table; the engine reads all of it.
+
+    There are two keys. The engine gets the first in its statements, and may log them; it prevents crafted collisions.
+    The second never leaves this process, and without it the fingerprint reveals nothing.
+    """
+    contents = engine.contents(key.rows_key)
+    return hmac.digest(key.fingerprint_key, contents.encode(), "sha256").hex()
+
+
+def check_pinned(engine: Engine, configuration: Mapping[str, Any], key: StewardKey) -> None:
+    """Check that a table holds the rows that were sealed, in the same columns; the engine reads all of it.
+
+    Raises:
+        IntegrityError: If it does not, or is not there any more.
+        Unavailable: If the engine cannot be reached.
+    """
+    table = configuration["engine"]["table"]
+    try:
+        with progress("checking the table"):
+            columns = [[name, kind.value] for name, kind in engine.columns().items()]
+            found = keyed_fingerprint(engine, key) if columns == configuration["columns"] else None
+    except HoldoutRejected:
+        raise IntegrityError(
+            f"Sealed table {table!r} not found in {engine.title}. Restore it, or set {ENGINE_VARIABLE} to its current "
+            "location. Nothing was charged."
+        ) from None
+    if found is None or not hmac.compare_digest(found, configuration["fingerprint"]):
+        raise IntegrityError(
+            f"The table {table!r} is not the one that was sealed: its {'columns' if found is None else 'rows'} differ. "
+            f"Restore them, in any order, or set {ENGINE_VARIABLE} to the engine that has them. Nothing was charged."
+        )
+
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")
 _KINDS = (ColumnKind.TIME, ColumnKind.STRING)

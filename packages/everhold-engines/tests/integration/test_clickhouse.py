@@ -15,7 +15,7 @@ from everhold.values.expressions import ColumnKind, RowValue, parse
 from everhold_engines.clickhouse import ClickHouse
 from everhold_engines.column_copies import ColumnCopies, TableSide
 from everhold_engines.sql.compiler import totals_sql
-from everhold_engines.table_structure import TableStructure
+from everhold_engines.tables import TableStructure
 
 
 class TestClickHouse(EngineContract):

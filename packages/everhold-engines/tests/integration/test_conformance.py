@@ -9,8 +9,8 @@ import pytest
 
 from everhold.errors import EverholdError
 from everhold_engines.conformance import conformance, made_up_columns
+from everhold_engines.sql.compiler import literal_rows_sql
 from everhold_engines.sql.dialects import CLICKHOUSE, DUCKDB, POSTGRESQL, SPARK
-from everhold_engines.sql.literal_rows import literal_rows_sql
 
 
 class Engine:

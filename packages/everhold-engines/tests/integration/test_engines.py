@@ -14,9 +14,9 @@ import everhold as eh
 from everhold.asking.creation import settings_from
 from everhold.certificate.verification import verify_certificate
 from everhold.queries import KINDS
-from everhold_engines import tables, training_tables
+from everhold_engines import tables
 from everhold_engines.column_copies import TableSide
-from everhold_engines.training_tables import rows_copied, table_beside
+from everhold_engines.tables import rows_copied, table_beside
 
 ENGINES = ["clickhouse", *(pytest.param(name, marks=pytest.mark.services) for name in ("postgresql", "spark"))]
 WISH = {"label": "y", "row_id": "id", "queries": 30, "allow_resealing": True, "seed": 5}
@@ -176,7 +176,7 @@ def test_one_line_changes_between_engines(engine, tables_of_both, embedded, tmp_
 
 
 def test_what_is_copied_of_a_table(tables_of_both, monkeypatch):
-    monkeypatch.setattr(training_tables, "MOST_COPIED", ROWS // 4)
+    monkeypatch.setattr(tables, "MOST_COPIED", ROWS // 4)
     sealed = tables_of_both[0]
     sealed.columns()
     opened = table_beside(*tables_of_both)

@@ -15,7 +15,7 @@ import everhold as eh
 from everhold.errors import HoldoutRejected, IntegrityError, Unavailable
 from everhold.ledger import LedgerStore
 from everhold.sealing.backup import backup, restore
-from everhold_engines import ENGINE_VARIABLE, engine_at, pinning
+from everhold_engines import ENGINE_VARIABLE, engine_at, watermark
 
 __all__ = ["tried_before"]
 
@@ -85,8 +85,8 @@ def test_the_same_rows_in_another_order_are_the_same_rows(storage, pond):
 
 
 def test_whoever_waits_for_a_long_table_sees_a_bar(storage, monkeypatch):
-    shown, plain = [], pinning.progress
-    monkeypatch.setattr(pinning, "progress", lambda what: shown.append(what) or plain(what))
+    shown, plain = [], watermark.progress
+    monkeypatch.setattr(watermark, "progress", lambda what: shown.append(what) or plain(what))
     eh.Holdout.open(storage, "flights").close()
     assert shown == ["checking the table"]
 

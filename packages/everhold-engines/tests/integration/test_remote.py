@@ -15,9 +15,9 @@ from everhold.values.expressions import ColumnKind, RowValue, parse
 from everhold_engines import engine_at
 from everhold_engines.clickhouse import ClickHouse
 from everhold_engines.database import Database
+from everhold_engines.remote import name_parts
 from everhold_engines.spark import Spark
 from everhold_engines.sql.compiler import totals_sql
-from everhold_engines.table_names import name_parts
 
 SECRET = "canary-4711"
 BASE = {

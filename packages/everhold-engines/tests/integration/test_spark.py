@@ -14,9 +14,8 @@ from engine_tables import filed, in_spark
 
 from everhold.errors import EverholdError, IntegrityError, Unavailable
 from everhold.values.expressions import ColumnKind
-from everhold_engines import spark_sessions
-from everhold_engines.spark import Spark, SparkTable
-from everhold_engines.spark_sessions import SparkConnection
+from everhold_engines import spark as spark_module
+from everhold_engines.spark import Spark, SparkConnection, SparkTable
 
 COLUMNS = {"i": [1, 2, 3], "s": ["a", None, "ü"], "x": [0.5, None, float("nan")]}
 TESTS = Path(__file__).parents[1] / "support"
@@ -81,7 +80,7 @@ def test_pyspark_is_quiet_while_everhold_asks_and_not_otherwise(spark, rows):
     handler = logging.Handler()
     handler.emit = heard.append
     rows.columns()
-    for name in spark_sessions._LOGGERS:
+    for name in spark_module._LOGGERS:
         logging.getLogger(name).addHandler(handler)
     try:
         with pytest.raises(EverholdError):
@@ -91,7 +90,7 @@ def test_pyspark_is_quiet_while_everhold_asks_and_not_otherwise(spark, rows):
             spark.sql("SELECT a_row FROM range(1)")
         assert heard
     finally:
-        for name in spark_sessions._LOGGERS:
+        for name in spark_module._LOGGERS:
             logging.getLogger(name).removeHandler(handler)
 
 

@@ -17,8 +17,7 @@ from everhold_engines import column_copies as staging_module
 from everhold_engines import conformance as conformance_module
 from everhold_engines import tables
 from everhold_engines.conformance import conformance
-from everhold_engines.table_structure import TableStructure
-from everhold_engines.tables import copied_table
+from everhold_engines.tables import TableStructure, copied_table
 
 __all__ = ["tried_before"]
 

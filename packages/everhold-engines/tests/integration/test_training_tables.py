@@ -16,11 +16,9 @@ from everhold.sealing.configuration import check_settings
 from everhold.sealing.intake.request import Rows, SealRequest
 from everhold.sealing.storage import StewardKey
 from everhold_engines import column_copies as staging_module
-from everhold_engines import training_tables
+from everhold_engines import tables
 from everhold_engines.column_copies import TableSide
-from everhold_engines.table_structure import TableStructure
-from everhold_engines.tables import copied_table
-from everhold_engines.training_tables import rows_copied
+from everhold_engines.tables import TableStructure, copied_table, rows_copied
 
 __all__ = ["tried_before"]
 
@@ -51,7 +49,7 @@ def pond(tmp_path):
 @pytest.fixture
 def few(monkeypatch):
     """About 200 rows are a sample, and as many are looked at whole."""
-    monkeypatch.setattr(training_tables, "MOST_COPIED", 200)
+    monkeypatch.setattr(tables, "MOST_COPIED", 200)
     monkeypatch.setattr(staging_module, "ROWS_COMPARED", 300)
 
 
@@ -162,7 +160,7 @@ def test_whole_groups_are_copied(tmp_path, pond, few):
 
 
 def test_groups_too_large_for_a_sample(tmp_path, pond, monkeypatch):
-    monkeypatch.setattr(training_tables, "MOST_COPIED", 20)
+    monkeypatch.setattr(tables, "MOST_COPIED", 20)
     stirred(pond, "UPDATE open SET home = -1 - id % 2", "UPDATE sealed SET home = id % 2")
     with pytest.raises(HoldoutRejected, match=r"no 20 of its rows are whole groups; .*nothing was created"):
         created(tmp_path, pond, dependence=eh.Groups("home"), allow_vacuous=True)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from everhold.mechanisms import GuessAndCheck
 from everhold.randomness import SeededNoise
 from everhold_lab.analysts import HillClimbingAnalyst, HonestAnalyst, Vote
+from everhold_lab.audit.boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder
 from everhold_lab.audit.coverage import (
     CoverageStudy,
     CubeBoard,
@@ -21,7 +22,6 @@ from everhold_lab.audit.coverage import (
     play_once,
     walsh_transform,
 )
-from everhold_lab.audit.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder
 from everhold_privacy.mechanisms.additive import GaussianMechanism
 from everhold_privacy.mechanisms.averages import Empirical, SampleSplitting
 

@@ -9,7 +9,7 @@ import pytest
 
 from everhold.dependence import Groups, MarkovChain
 from everhold.privacy.curves import GaussianCurve
-from everhold_lab.audit.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, uniform_copying
+from everhold_lab.audit.boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, uniform_copying
 
 MANY = 1 << 40  # points: records that are not copied are different
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from everhold_lab.charts.worth import WorthBar, worth_chart
+from everhold_lab.charts import WorthBar, worth_chart
 
 vl_convert = pytest.importorskip("vl_convert")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from everhold_lab import experiments
+from everhold_lab import running as runner
 from everhold_lab.commands import lab
-from everhold_lab.running import runner
 
 _FILE = Path(__file__).parents[1] / "experiments" / "lab_experiments.py"
 

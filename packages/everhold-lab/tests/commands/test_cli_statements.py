@@ -8,7 +8,7 @@ import math
 import pytest
 
 from everhold_lab.theory.bayesian_privacy import bayesian_privacy
-from everhold_lab.theory.max_information import exact_max_information, zhao_theorem_3
+from everhold_lab.theory.post_selection import exact_max_information, zhao_theorem_3
 from everhold_lab.theory.thresholdout import zhao_n_sharp, zhao_n_star
 
 PAIR = {"joint": [[0.45, 0.05], [0.05, 0.45]], "law": [[[0.75, 0.25], [0.75, 0.25]], [[0.25, 0.75], [0.25, 0.75]]]}

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from everhold.mechanisms import MECHANISMS
-from everhold_lab.audit.audit import ANALYSTS, audit
+from everhold_lab.audit.audit import ANALYSTS, Audit, AuditLine, audit
 from everhold_lab.audit.coverage import CoverageStudy
-from everhold_lab.audit.report import Audit, AuditLine
 
 from .dependent_cases import CASES, DependentCase
 

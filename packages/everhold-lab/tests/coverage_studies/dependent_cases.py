@@ -14,8 +14,8 @@ from everhold_lab.analysts import (
     HillClimbingAnalyst,
     HonestAnalyst,
 )
+from everhold_lab.audit.boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, Population
 from everhold_lab.audit.coverage import CoverageStudy, coverage_study, edge_of_checks
-from everhold_lab.audit.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, Population
 
 ROUNDS = 4
 VOTES = 40  # queries kept for votes: the tracer asks 37, all others fewer

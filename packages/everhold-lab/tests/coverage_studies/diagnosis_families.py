@@ -39,7 +39,7 @@ from everhold.sealing.intake.structure import FileStructure
 from everhold.sealing.rows.sums import cells_of, group_sums_of
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
-from everhold_lab.audit.open_rows import columns_of
+from everhold_lab.audit.boards import columns_of
 
 QUERIES, SURPRISES, CONFIDENCE = 20, 2, 0.95
 Table = dict[str, np.ndarray]

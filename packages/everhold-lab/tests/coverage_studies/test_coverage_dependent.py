@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from dependent_cases import CASES, POPULATIONS, DependentCase
 
-from everhold_lab.audit.dependent_boards import CopiedInOrder
+from everhold_lab.audit.boards import CopiedInOrder
 
 CHAINS = {  # shorter cubes than those of the long study: their chains are tuned in a second
     "chain, correlation 0.5": CopiedInOrder(points=32, correlation=0.5),

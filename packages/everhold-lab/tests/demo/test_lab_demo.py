@@ -12,11 +12,10 @@ from rich.console import Console
 
 from everhold.certificate import verify_certificate
 from everhold.holdout import Holdout
-from everhold_lab.demo.dependent_flights import ASSUMPTIONS, ONE_HOUR
-from everhold_lab.demo.flights import split_flights
+from everhold_lab.demo import report
+from everhold_lab.demo.flights import ASSUMPTIONS, ONE_HOUR, split_flights
+from everhold_lab.demo.night import CANDIDATES, OVERFITTED, TAKE_OFF
 from everhold_lab.demo.story import DemoPlan, run_demo
-from everhold_lab.demo.tuning import CANDIDATES, OVERFITTED, TAKE_OFF
-from everhold_lab.running import report
 
 QUICK = tuple(
     one for one in CANDIDATES if one.model in ("tree of depth 4", "logistic regression", "boosting, 8 leaves")

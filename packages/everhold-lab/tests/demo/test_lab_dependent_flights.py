@@ -13,17 +13,18 @@ from everhold.asking.creation import settings_from
 from everhold.dependence import Groups, Independent
 from everhold.errors import DependenceError
 from everhold.holdout import Holdout
-from everhold_lab.demo.dependent_flights import (
+from everhold_lab.demo.flights import (
     ASSUMPTIONS,
     DEPARTURE,
     EACH_FLIGHT,
     ONE_HOUR,
+    Flights,
     correlation_left,
     correlation_within,
+    split_flights,
     with_departures,
     worth_of,
 )
-from everhold_lab.demo.flights import Flights, split_flights
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from everhold_lab.charts.night import night_chart
+from everhold_lab.charts import night_chart
 from everhold_lab.demo.night import Model, Night, play
 
 SMALL = Night(rows=1_500, fresh=20_000, features=5, proposals=250, ideas=0.04)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from everhold_lab.experiments.base import Experiment, Picture
-from everhold_lab.running.runner import run
+from everhold_lab.running import run
 
 
 @dataclass(frozen=True, kw_only=True)

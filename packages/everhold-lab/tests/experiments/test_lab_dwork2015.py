@@ -17,17 +17,13 @@ from everhold.charts import svg_text
 from everhold.mechanisms import GuessAndCheck
 from everhold.randomness import SeededNoise
 from everhold.values.evaluation import clip_to_grid
-from everhold_lab.experiments.attribute_holdouts import (
+from everhold_lab.experiments.attributes import (
     AttributeHoldout,
+    AttributeLaw,
+    LinearSample,
     PlainHoldout,
     PromisingHoldout,
     PublishedThresholdout,
-)
-from everhold_lab.experiments.bands import accuracy_bands
-from everhold_lab.experiments.dwork2015 import ANALYSTS, Dwork2015
-from everhold_lab.experiments.linear_attributes import (
-    AttributeLaw,
-    LinearSample,
     clipped_mean,
     draw_columns,
     draw_samples,
@@ -35,6 +31,8 @@ from everhold_lab.experiments.linear_attributes import (
     right_votes,
     vote_accuracy,
 )
+from everhold_lab.experiments.base import accuracy_bands
+from everhold_lab.experiments.dwork2015 import ANALYSTS, Dwork2015
 
 SMALL = Dwork2015(rows=1_600, attributes=1_600, counts=(0, 10, 20, 80))
 REPETITIONS = 24

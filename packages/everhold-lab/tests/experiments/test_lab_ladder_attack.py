@@ -10,8 +10,7 @@ from lab_games import played
 
 from everhold_competitions.ladder import Ladder
 from everhold_lab.analysts import Vote
-from everhold_lab.experiments.ladder_attack import LadderAttack
-from everhold_lab.experiments.leaderboards import (
+from everhold_lab.experiments.competitions import (
     BARE,
     LADDER,
     LEADERBOARDS,
@@ -20,6 +19,7 @@ from everhold_lab.experiments.leaderboards import (
     leaderboard,
     tuned_for,
 )
+from everhold_lab.experiments.ladder_attack import LadderAttack
 
 SMALL = LadderAttack(rows=1_000, submissions=(1, 10, 200))
 ATTACKS = ("boosting", "hill climbing", "crowd")

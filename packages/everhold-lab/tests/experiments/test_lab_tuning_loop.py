@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from everhold_lab.experiments import EXPERIMENTS
-from everhold_lab.experiments.tuning_loop import TuningLoop
+from everhold_lab.experiments.sealed_search import TuningLoop
 
 SMALL = TuningLoop(models=6, sealed=1_500, training=600, fresh=4_000, at_random=3)
 

@@ -16,11 +16,19 @@ from everhold.dependence import DependenceModel, Groups, Independent, MarkovChai
 from everhold.mechanisms import GuessAndCheck
 from everhold.privacy.curves import GaussianCurve
 from everhold.randomness import SeededNoise
-from everhold_lab.audit.dependent_boards import CopiedInGroups, CopiedInOrder, uniform_copying
-from everhold_lab.experiments.correlated_attributes import Attributes, AttributeSample
-from everhold_lab.experiments.holdout_reuse import reuse_holdout, select
-from everhold_lab.experiments.zhao2017 import Figure2, Figure3
-from everhold_lab.experiments.zhao2017_analysts import PROTECTED, Case, Game, contender, rows_of_theorem_2
+from everhold_lab.audit.boards import CopiedInGroups, CopiedInOrder, uniform_copying
+from everhold_lab.experiments.attributes import Attributes, AttributeSample
+from everhold_lab.experiments.zhao2017 import (
+    PROTECTED,
+    Case,
+    Figure2,
+    Figure3,
+    Game,
+    contender,
+    reuse_holdout,
+    rows_of_theorem_2,
+    select,
+)
 from everhold_lab.published import zhao_theorem_2_rows
 from everhold_privacy.mechanisms.averages import Empirical
 

@@ -8,16 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everhold.dependence.series.markov_chain import MarkovChain
+from everhold.dependence.series.mixing import influence_bound, sides_of, stationary_sides
 from everhold.errors import DependenceError
-from everhold_lab.releases import chain_quilts
-from everhold_lab.releases.chain_quilts import from_law, influence_bound, search, sides_of, stationary, stationary_bound
-from everhold_lab.releases.network_quilts import remote_rows
+from everhold_lab.releases import markov_quilt
+from everhold_lab.releases.markov_quilt import best_quilts, chain_search, remote_rows, search_from_law, spectral_search
 
 THREE = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.25, 0.25, 0.5]])  # not reversible
 STICKY = np.array([[0.95, 0.05], [0.1, 0.9]])
 WITH_ZEROS = np.array([[0.5, 0.5, 0.0], [0.0, 0.4, 0.6], [0.7, 0.0, 0.3]])
 ALIKE = np.array([[0.3, 0.7], [0.3, 0.7]])
 CHAINS = {"three": THREE, "sticky": STICKY, "zeros": WITH_ZEROS, "alike": ALIKE}
+
+
+def stationary(transition, law, **chain):
+    return best_quilts(lambda reach: stationary_sides(transition, law, reach), **chain)
 
 
 def stationary_law(transition):
@@ -96,7 +100,7 @@ def test_a_stationary_chain_of_100_rows_agrees_with_brute_force(name, epsilon):
 )
 def test_a_chain_from_a_law_agrees_with_brute_force(name, start, rows):
     law = np.array(start)
-    found = from_law(CHAINS[name], law, rows=rows, epsilon=1.0)
+    found = search_from_law(CHAINS[name], law, rows=rows, epsilon=1.0)
     expected = brute_scales(CHAINS[name], law, rows=rows, epsilon=1.0, is_stationary=False)
     np.testing.assert_allclose(found.scale, expected, rtol=1e-9)
 
@@ -107,16 +111,16 @@ def test_short_random_chains_agree_with_brute_force(seed, states, rows, epsilon)
     chain = random_chain(seed, states, zeros=0.2)
     law = np.random.default_rng(seed).dirichlet(np.ones(states))
     expected = brute_scales(chain, law, rows=rows, epsilon=epsilon, is_stationary=False)
-    np.testing.assert_allclose(from_law(chain, law, rows=rows, epsilon=epsilon).scale, expected, rtol=1e-9)
+    np.testing.assert_allclose(search_from_law(chain, law, rows=rows, epsilon=epsilon).scale, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("reach", [1, 3, 100])
 def test_the_pruned_search_loses_nothing(monkeypatch, reach):
     law = stationary_law(STICKY)
     plain = stationary(STICKY, law, rows=150, epsilon=1.5)
-    monkeypatch.setattr(chain_quilts, "_FIRST_REACH", reach)
+    monkeypatch.setattr(markov_quilt, "_FIRST_REACH", reach)
     np.testing.assert_allclose(stationary(STICKY, law, rows=150, epsilon=1.5).scale, plain.scale, rtol=1e-12)
-    np.testing.assert_allclose(from_law(STICKY, law, rows=150, epsilon=1.5).scale, plain.scale, rtol=1e-9)
+    np.testing.assert_allclose(search_from_law(STICKY, law, rows=150, epsilon=1.5).scale, plain.scale, rtol=1e-9)
 
 
 def test_the_reported_quilts_have_the_reported_scale():
@@ -188,23 +192,23 @@ def test_the_bound_from_the_gap_cannot_be_smaller():
 def test_the_approximate_search_needs_at_least_as_much_noise(name):
     norm, least = mixing_of(CHAINS[name])
     exact = stationary(CHAINS[name], stationary_law(CHAINS[name]), rows=400, epsilon=2.0)
-    bound = stationary_bound(norm=norm, least=least, rows=400, epsilon=2.0)
+    bound = spectral_search(norm=norm, least=least, rows=400, epsilon=2.0)
     assert np.all(bound.scale >= exact.scale)
     assert float(np.max(bound.scale)) < 400 / 2.0
 
 
 def test_without_a_gap_only_the_empty_quilt_is_left():
-    assert stationary_bound(norm=1.0, least=0.3, rows=20, epsilon=1.0).scale.tolist() == [20.0] * 20
+    assert spectral_search(norm=1.0, least=0.3, rows=20, epsilon=1.0).scale.tolist() == [20.0] * 20
 
 
 def test_a_long_chain_from_a_law_is_refused():
     with pytest.raises(DependenceError, match="let it start stationary"):
-        from_law(STICKY, np.array([1.0, 0.0]), rows=1001, epsilon=1.0)
+        search_from_law(STICKY, np.array([1.0, 0.0]), rows=1001, epsilon=1.0)
 
 
 def test_probabilities_that_a_float_cannot_hold_are_refused():
     with pytest.raises(DependenceError, match="below 1e-290"):
-        from_law(np.array([[1.0, 1e-300], [0.5, 0.5]]), np.array([1.0, 0.0]), rows=3, epsilon=1.0)
+        search_from_law(np.array([[1.0, 1e-300], [0.5, 0.5]]), np.array([1.0, 0.0]), rows=3, epsilon=1.0)
 
 
 def test_lost_digits_count_as_an_infinite_influence():
@@ -232,21 +236,25 @@ def test_influences_of_a_set_of_chains_hold_for_every_chain_in_it(seed, states, 
 
 
 def test_the_set_needs_more_noise_than_its_centre_and_little_more_if_it_is_small():
-    known = search(MarkovChain(THREE), rows=200, epsilon=1.0).scale.max()
-    scales = [search(MarkovChain(THREE, uncertainty=u), rows=200, epsilon=1.0).scale.max() for u in (1e-6, 0.01, 0.1)]
+    known = chain_search(MarkovChain(THREE), rows=200, epsilon=1.0).scale.max()
+    scales = [
+        chain_search(MarkovChain(THREE, uncertainty=u), rows=200, epsilon=1.0).scale.max() for u in (1e-6, 0.01, 0.1)
+    ]
     assert known < scales[0] < scales[1] < scales[2] < 200
     assert scales[0] < 1.5 * known
 
 
 def test_a_set_with_chains_that_never_forget_has_the_empty_quilt():
-    assert search(MarkovChain(STICKY, uncertainty=0.2), rows=20, epsilon=1.0).scale.tolist() == [20.0] * 20
+    assert chain_search(MarkovChain(STICKY, uncertainty=0.2), rows=20, epsilon=1.0).scale.tolist() == [20.0] * 20
 
 
 def test_models_are_searched_as_they_say():
     law = (0.5, 0.25, 0.25)
-    given_law = search(MarkovChain(THREE, initial=law), rows=30, epsilon=1.0)
-    np.testing.assert_allclose(given_law.scale, from_law(THREE, np.array(law), rows=30, epsilon=1.0).scale, rtol=1e-9)
-    stationary_model = search(MarkovChain(THREE), rows=30, epsilon=1.0)
+    given_law = chain_search(MarkovChain(THREE, initial=law), rows=30, epsilon=1.0)
+    np.testing.assert_allclose(
+        given_law.scale, search_from_law(THREE, np.array(law), rows=30, epsilon=1.0).scale, rtol=1e-9
+    )
+    stationary_model = chain_search(MarkovChain(THREE), rows=30, epsilon=1.0)
     expected = stationary(THREE, stationary_law(THREE), rows=30, epsilon=1.0)
     np.testing.assert_allclose(stationary_model.scale, expected.scale, rtol=1e-9)
 
@@ -260,4 +268,4 @@ def test_models_are_searched_as_they_say():
 )
 def test_a_law_of_its_own_is_refused_where_it_cannot_be_used(model, exact):
     with pytest.raises(DependenceError, match="starts in a law of its own"):
-        search(model, rows=10, epsilon=1.0, exact=exact)
+        chain_search(model, rows=10, epsilon=1.0, exact=exact)

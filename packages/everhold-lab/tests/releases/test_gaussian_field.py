@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from everhold.errors import DependenceError
 from everhold.randomness import SecureNoise, SeededNoise
-from everhold_lab.releases.gaussian_field import GaussianFieldMechanism
+from everhold_lab.releases.one_shot import GaussianFieldMechanism
 
 
 def positive_field(rows, seed, *, density=0.6):

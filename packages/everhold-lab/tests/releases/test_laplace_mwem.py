@@ -19,8 +19,8 @@ from everhold.privacy import PureCurve, ZeroConcentratedCurve
 from everhold.randomness import SeededNoise
 from everhold.values.evaluation import UNIT
 from everhold_lab.releases import LaplaceMWEM, TableRelease
-from everhold_lab.releases.laplace_mwem import published_error
-from everhold_privacy.guarantees.transfer import leakage_bound
+from everhold_lab.releases.synthetic_tables import published_error
+from everhold_privacy.guarantees import leakage_bound
 
 
 @pytest.mark.parametrize("scale", [1e-6, 0.02, 0.2])

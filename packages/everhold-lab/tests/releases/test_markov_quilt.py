@@ -13,8 +13,7 @@ from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.dependence.series.mixing import chain_influences
 from everhold.errors import DependenceError
 from everhold.randomness import SecureNoise, SeededNoise
-from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, composed_epsilon
-from everhold_lab.releases.network_quilts import validate
+from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, composed_epsilon, validate
 from everhold_privacy.networks.factors import Factor, FactorModel
 from everhold_privacy.networks.models import BayesianNetwork
 

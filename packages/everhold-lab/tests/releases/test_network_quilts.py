@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from quilt_samples import graphs, is_markov_quilt, path_graph
 
 from everhold.errors import DependenceError
-from everhold_lab.releases.network_quilts import chain_quilts, remote_rows, tree_quilts, validate
+from everhold_lab.releases.markov_quilt import chain_quilts, remote_rows, tree_quilts, validate
 from everhold_privacy.networks.factors import Graph
 from everhold_privacy.networks.quilts import Quilt, empty_quilt, quilt_behind
 

@@ -15,10 +15,11 @@ from everhold.errors import DependenceError
 from everhold.privacy import PureCurve
 from everhold.randomness import SeededNoise
 from everhold.values.evaluation import UNIT
+from everhold.values.universe import QueryMatrix
 from everhold_lab.releases import TableRelease, tuned_blr, tuned_mwem
 from everhold_lab.releases.synthetic_tables import small_tables, uniform_deviation
 from everhold_lab.theory.classical import blr_error
-from everhold_privacy.synthetic import BLR, MWEM, QueryMatrix, SyntheticTable
+from everhold_privacy.synthetic import BLR, MWEM, SyntheticTable
 
 SHARE = 0.3
 

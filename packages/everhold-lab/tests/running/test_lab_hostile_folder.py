@@ -5,8 +5,7 @@ import json
 import pytest
 from lab_experiments import Coins, Dice
 
-from everhold_lab.running.results_page import write_report
-from everhold_lab.running.runner import run
+from everhold_lab.running import run, write_report
 
 DOCUMENT = {
     "experiment": "evil", "title": "<script>a</script>", "source": "<b>", "about": "</p><img src=x>",

@@ -16,10 +16,8 @@ import lab_experiments
 import pytest
 from lab_experiments import Coins, Dice
 
-from everhold_lab.running import results_page, runner
-from everhold_lab.running.checkpoint import Task, task_seed
-from everhold_lab.running.results import write_parquet
-from everhold_lab.running.runner import run
+from everhold_lab import running as runner
+from everhold_lab.running import Task, run, task_seed, write_parquet
 
 
 def stored(folder: Path, name: str = "dice") -> list[tuple]:
@@ -172,7 +170,7 @@ def test_the_report_holds_every_experiment_and_loads_nothing(tmp_path):
 
 
 def test_the_report_counts_findings_and_says_where_it_was_a_quick_look(tmp_path, monkeypatch):
-    monkeypatch.setattr(results_page, "EXPERIMENTS", {"dice": Dice})
+    monkeypatch.setattr(runner, "EXPERIMENTS", {"dice": Dice})
     run(Dice(fair=False), tmp_path, jobs=1, repetitions=1)
     assert "findings (a quick look: 6 are usual)</span>" in (tmp_path / "report.html").read_text()
     run(Dice(fair=False), tmp_path, jobs=1)

@@ -8,8 +8,13 @@ import pytest
 from scipy.stats import binom
 
 from everhold.privacy import GaussianCurve, PureCurve
-from everhold_lab.theory.approximate_max_information import max_information_of_curve, rogers_2016
-from everhold_lab.theory.max_information import dwork_theorem_20, exact_max_information, zhao_theorem_3
+from everhold_lab.theory.post_selection import (
+    dwork_theorem_20,
+    exact_max_information,
+    max_information_of_curve,
+    rogers_2016,
+    zhao_theorem_3,
+)
 
 
 def hockey_stick(law, other, epsilon):

@@ -10,13 +10,10 @@ import tiny_models
 from quilt_samples import CLOSE, SEEDS, chain_joint, chain_model, grid, random_chain, star, tiny
 
 from everhold.errors import DependenceError
-from everhold_lab.releases.network_quilts import chain_quilts
-from everhold_lab.theory.influences import (
+from everhold_lab.releases.markov_quilt import chain_quilts
+from everhold_lab.theory.bayesian_privacy import (
     blanket_influence,
     blanket_influences,
-    chain_influence,
-    chain_nearby,
-    chain_quilt_influences,
     max_influence,
 )
 from everhold_privacy.networks.factors import Factor, FactorModel
@@ -102,7 +99,6 @@ def test_tiny_probabilities_are_not_zeros():
     assert max_influence(model, [1], 0) == pytest.approx(expected)
     loop = FactorModel((2,) * 4, (*model.factors, Factor((0, 3), faint)))
     assert max_influence(loop, [1], 0) == pytest.approx(2 * expected, rel=0.5)
-    assert chain_influence(faint, [0.5, 0.5], 0, [1]) == pytest.approx(expected)
 
 
 def test_a_row_with_two_roles_is_refused():
@@ -125,46 +121,24 @@ def test_chains_have_the_influences_of_the_joint_table(seed, forbids):
     transition, initial = random_chain(seed, forbids=forbids)
     rows = 6
     joint = chain_joint(transition, initial, rows)
+    model = chain_model(transition, initial, rows)
     for row in range(rows):
-        influences, nearby = chain_quilt_influences(transition, initial, row, rows), chain_nearby(row, rows)
-        assert influences.shape == nearby.shape == (row + 1, rows - row)
-        assert influences[0, 0] == 0.0
         for quilt in chain_quilts(row, rows):
-            before = max((row - node for node in quilt.quilt if node < row), default=0)
-            after = max((node - row for node in quilt.quilt if node > row), default=0)
-            assert nearby[before, after] == len(quilt.nearby)
             expected = brute_force.influence(joint, quilt.quilt, row)
-            assert influences[before, after] == pytest.approx(expected, **CLOSE)
+            assert max_influence(model, quilt.quilt, row) == pytest.approx(expected, **CLOSE)
             assert brute_force.over_contexts(joint, quilt.quilt, row, quilt.nearby) == pytest.approx(expected, **CLOSE)
-            assert chain_influence(transition, initial, row, quilt.quilt) == pytest.approx(expected, **CLOSE)
 
 
-def test_chains_agree_with_messages_and_only_the_nearest_rows_matter():
+def test_on_a_chain_only_the_nearest_rows_matter():
     transition, initial = random_chain(3)
     model = chain_model(transition, initial, 60)
     for row, quilt in ((0, (4,)), (59, (50,)), (30, (27, 35)), (30, (3, 27, 35, 40))):
-        expected = max_influence(model, quilt, row)
-        assert chain_influence(transition, initial, row, quilt) == pytest.approx(expected, **CLOSE)
+        nearest = [*[node for node in quilt if node < row][-1:], *[node for node in quilt if node > row][:1]]
+        expected = max_influence(model, nearest, row)
+        assert max_influence(model, quilt, row) == pytest.approx(expected, **CLOSE)
         assert conditional_quilt_influence(model, quilt_behind(model.graph, row, quilt)) == influence_bound(
             model, quilt, row
         )
-
-
-def test_stationary_chains_are_the_same_everywhere():
-    transition = np.array([[0.9, 0.1], [0.3, 0.7]])
-    near, far = (chain_quilt_influences(transition, [0.75, 0.25], row, 200, reach=20) for row in (30, 140))
-    assert near == pytest.approx(far, abs=1e-9)
-    moving = chain_quilt_influences(transition, [0.5, 0.5], 21, 200, reach=20)
-    assert moving[1, 0] != pytest.approx(near[1, 0], abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("transition", "initial"),
-    [([[0.5, 0.6], [0.5, 0.5]], [0.5, 0.5]), (np.eye(2), [1.0]), ([[1.5, -0.5], [0.5, 0.5]], [0.5, 0.5])],
-)
-def test_what_is_no_chain_is_refused(transition, initial):
-    with pytest.raises(DependenceError):
-        chain_influence(transition, initial, 0, [1])
 
 
 def test_a_grid_of_six_by_six_is_exact():

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from everhold_lab.theory.max_information import (
+from everhold_lab.theory.post_selection import (
     dwork_theorem_17,
     dwork_theorem_19,
     dwork_theorem_20,

@@ -15,19 +15,18 @@ from everhold.errors import DependenceError
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import QueryTree
 from everhold.privacy.curves import GaussianCurve, PureCurve
-from everhold_lab.theory.approximate_max_information import max_information_of_curve
 from everhold_lab.theory.post_selection import (
     corrected_level,
     corrected_p_value,
     max_information_bits,
+    max_information_of_curve,
     max_information_radius,
     post_selection_radius,
     selected_level,
     selected_p_value,
     selected_radius,
 )
-from everhold_privacy.guarantees.exceedance import gaussian_exceedance
-from everhold_privacy.guarantees.transfer import transfer_radius
+from everhold_privacy.guarantees import gaussian_exceedance, transfer_radius
 
 FAIR = 0.5
 

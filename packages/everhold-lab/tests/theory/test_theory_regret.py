@@ -11,8 +11,8 @@ from tiny_worlds import World, binary_data, independent_law
 
 from everhold.privacy import PureCurve
 from everhold_lab.releases.selection import PermuteAndFlip
-from everhold_lab.theory.regret import minimisation_radius
-from everhold_privacy.guarantees.exceedance import exponential_exceedance
+from everhold_lab.theory.classical import minimisation_radius
+from everhold_privacy.guarantees import exponential_exceedance
 from everhold_privacy.mechanisms.selection import ExponentialMechanism
 
 BOTH = pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip])

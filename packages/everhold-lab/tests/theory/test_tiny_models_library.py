@@ -13,11 +13,11 @@ from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.privacy import PureCurve
 from everhold_lab.theory.bayesian_privacy import (
     bayesian_privacy,
+    blanket_influence,
     chain_privacy_for,
     enumerated_influence,
     enumerated_quilt_influence,
 )
-from everhold_lab.theory.influences import blanket_influence
 from everhold_privacy.networks.factors import Factor, FactorModel
 from everhold_privacy.networks.models import BayesianNetwork, MarkovNetwork
 from everhold_privacy.networks.quilts import Quilt, conditional_quilt_influence, quilt_influence

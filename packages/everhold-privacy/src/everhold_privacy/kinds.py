@@ -35,7 +35,7 @@ CHOOSE = Kind(
 
 FIRST_ABOVE = Kind(
     "private_first_above",
-    "everhold_privacy.queries.first_above:private_first_above",
+    "everhold_privacy.queries.choice:private_first_above",
     Form.NUMBER,
     "Which of several means is the first above a threshold, with noise (--mean, --error, ...).",
     same("price"),
@@ -70,7 +70,7 @@ LOW_SENSITIVITY = Kind(
 
 QUANTILE = Kind(
     "private_quantile",
-    "everhold_privacy.queries.quantile:private_quantile",
+    "everhold_privacy.queries.choice:private_quantile",
     Form.EXPRESSION,
     "The median or another quantile of a number, with noise, to the width of a bin.",
     {**_RANGE, **same("bins", "price", level="quantile")},

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from everhold_privacy.synthetic import ListedColumn, QueryMatrix, Universe
+from everhold.values.universe import ListedColumn, QueryMatrix, Universe
 
 
 def plain_universe(cells):

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 from everhold.randomness import SeededNoise
-from everhold_privacy.continual_counting import ContinualCounter, published_counting_error
-from everhold_privacy.pan_private_density import DensityEstimator
-from everhold_privacy.randomised_response import RandomisedResponse
+from everhold_privacy.without_curator import (
+    ContinualCounter,
+    DensityEstimator,
+    RandomisedResponse,
+    published_counting_error,
+)
 
 
 def reported(response: RandomisedResponse, own: int) -> np.ndarray:

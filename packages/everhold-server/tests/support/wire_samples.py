@@ -4,7 +4,7 @@ import numpy as np
 
 import everhold as eh
 from everhold.asking.creation import settings_from
-from everhold_privacy.synthetic import BinnedColumn, ListedColumn, Universe
+from everhold.values.universe import BinnedColumn, ListedColumn, Universe
 
 ROWS = 2_000
 

@@ -11,7 +11,7 @@ from everhold import mean
 from everhold.ledger.store import all_entries
 from everhold.queries.means.distribution import variance
 from everhold.sealing.rows.table import StoredRows
-from everhold_privacy.synthetic import ListedColumn, Universe
+from everhold.values.universe import ListedColumn, Universe
 
 pytestmark = pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
 

@@ -11,12 +11,10 @@ from holdout_samples import ROWS, copied, rows
 
 from everhold import EverholdError, QueryRejected, error, low_sensitivity, mean, risk
 from everhold.sealing.rows.code_trials import values_or_none
-from everhold_privacy.queries.choice import PrivateChoiceQuery, private_choose
-from everhold_privacy.queries.first_above import AboveQuery
+from everhold.values.universe import ListedColumn, QueryMatrix, Universe
+from everhold_privacy.queries.choice import AboveQuery, PrivateChoiceQuery, PrivateQuantileQuery, private_choose
 from everhold_privacy.queries.gradient import gradient
-from everhold_privacy.queries.quantile import PrivateQuantileQuery
 from everhold_privacy.queries.synthesis import SynthesisQuery
-from everhold_privacy.synthetic import ListedColumn, QueryMatrix, Universe
 
 
 @pytest.fixture

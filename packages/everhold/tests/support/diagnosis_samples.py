@@ -7,7 +7,7 @@ import numpy as np
 
 from everhold.diagnosis.diagnosis import diagnose_rows
 from everhold.planning import PlanRequest, tuned_mechanism
-from everhold_lab.audit.open_rows import columns_of
+from everhold_lab.audit.boards import columns_of
 
 ROWS = 2_000
 DAY = np.datetime64("2020-01-01", "us")

@@ -1,1 +1,1 @@
-"""Sql."""
+"""Expressions as SQL: begin with `compiler`; `branching` compiles one expression, `dialects` has the engines' words."""

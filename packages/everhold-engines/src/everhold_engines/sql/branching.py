@@ -1,4 +1,4 @@
-"""Row values as SQL with ``CASE``, for engines whose time is not ours to hide.
+"""Expressions as SQL that is exact and safe in every dialect: ranges of values, arithmetic, branches.
 
 A missing number is null or nan, and is looked for only where it matters: the results of operations carry both along,
 and a comparison is not true of null by itself. A condition is two: where it is true and where it is false. Where it is
@@ -6,7 +6,7 @@ not true it may be false or null, which no use of it can tell apart. So nan cost
 comparison with infinity.
 
 Nothing raises because of a row's value. Where an engine raises for doubles that become too large or too small,
-operations are watched (`everhold_engines.sql.safe_arithmetic`) unless `everhold_engines.sql.value_ranges` rules that
+operations are watched (`everhold_engines.sql.branching`) unless `everhold_engines.sql.branching` rules that
 out.
 
 Pieces that are long and used twice become columns of a sub-select; of short ones the text is repeated.
@@ -16,14 +16,374 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 from everhold.values.expressions.tree import ColumnKind, Expression, Node, Operation, RowValue, lowered
-from everhold_engines.sql.fragments import CompiledParts, Part, SqlFragments
-from everhold_engines.sql.safe_arithmetic import leaves_doubles, safe_template
-from everhold_engines.sql.value_ranges import ValueRange, folded, range_of
+
+if TYPE_CHECKING:
+    from everhold_engines.sql.dialects import Dialect
+
+
+LARGEST = sys.float_info.max
+SMALLEST = 5e-324
+_FARTHEST = 1e15  # seconds from 1970 to any time of any engine
+_OF_TIMES = 2.0**-72  # times are whole microseconds: those that are not 0 are multiples of this as doubles
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRange:
+    """Range of the doubles of a node.
+
+    Attributes:
+        low: None is below; minus infinity where there may be such, or finite ones however large.
+        high: None is above.
+        step: A power of two of which all finite ones are multiples.
+        nan: Whether a missing value may be nan; it may always be null.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    step: float = SMALLEST
+    nan: bool = False
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.low) or math.isnan(self.high):
+            object.__setattr__(self, "low", -math.inf)
+            object.__setattr__(self, "high", math.inf)
+        if self.least > self.step and math.isfinite(self.least):
+            object.__setattr__(self, "step", max(self.step, math.ulp(self.least)))
+
+    @property
+    def most(self) -> float:
+        """The largest absolute value."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def least(self) -> float:
+        """No absolute value but 0 is below."""
+        return max(self.low, -self.high, self.step)
+
+    @property
+    def zero(self) -> bool:
+        """True if 0 may be among them."""
+        return self.low <= 0.0 <= self.high
+
+
+def folded(node: Node, operands: tuple[Node, ...]) -> Node:
+    """The node with new operands, or the literal that it is where all of them are numbers."""
+    values = [float(operand.value or 0.0) for operand in operands if _is_number(operand)]
+    rule = _FOLDED.get(node.operation)
+    if rule is None or len(values) < len(operands):
+        return Node(node.operation, node.kind, operands, node.value)
+    found = rule(*values)
+    return Node(Operation.NULL, node.kind) if math.isnan(found) else Node.literal(found)
+
+
+def _is_number(node: Node) -> bool:
+    return node.operation in (Operation.NUMBER, Operation.TIME)
+
+
+_FOLDED: dict[Operation, Callable[..., float]] = {
+    Operation.NEGATE: lambda x: -x,
+    Operation.ABSOLUTE: abs,
+    Operation.FLOOR: lambda x: float(math.floor(x)) if math.isfinite(x) else x,
+    Operation.ADD: lambda x, y: x + y,
+    Operation.SUBTRACT: lambda x, y: x - y,
+    Operation.MULTIPLY: lambda x, y: x * y,
+    Operation.DIVIDE: lambda x, y: x / y if y else math.nan,
+}
+
+
+def range_of(node: Node, known: Mapping[Node, ValueRange]) -> ValueRange:
+    """Of a node of numbers or times, from those of its operands."""
+    operands = [known[operand] for operand in node.operands if operand in known]
+    match node.operation:
+        case Operation.NUMBER | Operation.TIME:
+            value = float(node.value or 0.0)
+            return ValueRange(value, value, _step(value))
+        case Operation.COLUMN if node.kind is ColumnKind.TIME:
+            return ValueRange(-_FARTHEST, _FARTHEST, _OF_TIMES)
+        case Operation.COLUMN:
+            return ValueRange(nan=True)
+        case Operation.NULL:
+            return ValueRange(math.inf, -math.inf, math.inf)
+        case Operation.NEGATE:
+            return replace(operands[0], low=-operands[0].high, high=-operands[0].low)
+        case Operation.ABSOLUTE:
+            return replace(operands[0], low=0.0 if operands[0].zero else operands[0].least, high=operands[0].most)
+        case Operation.FLOOR:
+            low, high = (math.floor(end) if math.isfinite(end) else end for end in (operands[0].low, operands[0].high))
+            return replace(operands[0], low=float(low), high=float(high), step=max(operands[0].step, 1.0))
+        case Operation.ADD:
+            return _sum(*operands)
+        case Operation.SUBTRACT:
+            return _sum(operands[0], replace(operands[1], low=-operands[1].high, high=-operands[1].low))
+        case Operation.MULTIPLY:
+            return _product(*operands, square=node.operands[0] == node.operands[1])
+        case Operation.DIVIDE:
+            return _quotient(*operands)
+        case Operation.CASE:
+            return _any_of(_branches(node, known))
+        case Operation.LEAST:
+            return replace(_any_of(operands), high=min(one.high for one in operands), nan=False)
+        case _:  # GREATEST
+            return replace(_any_of(operands), low=max(one.low for one in operands), nan=False)
+
+
+def _step(value: float) -> float:
+    """The largest power of two of which a literal is a multiple."""
+    if value == 0.0 or math.isinf(value):
+        return math.inf
+    mantissa, exponent = math.frexp(value)
+    whole = int(abs(mantissa) * 2**53)
+    return max(math.ldexp(float(whole & -whole), exponent - 53), SMALLEST)
+
+
+def _sum(one: ValueRange, other: ValueRange) -> ValueRange:
+    opposite = (one.high == math.inf and other.low == -math.inf) or (one.low == -math.inf and other.high == math.inf)
+    return ValueRange(
+        one.low + other.low, one.high + other.high, min(one.step, other.step),
+        one.nan or other.nan or opposite,
+    )  # fmt: skip
+
+
+def _product(one: ValueRange, other: ValueRange, *, square: bool) -> ValueRange:
+    ends = [first * second for first in (one.low, one.high) for second in (other.low, other.high)]
+    lost = (one.zero and other.most == math.inf) or (other.zero and one.most == math.inf)
+    nan = one.nan or other.nan or (lost and not square)
+    if any(map(math.isnan, ends)):
+        ends = [-math.inf, math.inf]
+    low = max(min(ends), 0.0) if square else min(ends)
+    return ValueRange(low, max(ends), max(one.step * other.step, SMALLEST), nan)
+
+
+def _quotient(one: ValueRange, other: ValueRange) -> ValueRange:
+    nan = one.nan or other.nan or (one.most == math.inf and other.most == math.inf)
+    if other.zero or nan:
+        return ValueRange(step=_least_quotient(one, other), nan=nan)
+    ends = [first / second for first in (one.low, one.high) for second in (other.low, other.high)]
+    return ValueRange(min(ends), max(ends), _least_quotient(one, other), nan)
+
+
+def _least_quotient(one: ValueRange, other: ValueRange) -> float:
+    least = one.least / other.most if 0.0 < other.most < math.inf else 0.0
+    return max(math.ulp(least), SMALLEST) if math.isfinite(least) else SMALLEST
+
+
+def _branches(node: Node, known: Mapping[Node, ValueRange]) -> list[ValueRange]:
+    """Of each result of a case, with what its condition says of a number that is compared with literals."""
+    narrowed = dict(known)
+    found = []
+    for condition, result in zip(node.operands[:-1:2], node.operands[1::2], strict=False):
+        found.append(_within(result, _narrowed(condition, narrowed, holds=True)))
+        narrowed = _narrowed(condition, narrowed, holds=False)
+    return [*found, _within(node.operands[-1], narrowed)]
+
+
+def _within(result: Node, narrowed: Mapping[Node, ValueRange]) -> ValueRange:
+    follow = result.operation in (Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY, Operation.DIVIDE)
+    return range_of(result, narrowed) if follow else narrowed[result]
+
+
+def _narrowed(condition: Node, known: Mapping[Node, ValueRange], *, holds: bool) -> dict[Node, ValueRange]:
+    """Facts that follow if ``a < b`` holds, or if it does not; then it may also be null."""
+    if condition.operation is not Operation.LESS or sum(map(_is_number, condition.operands)) != 1:
+        return dict(known)
+    first, second = condition.operands
+    subject, above = (second, True) if _is_number(first) else (first, False)
+    if subject not in known:
+        return dict(known)
+    limit, reach = float((first if above else second).value or 0.0), known[subject]
+    if holds:
+        limit = math.nextafter(limit, math.inf if above else -math.inf)
+    if above is holds:
+        narrow = replace(reach, low=max(reach.low, limit), nan=reach.nan and not holds)
+    else:
+        narrow = replace(reach, high=min(reach.high, limit), nan=reach.nan and not holds)
+    return {**known, subject: narrow}
+
+
+def _any_of(ranges: Sequence[ValueRange]) -> ValueRange:
+    return ValueRange(
+        min(one.low for one in ranges), max(one.high for one in ranges), min(one.step for one in ranges),
+        any(one.nan for one in ranges),
+    )  # fmt: skip
+
+
+_NUMBER = re.compile(r"<([^ <>]+)>")
+_SUM = (
+    "(CASE WHEN (abs({0}) < <0x1p1023> AND abs({1}) < <0x1p1023>) OR abs({0}) < <1> OR abs({1}) < <1> THEN {2} "
+    "WHEN abs({0} * <0x1p-1> + {1} * <0x1p-1>) < <0x1p1023> THEN {2} "
+    "ELSE ({0} * <0x1p-1> + {1} * <0x1p-1>) * INFINITY END)"
+)
+"""A sum is too large where that of the halves is 2^1023 at least; so small ones are never halved."""
+
+_QUOTIENT = (
+    "(CASE WHEN abs({1}) < <1> AND abs({0}) > <0x1p-60> THEN CASE WHEN abs({0}) * <0x1p-512> >= abs({1}) * <0x1p512> "
+    "THEN ({0} * INFINITY) * (nullif({1}, <0>) * INFINITY) ELSE {2} END "
+    "WHEN abs({1}) > <1> AND abs({1}) <= INFINITY AND abs({0}) < <1> "
+    "THEN CASE WHEN abs({0}) * <0x1p537> <= abs({1}) * <0x1p-538> THEN <0> ELSE {2} END ELSE {2} END)"
+)
+"""A quotient of two doubles is never so near to a power of two that rounding would take it there."""
+
+_ONE_SIDE, _OTHER_SIDE = "(abs({0}) * <0x1p537>)", "(abs({1}) * <0x1p538>)"
+
+
+def _upper_half(side: str) -> str:
+    return f"({side} * <0x8000001p0> - ({side} * <0x8000001p0> - {side}))"
+
+
+def _lower_half(side: str) -> str:
+    return f"({side} - {_upper_half(side)})"
+
+
+_TIE = " + ".join(
+    [
+        f"((({_upper_half(_ONE_SIDE)} * {_upper_half(_OTHER_SIDE)} - <1>)",
+        f"{_upper_half(_ONE_SIDE)} * {_lower_half(_OTHER_SIDE)})",
+        f"{_lower_half(_ONE_SIDE)} * {_upper_half(_OTHER_SIDE)})",
+        f"{_lower_half(_ONE_SIDE)} * {_lower_half(_OTHER_SIDE)}",
+    ]
+)
+"""Rounding error of a product that is 1 (Dekker 1971)."""
+
+_PRODUCT = (
+    "(CASE WHEN abs({0}) > <1> AND abs({1}) > <1> THEN CASE "
+    "WHEN (abs({0}) * <0x1p-512>) * (abs({1}) * <0x1p-512>) >= <1> THEN {0} * ({1} * INFINITY) ELSE {2} END "
+    "WHEN least(abs({0}), abs({1})) < <0x1p-537> AND greatest(abs({0}), abs({1})) < <1> THEN CASE "
+    f"WHEN {_ONE_SIDE} * {_OTHER_SIDE} < <1> THEN <0> WHEN {_ONE_SIDE} * {_OTHER_SIDE} > <1> THEN {{2}} "
+    f"WHEN {_TIE} <= <0> THEN <0> ELSE {{2}} END ELSE {{2}} END)"
+)
+"""The same of a product, but one may be so near: then the rest is computed that rounding takes away."""
+
+
+def leaves_doubles(operation: Operation, first: ValueRange, second: ValueRange) -> bool:
+    """True if finite operands may give a result that is too large, or nonzero operands one that is too small."""
+    most, other_most = (min(one.most, LARGEST) for one in (first, second))
+    match operation:
+        case Operation.ADD | Operation.SUBTRACT:
+            return most + other_most == math.inf
+        case Operation.MULTIPLY:
+            return most * other_most == math.inf or first.least * second.least == 0.0
+        case _:
+            return most / second.least == math.inf or (other_most > 0.0 and first.least / other_most == 0.0)
+
+
+def safe_template(node: Node, plain: str, dialect: Dialect) -> str:
+    """One of the four operations as a template of SQL that raises for no operands."""
+    constant, place = _constant(node)
+    if node.operation in (Operation.ADD, Operation.SUBTRACT):
+        template = _SUM.replace("+", "+" if node.operation is Operation.ADD else "-")
+    elif constant:
+        template = _with_constant(node.operation, constant, place)
+    else:
+        template = _PRODUCT if node.operation is Operation.MULTIPLY else _QUOTIENT
+    numbers = _NUMBER.sub(lambda found: dialect.literal(float.fromhex(found[1])), template)
+    return numbers.replace("INFINITY", dialect.write("infinite")).replace("{2}", plain)
+
+
+def _constant(node: Node) -> tuple[float, int]:
+    """The literal by which is multiplied or divided, 0 where there is none; and the place of the other operand."""
+    for place in (1, 0) if node.operation is Operation.MULTIPLY else (1,):
+        if node.operands[place].operation in (Operation.NUMBER, Operation.TIME):
+            return float(node.operands[place].value or 0.0), 1 - place
+    return 0.0, 0
+
+
+def _with_constant(operation: Operation, constant: float, place: int) -> str:
+    """A product or quotient with a literal: compared with the number where it leaves the doubles."""
+    if (abs(constant) > 1.0) is (operation is Operation.MULTIPLY):
+        limit = _last(lambda number: math.isfinite(_result(operation, number, constant)), LARGEST)
+        sign = "" if constant > 0 else "-"
+        return f"(CASE WHEN abs({{{place}}}) > <{limit.hex()}> THEN {{{place}}} * ({sign}INFINITY) ELSE {{2}} END)"
+    limit = _last(lambda number: _result(operation, number, constant) == 0.0, LARGEST)
+    return f"(CASE WHEN abs({{{place}}}) <= <{limit.hex()}> THEN <0> ELSE {{2}} END)"
+
+
+def _result(operation: Operation, number: float, constant: float) -> float:
+    return number * abs(constant) if operation is Operation.MULTIPLY else number / abs(constant)
+
+
+def _last(holds: Callable[[float], bool], high: float) -> float:
+    """The last double of those for which something holds, from 0 on, by halving in their order."""
+    low, above = 0, _place(high) + 1
+    while above - low > 1:
+        middle = (low + above) // 2
+        low, above = (middle, above) if holds(_double_at(middle)) else (low, middle)
+    return _double_at(low)
+
+
+def _place(number: float) -> int:
+    return int(struct.unpack("<q", struct.pack("<d", number))[0])
+
+
+def _double_at(place: int) -> float:
+    return float(struct.unpack("<d", struct.pack("<q", place))[0])
+
+
+Part: TypeAlias = str | int
+"""Text, or the number of a piece."""
+
+CompiledParts: TypeAlias = tuple[Part, Part]
+"""Two of each node: where a condition is true and where it is false; of all else the value and where it is there."""
+
+_PLACE = re.compile(r"\{(\d)\}")
+
+
+@dataclass(slots=True)
+class SqlFragments:
+    """Pieces of SQL, each written once and known by its number: text in which earlier pieces stand by their numbers."""
+
+    dialect: Dialect
+    _pieces: dict[tuple[Part, ...], int] = field(default_factory=dict)
+
+    def _put(self, *parts: Part) -> int:
+        return self._pieces.setdefault(parts, len(self._pieces))
+
+    def _joined(
+        self, between: str, parts: Sequence[Part], *, before: Sequence[Part] = "(", after: Sequence[Part] = ")"
+    ) -> int:
+        inside: list[Part] = [between] * (2 * len(parts) - 1)
+        inside[::2] = parts
+        return self._put(*before, *inside, *after)
+
+    def _logic(self, node: Node, inputs: Sequence[CompiledParts]) -> CompiledParts | None:
+        """Result of conditions in Kleene's logic; None for any other node."""
+        ones, others = map(list, zip(*inputs, strict=True))
+        match node.operation:
+            case Operation.NOT:
+                return others[0], ones[0]
+            case Operation.AND:
+                return self._joined(" AND ", ones), self._joined(" OR ", others)
+            case Operation.OR:
+                return self._joined(" OR ", ones), self._joined(" AND ", others)
+            case Operation.EQUAL if node.operands[0].kind is ColumnKind.BOOLEAN:
+                (true, false), (also_true, also_false) = inputs
+                return (
+                    self._put("((", true, " AND ", also_true, ") OR (", false, " AND ", also_false, "))"),
+                    self._put("((", true, " AND ", also_false, ") OR (", false, " AND ", also_true, "))"),
+                )
+        return None
+
+    def _filled(self, template: str, *operands: Part) -> int:
+        """A piece from a template in which ``{0}``, ``{1}``, ... stand for the operands."""
+        written = _PLACE.split(template)
+        return self._put(*(operands[int(part)] if odd % 2 else part for odd, part in enumerate(written) if part))
+
+    def _uses(self, results: Sequence[int]) -> dict[int, int]:
+        """Number of uses of each piece that the results need."""
+        uses = dict.fromkeys(results, 0)
+        for parts, piece in reversed(self._pieces.items()):
+            if piece in uses:
+                for part in parts:
+                    if isinstance(part, int):
+                        uses[part] = uses.get(part, 0) + 1
+        return uses
+
 
 _SIGNS = {Operation.ADD: "+", Operation.SUBTRACT: "-", Operation.MULTIPLY: "*", Operation.DIVIDE: "/"}
 _TESTS = {Operation.EQUAL: ("=", "<>"), Operation.LESS: ("<", ">="), Operation.MEMBER: ("IN", "NOT IN")}

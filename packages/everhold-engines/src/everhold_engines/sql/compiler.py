@@ -7,18 +7,114 @@ many rows there are. Embedded rows need no SQL: `everhold.values.expressions.arr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.tree import AnyValue, ColumnKind, RowValue
 from everhold_engines.sql.branching import SqlCompiler
 from everhold_engines.sql.dialects import DUCKDB, Dialect
-from everhold_engines.sql.reshaping import spread
 
 if TYPE_CHECKING:
     from everhold.values.expressions.tree import Node
-    from everhold_engines.sql.fragments import CompiledParts, Part
+    from everhold_engines.sql.branching import CompiledParts, Part
+
+
+_EPOCH = datetime(1970, 1, 1)
+_TIMES = ("timestamp", "date", "instant")
+
+
+def literal_rows_sql(columns: Mapping[str, tuple[str, Sequence[Any]]], dialect: Dialect) -> str:
+    """A sub-select in brackets that gives these rows, each value as a literal of its type.
+
+    Args:
+        columns: By name the type, a key of `Dialect.types`, and the values: numbers, texts, truth values, `datetime` in
+            UTC without a zone, or None.
+        dialect: Whose text to write.
+
+    Examples:
+        >>> import duckdb
+        >>> from everhold_engines.sql.dialects import DUCKDB
+        >>> with duckdb.connect() as engine:
+        ...     engine.sql(f"FROM {literal_rows_sql({'x': ('double', [0.5, None])}, DUCKDB)}").fetchall()
+        [(0.5,), (None,)]
+    """
+    names = list(map(dialect.quoted, columns))
+    cells = [[_cell(value, kind, dialect) for value in values] for kind, values in columns.values()]
+    rows = [", ".join(row) for row in zip(*cells, strict=True)]
+    if dialect.name == "spark":  # what VALUES gives would be computed while the plan is made, in another way
+        pairs = [
+            ", ".join(f"{dialect.literal(name)}, {cell}" for name, cell in zip(columns, row, strict=True))
+            for row in zip(*cells, strict=True)
+        ]
+        structures = ", ".join(f"named_struct({row})" for row in pairs)
+        return f"(SELECT inline(array({structures})))"
+    if dialect.name == "clickhouse":
+        picked = ", ".join(f"r.{place} AS {name}" for place, name in enumerate(names, 1))
+        return f"(SELECT {picked} FROM (SELECT arrayJoin([{', '.join(f'tuple({row})' for row in rows)}]) AS r))"
+    return f"(SELECT * FROM (VALUES {', '.join(f'({row})' for row in rows)}) AS r({', '.join(names)}))"
+
+
+def _cell(value: Any, kind: str, dialect: Dialect) -> str:
+    if value is None:
+        return f"CAST(NULL AS {dialect.types[kind]})"
+    if kind in _TIMES and dialect.name == "clickhouse":  # its texts of times begin in 1900
+        micros = (value - _EPOCH) // timedelta(microseconds=1)
+        moment = f"toDate32('{value:%Y-%m-%d}')" if kind == "date" else f"fromUnixTimestamp64Micro({micros}, 'UTC')"
+        return f"CAST({moment} AS {dialect.types[kind]})"
+    return f"CAST({_literal(value, kind, dialect)} AS {dialect.types[kind]})"
+
+
+def _literal(value: Any, kind: str, dialect: Dialect) -> str:
+    match value:
+        case datetime():
+            written = value.date().isoformat() if kind == "date" else value.isoformat(" ", "microseconds")
+            return f"'{written}+00:00'" if kind == "instant" else f"'{written}'"
+        case bool():
+            return str(value).upper()
+        case float() | str():
+            return dialect.literal(value)
+        case _:
+            return f"'{value}'"
+
+
+def spread(dialect: Dialect, rows: str, kept: Sequence[str], columns: Sequence[str]) -> str:
+    """Rows ``place, value`` and those kept, from rows with one value in each of some columns."""
+    before = "".join(f"{name}, " for name in kept)
+    if len(columns) == 1:
+        return f"SELECT {before}0 AS place, {columns[0]} AS value FROM {rows} AS w"
+    if dialect.name == "duckdb":
+        places = ", ".join(map(str, range(len(columns))))
+        return f"SELECT {before}unnest([{places}]) AS place, unnest([{', '.join(columns)}]) AS value FROM {rows}"
+    if dialect.name == "spark":
+        pairs = ", ".join(f"{place}, {column}" for place, column in enumerate(columns))
+        return f"SELECT {before}stack({len(columns)}, {pairs}) AS (place, value) FROM {rows} AS w"
+    if dialect.name == "clickhouse":
+        pairs = ", ".join(f"({place}, {column})" for place, column in enumerate(columns))
+        joined = f"SELECT {before}arrayJoin([{pairs}]) AS pair FROM {rows} AS w"
+        return f"SELECT {before}pair.1 AS place, pair.2 AS value FROM ({joined}) AS w"
+    places = " UNION ALL ".join(f"SELECT {place} AS place" for place in range(len(columns)))
+    chosen = " ".join(f"WHEN {place} THEN {column}" for place, column in enumerate(columns))
+    return f"SELECT {before}place, CASE place {chosen} END AS value FROM {rows} AS w CROSS JOIN ({places}) AS each"
+
+
+def texts_in_order(dialect: Dialect, rows: str, columns: Sequence[str], *, part: str, by: str) -> str:
+    """Of each part of some rows the texts in each column, in the order of others, with commas between them.
+
+    Where the engine can, sorted once for all columns. No two rows of a part have the same text in ``by``.
+    """
+    if dialect.name not in ("spark", "clickhouse"):
+        listed = ", ".join(f"string_agg({column}, ',' ORDER BY {by}) AS {column}" for column in columns)
+        return f"SELECT {part}, {listed} FROM {rows} AS l GROUP BY {part}"
+    texts = ", ".join([by, *columns])
+    told, one = {
+        "spark": (f"array_sort(collect_list(struct({texts})))", "array_join(transform(told, s -> s.{0}), ',')"),
+        "clickhouse": (f"arraySort(s -> s.1, groupArray(tuple({texts})))", "arrayStringConcat(told.{1}, ',')"),
+    }[dialect.name]
+    listed = ", ".join(f"{one.format(column, place)} AS {column}" for place, column in enumerate(columns, 2))
+    return f"SELECT {part}, {listed} FROM (SELECT {part}, {told} AS told FROM {rows} AS l GROUP BY {part}) AS o"
+
 
 _CELLS = 256
 _POSITION = "file_row_number"
@@ -199,3 +295,84 @@ def _joined(value: AnyValue, columns: Iterator[str], unit: int, dialect: Dialect
 
 def _is_condition(value: AnyValue) -> bool:
     return isinstance(value, RowValue) and value.expression.kind is ColumnKind.BOOLEAN
+
+
+_WIDEST = 2**56  # no sum is larger
+
+
+def group_sizes_sql(source: str, *, group_by: str, dialect: Dialect = DUCKDB) -> str:
+    """SQL for the number of groups of each size: rows ``size, count``, in any order."""
+    size = dialect.write("size")
+    sizes = f"SELECT {size} AS size FROM {source} AS {dialect.rows} GROUP BY {dialect.column(group_by)}"
+    return f"SELECT size, count(*) AS count FROM ({sizes}) AS g GROUP BY size"
+
+
+def group_cells_sql(
+    values: Sequence[AnyValue], source: str, *, group_by: str, across: int, unit: int = UNIT, dialect: Dialect = DUCKDB
+) -> str:
+    """Groups by size and cell: rows ``place, size, cell, count, sum`` for each row value, in any order.
+
+    Args:
+        values: What to compute.
+        source: What stands after FROM, in the dialect.
+        group_by: Column whose equal values make a group.
+        across: Cells of groups of one size; divides ``unit``.
+        unit: Grid steps between 0 and 1.
+        dialect: Whose text to write.
+    """
+    rows = _rows(values, source, group_by, unit, dialect)
+    totals = ", ".join(f"{_whole_total(f'g{place}', unit, dialect)} AS h{place}" for place in range(len(values)))
+    groups = f"(SELECT {dialect.write('size')} AS size, {totals} FROM ({rows}) AS r GROUP BY p)"
+    each = spread(dialect, groups, ["size"], [f"h{place}" for place in range(len(values))])
+    cell = _coarse_cell("value", across, unit, dialect)
+    return (
+        f"SELECT place, size, cell, count(*) AS count, {_whole_total('value', _WIDEST, dialect)} AS sum "
+        f"FROM (SELECT place, size, {cell} AS cell, value FROM ({each}) AS s) AS c GROUP BY place, size, cell"
+        f"{dialect.write('closing')}"
+    )
+
+
+def pair_cells_sql(
+    both: Sequence[AnyValue], source: str, *, across: int, group_by: str | None = None, unit: int = UNIT,
+    dialect: Dialect = DUCKDB,
+) -> str:  # fmt: skip
+    """Rows, or groups of them, by size and half of a square cell, in any order.
+
+    Both values are the numerator and the denominator; the numerator of a row is the smaller of them. A row by itself
+    has size 1. Other arguments as for `group_cells_sql`; None for no groups.
+
+    Returns:
+        Rows ``size, c0, c1, steep, count, numerator, denominator``: both cells, whether the numerator lies further
+        inside its cell, units, and their sums.
+    """
+    rows = _rows(both, source, group_by, unit, dialect)
+    if group_by is None:
+        units = f"SELECT 1 AS size, least(g0, g1) AS h0, g1 AS h1 FROM ({rows}) AS r"
+    else:
+        pairs = f"SELECT p, least(g0, g1) AS k0, g1 AS k1 FROM ({rows}) AS r"
+        named = ", ".join(f"{_whole_total(f'k{place}', unit, dialect)} AS h{place}" for place in (0, 1))
+        units = f"SELECT {dialect.write('size')} AS size, {named} FROM ({pairs}) AS u GROUP BY p"
+    cells = ", ".join(f"{_coarse_cell(f'h{place}', across, unit, dialect)} AS c{place}" for place in (0, 1))
+    step = f"(size * {unit // across})"
+    steep = f"CASE WHEN h0 - c0 * {step} > h1 - c1 * {step} THEN 1 ELSE 0 END"
+    sums = [_whole_total(name, _WIDEST, dialect) for name in ("h0", "h1")]
+    return (
+        f"SELECT size, c0, c1, steep, count(*) AS count, {sums[0]} AS numerator, {sums[1]} AS denominator FROM "
+        f"(SELECT size, c0, c1, {steep} AS steep, h0, h1 FROM (SELECT size, h0, h1, {cells} FROM ({units}) AS n) AS c) "
+        f"AS d GROUP BY size, c0, c1, steep{dialect.write('closing')}"
+    )
+
+
+def _rows(values: Sequence[AnyValue], source: str, group_by: str | None, unit: int, dialect: Dialect) -> str:
+    """Row values ``g0, g1, ...`` for a sub-select, which has no end of its own."""
+    written = row_values_sql(values, source, position=group_by, unit=unit, dialect=dialect, names="g")
+    return written.removesuffix(dialect.write("closing"))
+
+
+def _whole_total(column: str, unit: int, dialect: Dialect) -> str:
+    """An exact sum that is known to fit into 64 bits."""
+    return f"CAST({dialect.total(column, unit=unit, condition=False)} AS BIGINT)"
+
+
+def _coarse_cell(value: str, across: int, unit: int, dialect: Dialect) -> str:
+    return f"least({dialect.write('quotient', value, f'(size * {unit // across})')}, {across - 1})"

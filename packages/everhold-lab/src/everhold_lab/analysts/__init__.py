@@ -4,15 +4,22 @@ An analyst plays on a `Board`, which scores rules and votes of rules; it never s
 analyst therefore plays against a real holdout, a bare average and a simulated mechanism.
 """
 
-from everhold_lab.analysts.base import Analyst, BatchBoard, Board, Claim, Vote, best_claim, scores_of_votes
-from everhold_lab.analysts.boosting import BoostingAnalyst
-from everhold_lab.analysts.crowd import CrowdAnalyst
-from everhold_lab.analysts.fingerprinting import FingerprintingAnalyst
-from everhold_lab.analysts.greedy import GreedySelectionAnalyst
-from everhold_lab.analysts.hill_climbing import HillClimbingAnalyst
-from everhold_lab.analysts.honest import HonestAnalyst
-from everhold_lab.analysts.optimising import OptimisingAnalyst
-from everhold_lab.analysts.rules import RandomRules, RunningVote, row_keys
+from everhold_lab.analysts.rules import CrowdAnalyst, RandomRules, RunningVote, row_keys
+from everhold_lab.analysts.strategies import (
+    Analyst,
+    BatchBoard,
+    Board,
+    BoostingAnalyst,
+    Claim,
+    FingerprintingAnalyst,
+    GreedySelectionAnalyst,
+    HillClimbingAnalyst,
+    HonestAnalyst,
+    OptimisingAnalyst,
+    Vote,
+    best_claim,
+    scores_of_votes,
+)
 
 __all__ = [
     "Analyst",

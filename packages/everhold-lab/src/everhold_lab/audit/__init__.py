@@ -1,1 +1,1 @@
-"""Games that play analysts against a holdout, and count broken promises."""
+"""Simulated analysts against a configuration: begin with `audit`, then `coverage` and `boards`."""

@@ -7,7 +7,7 @@ population value of every query is exactly 1/2, and the rows are independent. Or
 best case: from exact scores of most of them the labels themselves could be read off.
 
 Dependent rows are drawn from a population in which rows copy each other, as in
-`everhold_lab.audit.dependent_boards`: several rows
+`everhold_lab.audit.boards`: several rows
 may have the same point of the cube and the same label, and the value of every query is still 1/2.
 """
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
     from everhold.randomness import Noise
     from everhold_lab.analysts import Analyst, Vote
-    from everhold_lab.audit.dependent_boards import Population
+    from everhold_lab.audit.boards import Population
 
 TRUTH = 0.5
 """Population value of every query of a study."""

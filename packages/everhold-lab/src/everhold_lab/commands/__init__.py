@@ -1,1 +1,1 @@
-"""Commands that the laboratory adds to the program `everhold`, each by its entry point."""
+"""Commands that the laboratory adds to the command line: `lab`, `audit`, `demo` and `dependence quilts`."""

@@ -16,7 +16,7 @@ from everhold.progress import progress
 from everhold.strict_json import JsonFault, read_json
 
 if TYPE_CHECKING:
-    from everhold_lab.audit.report import Audit
+    from everhold_lab.audit.audit import Audit
 
 _COLUMNS = (
     "mechanism", "analyst", "runs", "violations", "rate_high", "promised", "radius", "worst_error", "tightness",

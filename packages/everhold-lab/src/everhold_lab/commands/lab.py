@@ -1,23 +1,32 @@
-"""The group `lab`: experiments that anyone can repeat, with a report. Its statements are in `statements`."""
+"""The group `lab`: experiments that anyone can repeat, with a report, and statements of papers."""
 
 from __future__ import annotations
 
+import math
 import os
 import sys
+from dataclasses import astuple, dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from everhold.cli.arguments import FormatOption
+from everhold.cli.arguments import FormatOption, ModelOption, model_from
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
-from everhold.cli.output import Format, note, show_list
+from everhold.cli.option_groups import with_option_groups
+from everhold.cli.output import Format, note, show_list, show_record
 from everhold.progress import progress
+from everhold.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from everhold_lab.running.results import Results
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from everhold_lab.running import Results
+
 
 _ALL = "all"
 _LISTED = ("name", "title", "source", "repetitions")
@@ -29,8 +38,6 @@ group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
 
 def register(app: typer.Typer) -> None:
     """Add the group `lab`."""
-    from everhold_lab.commands import statements as statements  # joins the group when it is imported
-
     app.add_typer(
         group,
         name="lab",
@@ -128,7 +135,7 @@ def _finished(
     names: Sequence[str], repetitions: int | None, jobs: int | None, seed: int, output: Path
 ) -> Iterator[Results]:
     from everhold_lab.experiments import EXPERIMENTS
-    from everhold_lab.running.runner import run as run_experiment
+    from everhold_lab.running import run as run_experiment
 
     workers = jobs or os.cpu_count() or 1
     for name in names:
@@ -186,3 +193,308 @@ def _show_table(result: Results) -> None:
         note(f"{len(rows):,} lines of numbers are in the report; --format csv prints them")
     findings = [{"kept": kept, "finding": finding} for finding, kept in result.findings.items()]
     show_list(findings, ("kept", "finding"), Format.TABLE, document={})
+
+
+TableArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE.json", help='A JSON object; "joint" is the joint law of the rows, one axis for each row.'
+    ),
+]
+_UNPROVED = "for rows that depend on each other the published proof has an open gap (erratum 5); no promise rests on it"
+
+
+class SourceName(StrEnum):
+    """A source."""
+
+    ZHAO = "zhao-2017"
+    LECTURE = "lecture-23"
+    TECHNIQUES = "more-dp-techniques"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdOptions:
+    """Parameters of Thresholdout."""
+
+    surprises: Annotated[int, typer.Option(help="B, answers that may come from the holdout.")]
+    scale: Annotated[float, typer.Option(help="sigma, the noise of the threshold, in units of the query.")]
+    tolerance: Annotated[float, typer.Option(help="tau, in units of the query.")]
+    failure: Annotated[float, typer.Option(help="beta, the probability of failure for one query.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfluenceOptions:
+    """Influences of rows on each other."""
+
+    influence: Annotated[float, typer.Option(help="a, the largest influence of a row on its Markov blanket.")] = 0.0
+    nearby: Annotated[int, typer.Option(help="|N|, rows between a row and its Markov quilt.")] = 0
+    quilt_influence: Annotated[float, typer.Option(help="b, the influence of a row on its quilt.")] = 0.0
+    model: ModelOption = None
+    model_rows: Annotated[int | None, typer.Option(help="With --model: rows that the model describes.")] = None
+
+
+@group.command()
+@with_option_groups
+def rows(
+    *,
+    threshold: ThresholdOptions,
+    dependence: InfluenceOptions,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    r"""Compute the rows that Theorem 1 of Zhao 2017 asks for, n_* and n_#.
+
+    Examples:
+      everhold lab rows --surprises 10 --scale .01 --tolerance .1 --failure .05
+      everhold lab rows --surprises 10 --scale .01 --tolerance .1 --failure .05 \
+        --influence .004 --nearby 4 --quilt-influence .001
+      everhold lab rows --surprises 10 --scale .01 --tolerance .1 --failure .05 \
+        --model chain.json --model-rows 100000
+
+    With so many rows the average of each query is within the tolerance of
+    the population, except with the given probability. n_star uses Markov
+    blankets and n_sharp Markov quilts. With --model the best quilts of all rows
+    are used for n_sharp. A dash (null in JSON) means that no number of rows
+    is enough. For a whole session (Theorem 2) see 'everhold plan'.
+
+    Exit codes:
+      0  computed
+      1  a file cannot be read
+      2  wrong usage
+      9  the file holds no dependence model, or the model does not suit the rows
+    """
+    from everhold_lab.published.thresholdout import zhao_theorem_1_rows
+    from everhold_lab.theory.thresholdout import zhao_n_sharp, zhao_n_star
+
+    if (dependence.model is None) != (dependence.model_rows is None):
+        raise Misuse("--model and --model-rows belong together. Pass both or neither.")
+    asked, influence = astuple(threshold), dependence.influence
+    nearby, quilt_influence = dependence.nearby, dependence.quilt_influence
+    with arguments_checked():
+        star = zhao_n_star(*asked, blanket_influence=influence)
+        if dependence.model is not None and dependence.model_rows is not None:
+            price = model_from(dependence.model).bayesian_price(threshold.tolerance / 3.0, dependence.model_rows)
+            sharp = zhao_theorem_1_rows(*asked, price=price)
+        else:
+            sharp = zhao_n_sharp(*asked, nearby=nearby, quilt_influence=quilt_influence)
+    independent = dependence.model is None and influence == quilt_influence == nearby == 0
+    show_record({"n_star": _whole(star), "n_sharp": _whole(sharp), "proof_complete": independent}, form)
+    if form is Format.TABLE and not independent:
+        note(_UNPROVED)
+
+
+@group.command()
+def leakage(
+    table: TableArgument,
+    *,
+    row: Annotated[int | None, typer.Option(help="The row that is attacked, from 0 on; the worst by default.")] = None,
+    known: Annotated[str, typer.Option(metavar="ROW,ROW", help="With --row: rows that the adversary knows.")] = "",
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Compute the Bayesian privacy loss of an output, by enumeration of a small model.
+
+    Example:
+      everhold lab leakage pair.json
+    where pair.json describes two bits that are equal in nine of ten cases, and
+    an output that tells the first one with odds 3:
+      {"joint": [[0.45, 0.05], [0.05, 0.45]],
+       "law": [[[0.75, 0.25], [0.75, 0.25]], [[0.25, 0.75], [0.25, 0.75]]]}
+
+    "law" has the axes of "joint" and one more, for the output: its law for each
+    data set. Without --row all adversaries are compared, and the worst is
+    printed with what it knows. The loss is in nats; a dash (null in JSON) means
+    that something is told for certain.
+
+    Exit codes:
+      0  computed
+      1  the file cannot be read
+      2  wrong usage, or the file holds no such laws
+    """
+    from everhold_lab.theory.bayesian_privacy import bayesian_leakage, bayesian_privacy
+
+    given = _tables(table, "joint", "law")
+    if row is None and known:
+        raise Misuse("--known needs --row. Pass the row that is attacked.")
+    with arguments_checked():
+        if row is None:
+            worst = bayesian_privacy(given["joint"], given["law"])
+            loss, attacked, others = worst.leakage, worst.row, list(worst.known)
+        else:
+            attacked, others = row, _places(known)
+            loss = bayesian_leakage(given["joint"], given["law"], row=attacked, known=others)
+    show_record({"leakage": _finite(loss), "row": attacked, "known": others}, form)
+
+
+@group.command()
+def influence(
+    table: TableArgument,
+    *,
+    row: Annotated[int, typer.Option(help="The row i, from 0 on.")],
+    targets: Annotated[str, typer.Option(metavar="ROW,ROW", help="The rows that are influenced, such as a quilt.")],
+    given: Annotated[str, typer.Option(metavar="ROW,ROW", help="Rows that are known.")] = "",
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Compute the max-influence of a row on others, by enumeration of a small model.
+
+    Example:
+      everhold lab influence pair.json --row 0 --targets 1
+    with {"joint": [[0.45, 0.05], [0.05, 0.45]]} in pair.json prints ln 9.
+
+    With the rows of the Markov blanket as targets it is a_i of Theorem 1. It is
+    0 if and only if the rows are independent, given the known ones. In nats; a
+    dash (null in JSON) means that it is infinite. For the quilts of large
+    models see 'everhold dependence quilts'.
+
+    Exit codes:
+      0  computed
+      1  the file cannot be read
+      2  wrong usage, or the file holds no joint law
+    """
+    from everhold_lab.theory.bayesian_privacy import enumerated_influence
+
+    joint = _tables(table, "joint")["joint"]
+    aims, facts = _places(targets), _places(given)
+    with arguments_checked():
+        found = enumerated_influence(joint, targets=aims, row=row, given=facts)
+    show_record({"influence": _finite(found), "row": row, "targets": aims, "given": facts}, form)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """The session that bounds are about, and levels."""
+
+    failure: Annotated[float, typer.Option(help="beta; 0 for max-information itself, with a file only.")] = 0.05
+    sealed: Annotated[int | None, typer.Option("--rows", help="For bounds: number of rows.")] = None
+    epsilon: Annotated[float | None, typer.Option(help="For bounds: privacy loss of the session, in nats.")] = None
+    delta: Annotated[float, typer.Option(help="For bounds: delta of approximate privacy.")] = 0.0
+    level: Annotated[float, typer.Option(help="Level of a test that is chosen after the session.")] = 0.05
+
+
+@group.command()
+@with_option_groups
+def information(
+    table: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE.json]",
+            help='For the exact number: a JSON object; "joint" is the law of data set (row) and transcript (column).',
+        ),
+    ] = None,
+    *,
+    session: SessionOptions,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Compute the approximate max-information of a session: exactly, or its published bounds.
+
+    Examples:
+      everhold lab information coin.json --failure .01
+        exactly, for {"joint": [[0.375, 0.125], [0.125, 0.375]]} in coin.json
+      everhold lab information --rows 10000 --epsilon .02 --failure .01
+      everhold lab information --rows 10000 --epsilon .02 --delta 1e-12
+
+    Every event is at most 2^bits times as likely as if rows and transcript were
+    independent, plus the failure. p_value is the threshold for a p-value that
+    keeps the level, whichever test is chosen after the session; 0 where the
+    failure is not below the level. Bounds are for independent rows, but for
+    Theorem 19 of Dwork et al. 2015, which holds for any law. A dash (null in
+    JSON) means that nothing is bounded.
+
+    Exit codes:
+      0  computed
+      1  the file cannot be read
+      2  wrong usage, or the file holds no joint law
+    """
+    from everhold_lab.theory import post_selection
+    from everhold_lab.theory.post_selection import rogers_2016
+
+    sealed, epsilon, delta, failure = session.sealed, session.epsilon, session.delta, session.failure
+    with arguments_checked():
+        if table is not None and sealed is None and epsilon is None:
+            exact = post_selection.exact_max_information(_tables(table, "joint")["joint"], failure=failure)
+            found = [("exact", exact, failure)]
+        elif table is not None or sealed is None or epsilon is None:
+            raise Misuse("Nothing to compute. Pass a file with a joint law, or --rows and --epsilon, and not both.")
+        else:
+            approximate = rogers_2016(sealed, epsilon=epsilon, delta=delta, failure=failure).bits
+            found = [("after Rogers et al. 2016, Theorem 3.1", approximate, failure)]
+            if delta == 0.0:
+                pure = {"epsilon": epsilon, "failure": failure}
+                found += [
+                    ("Dwork et al. 2015, Theorem 19", post_selection.dwork_theorem_19(sealed, epsilon=epsilon), 0.0),
+                    ("Dwork et al. 2015, Theorem 20", post_selection.dwork_theorem_20(sealed, **pure), failure),
+                    (
+                        "Zhao 2017, Theorem 3",
+                        post_selection.zhao_theorem_3(sealed, leakage=epsilon, failure=failure),
+                        failure,
+                    ),
+                ]
+        lines = [_information(*line, session.level) for line in found]
+    show_list(lines, list(lines[0]), form, document={"max_information": lines})
+
+
+@group.command()
+def sources(
+    source: Annotated[SourceName | None, typer.Argument(help="One source; all by default.")] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """List every item of the paper and the lecture notes with the number that it gives, computed now.
+
+    Example:
+      everhold lab sources zhao-2017
+      everhold lab sources --format csv
+
+    Each line names an item, the call that evaluates it, and its number. Figures
+    are experiments: their line names the command that plays them. The same
+    table is the page docs/theory/sources.md.
+
+    Exit codes:
+      0  printed
+      1  a package is missing
+    """
+    from everhold_lab.sources import SOURCES, number, written
+
+    lines = []
+    for name in SOURCES if source is None else (source.value,):
+        for item in SOURCES[name][1]:
+            found = number(item)
+            lines.append({
+                "source": name, "item": item.place, "says": item.says,
+                "call": item.run.shown,
+                "number": None if found is None else written(found),
+            })  # fmt: skip
+    show_list(lines, list(lines[0]), form, document={"items": lines})
+
+
+def _information(statement: str, bits: float, failure: float, level: float) -> dict[str, Any]:
+    from everhold_lab.theory.post_selection import p_value_threshold
+
+    kept = p_value_threshold(level, bits=max(0.0, bits), failure=failure) if failure < level else 0.0
+    return {"statement": statement, "bits": _finite(bits), "failure": failure, "p_value": kept}
+
+
+def _tables(path: Path, *names: str) -> dict[str, NDArray[np.float64]]:
+    """The named tables of a JSON file."""
+    import numpy as np
+
+    try:
+        data = read_json(path.read_bytes())
+        return {name: np.asarray(data[name], dtype=np.float64) for name in names}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        wanted = " and ".join(f'"{name}"' for name in names)
+        raise Misuse(
+            f"{path.name!r} is no JSON object with a table of numbers as {wanted}. See the example in --help."
+        ) from None
+
+
+def _places(listed: str) -> list[int]:
+    try:
+        return [int(one) for one in listed.split(",") if one.strip()]
+    except ValueError:
+        raise Misuse(f"{listed!r} is no list of rows. Pass whole numbers with commas, such as 1,2.") from None
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _whole(value: float) -> int | None:
+    return math.ceil(value) if math.isfinite(value) else None

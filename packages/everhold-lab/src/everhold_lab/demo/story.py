@@ -12,32 +12,34 @@ import math
 import shutil
 import warnings
 from dataclasses import dataclass
+from itertools import product
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from everhold.dependence import Groups, Independent
 from everhold.display import Display
-from everhold.errors import DependenceWarning
+from everhold.errors import DependenceWarning, EverholdWarning
+from everhold.families.subgroups import subgroups
 from everhold.holdout import Holdout
 from everhold.progress import progress
+from everhold.queries.means.mean import mean
 from everhold_lab.analysts import Claim, HillClimbingAnalyst, best_claim
 from everhold_lab.audit.boards import BareBoard, HoldoutBoard
-from everhold_lab.charts.climb import ClimbPoint
-from everhold_lab.demo.declared import FAMILY, Member, ask_members
-from everhold_lab.demo.dependent_flights import DEPARTURE, GroupsWorth, with_departures, worth_of
-from everhold_lab.demo.ending import GateNight, UnsealedStudy, challenge, unseal
-from everhold_lab.demo.flights import Flights, load_flights
-from everhold_lab.demo.tuning import BEFORE, CANDIDATES, OVERFITTED, Trial, TunedModel, tune
-from everhold_lab.running import report
+from everhold_lab.charts import ClimbPoint
+from everhold_lab.demo import report
+from everhold_lab.demo.flights import DEPARTURE, Flights, GroupsWorth, load_flights, with_departures, worth_of
+from everhold_lab.demo.night import BEFORE, CANDIDATES, OVERFITTED, Trial, TunedModel, tune
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    import pandas as pd
     from rich.console import Console
 
     from everhold.answers import Answer
     from everhold.dependence import DependenceModel
+
 
 _HONEST_SURPRISES = 2
 _STANDARD_ERRORS = 3.0  # of the fresh flights' own averages, allowed for when intervals are held against them
@@ -335,3 +337,135 @@ def _save_certificate(holdout: Holdout, output: Path, shown: Mapping[str, Answer
     for file in files:
         certificate.save(file)
     return files
+
+
+COLUMNS = ("carrier", "origin")
+FAMILY = {"carriers and airports": subgroups(COLUMNS, of="late = 1")}
+"""The family, by its name."""
+
+_FEWEST = 200  # fresh flights of a subgroup, so that its fresh value says something
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The answer about one subgroup.
+
+    Attributes:
+        high: Upper end of the interval.
+        fresh: Share of late flights among the fresh ones.
+        fresh_flights: Number of fresh flights of the subgroup.
+        charged: What the answer cost.
+    """
+
+    subgroup: str
+    low: float
+    high: float
+    fresh: float
+    fresh_flights: int
+    charged: int
+
+    @property
+    def true(self) -> bool:
+        """True if the interval contains the fresh value, up to the sampling error of the fresh flights."""
+        allowed = _STANDARD_ERRORS * math.sqrt(self.fresh * (1.0 - self.fresh) / self.fresh_flights)
+        return self.low - allowed <= self.fresh <= self.high + allowed
+
+
+def ask_members(holdout: Holdout, fresh: pd.DataFrame) -> tuple[Member, ...]:
+    """Ask every member about a subgroup with enough fresh flights.
+
+    Args:
+        holdout: With the declared family.
+        fresh: Flights that were not sealed.
+    """
+    found = []
+    for said, rows in _subgroups(fresh):
+        if len(rows) >= _FEWEST:
+            answer = holdout.ask(mean("late = 1", given=said))
+            assert answer.low is not None
+            assert answer.high is not None
+            share = float(rows["late"].mean())
+            found.append(Member(said, answer.low, answer.high, share, len(rows), answer.charged))
+    return tuple(found)
+
+
+def _subgroups(flights: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Each combination of categories that there is, with its condition and its flights."""
+    carriers, origins = (sorted(flights[name].unique()) for name in COLUMNS)
+    for name, values in zip(COLUMNS, (carriers, origins), strict=True):
+        for value in values:
+            yield f"{name} = '{value}'", flights[flights[name] == value]
+    for carrier, origin in product(carriers, origins):
+        chosen = (flights["carrier"] == carrier) & (flights["origin"] == origin)
+        yield f"carrier = '{carrier}' and origin = '{origin}'", flights[chosen]
+
+
+@dataclass(frozen=True, slots=True)
+class GateNight:
+    """A model that challenged the champion of its moment.
+
+    Attributes:
+        promoted: Whether it is proved to be better.
+        gain: How much better it is on the fresh flights.
+    """
+
+    candidate: TunedModel
+    champion: TunedModel
+    promoted: bool
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class UnsealedStudy:
+    """An answer whose sealed number was told in the end.
+
+    Attributes:
+        told: Half-width of the interval before.
+        low: Lower end of the interval after.
+        high: Upper end.
+    """
+
+    candidate: TunedModel
+    told: float
+    low: float
+    high: float
+    fresh: float
+
+    @property
+    def half_width(self) -> float:
+        """Of the interval after."""
+        return (self.high - self.low) / 2.0
+
+
+def challenge(holdout: Holdout, trials: Sequence[Trial]) -> tuple[GateNight, ...]:
+    """Let models challenge the first of them, one after the other, through a gate.
+
+    Args:
+        holdout: The one that was asked about them.
+        trials: The models; those that are judged on rows they were fitted on challenge, too.
+    """
+    champion, challenged = trials[0], []
+    gate = holdout.gate("accuracy", champion=champion.sealed)
+    for trial in trials[1:]:
+        promoted = bool(gate.challenge(trial.sealed).promoted)
+        challenged.append(GateNight(trial.candidate, champion.candidate, promoted, trial.fresh - champion.fresh))
+        champion = trial if promoted else champion
+    return tuple(challenged)
+
+
+def unseal(holdout: Holdout, trials: Sequence[Trial]) -> tuple[UnsealedStudy, ...]:
+    """End the study, and tell what the sealed flights themselves say of every model.
+
+    The other holdouts of the demonstration are of the same flights and lose their promise then; they are asked no more.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EverholdWarning)
+        holdout.unseal()
+    told = []
+    for trial in trials:
+        before, after = trial.answer, holdout.ask(trial.query)
+        if before.low is None or before.high is None or after.sealed_low is None or after.sealed_high is None:
+            continue
+        half = (before.high - before.low) / 2.0
+        told.append(UnsealedStudy(trial.candidate, half, after.sealed_low, after.sealed_high, trial.fresh))
+    return tuple(told)

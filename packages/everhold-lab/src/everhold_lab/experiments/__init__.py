@@ -18,7 +18,7 @@ _PLACES = {
     "dependence": "dependence:DependenceExperiment",
     "gates": "gates:GatesExperiment",
     "sharpness": "sharpness:Sharpness",
-    "tuning-loop": "tuning_loop:TuningLoop",
+    "tuning-loop": "sealed_search:TuningLoop",
     "leaderboard": "competitions:Competitions",
     "sealed-search": "sealed_search:SealedSearch",
 }

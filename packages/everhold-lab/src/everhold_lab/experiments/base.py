@@ -1,4 +1,4 @@
-"""Protocol of an experiment: settings, one repetition as a pure function of a seed, a summary, pictures."""
+"""Protocol of an experiment: settings, one repetition as a pure function of a seed, a summary, findings, pictures."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from scipy.stats import binom
 
+from everhold.charts import INK, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+    import altair as alt
     from altair import TopLevelMixin
 
-__all__ = ["Experiment", "Picture", "Row", "Setting"]
 
 Setting = dict[str, Any]
 """Parameters that tell one series of repetitions from another; plain JSON data, such as ``{"signal": True}``."""
@@ -76,3 +80,169 @@ class Experiment(ABC):
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
         """Charts for the report, which need the extra ``[plots]``; none where the table says it."""
         return []
+
+
+_COLOURS = ("#56b4e9", "#0072b2", "#009e73", "#e69f00", "#d55e00", "#cc79a7")  # of Okabe and Ito
+_DASHES = ([7, 3], [1, 0], [1, 0], [2, 3], [2, 3], [7, 3])
+
+
+def error_shares(rows: Sequence[Row], *, analysts: Mapping[str, str], populations: Mapping[str, str]) -> alt.FacetChart:
+    """``worst_error / radius`` against the number of attributes, a panel for each population.
+
+    Args:
+        rows: Lines of a summary, with ``rows_move``, ``analyst``, ``k``, ``worst_error`` and ``radius``.
+        analysts: Title of each analyst, in the order of the legend; others are left out.
+        populations: Title of each population, in the order of the panels; others are left out.
+    """
+    import altair as alt
+
+    shown = [row for row in rows if row["analyst"] in analysts and row["rows_move"] in populations]
+    present = [title for name, title in analysts.items() if any(row["analyst"] == name for row in shown)]
+    values = [
+        {
+            "k": row["k"],
+            "share": row["worst_error"] / row["radius"],
+            "analyst": analysts[row["analyst"]],
+            "population": populations[row["rows_move"]],
+        }
+        for row in shown
+    ]
+    legend = alt.Legend(
+        title=None, orient="bottom", columns=2, labelLimit=0, symbolType="stroke", symbolSize=400,
+        symbolStrokeWidth=2.5,
+    )  # fmt: skip
+    colour = alt.Scale(domain=present, range=list(_COLOURS[: len(present)]))
+    dash = alt.Scale(domain=present, range=list(_DASHES[: len(present)]))
+    line = alt.Chart().mark_line(strokeWidth=2.5).encode(
+        x=alt.X("k:Q", title="number of attributes that vote", axis=alt.Axis(tickCount=6)),
+        y=alt.Y("share:Q", title="worst error / claimed radius", axis=alt.Axis(format=".1f", tickCount=6)),
+        color=alt.Color("analyst:N", scale=colour, legend=legend),
+        strokeDash=alt.StrokeDash("analyst:N", scale=dash, legend=legend),
+    )  # fmt: skip
+    claim = alt.Chart().mark_rule(color=INK, strokeWidth=1.0).encode(y=alt.datum(1.0))
+    drawn: alt.FacetChart = (
+        alt.layer(claim, line, data=alt.InlineData(values=values))
+        .properties(width=340, height=220)
+        .facet(
+            facet=alt.Facet(
+                "population:N", title=None, sort=list(populations.values()), header=alt.Header(labelFontSize=14)
+            ),
+            columns=2,
+        )
+    )
+    chart: alt.FacetChart = styled(drawn, grid=0.5)
+    return chart
+
+
+_BAND_OPACITY = 0.22
+_DRAWN = ("reported", "training", "fresh")  # what has gaps over what has none
+_SERIES = {
+    "training": ("on the training rows", "#0072b2", [2, 3]),
+    "reported": ("as the holdout reports", "#d55e00", [1, 0]),
+    "fresh": ("on fresh rows", INK, [7, 4]),
+}
+
+
+def accuracy_bands(
+    rows: Sequence[Row],
+    *,
+    horizontal: tuple[str, str],
+    panels: str,
+    panel_titles: Mapping[str, str],
+    domain: tuple[float, float] | None = None,
+) -> alt.FacetChart:
+    """Accuracy against something, a panel for each analyst, all with the same vertical scale.
+
+    Args:
+        rows: Lines of a summary, with ``training``, ``reported`` and ``fresh`` (None where there is none), each with
+            its standard deviation as ``sd_training`` and so on.
+        horizontal: The key on the horizontal axis, and the title of that axis.
+        panels: The key that tells the panels from each other.
+        panel_titles: Title of each panel by value of that key, in the order in which they stand; rows of others are
+            left out.
+        domain: Lowest and highest accuracy of the vertical axis; by default what the rows need.
+    """
+    import altair as alt
+
+    names = [name for name, _, _ in _SERIES.values()]
+    colours, dashes = [colour for _, colour, _ in _SERIES.values()], [dash for _, _, dash in _SERIES.values()]
+    # room to the right of each label: a reader's font may be wider than the one that was measured
+    legend = alt.Legend(
+        title=None, orient="bottom", labelLimit=0, columnPadding=44, symbolType="stroke", symbolSize=400,
+        symbolStrokeWidth=2.5, symbolOpacity=1.0,
+    )  # fmt: skip
+    limits: Any = alt.Undefined if domain is None else list(domain)
+    scale = alt.Scale(zero=False, nice=domain is None, domain=limits)
+    colour = alt.Scale(domain=names, range=colours)
+    x = alt.X("at:Q", title=horizontal[1], axis=alt.Axis(tickCount=6))
+    band = alt.Chart().mark_area(opacity=_BAND_OPACITY, clip=True).encode(
+        x=x, y=alt.Y("low:Q", title="accuracy", scale=scale, axis=alt.Axis(format=".0%")), y2="high:Q",
+        color=alt.Color("series:N", scale=colour, legend=legend),
+    )  # fmt: skip
+    line = alt.Chart().mark_line(strokeWidth=2.5, clip=True).encode(
+        x=x, y=alt.Y("mean:Q", title="accuracy", scale=scale),
+        color=alt.Color("series:N", scale=colour, legend=legend),
+        strokeDash=alt.StrokeDash("series:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
+    )  # fmt: skip
+    values = alt.InlineData(values=_points(rows, horizontal=horizontal[0], panels=panels, panel_titles=panel_titles))
+    drawn = (
+        alt.layer(band, line, data=values)
+        .properties(width=340, height=240)
+        .facet(
+            facet=alt.Facet(
+                "panel:N", title=None, sort=list(panel_titles.values()), header=alt.Header(labelFontSize=14)
+            ),
+            columns=2,
+        )
+    )
+    chart: alt.FacetChart = styled(drawn, grid=0.5)
+    return chart
+
+
+def _points(
+    rows: Sequence[Row], *, horizontal: str, panels: str, panel_titles: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """One point for each line and series; the band is one deviation to each side."""
+    return [
+        {
+            "panel": panel_titles[row[panels]],
+            "series": _SERIES[key][0],
+            "at": row[horizontal],
+            "mean": row[key],
+            "low": row[key] - row[f"sd_{key}"],
+            "high": row[key] + row[f"sd_{key}"],
+        }
+        for row in rows
+        if row[panels] in panel_titles
+        for key in _DRAWN
+        if row[key] is not None
+    ]
+
+
+_CHANCE = 0.999  # of no false alarm
+
+
+def promises_kept(
+    games: Iterable[tuple[Hashable, bool]], *, confidence: float, played: str = "games"
+) -> dict[str, bool]:
+    """The finding that promises were kept, also by the kind of game that broke most of them.
+
+    A promise of one mechanism that is always broken would be lost among the games of many that keep theirs.
+
+    Args:
+        games: Of every game its kind and whether it broke a promise.
+        confidence: Probability with which each game keeps its promise.
+        played: What is counted, in words.
+    """
+    kinds: dict[Hashable, list[bool]] = {}
+    for kind, broken in games:
+        kinds.setdefault(kind, []).append(broken)
+    many, bad = sum(len(kind) for kind in kinds.values()), sum(sum(kind) for kind in kinds.values())
+    most = int(binom.ppf(_CHANCE, many, 1.0 - confidence))
+    each = 1.0 - (1.0 - _CHANCE) / max(len(kinds), 1)
+    counts = [(sum(kind), len(kind), int(binom.ppf(each, len(kind), 1.0 - confidence))) for kind in kinds.values()]
+    worst, of, may = max(counts, key=lambda count: count[0] - count[2], default=(0, 0, 0))
+    return {
+        f"{bad:,} of {many:,} {played} broke a promise, where up to {most:,} may; of one kind {worst:,} of {of:,}, "
+        f"where up to {may:,} may": bad <= most and worst <= may
+    }

@@ -2,28 +2,132 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.stats import binom
 
+from everhold.charts import INK, covered_lines, line_width, styled
 from everhold.dependence import GaussianAR1, Independent
 from everhold.mechanisms import MECHANISMS
 from everhold.planning import PlanRequest, tuned_mechanism
 from everhold_lab.analysts import HillClimbingAnalyst
+from everhold_lab.audit.boards import CopiedInGroups, CopiedInOrder, Population
 from everhold_lab.audit.coverage import edge_of_checks, play_once
-from everhold_lab.audit.dependent_boards import CopiedInGroups, CopiedInOrder, Population
-from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
-from everhold_lab.experiments.panels import PanelAxis, PanelPoint, panel_chart
-from everhold_lab.experiments.promises import promises_kept
+from everhold_lab.experiments.base import Experiment, Picture, Row, Setting, promises_kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from everhold.dependence import DependenceModel
     from everhold.mechanisms import Mechanism
+
+
+_DASHES = ([1, 0], [6, 4], [2, 3])
+
+
+@dataclass(frozen=True, slots=True)
+class PanelPoint:
+    """One point of a line.
+
+    Attributes:
+        kind: What kind of number it is.
+        low: Lower end of the bar; None without one.
+        high: Upper end of the bar.
+    """
+
+    panel: str
+    series: str
+    kind: str
+    at: float
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PanelAxis:
+    """An axis of all panels: its title, and whether it is logarithmic."""
+
+    title: str
+    log: bool = True
+
+
+def panel_chart(
+    points: Sequence[PanelPoint],
+    *,
+    horizontal: PanelAxis,
+    vertical: PanelAxis,
+    colours: Mapping[str, str],
+    kinds: Sequence[str],
+    columns: int = 3,
+) -> Any:
+    """Panels side by side.
+
+    Args:
+        points: All points, in the order in which the panels shall stand.
+        horizontal: The horizontal axis, the same for all panels.
+        vertical: The vertical axis.
+        colours: Of each series, in the order of the legend; those without points are left out of it.
+        kinds: Kinds of numbers; the first is drawn solid, the second dashed, the third dotted.
+        columns: Panels in a line.
+
+    Returns:
+        An Altair chart with facets.
+    """
+    import altair as alt
+
+    names = [name for name in colours if any(point.series == name for point in points)]
+    drawn_kinds = [kind for kind in kinds if any(point.kind == kind for point in points)]
+    dashes = [_DASHES[kinds.index(kind)] for kind in drawn_kinds]
+    legend: dict[str, Any] = {
+        "title": None, "symbolType": "stroke", "symbolSize": 400, "symbolStrokeWidth": 2.5, "symbolOpacity": 1,
+        "labelLimit": 0,
+    }  # fmt: skip
+    colour = alt.Color(
+        "series:N",
+        scale=alt.Scale(domain=names, range=[colours[name] for name in names]),
+        legend=alt.Legend(**legend, orient="right") if len(names) > 1 else None,
+    )
+    dash = alt.StrokeDash(
+        "kind:N",
+        scale=alt.Scale(domain=drawn_kinds, range=dashes),
+        legend=alt.Legend(**legend, symbolStrokeColor=INK, orient="right") if len(drawn_kinds) > 1 else None,
+    )
+    x = alt.X(
+        "at:Q", title=horizontal.title,
+        axis=alt.Axis(format="~s" if horizontal.log else "~g", tickCount=5, labelOverlap=True),
+        scale=alt.Scale(type="log" if horizontal.log else "linear", nice=False, padding=8),
+    )  # fmt: skip
+    heights = alt.Scale(type="log", nice=False, padding=10) if vertical.log else alt.Scale(zero=True)
+    y = alt.Y("value:Q", title=vertical.title, scale=heights, axis=alt.Axis(format="~g", tickCount=6))
+    width = line_width(names, _covered(points, names, log=vertical.log), field="series")
+    lines = alt.Chart().mark_line().encode(x=x, y=y, color=colour, strokeDash=dash, strokeWidth=width)
+    dots = alt.Chart().mark_circle(size=26, opacity=1).encode(x=x, y=y, color=colour)
+    bars = (
+        alt.Chart()
+        .transform_filter("isValid(datum.low)")
+        .mark_rule(strokeWidth=5, opacity=0.35)
+        .encode(x=x, y=alt.Y("low:Q", title=vertical.title, scale=heights), y2="high:Q", color=colour)
+    )
+    in_order = sorted(points, key=lambda point: names.index(point.series))
+    values = alt.InlineData(values=[asdict(point) for point in in_order])
+    order = list(dict.fromkeys(point.panel for point in points))
+    facet = alt.Facet("panel:N", title=None, sort=order, header=alt.Header(labelFontSize=14))
+    panels = alt.layer(bars, lines, dots, data=values).properties(width=260, height=260).facet(facet, columns=columns)
+    return styled(panels, grid=0.5)
+
+
+def _covered(points: Sequence[PanelPoint], names: Sequence[str], *, log: bool) -> frozenset[str]:
+    """Series that a later one covers wherever both are drawn."""
+    lines = {
+        name: {(point.panel, point.kind, point.at): point.value for point in points if point.series == name}
+        for name in names
+    }
+    return covered_lines(lines, log=log)
+
 
 _MECHANISMS = ("guess_and_check", "gaussian")
 _RIGHT, _WRONG = "right model", "independent"
@@ -89,7 +193,12 @@ class DependenceExperiment(Experiment):
             for declared in (_RIGHT, _WRONG):
                 mechanism = self._mechanism(name, population.dependence() if declared == _RIGHT else None)
                 outcome = play_once(
-                    mechanism, _analyst(mechanism, self.points), rules=self.points - 1, seed=seed, population=population
+                    # where guesses are checked, each is at the edge, so that the reply tells the side
+                    mechanism,
+                    HillClimbingAnalyst(-(-(self.points - 1) // _ROUNDS), guess=edge_of_checks(mechanism)),
+                    rules=self.points - 1,
+                    seed=seed,
+                    population=population,
                 )
                 error = outcome.worst_error
                 broken = outcome.violated or outcome.needless
@@ -108,7 +217,11 @@ class DependenceExperiment(Experiment):
                 for declared, model in ((_RIGHT, right), (_WRONG, None)):
                     played = games.get((*setting.values(), name, declared), [])
                     lines.append(self._line(setting, name, declared, model) | _seen(played))
-        return lines + self._lines_of_ar1()
+        return lines + [
+            self._line({"family": "ar1", "strength": one}, name, _RIGHT, GaussianAR1(one, gap=np.inf)) | _seen([])
+            for one in self.correlations
+            for name in _MECHANISMS
+        ]
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
         """The right model keeps its promise, independence does not, and dependence is never free."""
@@ -167,23 +280,11 @@ class DependenceExperiment(Experiment):
         radius = self._mechanism(name, model).promise().radius
         return {**setting, "mechanism": name, "declared": declared, "effective_rows": effective, "radius": radius}
 
-    def _lines_of_ar1(self) -> list[Row]:
-        return [
-            self._line({"family": "ar1", "strength": one}, name, _RIGHT, GaussianAR1(one, gap=np.inf)) | _seen([])
-            for one in self.correlations
-            for name in _MECHANISMS
-        ]
-
 
 def _population(setting: Setting, points: int) -> Population:
     if setting["family"] == "groups":
         return CopiedInGroups(points=points, size=int(setting["strength"]))
     return CopiedInOrder(points=points, correlation=setting["strength"])
-
-
-def _analyst(mechanism: Mechanism, points: int) -> HillClimbingAnalyst:
-    """A hill climber; where guesses are checked, each is at the edge, so that the reply tells the side."""
-    return HillClimbingAnalyst(-(-(points - 1) // _ROUNDS), guess=edge_of_checks(mechanism))
 
 
 @lru_cache(maxsize=256)

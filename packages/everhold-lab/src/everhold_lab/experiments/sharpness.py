@@ -16,8 +16,7 @@ from everhold.asking.creation import settings_from
 from everhold.dependence import Groups
 from everhold.errors import DependenceWarning, VacuousGuaranteeWarning
 from everhold.guarantees.intervals.shares.means import ClopperPearson
-from everhold_lab.demo.dependent_flights import ASSUMPTIONS, EACH_FLIGHT
-from everhold_lab.demo.flights import LATE_MINUTES, all_flights
+from everhold_lab.demo.flights import ASSUMPTIONS, EACH_FLIGHT, LATE_MINUTES, all_flights
 from everhold_lab.experiments.base import Experiment, Row, Setting
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from everhold.errors import VacuousGuaranteeWarning
 from everhold.mechanisms import MECHANISMS, answering
 from everhold.planning import plan
 from everhold_lab.audit.audit import audit_plan
-from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
-from everhold_lab.experiments.panels import PanelAxis, PanelPoint, panel_chart
-from everhold_lab.experiments.promises import promises_kept
+from everhold_lab.experiments.base import Experiment, Picture, Row, Setting, promises_kept
+from everhold_lab.experiments.dependence import PanelAxis, PanelPoint, panel_chart
 from everhold_lab.published.splitting import hoeffding_radius
 
 if TYPE_CHECKING:
@@ -130,7 +129,9 @@ class WidthsExperiment(Experiment):
             ] = min(compared) >= 1.0
         bare = [line for line in summary if line["width"] == _BARE and line["worst_error"] is not None]
         if bare:
-            widest = max(line["worst_error"] / _fixed_radius(line, self.confidence) for line in bare)
+            widest = max(
+                line["worst_error"] / hoeffding_radius(line["sealed"], confidence=self.confidence) for line in bare
+            )
             findings[f"bare averages miss by up to {widest:.1f} times the radius that one fixed query would have"] = (
                 widest > 1.0
             )
@@ -246,10 +247,6 @@ def _gain(place: Sequence[Row]) -> float | None:
         if line["published"] and line["width"] != _FIXED and line["radius"] is not None and line["radius"] < _VACUOUS
     ]
     return min(others) / min(own) if own and others else None
-
-
-def _fixed_radius(line: Row, confidence: float) -> float:
-    return hoeffding_radius(line["sealed"], confidence=confidence)
 
 
 def _panel(line: Row) -> str:

@@ -7,26 +7,300 @@ rows and sealed rows are two series, or two sets of groups, that are independent
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from everhold.dependence import Independent
+from everhold.mechanisms import GuessAndCheck
+from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise
-from everhold_lab.audit.dependent_boards import CopiedInGroups, CopiedInOrder
-from everhold_lab.experiments.bands import accuracy_bands
-from everhold_lab.experiments.base import Experiment, Picture
-from everhold_lab.experiments.correlated_attributes import Attributes
-from everhold_lab.experiments.error_shares import error_shares
-from everhold_lab.experiments.holdout_reuse import reuse_holdout
-from everhold_lab.experiments.zhao2017_analysts import PROTECTED, Case, Game, contender
+from everhold_lab.audit.boards import CopiedInGroups, CopiedInOrder
+from everhold_lab.experiments.attributes import Attributes
+from everhold_lab.experiments.base import Experiment, Picture, accuracy_bands, error_shares
+from everhold_lab.published import zhao_theorem_2_rows
+from everhold_lab.releases import thresholdout_zhao2017
+from everhold_privacy.mechanisms.averages import Empirical
+from everhold_privacy.mechanisms.thresholdout import Thresholdout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from everhold_lab.audit.dependent_boards import Population
+    from numpy.typing import NDArray
+
+    from everhold.dependence import DependenceModel
+    from everhold.mechanisms import Mechanism
+    from everhold.randomness import Noise
+    from everhold_lab.audit.boards import Population
+    from everhold_lab.experiments.attributes import AttributeSample
     from everhold_lab.experiments.base import Row, Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """Result of one analyst's use of one holdout; the arrays have one entry for each k.
+
+    Attributes:
+        selected: Attributes that voted.
+        training: Accuracy on the training rows.
+        reported: Accuracy as the holdout answered; nan where it refused.
+        attribute_error: Largest distance of an answer about a single attribute from the population's value.
+        releases: Answers for which the holdout was charged.
+    """
+
+    selected: NDArray[np.int64]
+    training: NDArray[np.float64]
+    reported: NDArray[np.float64]
+    fresh: NDArray[np.float64]
+    attribute_error: float
+    releases: int
+    refused: int
+
+    def lines(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
+        """One line for each k; nan becomes None."""
+        return [
+            {
+                "k": k,
+                "training": float(self.training[place]),
+                "reported": None if np.isnan(self.reported[place]) else float(self.reported[place]),
+                "fresh": float(self.fresh[place]),
+                "error": _largest([self.reported[place] - self.fresh[place], self.attribute_error]),
+                "selected": int(self.selected[place]),
+                "releases": self.releases,
+                "refused": self.refused,
+            }
+            for place, k in enumerate(numbers)
+        ]
+
+
+def reuse_holdout(
+    mechanism: Mechanism,
+    noise: Noise,
+    *,
+    law: Attributes,
+    training: AttributeSample,
+    holdout: AttributeSample,
+    numbers: Sequence[int],
+) -> Reuse:
+    """Ask about every attribute, then about the vote of the best k for every k.
+
+    Args:
+        mechanism: What stands between the analyst and the holdout.
+        noise: Its noise.
+        law: The law of one record.
+        training: Rows that the analyst sees.
+        holdout: The sealed rows, ``mechanism.rows`` of them; as many are in `training`.
+        numbers: The numbers k of attributes.
+    """
+    rows, unit = mechanism.rows, mechanism.unit
+    if not rows == training.rows == holdout.rows:
+        raise ValueError(f"there are {training.rows} training and {holdout.rows} sealed rows; expected {rows} of each")
+    state = mechanism.start(noise)
+
+    def ask(totals: NDArray[np.int64], guesses: NDArray[np.int64]) -> tuple[NDArray[np.float64], int, int]:
+        nonlocal state
+        batch = Evaluations(totals=totals[:, None], guesses=guesses, rows=rows, unit=unit)
+        state, replies = mechanism.answer_many(state, batch, noise)
+        return replies.values, int(replies.charged.sum()), int(np.isnan(replies.values).sum())
+
+    known = training.agreeing
+    answers, first_releases, first_refused = ask(holdout.agreeing * unit, known * unit)
+    estimate = known / rows
+    weights, selected = select(
+        2.0 * estimate - 1.0,
+        2.0 * np.where(np.isnan(answers), estimate, answers) - 1.0,
+        least=1.0 / math.sqrt(rows),
+        numbers=numbers,
+    )
+    right = training.right_votes(weights)
+    reported, releases, refused = ask(holdout.right_votes(weights) * (unit // 2), right * (unit // 2))
+    return Reuse(
+        selected=selected,
+        training=right / (2.0 * rows),
+        reported=reported,
+        fresh=np.array([law.accuracy(weights[:, place]) for place in range(len(numbers))]),
+        attribute_error=_largest(answers - law.truth),
+        releases=first_releases + releases,
+        refused=first_refused + refused,
+    )
+
+
+def select(
+    training: NDArray[np.float64], holdout: NDArray[np.float64], *, least: float, numbers: Sequence[int]
+) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    """The votes of the k attributes that are largest in training, among those that the holdout confirms.
+
+    Args:
+        training: Correlation of each attribute with the label on the training rows, shape (attributes,).
+        holdout: The same as the holdout answered.
+        least: Size that both must have at least.
+        numbers: The numbers k; where fewer are confirmed, all of them vote.
+
+    Returns:
+        Weights -1, 0 or 1, shape (attributes, numbers), and how many are not 0 for each k.
+
+    Examples:
+        >>> select(np.array([0.3, -0.5, 0.4]), np.array([0.2, -0.1, -0.4]), least=0.1, numbers=[1, 2])[0].tolist()
+        [[0, 1], [-1, -1], [0, 0]]
+    """
+    confirmed = (np.sign(training) == np.sign(holdout)) & (np.minimum(np.abs(training), np.abs(holdout)) >= least)
+    order = np.argsort(-np.abs(training), kind="stable")
+    order = order[confirmed[order]]
+    weights = np.zeros((len(training), len(numbers)), dtype=np.int8)
+    for place, k in enumerate(numbers):
+        weights[order[:k], place] = np.sign(training[order[:k]])
+    return weights, np.count_nonzero(weights, axis=0).astype(np.int64)
+
+
+def _largest(errors: NDArray[np.float64] | Sequence[float]) -> float:
+    """The largest absolute error of what was answered, 0 if nothing was."""
+    sizes = np.abs(np.asarray(errors, dtype=np.float64))
+    return float(np.max(sizes[~np.isnan(sizes)], initial=0.0))
+
+
+PROTECTED = ("thresholdout_tuned", "guess_and_check_tuned")
+"""Those whose promise is proven for dependent rows."""
+
+_SLACK = 1.0 / 3.0  # c of Theorem 2
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A population and how many rows are drawn of it, for training and for the holdout each.
+
+    Attributes:
+        name: In words, such as "chain 0.5".
+        rows: n.
+        population: Who carries whose record; its points only say how many kinds of rows the declared chain has.
+    """
+
+    name: str
+    rows: int
+    population: Population
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Game:
+    """Game that a mechanism is planned for.
+
+    Attributes:
+        queries: m, queries about attributes and about votes.
+        surprises: B.
+        tolerance: tau, the half-width that Theorem 2's calibration is after.
+        confidence: 1 - beta.
+    """
+
+    case: Case
+    law: Attributes
+    queries: int
+    surprises: int
+    tolerance: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A mechanism and the claim that is made for it.
+
+    Attributes:
+        radius: Half-width that is claimed for all its answers.
+        rows_needed: Rows that the claim needs by Theorem 2; None where another statement stands behind it.
+    """
+
+    name: str
+    mechanism: Mechanism
+    radius: float
+    rows_needed: int | None = None
+
+
+@lru_cache(maxsize=256)
+def contender(game: Game, name: str) -> Contender:
+    """One of the analysts; planned once in each process.
+
+    The radius of common reuse is what independent rows would give to queries that were fixed beforehand (P9).
+
+    Raises:
+        KeyError: If there is no analyst of this name.
+    """
+    true, independent = game.case.population.dependence(), Independent()
+    if name == "common":
+        return _promised(name, Empirical.tuned(**_request(game, independent)))
+    if name == "thresholdout_theorem2":
+        calibrated = thresholdout_zhao2017(
+            **_request(game, true), surprises=game.surprises, tolerance=game.tolerance, slack=_SLACK
+        )
+        return Contender(name, calibrated, game.tolerance, rows_of_theorem_2(game))
+    kinds: dict[str, tuple[Any, DependenceModel]] = {
+        "thresholdout_tuned": (Thresholdout, true),
+        "guess_and_check_tuned": (GuessAndCheck, true),
+        "thresholdout_iid": (Thresholdout, independent),
+        "guess_and_check_iid": (GuessAndCheck, independent),
+    }
+    mechanism, declared = kinds[name]
+    return _promised(name, mechanism.tuned(**_request(game, declared), surprises=game.surprises))
+
+
+def _promised(name: str, mechanism: Mechanism) -> Contender:
+    return Contender(name, mechanism, mechanism.promise().radius)
+
+
+def _request(game: Game, declared: DependenceModel) -> dict[str, Any]:
+    """Rows, queries, the declared model, and the confidence that makes up for what the model leaves out.
+
+    Any two different records of a chain that copies are ``P^h(x, .)`` and ``P^h(x', .)`` apart by the same ``rho^h``,
+    whatever the number of possible records, which is astronomical here. A declared chain of S states gives the same
+    norm (S5) and, in S4, the same law of H for unequal states; only it takes two draws to be equal with probability
+    ``1/S``. So its leakage is at least ``1 - 1/S`` times the true one, and S1 at ``beta (1 - 1/S)`` for the declared
+    chain implies S1 at beta for the true one.
+    """
+    failure = 1.0 - game.confidence
+    population = game.case.population
+    if isinstance(population, CopiedInOrder) and not declared.independent:
+        failure *= 1.0 - 1.0 / (2 * population.points)
+    return {
+        "rows": game.case.rows,
+        "queries": game.queries,
+        "confidence": 1.0 - failure,
+        "dependence": declared,
+    }
+
+
+def rows_of_theorem_2(game: Game) -> int:
+    """Rows that Theorem 2 needs for its tolerance with the quilts of the population (P2; published, proof incomplete).
+
+    A row of a group has an empty quilt, and its group is nearby. A row of a chain has the quilts ``{i-h, i+h}``. Their
+    influence is a ratio of probabilities of single records, ``1 + rho^h / ((1 - rho^h) p)`` with the least probability
+    p of a record, so the paper's price grows with the number of attributes.
+    """
+
+    def price(tolerance: float) -> float:
+        population, epsilon = game.case.population, tolerance / 3.0
+        if isinstance(population, CopiedInOrder):
+            return _chain_price(epsilon, correlation=population.correlation, log_least=game.law.log_least)
+        return population.dependence().bayesian_price(epsilon, game.case.rows)
+
+    return int(
+        zhao_theorem_2_rows(
+            game.tolerance, queries=game.queries, surprises=game.surprises, confidence=game.confidence, slack=_SLACK,
+            price=price,
+        ).rows
+    )  # fmt: skip
+
+
+def _chain_price(epsilon: float, *, correlation: float, log_least: float) -> float:
+    """``min_h (2h - 1)/(eps - 8 b(h))`` with ``b(h) = ln(1 + rho^h / ((1 - rho^h) p))`` (P5)."""
+    enough = (log_least - math.log(epsilon) + 40.0) / -math.log(correlation)  # there b is below e^-40 eps
+    steps = np.arange(1, math.ceil(enough) + 1)
+    kept = steps * math.log(correlation)
+    influence = np.logaddexp(0.0, kept - np.log(-np.expm1(kept)) + log_least)
+    left = epsilon - 8.0 * influence
+    prices = np.divide(2.0 * steps - 1.0, left, out=np.full(len(steps), math.inf), where=left > 0.0)
+    return float(prices.min())
+
 
 _SOURCE = "Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy"
 _NUMBERS = (1, 5, 10, 20, 50, 100, 200, 300, 400, 500)
@@ -97,8 +371,9 @@ class _Reuse(Experiment):
     def play(self, setting: Setting, seed: int) -> list[Row]:
         """All analysts on the same training rows and the same sealed rows."""
         case = next(case for case in self.cases if case.name == setting["rows_move"])
+        law = Attributes(count=self.attributes, knowing=_KNOWING if setting["signal"] else 0)
         game = Game(
-            case=case, law=self._law(setting["signal"]), queries=self.attributes + len(self.numbers),
+            case=case, law=law, queries=self.attributes + len(self.numbers),
             surprises=self.surprises, tolerance=self.tolerance, confidence=self.confidence,
         )  # fmt: skip
         rng = np.random.default_rng(seed)
@@ -113,9 +388,6 @@ class _Reuse(Experiment):
             known = {"analyst": name, **setting, "radius": chosen.radius, "rows_needed": chosen.rows_needed}
             rows += [known | line for line in reuse.lines(self.numbers)]
         return rows
-
-    def _law(self, signal: bool) -> Attributes:
-        return Attributes(count=self.attributes, knowing=_KNOWING if signal else 0)
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
         """Means and standard deviations for each population, analyst and k, of what was not refused."""

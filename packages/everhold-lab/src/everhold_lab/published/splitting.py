@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from everhold.arguments import fraction
+from everhold.guarantees import concentration
 from everhold_lab.published.bound import BoundOfSource, StatementOfSource, check_count, check_session
 
 _NAME = "hoeffding_splitting"
@@ -22,7 +23,8 @@ def hoeffding_radius(rows: int, *, queries: int = 1, confidence: float) -> float
     """
     check_count("rows", rows)
     check_count("queries", queries)
-    return math.sqrt(math.log(2.0 * queries / (1.0 - fraction(confidence, "confidence"))) / (2.0 * rows))
+    level = math.log(queries) - math.log1p(-fraction(confidence, "confidence"))
+    return float(concentration.hoeffding_radius(rows=rows, log_inverse_level=level))
 
 
 def hoeffding_splitting(

@@ -1,32 +1,406 @@
-"""The Markov Quilt Mechanism (Song, Wang, Chaudhuri 2017): one number released from rows that depend on each other."""
+"""The Markov Quilt Mechanism (Song, Wang, Chaudhuri 2017): quilts of networks and chains, and one number released."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from everhold.arguments import positive
 from everhold.dependence.series.markov_chain import MarkovChain
+from everhold.dependence.series.mixing import (
+    TINY,
+    Chain,
+    influence_bound,
+    log_ratios,
+    mixing_of,
+    powers_of,
+    radii_of,
+    sides_of,
+)
 from everhold.display import Display
 from everhold.errors import DependenceError
-from everhold_lab.releases import chain_quilts
-from everhold_lab.releases.network_quilts import remote_rows, tree_quilts
 from everhold_lab.releases.one_shot import NoiseGrid, Release
-from everhold_privacy.networks.base import Network
 from everhold_privacy.networks.factors import FactorModel
-from everhold_privacy.networks.quilts import Quilt, quilt_influence, quilts_by_distance
+from everhold_privacy.networks.models import Network
+from everhold_privacy.networks.quilts import Quilt, quilt_influence, quilts_behind, quilts_by_distance, spheres
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from everhold.dependence import DependenceModel
     from everhold.randomness import Noise
+    from everhold_privacy.networks.factors import Graph
+
+
+_MOST_QUILTS = 1_000_000
+
+
+def remote_rows(quilt: Quilt, rows: int) -> tuple[int, ...]:
+    """The rows behind a quilt, increasing, of ``rows`` rows in all."""
+    named = {quilt.row, *quilt.nearby, *quilt.quilt}
+    return tuple(node for node in range(rows) if node not in named)
+
+
+def validate(quilt: Quilt, graph: Graph, remote: Collection[int] | None = None) -> None:
+    """Refuse what is no Markov quilt of the graph.
+
+    Args:
+        quilt: The quilt.
+        graph: The graph.
+        remote: The rows behind it; None stands for all rows that are not named.
+
+    Raises:
+        DependenceError: If a row is named twice or not at all, does not exist, or a path leads from the row to a
+            remote one past the quilt; the error carries the path.
+    """
+    named = (quilt.row, *quilt.nearby, *quilt.quilt, *(remote or ()))
+    wrong = next((node for node in named if not 0 <= node < graph.nodes), None)
+    if wrong is not None:
+        raise DependenceError(f"row {wrong} does not exist; expected 0 to {graph.nodes - 1}", row=wrong)
+    if len(set(named)) < len(named):
+        raise DependenceError(
+            f"the quilt of row {quilt.row} names a row twice; expected each in one of nearby, quilt, remote",
+            row=quilt.row,
+        )
+    if remote is not None and len(named) < graph.nodes:
+        missing = min(set(range(graph.nodes)) - set(named))
+        raise DependenceError(
+            f"the quilt of row {quilt.row} leaves out row {missing}; expected every row in one of nearby, quilt, "
+            "remote",
+            row=quilt.row,
+            missing=missing,
+        )
+    inside = {quilt.row, *quilt.nearby}
+    before = _walk(graph, quilt.row, inside, frozenset(quilt.quilt))
+    end = next((node for node in before if node not in inside), None)
+    if end is not None:
+        path = [end]
+        while path[-1] != quilt.row:
+            path.append(before[path[-1]])
+        path.reverse()
+        raise DependenceError(
+            f"the path {' - '.join(map(str, path))} leads from row {quilt.row} to the remote row {end} past the "
+            "quilt; expected none; put one of its rows into the quilt, or the remote row nearby",
+            row=quilt.row,
+            path=path,
+        )
+
+
+def _walk(graph: Graph, row: int, inside: Collection[int], barred: Collection[int]) -> dict[int, int]:
+    """Rows that paths inside reach without a barred row, each with the row before; one step outside they stop."""
+    before = {row: row}
+    order = [row]
+    for node in order:
+        for other in graph.adjacency[node]:
+            if other not in before and other not in barred:
+                before[other] = node
+                if other in inside:
+                    order.append(other)
+    return before
+
+
+def chain_quilts(row: int, rows: int, *, most_nearby: int | None = None) -> tuple[Quilt, ...]:
+    """All quilts of a row of a chain: two-sided {i-a, i+b}, one-sided, and empty; by number of nearby rows.
+
+    Args:
+        row: The row i, from 0 on.
+        rows: Number of rows of the chain.
+        most_nearby: Leave out quilts with more nearby rows; the empty one always stays.
+
+    Raises:
+        DependenceError: If the row does not exist, or there are more than a million quilts.
+
+    Examples:
+        >>> [quilt.quilt for quilt in chain_quilts(1, 4)]
+        [(0, 2), (0, 3), (2,), (0,), (3,), ()]
+    """
+    if not 0 <= row < rows:
+        raise DependenceError(f"row {row} does not exist; expected 0 to {rows - 1}", row=row)
+    limit = rows - 1 if most_nearby is None else most_nearby
+    lefts = [*range(row - 1, max(row - limit - 2, -1), -1), *([-1] if row <= limit else [])]
+    ends = [*range(row + 1, min(row + limit + 2, rows)), *([rows] if rows - 1 - row <= limit else [])]
+    quilts = sum(max(min(ends[-1], left + limit + 2) - row, 0) for left in lefts) if ends else 0
+    if quilts > _MOST_QUILTS:
+        raise DependenceError(
+            f"row {row} of {rows} has {quilts} quilts; expected at most {_MOST_QUILTS}; give most_nearby",
+            quilts=quilts,
+        )
+    pairs = [(left, end) for left in lefts for end in ends if end - left - 2 <= limit]
+    pairs = sorted({*pairs, (-1, rows)}, key=lambda pair: (pair[1] - pair[0], -pair[0]))
+    return tuple(
+        Quilt(
+            row,
+            (*range(left + 1, row), *range(row + 1, end)),
+            tuple(node for node in (left, end) if 0 <= node < rows),
+        )
+        for left, end in pairs
+    )
+
+
+def tree_quilts(graph: Graph, row: int, *, most_nearby: int | None = None) -> tuple[Quilt, ...]:
+    """Quilts of a row of a forest, by number of nearby rows; the empty one is always there.
+
+    For each radius r two of them: all rows at distance r; and the same without those behind which at most r rows lie,
+    which are cheaper to take in than to have in the quilt.
+
+    Args:
+        graph: A graph whose components are trees.
+        row: The row.
+        most_nearby: Leave out quilts with more nearby rows; the empty one always stays.
+
+    Raises:
+        DependenceError: If the graph has a cycle or the row does not exist.
+    """
+    if not graph.is_forest():
+        raise DependenceError("the graph has a cycle; expected a tree; use quilts_by_distance")
+    found = []
+    for radius, sphere in spheres(graph, row, most_nearby):
+        found.append(sphere)
+        small = {node for node in sphere if _fewer_behind(graph, sphere[node], node, radius)}
+        found.append({node: back for node, back in sphere.items() if node not in small})
+    return quilts_behind(graph, row, found, most_nearby)
+
+
+def _fewer_behind(graph: Graph, back: int, node: int, limit: int) -> bool:
+    """True if at most ``limit`` rows of a tree are ``node`` or lie behind it, seen from ``back``."""
+    order = [(node, back)]
+    for here, came in order:
+        order += [(other, here) for other in graph.adjacency[here] if other != came]
+        if len(order) > limit:
+            return False
+    return True
+
+
+MOST_ROWS_FROM_A_LAW = 1000
+"""Most rows of a chain that does not start in its stationary law: every row is searched on its own."""
+
+REACH = 2048
+"""Quilts further away than this are not looked at; the scale is right without them, though perhaps not the smallest."""
+
+_FIRST_REACH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ChainSearch:
+    """The best quilt of every row; arrays of shape (rows,).
+
+    Attributes:
+        left: Distance of the quilt's row before this one; 0 without one.
+        right: Distance of the quilt's row after this one; 0 without one.
+        influence: Max-influence of the row on its quilt.
+        scale: ``(nearby rows + 1) / (epsilon - influence)``.
+    """
+
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    influence: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    @property
+    def count(self) -> NDArray[np.int64]:
+        """Nearby rows and the row itself."""
+        rows = len(self.scale)
+        place = np.arange(rows)
+        before = np.where(self.left > 0, self.left - 1, place)
+        after = np.where(self.right > 0, self.right - 1, rows - 1 - place)
+        return before + after + 1
+
+    def quilt(self, row: int) -> Quilt:
+        """The quilt of one row."""
+        rows, left, right = len(self.scale), int(self.left[row]), int(self.right[row])
+        first = row - left + 1 if left else 0
+        last = row + right - 1 if right else rows - 1
+        ends = (row - left,) * (left > 0) + (row + right,) * (right > 0)
+        return Quilt(row, (*range(first, row), *range(row + 1, last + 1)), ends)
+
+
+class _FoundQuilt(NamedTuple):
+    scale: float
+    left: int
+    right: int
+    influence: float
+
+
+def chain_search(model: MarkovChain, *, rows: int, epsilon: float, exact: bool = True) -> ChainSearch:
+    """The best quilts for a model: exact for a known chain, and good ones for a set of chains or from two numbers.
+
+    Raises:
+        DependenceError: If that is not possible for the model.
+    """
+    if model.initial != "stationary":
+        if not exact or radii_of(model) is not None:
+            raise DependenceError(
+                "the chain starts in a law of its own; expected 'stationary' for an approximate search, or for a "
+                "matrix that is known only up to radii; leave the initial law out"
+            )
+        law = np.array(model.initial)
+        return search_from_law(Chain(model.transition).transition, law / law.sum(), rows=rows, epsilon=epsilon)
+    if exact or radii_of(model) is not None:
+        return best_quilts(lambda reach: sides_of(model, reach), rows=rows, epsilon=epsilon)
+    norm, least = mixing_of(Chain(model.transition))
+    return spectral_search(norm=norm, least=least, rows=rows, epsilon=epsilon)
+
+
+def spectral_search(*, norm: float, least: float, rows: int, epsilon: float) -> ChainSearch:
+    """Good quilts of a stationary chain from two numbers alone (`MQMApprox`).
+
+    Args:
+        norm: Norm of the kernel on mean-zero functions of L2(pi): one minus the spectral gap of a reversible chain, and
+            the square root of the second eigenvalue of ``P* P`` of any other. Rounded up.
+        least: Least stationary probability. Rounded down.
+        rows: Length of the chain.
+        epsilon: Privacy loss.
+
+    Source: Song, Wang, Chaudhuri 2017, section 4.4, with the constants of the guide on releases for dependent rows.
+    """
+
+    def sides(reach: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        bound = influence_bound(np.arange(1, reach + 1), norm=norm, least=least)[:, None, None]
+        return bound, bound
+
+    return best_quilts(sides, rows=rows, epsilon=epsilon)
+
+
+def search_from_law(
+    transition: NDArray[np.float64], law: NDArray[np.float64], *, rows: int, epsilon: float
+) -> ChainSearch:
+    """The best quilts of a chain whose first row has a given law.
+
+    Raises:
+        DependenceError: If there are more than 1,000 rows.
+    """
+    if rows > MOST_ROWS_FROM_A_LAW:
+        raise DependenceError(
+            f"the chain has {rows:,} rows and does not start in its stationary law; expected at most "
+            f"{MOST_ROWS_FROM_A_LAW:,}, for every row has quilts of its own; let it start stationary",
+            rows=rows,
+        )
+    laws = _laws(transition, law, rows)
+    forward, possible = powers_of(transition, rows - 1)
+    right = log_ratios(forward, possible)
+    found = []
+    for row, here in enumerate(laws):
+        kept = here > 0.0
+        pairs = kept[:, None] & kept
+        before = np.array(laws[:row][::-1]).reshape(row, 1, len(law))
+        backward = forward[:row].transpose(0, 2, 1) * before / np.where(kept, here, 1.0)[:, None]
+        left = log_ratios(backward, possible[:row].transpose(0, 2, 1) & (before > 0.0))
+        sides = np.where(pairs, left, -math.inf), np.where(pairs, right[: rows - 1 - row], -math.inf)
+        found.append(_best_of_row(*sides, row=row, rows=rows, epsilon=epsilon))
+    return _collected(found)
+
+
+def _laws(transition: NDArray[np.float64], law: NDArray[np.float64], rows: int) -> list[NDArray[np.float64]]:
+    """The law of every row; a positive probability too small for a float is refused."""
+    laws, possible = [law], law > 0.0
+    for _ in range(rows - 1):
+        laws.append(laws[-1] @ transition)
+        possible = (possible.astype(np.float64) @ (transition > 0.0)) > 0.0
+        if np.any(laws[-1][possible] < TINY):
+            raise DependenceError(
+                "a state of the chain has a positive probability below 1e-290; expected larger ones or exact zeros; "
+                "merge the rarest states"
+            )
+    return laws
+
+
+def _best_of_row(
+    left: NDArray[np.float64], right: NDArray[np.float64], *, row: int, rows: int, epsilon: float
+) -> _FoundQuilt:
+    """The best quilt of one row with tables of its own; rows further than the best can reach are not looked at."""
+    choices = [_FoundQuilt(rows / epsilon, 0, 0, 0.0)]
+    choices += _one_sided(left, others=rows - 1 - row, epsilon=epsilon, before=True)
+    choices += _one_sided(right, others=row, epsilon=epsilon, before=False)
+    best = min(choices)
+    reach = _FIRST_REACH
+    while left.size and right.size:
+        table, influence = _two_sided(left[:reach], right[:reach], epsilon=epsilon)
+        a, b = np.unravel_index(np.argmin(table), table.shape)
+        best = min(best, _FoundQuilt(float(table[a, b]), int(a) + 1, int(b) + 1, float(influence[a, b])))
+        if reach >= min(best.scale * epsilon, max(len(left), len(right))):
+            break
+        reach *= 2
+    return best
+
+
+def best_quilts(
+    sides: Callable[[int], tuple[NDArray[np.float64], NDArray[np.float64]]], *, rows: int, epsilon: float
+) -> ChainSearch:
+    """The best quilt of every row, where the tables are the same for all rows.
+
+    A quilt with a row beyond the reach has at least ``reach`` rows nearby and a scale of ``reach/epsilon`` or more; the
+    reach is doubled until no row's best is above that.
+    """
+    if rows == 1:
+        return _collected([_FoundQuilt(1.0 / epsilon, 0, 0, 0.0)])
+    reach = min(_FIRST_REACH, rows - 1)
+    while True:
+        found = _within(*sides(reach), rows=rows, epsilon=epsilon)
+        if reach >= min(float(np.max(found.scale)) * epsilon, rows - 1, REACH):
+            return found
+        reach = min(2 * reach, rows - 1, REACH)
+
+
+def _within(left: NDArray[np.float64], right: NDArray[np.float64], *, rows: int, epsilon: float) -> ChainSearch:
+    """The best quilt of every row among those within reach."""
+    reach = len(left)
+    table, influence = _two_sided(left, right, epsilon=epsilon)
+    order = np.argsort(table, axis=None, kind="stable")
+    rank = np.empty(order.size, dtype=np.int64)
+    rank[order] = np.arange(order.size)
+    first = np.minimum.accumulate(np.minimum.accumulate(rank.reshape(table.shape), axis=0), axis=1)
+
+    def best(row: int) -> _FoundQuilt:
+        before, after = min(row, reach), min(rows - 1 - row, reach)
+        choices = [_FoundQuilt(rows / epsilon, 0, 0, 0.0)]
+        if before and after:
+            a, b = divmod(int(order[first[before - 1, after - 1]]), reach)
+            choices.append(_FoundQuilt(float(table[a, b]), a + 1, b + 1, float(influence[a, b])))
+        if row <= reach:
+            choices += _one_sided(right[:after], others=row, epsilon=epsilon, before=False)
+        if rows - 1 - row <= reach:
+            choices += _one_sided(left[:before], others=rows - 1 - row, epsilon=epsilon, before=True)
+        return min(choices)
+
+    alike = range(reach + 1, rows - reach - 1)
+    inner = best(alike[0]) if alike else None
+    return _collected([inner if inner and row in alike else best(row) for row in range(rows)])
+
+
+def _one_sided(pairs: NDArray[np.float64], *, others: int, epsilon: float, before: bool) -> list[_FoundQuilt]:
+    """The best quilt of one row on one side, with all ``others`` rows of the other side nearby."""
+    if not pairs.size:
+        return []
+    influence = pairs.max(axis=(1, 2))
+    scale = _scale(others + np.arange(1, len(pairs) + 1), influence, epsilon)
+    at = int(np.argmin(scale))
+    return [_FoundQuilt(float(scale[at]), (at + 1) * before, (at + 1) * (not before), float(influence[at]))]
+
+
+def _two_sided(
+    left: NDArray[np.float64], right: NDArray[np.float64], *, epsilon: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Scale and influence of the quilts ``{i-a, i+b}``, both of shape (a, b)."""
+    influence = np.array([(side + right).max(axis=(1, 2)) for side in left])
+    count = np.add.outer(np.arange(len(left)), np.arange(len(right))) + 1
+    return _scale(count, influence, epsilon), influence
+
+
+def _scale(count: NDArray[np.int64], influence: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore"):
+        return np.where(influence < epsilon, count / np.maximum(epsilon - influence, 0.0), math.inf)
+
+
+def _collected(found: list[_FoundQuilt]) -> ChainSearch:
+    scale, left, right, influence = (np.array(part) for part in zip(*found, strict=True))
+    return ChainSearch(left, right, influence, scale)
+
 
 MOST_ROWS = 1_000_000
 """Most rows of one release: the quilt of every row is found and kept."""
@@ -216,7 +590,7 @@ class MarkovQuiltMechanism(Display):
 
 def _ends(found: _QuiltSearch, row: int) -> tuple[int, ...]:
     """The quilt of a row; that of a chain without its rows nearby, which may be thousands."""
-    if not isinstance(found, chain_quilts.ChainSearch):
+    if not isinstance(found, ChainSearch):
         return found.quilt(row).quilt
     left, right = int(found.left[row]), int(found.right[row])
     return (row - left,) * (left > 0) + (row + right,) * (right > 0)
@@ -254,7 +628,9 @@ def composed_epsilon(mechanisms: Sequence[MarkovQuiltMechanism]) -> float:
     first, *others = mechanisms
     if any((other.model, other.rows) != (first.model, first.rows) for other in others):
         raise DependenceError("the releases are of different models or rows; expected the same for all of them")
-    for other in {other.epsilon: other for other in others if not _same_search(first, other)}.values():
+    searched = {(mechanism.epsilon, mechanism.search): mechanism for mechanism in mechanisms}
+    del searched[first.epsilon, first.search]
+    for other in searched.values():
         differs = next((row for row in range(first.rows) if first.found.quilt(row) != other.found.quilt(row)), None)
         if differs is not None:
             raise DependenceError(
@@ -265,15 +641,11 @@ def composed_epsilon(mechanisms: Sequence[MarkovQuiltMechanism]) -> float:
     return math.fsum(mechanism.epsilon for mechanism in mechanisms)
 
 
-def _same_search(first: MarkovQuiltMechanism, other: MarkovQuiltMechanism) -> bool:
-    return (first.epsilon, first.search) == (other.epsilon, other.search)
-
-
 def _searched(mechanism: MarkovQuiltMechanism) -> _QuiltSearch:
     model, rows, epsilon = mechanism.model, mechanism.rows, mechanism.epsilon
     exact = mechanism.search == "exact"
     if isinstance(model, MarkovChain):
-        return chain_quilts.search(model, rows=rows, epsilon=epsilon, exact=exact)
+        return chain_search(model, rows=rows, epsilon=epsilon, exact=exact)
     law = model.model if isinstance(model, Network) else model
     if not isinstance(law, FactorModel):
         raise DependenceError(

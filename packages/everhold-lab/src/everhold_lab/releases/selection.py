@@ -12,8 +12,7 @@ from scipy.special import roots_legendre
 from everhold.mechanisms.base import MOST_GRID_STEPS
 from everhold.privacy.curves import PureCurve
 from everhold.randomness import below_exponential, uniform_below
-from everhold_privacy.guarantees.exceedance import permute_and_flip_exceedance
-from everhold_privacy.guarantees.transfer import transfer_radius, transferred_interval
+from everhold_privacy.guarantees import permute_and_flip_exceedance, transfer_radius, transferred_interval
 from everhold_privacy.mechanisms.selection import (
     MARGIN,
     ExponentialMechanism,

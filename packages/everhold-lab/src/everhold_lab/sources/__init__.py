@@ -10,9 +10,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from everhold_lab.sources.item import Call, ExperimentOf, Item
-from everhold_lab.sources.slides import LECTURE_23, LECTURE_23_TITLE, TECHNIQUES, TECHNIQUES_TITLE
-from everhold_lab.sources.zhao import ITEMS, TITLE
+from everhold_lab.sources.items import (
+    ITEMS,
+    LECTURE_23,
+    LECTURE_23_TITLE,
+    TECHNIQUES,
+    TECHNIQUES_TITLE,
+    TITLE,
+    Call,
+    ExperimentOf,
+    Item,
+)
 
 __all__ = ["SOURCES", "Call", "ExperimentOf", "Item", "number", "written"]
 

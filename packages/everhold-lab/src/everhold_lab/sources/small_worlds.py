@@ -16,11 +16,10 @@ import everhold as eh
 from everhold.privacy import GaussianCurve
 from everhold.randomness import SeededNoise
 from everhold_lab.releases import PermuteAndFlip, SparseVector
-from everhold_lab.theory.max_information import exact_max_information
-from everhold_lab.theory.regret import minimisation_radius
-from everhold_privacy.guarantees.exceedance import gaussian_exceedance
-from everhold_privacy.guarantees.transfer import transfer_radius
-from everhold_privacy.mechanisms.vector_noise import VectorNoise
+from everhold_lab.theory.classical import minimisation_radius
+from everhold_lab.theory.post_selection import exact_max_information
+from everhold_privacy.guarantees import gaussian_exceedance, transfer_radius
+from everhold_privacy.mechanisms.privacy_budget import VectorNoise
 from everhold_privacy.minimisation import gradient_regret
 from everhold_privacy.networks.factors import Factor, FactorModel
 
@@ -116,8 +115,8 @@ def first_above(values: tuple[int, ...], *, threshold: int, epsilon: float) -> i
     """Place of the first value that AboveThreshold reports, by seeded noise."""
     noise = SeededNoise(1)
     stream = SparseVector.above_threshold(epsilon=epsilon, threshold=threshold, sensitivity=1)
-    _, replies = stream.ask(stream.start(noise), list(values), noise)
-    return int((replies.verdicts == 1).argmax())
+    found = stream.first(list(values), noise)
+    return -1 if found is None else found
 
 
 def sparse_answers(values: tuple[int, ...], *, tops: int, threshold: int, epsilon: float) -> list[int]:
@@ -136,7 +135,7 @@ def common_child() -> tuple[int, ...]:
 
 def remote_rows_of_a_chain(row: int, rows: int, *, a: int, b: int) -> tuple[int, int, int]:
     """Numbers of nearby, quilt and remote rows of the quilt {i-a, i+b} of a chain."""
-    from everhold_lab.releases.network_quilts import chain_quilts, remote_rows
+    from everhold_lab.releases.markov_quilt import chain_quilts, remote_rows
 
     (quilt,) = [one for one in chain_quilts(row, rows) if set(one.quilt) == {row - a, row + b}]
     return len(quilt.nearby), len(quilt.quilt), len(remote_rows(quilt, rows))

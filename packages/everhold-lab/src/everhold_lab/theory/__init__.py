@@ -1,1 +1,5 @@
-"""Tools of theory: Bayesian privacy by enumeration, inference after selection, exact laws, and published statements."""
+"""What the literature proves, as functions: begin with `classical`.
+
+`thresholdout` and `bayesian_privacy` are Zhao 2017. `post_selection` has max-information and inference after a session,
+`curves` has privacy curves that no mechanism of the product has. Statements about whole sessions are in `published`.
+"""

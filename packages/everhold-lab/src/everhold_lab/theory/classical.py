@@ -1,4 +1,4 @@
-"""Classical statements: McSherry (P8), Hoeffding (P9), BLR (P10), the exponential mechanism (P11), the Ladder (P12).
+"""Classical statements (P8 to P12: McSherry, Hoeffding, BLR, exponential mechanism, Ladder), and regret (S1).
 
 P10 and P11 bound the error against the sealed rows. What the population adds comes from a transfer statement.
 """
@@ -6,11 +6,34 @@ P10 and P11 bound the error against the sealed rows. What the population adds co
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+import numpy as np
 from scipy.optimize import minimize_scalar
+from scipy.special import erfc
 
 from everhold.arguments import fraction, positive
+from everhold.guarantees.concentration import hoeffding_radius
+from everhold.guarantees.description_length import log_ladder_size
+from everhold.mechanisms import Mechanism
+from everhold.privacy.curves import PrivacyCurve
+from everhold_lab.published import (
+    gaussian_sample_failure,
+    hoeffding_splitting,
+    jung_pure_radius,
+    jung_radius,
+    laplace_sample_failure,
+    rogers_width,
+)
 from everhold_lab.published.bound import BoundOfSource, check_count, check_nonnegative
+from everhold_privacy.guarantees import leakage_bound, untilted
+from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism
+from everhold_privacy.mechanisms.averages import SampleSplitting
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 
 def small_database_rows(queries: int, *, accuracy: float) -> int:
@@ -225,3 +248,227 @@ def _tree(submissions: int, step: float) -> float:
     if not 0.0 < step <= 1.0:
         raise ValueError(f"step is {step!r}, expected a number in (0, 1]; pass e.g. 0.01")
     return (1.0 / step + 2.0) * math.log(4.0 * submissions / step) + 1.0
+
+
+Exceedance = Callable[[float], float]
+
+
+@dataclass(frozen=True, slots=True)
+class RegretBound:
+    """Largest loss of the chosen candidate against the best on the population.
+
+    Attributes:
+        radius: The regret that is not exceeded, in the units of the loss.
+        alpha: Regret on the sealed rows that is allowed for in full.
+        epsilon: Privacy loss that is allowed for in full.
+        form: ``"any candidates"``, or ``"fixed candidates"`` where the sharper bound for these was the smaller one.
+    """
+
+    radius: float
+    alpha: float
+    epsilon: float
+    form: str
+    statement: str = "S1"
+
+
+def minimisation_radius(
+    exceedance: Exceedance, leakage: PrivacyCurve, *, confidence: float, fixed_rows: float | None = None
+) -> RegretBound:
+    """Regret on the population of what was chosen on the sealed rows (S1, S2 for minimisation).
+
+    With probability at least 1 - beta it is at most ``alpha + 2 tanh(eps/4) + (r(alpha) + 2 leak(eps)) / beta``. The
+    asymmetric form S2 of that is computed, which is never larger: ``1 - 2 s``, where s solves ``s + g(s) = (1 - m)/2``
+    for ``m = alpha + (r + 2 leak)/beta``. Rows may depend on each other, and candidates may be chosen adaptively.
+
+    If candidates were fixed before, the population's best is the same whatever the rows are. Then its loss
+    concentrates, and ``alpha + gamma + tanh(eps/4) + (r(alpha) + c(gamma) + leak(eps)) / beta`` holds as well, with
+    ``c(gamma) = int_gamma^inf e^{-2 n s^2} ds``; the smaller bound is returned.
+
+    Args:
+        exceedance: r(alpha), at least ``E(L(X, chosen) - min L(X, .) - alpha)_+``; convex. For several choices the sum
+            of theirs; then the bound holds for all of them at once.
+        leakage: Hockey-stick curve of the whole transcript about one row, averaged over rows.
+        confidence: 1 - beta, in (0, 1).
+        fixed_rows: Effective number of independent rows, for a single choice whose candidates were fixed without any
+            look at the sealed rows and at rows that depend on them; None if that is not so.
+
+    Raises:
+        ValueError: If `confidence` is outside (0, 1) or `fixed_rows` is not positive.
+
+    Source: docs/theory, selection.
+
+    Examples:
+        >>> from everhold_privacy.guarantees import permute_and_flip_exceedance
+        >>> from everhold.privacy import PureCurve
+        >>> def exceedance(alpha: float) -> float:
+        ...     return permute_and_flip_exceedance(alpha=alpha, scale=2 / (0.05 * 20_000), candidates=100)
+        >>> round(minimisation_radius(exceedance, PureCurve(0.05), confidence=0.95).radius, 4)
+        0.0387
+        >>> round(minimisation_radius(exceedance, PureCurve(0.05), confidence=0.95, fixed_rows=20_000).radius, 4)
+        0.0362
+    """
+    leak = leakage_bound(leakage, confidence=confidence)  # refuses a confidence outside (0, 1)
+    beta = 1.0 - confidence
+    fine = minimize_scalar(
+        lambda alpha: alpha + exceedance(alpha) / beta, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10}
+    )
+    alpha = float(fine.x)
+    on_rows = alpha + exceedance(alpha) / beta
+    # S2: the greatest D in [0, 1] with D - 2 g((1-D)/2) <= margin
+    share = (1.0 - on_rows - 2.0 * leak.delta / beta) / 2.0
+    radius, form = 1.0 - 2.0 * float(untilted(share, leak.epsilon)), "any candidates"
+    if fixed_rows is not None:
+        if not 0.0 < fixed_rows < math.inf:
+            raise ValueError(f"fixed_rows is {fixed_rows}; expected a positive number of effective rows, or None")
+        fixed = on_rows + leak.total + uniform_deviation(1, rows=fixed_rows, beta=beta, sides=1)
+        if fixed < radius:
+            radius, form = fixed, "fixed candidates"
+    return RegretBound(radius=radius, alpha=alpha, epsilon=leak.epsilon, form=form)
+
+
+def uniform_deviation(queries: int, *, rows: float, beta: float, sides: int = 2) -> float:
+    """``gamma + c(gamma) / beta`` at its least, ``c(gamma) = sides |Q| int_gamma^inf e^{-2 n s^2} ds`` (S5).
+
+    The least is where ``sides |Q| e^{-2 n gamma^2} = beta``, the radius of Hoeffding's bound for |Q| fixed queries. The
+    second term is the price of having one Markov step for the distance to the rows and that to the population.
+
+    Args:
+        queries: |Q|, fixed before anything that depends on the rows was seen.
+        rows: Effective number of independent rows.
+        beta: Probability with which it may fail.
+        sides: 2, or 1 for deviations in one direction.
+    """
+    gamma = math.sqrt(math.log(sides * queries / beta) / (2.0 * rows))
+    tail = sides * queries * math.sqrt(math.pi / (8.0 * rows)) * float(erfc(gamma * math.sqrt(2.0 * rows)))
+    return gamma + tail / beta
+
+
+_ROUNDED_UP = 1.0 + 2.0**-40  # means and steps are computed in floating point
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParameterFreeLadder:
+    """The best loss so far, and the sealed losses behind it (Blum and Hardt 2015, parameter-free Ladder; P12).
+
+    A submission is a new best if its mean loss is below ``R - s / sqrt(n)``, where s is the standard deviation of the
+    differences to the losses of the best so far (0 before the first). **A heuristic**: nothing is promised, unless
+    ``grid`` is given; then `discretised_radius` is.
+
+    Attributes:
+        shown: R, the best loss so far, rounded to a multiple of ``1/n``, or of ``1/grid``; infinite at the start.
+        grid: Number of steps between 0 and 1 to which scores are rounded; None for n.
+
+    Examples:
+        >>> ladder = ParameterFreeLadder().submit([1, 1, 1, 0]).submit([1, 0, 0, 0])
+        >>> ladder.shown, ladder.submit([0, 1, 0, 0]).shown
+        (0.25, 0.25)
+    """
+
+    shown: float = math.inf
+    grid: int | None = None
+    _best: NDArray[np.float64] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.grid is not None and self.grid < 1:
+            raise ValueError(f"grid is {self.grid}; expected a whole number of at least 1, or None")
+
+    def submit(self, losses: ArrayLike) -> ParameterFreeLadder:
+        """The ladder after one more submission.
+
+        Args:
+            losses: Shape (rows,), the submission's loss in [0, 1] on each sealed row.
+
+        Raises:
+            ValueError: If they are not so, or not as many as before.
+        """
+        new = np.asarray(losses, dtype=np.float64)
+        if new.ndim != 1 or not new.size or not bool(np.all((new >= 0.0) & (new <= 1.0))):
+            raise ValueError("the losses are not one number in [0, 1] for each row; expected shape (rows,)")
+        before = np.zeros_like(new) if self._best is None else self._best
+        if before.shape != new.shape:
+            raise ValueError(f"there are {len(new)} losses; expected {len(before)} as before, one for each row")
+        mean = float(new.mean())
+        if not mean < self.shown - float(np.std(new - before)) / math.sqrt(len(new)):
+            return self
+        steps = self.grid or len(new)
+        return ParameterFreeLadder(math.floor(mean * steps + 0.5) / steps, self.grid, new)
+
+
+def discretised_radius(rows: int, *, submissions: int, grid: int, confidence: float) -> float:
+    """Half-width around ``shown`` for the least population loss so far, if scores are rounded to ``1/grid`` (S3).
+
+    What is shown never rises and has ``grid + 1`` values, so the tree of all submissions is the Ladder's. No
+    submission's sealed mean is more than ``1/sqrt(n)`` below what is shown, as s is at most 1. So the radius is
+    ``max(1/sqrt(n), 1/(2 grid)) + conc``. For independent rows.
+
+    Args:
+        rows: Number of sealed rows n.
+        submissions: Number of submissions m.
+        grid: Number of steps between 0 and 1.
+        confidence: 1 - beta, in (0, 1).
+
+    Examples:
+        >>> round(discretised_radius(20_000, submissions=1_000, grid=21, confidence=0.95), 3)
+        0.076
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence is {confidence}; expected a number strictly between 0 and 1, such as 0.95")
+    level = log_ladder_size(queries=submissions, levels=grid + 1) - math.log1p(-confidence)
+    reach = float(hoeffding_radius(rows=rows, log_inverse_level=level))
+    return (max(1.0 / math.sqrt(rows), 0.5 / grid) + reach) * _ROUNDED_UP
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateLoss:
+    """A statement that was evaluated for a mechanism as it stands.
+
+    Attributes:
+        statement: Number or name of the statement.
+        radius: Its half-width, rounding to the grid included, in the units of a mean over [0, 1].
+        is_promise: Whether the certificate stands on it.
+    """
+
+    statement: str
+    radius: float
+    is_promise: bool
+
+
+def best_radius(mechanism: Mechanism) -> tuple[CandidateLoss, ...]:
+    """All statements that say something about a mechanism with these parameters, the promise first.
+
+    The promise is always everhold's own statement (S1 or S3, for `Empirical` P9); published ones stand beside it for
+    comparison and are left out for dependent rows, where they do not hold.
+
+    Examples:
+        >>> for candidate in best_radius(GaussianMechanism.tuned(rows=50_000, queries=1_000)):
+        ...     print(candidate.statement, round(candidate.radius, 2), candidate.is_promise)
+        S1 0.08 True
+        jung_2020 0.22 False
+        rogers_2020_monitor 0.15 False
+    """
+    promise = mechanism.promise()
+    own = CandidateLoss(promise.statement, promise.radius, is_promise=True)
+    if not mechanism.dependence.independent:
+        return (own,)
+    others = (CandidateLoss(name, radius + mechanism.rounding, False) for name, radius in _published(mechanism))
+    return (own, *others)
+
+
+def _published(mechanism: Mechanism) -> Iterator[tuple[str, float]]:
+    """Published statements with their radius for exact averages and continuous noise."""
+    confidence, queries = mechanism.confidence, mechanism.queries
+    if isinstance(mechanism, GaussianMechanism):
+        failure = gaussian_sample_failure(mechanism.scale, answers=queries)
+        yield "jung_2020", jung_radius(failure, mechanism.curve(), confidence).radius
+        width = rogers_width(mechanism.rows, queries=queries, scale=mechanism.scale, confidence=confidence)
+        yield "rogers_2020_monitor", width
+    elif isinstance(mechanism, LaplaceMechanism):
+        failure = laplace_sample_failure(mechanism.scale, answers=queries)
+        yield "jung_2020", jung_radius(failure, mechanism.curve(), confidence).radius
+        pure = jung_pure_radius(
+            failure, epsilon=mechanism.curve().epsilon(0.0), rows=mechanism.rows, confidence=confidence
+        )
+        yield "jung_2020_pure", pure.radius
+    elif isinstance(mechanism, SampleSplitting):
+        session = {"queries": queries, "surprises": 1, "confidence": confidence, "slack": 0.0}
+        yield "hoeffding_splitting", hoeffding_splitting(mechanism.rows, **session).radius  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Tests and parameters that were chosen after looking at a session, and never asked in it.
+"""Max-information, and inference about tests and parameters that were chosen after looking at a session.
 
 An analyst reads the transcript of a session, then picks a hypothesis to test or a parameter to estimate, and only now
 looks at the sealed rows. Three ways to keep such a second look honest: max-information (P3), the size of the tree of
@@ -12,10 +12,12 @@ about the sealed ones, whoever chose: both probabilities come off the one that i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from everhold.arguments import fraction
@@ -23,10 +25,10 @@ from everhold.errors import DependenceError
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.privacy.curves import GaussianCurve
 from everhold_lab.published.bound import check_count, check_nonnegative
-from everhold_lab.theory.approximate_max_information import max_information_of_curve
-from everhold_lab.theory.max_information import dwork_theorem_19, dwork_theorem_20, p_value_threshold
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from everhold.privacy.curves import PrivacyCurve
 
 __all__ = [
@@ -42,9 +44,276 @@ __all__ = [
     "selected_radius",
 ]
 
+
+_BITS = 1.0 / math.log(2.0)
+
+
+def exact_max_information(joint: ArrayLike, *, failure: float = 0.0) -> float:
+    """Approximate max-information of a finite joint law, exactly: ``log2 max_O (P[O] - beta) / (P x P)[O]``.
+
+    For a given v the event that maximises ``P[O] - v (P x P)[O]`` holds the cells whose likelihood ratio is above v. So
+    the best event is a prefix of the cells in decreasing order of that ratio, and sorting finds it.
+
+    Args:
+        joint: Law of rows and transcript, shape (data sets, transcripts), sum 1.
+        failure: beta, in [0, 1); 0 for max-information itself.
+
+    Returns:
+        Bits. At least 0 for beta = 0; the definition allows negative values for larger beta.
+
+    Raises:
+        ValueError: If the table is no law of that shape or beta is out of its range.
+
+    Source: Zhao 2017, definition (1); Dwork et al. 2015 (NIPS).
+
+    Examples:
+        >>> exact_max_information([[0.5, 0.0], [0.0, 0.5]])  # one bit that is told
+        1.0
+        >>> round(exact_max_information([[0.5, 0.0], [0.0, 0.5]], failure=0.25), 4)  # but for a part
+        0.585
+        >>> exact_max_information([[0.25, 0.25], [0.25, 0.25]])  # nothing is told
+        0.0
+    """
+    law = np.asarray(joint, dtype=np.float64)
+    if law.ndim != 2 or not np.all(law >= 0.0) or not math.isclose(float(law.sum()), 1.0, rel_tol=1e-9):
+        raise ValueError(
+            f"joint has shape {law.shape} or is no law; expected probabilities of shape (data sets, transcripts) that "
+            "sum to 1"
+        )
+    if not 0.0 <= failure < 1.0:
+        raise ValueError(f"failure is {failure!r}, expected a number in [0, 1); pass 0 for max-information itself")
+    product = np.outer(law.sum(axis=1), law.sum(axis=0))
+    possible = law > 0.0
+    told, apart = law[possible], product[possible]
+    order = np.argsort(-told / apart)
+    gained, reference = np.cumsum(told[order]), np.cumsum(apart[order])
+    return math.log2(float(np.max((gained - failure) / reference)))
+
+
+def dwork_theorem_17(transcripts: int, *, failure: float) -> float:
+    """Max-information of a transcript that takes one of finitely many values: ``log2(|Y| / beta)`` bits.
+
+    Args:
+        transcripts: |Y|, the number of transcripts that can occur, at least 1; any size of integer.
+        failure: beta, in (0, 1).
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Dwork et al. 2015 (NIPS), Theorem 17; any law of the rows.
+    """
+    if transcripts < 1:
+        raise ValueError(f"transcripts is {transcripts!r}, expected at least 1; count every transcript that can occur")
+    fraction(failure, "failure")
+    return math.log2(transcripts) - math.log2(failure)
+
+
+def dwork_theorem_19(rows: int, *, epsilon: float) -> float:
+    """Max-information of a purely private transcript: ``eps n log2(e)`` bits, with beta = 0.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Dwork et al. 2015 (NIPS), Theorem 19 (P3); any law of the rows.
+    """
+    check_count("rows", rows)
+    check_nonnegative("epsilon", epsilon)
+    return _BITS * epsilon * rows
+
+
+def dwork_theorem_20(rows: int, *, epsilon: float, failure: float) -> float:
+    """Max-information for independent rows: ``(eps^2 n/2 + eps sqrt(n ln(2/beta)/2)) log2(e)`` bits.
+
+    Args:
+        rows: n.
+        epsilon: Pure privacy loss of the whole session.
+        failure: beta, in (0, 1).
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Dwork et al. 2015 (NIPS), Theorem 20 (P3); rows independent.
+    """
+    check_count("rows", rows)
+    check_nonnegative("epsilon", epsilon)
+    fraction(failure, "failure")
+    return _BITS * (epsilon**2 * rows / 2.0 + epsilon * math.sqrt(rows * math.log(2.0 / failure) / 2.0))
+
+
+def zhao_theorem_3(rows: int, *, leakage: float, failure: float) -> float:
+    """Max-information under Bayesian privacy: ``(2 eps^2 n + eps sqrt(2 n ln(2/beta))) log2(e)`` bits (P3).
+
+    This is Theorem 20 at twice the epsilon. For independent rows the leakage is the pure privacy loss, and
+    :func:`dwork_theorem_20` is smaller. For dependent rows the published proof has an open gap (erratum 5).
+
+    Args:
+        rows: n.
+        leakage: Bayesian privacy loss of the whole session.
+        failure: beta, in (0, 1).
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Zhao 2017, Theorem 3.
+    """
+    return dwork_theorem_20(rows, epsilon=2.0 * leakage, failure=failure)
+
+
+def theorems_19_and_3_cross_at(rows: int, *, failure: float) -> float:
+    """Privacy loss from which on Dwork et al.'s Theorem 19 is smaller than Zhao's Theorem 3 (erratum 10).
+
+    Theorem 3 has ``2 eps^2 n + eps sqrt(2 n ln(2/beta))`` nats and Theorem 19 has ``eps n``. They are equal at
+    ``eps = (1 - sqrt(2 ln(2/beta) / n)) / 2``, which is below 1/2 for every number of rows.
+
+    Args:
+        rows: n.
+        failure: beta of Theorem 3, in (0, 1).
+
+    Returns:
+        The loss in nats; 0 where Theorem 19 is smaller for every loss.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> round(theorems_19_and_3_cross_at(10_000, failure=0.05), 4)
+        0.4864
+    """
+    check_count("rows", rows)
+    fraction(failure, "failure")
+    return max(0.0, 0.5 - math.sqrt(math.log(2.0 / failure) / (2.0 * rows)))
+
+
+def p_value_threshold(level: float, *, bits: float, failure: float = 0.0) -> float:
+    """Threshold for the p-value of a test chosen after a session: ``(level - beta) / 2^k`` (statement P3).
+
+    Rejecting at this threshold keeps the probability of a false rejection at most `level`, whatever test was chosen.
+
+    Args:
+        level: Requested probability of a false rejection, in (0, 1).
+        bits: k, the beta-approximate max-information of the session.
+        failure: beta, in [0, level).
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: the meaning of max-information, Zhao 2017, section 2.1 after (1); Dwork et al. 2015 (NIPS).
+
+    Examples:
+        >>> p_value_threshold(0.05, bits=3.0, failure=0.01)
+        0.005
+    """
+    fraction(level, "level")
+    check_nonnegative("bits", bits)
+    if not 0.0 <= failure < level:
+        raise ValueError(f"failure is {failure!r}, expected a number in [0, level = {level!r}); pass a smaller one")
+    return (level - failure) * math.exp2(-bits)
+
+
+_EXCESSES = np.concatenate([[0.0], np.geomspace(1e-7, 60.0, 160)])  # c - eps
+_SHARES = np.geomspace(1e-6, 0.999, 40)  # of the failure that is left, for Markov's inequality
+_EPSILONS = np.geomspace(1e-6, 60.0, 160)
+
+
+@dataclass(frozen=True, slots=True)
+class RogersBound:
+    """Approximate max-information and the free parameters that attain it.
+
+    Attributes:
+        bits: k, in bits; infinite if no choice of the parameters is within the failure.
+        cap: c, the largest loss about one row that is counted in full, in nats.
+        epsilon: The point of the curve that bounds the probability of a larger loss, in nats.
+    """
+
+    bits: float
+    cap: float
+    epsilon: float
+
+
+def rogers_2016(rows: int, *, epsilon: float, delta: float, failure: float) -> RogersBound:
+    """Max-information of an (eps, delta)-private session on independent rows, with explicit constants.
+
+    For every ``c > eps`` and ``beta_1, beta_2 > 0`` with ``beta_1 + beta_2 + n delta / (1 - e^{eps-c}) <= beta`` it is
+    at most ``(n c tanh(c/2) + c sqrt(2 n ln(1/beta_1)) + n delta c / (beta_2 sinh(c))) log2(e)`` bits. For delta = 0
+    the limit ``c = eps``, ``beta_1 = beta`` is used. The best of a grid of c and beta_2 is returned; each point of the
+    grid is valid.
+
+    Args:
+        rows: n, the number of independent rows.
+        epsilon: Privacy loss of the whole session about one replaced row, in nats.
+        delta: In [0, 1).
+        failure: beta, in (0, 1).
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Rogers, Roth, Smith and Thakkar 2016, Theorem 3.1, up to constants; proof in docs/theory, published.
+
+    Examples:
+        >>> round(rogers_2016(10_000, epsilon=0.02, delta=1e-12, failure=0.05).bits, 1)
+        10.0
+        >>> rogers_2016(10_000, epsilon=0.02, delta=1e-5, failure=0.05).bits  # n delta is more than the failure
+        inf
+    """
+    check_nonnegative("epsilon", epsilon)
+    if not 0.0 <= delta < 1.0:
+        raise ValueError(f"delta is {delta!r}, expected a number in [0, 1); pass 0 for pure privacy")
+    return _best(rows, failure, np.array([epsilon]), np.array([delta]), lambda caps: np.full(caps.shape, delta))
+
+
+def max_information_of_curve(curve: PrivacyCurve, *, rows: int, failure: float) -> RogersBound:
+    """Max-information of a session with a whole privacy curve, such as Gaussian noise, on independent rows.
+
+    As `rogers_2016`, with ``n delta(eps) / (1 - e^{eps-c})`` in the failure and ``delta(c)`` in the bits, for the best
+    eps of a grid. Finite for Gaussian noise.
+
+    Args:
+        curve: Hockey-stick curve of the whole session about one replaced row.
+        rows: n, the number of independent rows.
+        failure: beta, in (0, 1).
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: docs/theory, published (max-information).
+
+    Examples:
+        >>> from everhold.privacy import GaussianCurve
+        >>> round(max_information_of_curve(GaussianCurve(0.005), rows=10_000, failure=0.05).bits, 1)
+        13.5
+    """
+    largest = curve.epsilon(0.0)
+    epsilons = _EPSILONS if math.isinf(largest) else np.append(_EPSILONS[largest > _EPSILONS], largest)
+    return _best(rows, failure, epsilons, np.asarray(curve.delta(epsilons)), lambda caps: np.asarray(curve.delta(caps)))
+
+
+def _best(
+    rows: int,
+    failure: float,
+    epsilons: NDArray[np.float64],
+    deltas: NDArray[np.float64],
+    delta_at: Callable[[NDArray[np.float64]], NDArray[Any]],
+) -> RogersBound:
+    """The least bits over eps, c and the split of the failure; all that is tried is valid."""
+    check_count("rows", rows)
+    fraction(failure, "failure")
+    caps = epsilons[:, None] + _EXCESSES
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        beyond = np.where(deltas[:, None] > 0.0, rows * deltas[:, None] / -np.expm1(epsilons[:, None] - caps), 0.0)
+        left = (failure - beyond)[..., None]
+        tilt = np.where(caps > 0.0, caps / np.sinh(caps), 1.0) * delta_at(caps)  # c/sinh(c) delta(c)
+        shares = np.where(tilt[..., None] > 0.0, _SHARES, 0.0)
+        markov = np.where(tilt[..., None] > 0.0, rows * tilt[..., None] / (shares * left), 0.0)
+        spread = caps[..., None] * np.sqrt(-2.0 * rows * np.log((1.0 - shares) * left))
+        nats = (rows * caps * np.tanh(0.5 * caps))[..., None] + spread + markov
+    nats = np.where((left > 0.0) & np.isfinite(nats), nats, math.inf)
+    row, column, _ = np.unravel_index(np.argmin(nats), nats.shape)
+    return RogersBound(_BITS * float(nats.min()), float(caps[row, column]), float(epsilons[row]))
+
+
 _SCALES = np.geomspace(0.15, 2.5, 9)  # imagined noise in units of 1 / sqrt(rows); the radius is flat around its best
 _REACHES = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5)  # z, the allowance for the imagined noise
-_EPSILONS = np.geomspace(1e-6, 60.0, 400)  # any of them is valid; the bound is flat around its best
+_SESSION_EPSILONS = np.geomspace(1e-6, 60.0, 400)  # any of them is valid; the bound is flat around its best
 _ROUNDING = 1e-12
 
 
@@ -325,11 +594,13 @@ def post_selection_radius(
     candidates = []
     for scale in (_SCALES / math.sqrt(rows)).tolist():
         both = curve.compose(GaussianCurve(mu=1.0 / (rows * scale)))
-        leaked = np.asarray((both if dependence is None else dependence.leakage(both, rows)).delta(_EPSILONS))
-        totals = np.tanh(_EPSILONS / 4.0)[:, None] + leaked[:, None] / levels + scale * (answer + np.array(_REACHES))
+        leaked = np.asarray((both if dependence is None else dependence.leakage(both, rows)).delta(_SESSION_EPSILONS))
+        totals = (
+            np.tanh(_SESSION_EPSILONS / 4.0)[:, None] + leaked[:, None] / levels + scale * (answer + np.array(_REACHES))
+        )
         best, reach = np.unravel_index(int(np.argmin(totals)), totals.shape)
         found = float(totals[best, reach]) * (1.0 + _ROUNDING)
-        candidates.append(PostSelectionBound(found, scale, _REACHES[reach], float(_EPSILONS[best])))
+        candidates.append(PostSelectionBound(found, scale, _REACHES[reach], float(_SESSION_EPSILONS[best])))
     return min(candidates, key=lambda bound: bound.radius)
 
 

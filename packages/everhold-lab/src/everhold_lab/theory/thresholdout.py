@@ -2,7 +2,7 @@
 
 Zhao 2017 (Theorem 1 with quilts and blankets, Lemmas 1 to 3: P1, P4, P5) and Dwork et al. 2015 (NIPS; Lemma 23). Their
 theorems about whole sessions, and the two algorithms, are in `everhold_lab.published.thresholdout`. P3 is in
-`everhold_lab.theory.max_information`; P6 (Lemma 4, chains), and Lemmas 2 and 3 for many rows and quilts in both
+`everhold_lab.theory.post_selection`; P6 (Lemma 4, chains), and Lemmas 2 and 3 for many rows and quilts in both
 directions, in `everhold_lab.theory.bayesian_privacy`, where dependence models find them.
 
 For independent rows, the default, Zhao's proofs are complete; for dependent rows they are not (theory, erratum 5).
@@ -11,14 +11,18 @@ For independent rows, the default, Zhao's proofs are complete; for dependent row
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from everhold.arguments import fraction, positive
 from everhold_lab.published.bound import check_count, check_nonnegative, check_session
 from everhold_lab.published.thresholdout import (
+    dwork_theorem_25_calibration,
     independent_price,
     zhao_theorem_1_rows,
     zhao_theorem_2_calibration,
 )
+from everhold_privacy.mechanisms.sparse_vector import numeric_sparse_scales
+from everhold_privacy.mechanisms.thresholdout import Thresholdout
 
 
 def dwork_lemma_23_pure(rows: int, *, surprises: int, scale: float) -> float:
@@ -233,3 +237,73 @@ def zhao_lemma_3(epsilon: float, *, blanket_influence: float = 0.0) -> float:
     Source: Zhao 2017, Lemma 3 read forwards (erratum 1).
     """
     return zhao_lemma_2(epsilon, quilt_influence=blanket_influence)
+
+
+def thresholdout_zhao2017(
+    *, rows: int, queries: int, surprises: int, tolerance: float, confidence: float = 0.95,
+    slack: float = 1.0 / 3.0, **shared: Any,
+) -> Thresholdout:  # fmt: skip
+    """The mechanism of Zhao 2017, Theorem 2 (P2); its promise is what S1 proves for these scales, and is not copied.
+
+    Args:
+        rows: Number of sealed rows.
+        queries: Number of queries m.
+        surprises: Number of releases B.
+        tolerance: tau, the half-width that Theorem 2 is after.
+        confidence: 1 - beta, in (0, 1).
+        slack: c in (0, 1).
+        **shared: ``dependence`` and ``unit``, as in `Thresholdout`.
+    """
+    found = zhao_theorem_2_calibration(tolerance, queries=queries, confidence=confidence, slack=slack)
+    return Thresholdout(
+        rows=rows, queries=queries, surprises=surprises, confidence=confidence, threshold=found.threshold,
+        threshold_scale=found.scale, comparison_scale=2.0 * found.scale, answer_scale=4.0 * found.scale, **shared,
+    )  # fmt: skip
+
+
+def thresholdout_dwork2015(
+    *, rows: int, queries: int, surprises: int, tolerance: float, confidence: float = 0.95, **shared: Any
+) -> Thresholdout:
+    """The mechanism of Dwork et al., NIPS 2015, Theorem 25; its promise is what S1 proves for these scales.
+
+    Args:
+        rows: Number of sealed rows.
+        queries: Number of queries m.
+        surprises: Number of releases B.
+        tolerance: tau, the half-width that Theorem 25 is after.
+        confidence: 1 - beta, in (0, 1).
+        **shared: ``dependence`` and ``unit``, as in `Thresholdout`.
+    """
+    found = dwork_theorem_25_calibration(tolerance, queries=queries, confidence=confidence)
+    return Thresholdout(
+        rows=rows, queries=queries, surprises=surprises, confidence=confidence, threshold=found.threshold,
+        threshold_scale=2.0 * found.scale, comparison_scale=4.0 * found.scale, answer_scale=found.scale, **shared,
+    )  # fmt: skip
+
+
+def thresholdout_numeric(
+    *, rows: int, queries: int, surprises: int, threshold: float, epsilon: float, delta: float = 0.0, **shared: Any
+) -> Thresholdout:
+    """NumericSparse on the distances between guesses and sealed averages: Thresholdout with its scales.
+
+    Its promise to the population is S1's, with the exact curve. `Thresholdout.tuned` has better scales.
+
+    Args:
+        rows: Number of sealed rows n; one of them moves a distance by ``1/n``.
+        queries: Number of queries m.
+        surprises: c, releases from the holdout.
+        threshold: How far guess and sealed average may be apart.
+        epsilon: Privacy loss of the whole session by the theorem.
+        delta: Its delta, in [0, 1).
+        **shared: ``confidence``, ``dependence`` and ``unit``, as in `Thresholdout`.
+
+    Examples:
+        >>> session = thresholdout_numeric(rows=10**6, queries=100, surprises=5, threshold=0.05, epsilon=1.0)
+        >>> round(session.curve().epsilon(0.0), 6)
+        1.0
+    """
+    theta, answer = numeric_sparse_scales(epsilon, tops=surprises, delta=delta)
+    return Thresholdout(
+        rows=rows, queries=queries, surprises=surprises, threshold=threshold, threshold_scale=theta / rows,
+        comparison_scale=2.0 * theta / rows, answer_scale=answer / rows, **shared,
+    )  # fmt: skip

@@ -14,8 +14,13 @@ import scipy
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, Traits, usable_scales
 from everhold.mechanisms.presentation import Presentation
 from everhold.privacy.curves import GaussianCurve, PureCurve
-from everhold_privacy.guarantees.exceedance import gaussian_exceedance, laplace_exceedance
-from everhold_privacy.guarantees.transfer import TransferBound, leakage_bound, transferred_interval
+from everhold_privacy.guarantees import (
+    TransferBound,
+    gaussian_exceedance,
+    laplace_exceedance,
+    leakage_bound,
+    transferred_interval,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Selection of one of many: the candidate with the least loss, the bin of a quantile, the first value above a line.
+"""Selection of one of many: the candidate with the least loss, the bin of a quantile; free, or paid from a budget.
 
 All are drawn exactly. Values are integers (sums over the sealed rows in grid units), epsilon is the rational number
 that a float is, and every coin is decided as if its probability were known to all digits. Floating point only says
@@ -12,22 +12,23 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.arguments import positive
-from everhold.privacy.curves import BoundedRangeCurve, PureCurve
+from everhold.privacy.curves import BoundedRangeCurve
 from everhold.randomness import below_exponential, uniform_below
 from everhold.values.evaluation import UNIT
-from everhold_privacy.guarantees.exceedance import exponential_exceedance
+from everhold_privacy.guarantees import exponential_exceedance, least_allowance
+from everhold_privacy.mechanisms.privacy_budget import CREDITS, PrivacyBudget
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.mechanisms.base import State
     from everhold.randomness import Noise
 
-__all__ = ["MARGIN", "AboveThreshold", "ExponentialMechanism", "QuantileBins", "chances_of", "gaps_of", "words_of"]
 
 MARGIN = 2.0**-36
 """Relative error allowed to a floating-point exponential; up to exponent 745 the true one is below 2**-40."""
@@ -221,48 +222,78 @@ class QuantileBins:
         return np.asarray(np.maximum(np.maximum(counts[:-1] - self.target, self.target - counts[1:]), 0))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AboveThreshold:
-    """The first of many values with ``value + Lap(query_scale) >= threshold + Lap(threshold_scale)``.
-
-    The sparse vector technique with one top, however many values there are. Everything is in grid units.
+@dataclass(frozen=True, slots=True)
+class ChosenCandidate:
+    """A candidate that was chosen.
 
     Attributes:
-        threshold: T.
-        sensitivity: Delta, by which one replaced row moves a value at most, in either direction.
-        threshold_scale: s1, of the Laplace noise on the threshold.
-        query_scale: s3, of the Laplace noise on each value.
-
-    Examples:
-        >>> from everhold.randomness import SeededNoise
-        >>> scan = AboveThreshold.tuned(epsilon=1.0, threshold=500, sensitivity=1)
-        >>> scan.first(np.array([0, 0, 900, 950]), SeededNoise(1))
-        2
+        index: Its position among the candidates; -1 where the query was refused.
+        regret: How much worse it is, at most, than the best candidate for the population, in the units of a mean over
+            [0, 1]; holds together with all other answers. nan where refused.
     """
 
-    threshold: int
-    sensitivity: int
-    threshold_scale: int
-    query_scale: int
+    index: int
+    regret: float
+    charged: int
 
-    @classmethod
-    def tuned(cls, *, epsilon: float, threshold: int, sensitivity: int) -> Self:
-        """The pure epsilon split as ``1 : 2^(2/3)``, the least variance of value against threshold.
 
-        Source: Lyu, Su and Li 2017, section 4.2; docs/theory, the sparse vector technique.
+@dataclass(frozen=True)
+class PaidSelection:
+    """Choice of one of several candidates, for a number of credits.
+
+    Attributes:
+        budget: Pays.
+        price: Credits that the choice costs; more of them choose better.
+
+    Examples:
+        >>> budget = PrivacyBudget.tuned(rows=50_000, queries=1_000)
+        >>> PaidSelection(budget, 400).regret(20) < PaidSelection(budget).regret(20)
+        True
+    """
+
+    budget: PrivacyBudget
+    price: int = CREDITS
+
+    @cached_property
+    def mechanism(self) -> ExponentialMechanism:
+        """The exponential mechanism that costs so many credits."""
+        rho = self.price / self.budget.credits * self.budget.curve().rho
+        return ExponentialMechanism(math.sqrt(8.0 * rho) * (1.0 - 1e-12), sensitivity=self.budget.unit)
+
+    def choose(self, state: State, losses: NDArray[np.int64], noise: Noise) -> tuple[State, ChosenCandidate]:
+        """The candidate with about the least loss.
+
+        Args:
+            state: The state before.
+            losses: Sums of the candidates' losses over the sealed rows in grid units, shape (candidates,).
+            noise: Source of randomness.
+
+        Raises:
+            ValueError: If there is no candidate or the price is below 1.
         """
-        first = positive(epsilon, "epsilon") / (1.0 + 2.0 ** (2.0 / 3.0))
-        return cls(
-            threshold=threshold, sensitivity=sensitivity, threshold_scale=math.ceil(sensitivity / first),
-            query_scale=math.ceil(2 * sensitivity / (epsilon - first)),
-        )  # fmt: skip
+        if self.price < 1 or not len(losses):
+            raise ValueError(
+                f"there are {len(losses)} candidates for {self.price} credits; expected at least one of each"
+            )
+        if not self.budget.affords(state, self.price):
+            return state, ChosenCandidate(-1, math.nan, 0)
+        chosen = self.mechanism.choose(losses, noise)
+        return state.after(charged=self.price), ChosenCandidate(chosen, self.regret(len(losses)), self.price)
 
-    def first(self, values: NDArray[np.int64], noise: Noise) -> int | None:
-        """Index of the first value that is found above; None if none is."""
-        level = self.threshold + int(noise.laplace(self.threshold_scale, 1, stream="threshold")[0])
-        above = values + noise.laplace(self.query_scale, len(values), stream="comparison") >= level
-        return int(np.argmax(above)) if bool(np.any(above)) else None
+    def regret(self, candidates: int) -> float:
+        """Largest regret of a chosen candidate against the best one for the population (S1)."""
+        alpha, bound = self._allowance(candidates, 2.0 * self.budget.own_exceedance), self.budget.bound
+        return min(alpha + 2.0 * (bound.radius - bound.alpha) + self.budget.rounding, 1.0)
 
-    def curve(self) -> PureCurve:
-        """Hockey-stick curve of the whole scan: pure ``Delta (1/s1 + 2/s3)``."""
-        return PureCurve(self.sensitivity / self.threshold_scale + self.sensitivity * 2.0 / self.query_scale)
+    def level_error(self, bins: int) -> float:
+        """By how much the level of a chosen quantile bin is off, at most, for the population (S1)."""
+        alpha, bound = self._allowance(bins, self.budget.own_exceedance), self.budget.bound
+        return min(alpha + bound.radius - bound.alpha + self.budget.rounding, 1.0)
+
+    def _allowance(self, candidates: int, exceedance: float) -> float:
+        """The alpha with which a choice adds no more than this exceedance."""
+
+        def missing(alpha: float) -> float:
+            return self.mechanism.exceedance(alpha, candidates=candidates, steps=self.budget.steps) - exceedance
+
+        return least_allowance(missing)

@@ -1,4 +1,4 @@
-"""Mechanisms that answer each query from fresh random rows, drawn anew for it.
+"""Mechanisms that answer each query from fresh random rows, drawn anew for it, and what they promise (S1, S6).
 
 Row values are rounded to bits at random, so that an answer's law depends on the sealed rows through their average
 alone: the number of ones among k draws is binomial, and is drawn as such.
@@ -16,24 +16,252 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from everhold.dependence import Independent
 from everhold.errors import DependenceError
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, Traits, whole
 from everhold.mechanisms.presentation import Presentation
-from everhold_privacy.guarantees.subsampling import (
-    InformationBound,
-    SubsampledBitsCurve,
-    draws_exceedance,
-    information_radius,
-)
+from everhold.privacy.curves import GaussianCurve, PrivacyCurve
+from everhold.privacy.curves import whole as whole_number
+from everhold_privacy.guarantees import gaussian_exceedance
 from everhold_privacy.mechanisms.additive import TRANSFER_PAGE, TRANSFER_THEOREM, TransferredPromise
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.randomness import Noise
+
+
+_SCANNED = 2**12  # numbers of ones up to which the information is computed; beyond, it is bounded in closed form
+_TRIALS = 60
+_SMALL = 0.01  # up to which a series is more exact than a logarithm
+_SERIES = [1.0 / (power * (power - 1)) for power in range(2, 10)]
+_LARGEST_DEVIATION = 40.0
+_LOG_MISSED = math.log(1e-13)  # probability with which more draws tell something than are counted
+_TAIL_ERROR = 1e-9  # relative error of a binomial tail; measured to be below 1e-11 up to 1e10 draws
+
+
+def draws_exceedance(*, deviations: float, draws: int, coins: float, answers: int) -> tuple[float, float]:
+    """Alpha and r(alpha) for m answers of k draws each (S1).
+
+    For every p, ``P[Bin(k, p) >= k (p + x)] <= Phi(-2 sqrt(k) (x - 1/k))``, so the share of ones strays no further than
+    Gaussian noise of scale ``1 / (2 sqrt(k))`` and one draw more; taking out the coins divides by ``1 - coins``.
+
+    Args:
+        deviations: z >= 0; alpha is z standard deviations and one draw.
+        draws: k.
+        coins: Probability with which a draw tosses a coin, in [0, 1).
+        answers: m.
+
+    Source: docs/theory, subsampling; Zubkov, Serov 2013, with ``kl(x || p) >= 2 (x - p)^2``.
+    """
+    scale, kept = 0.5 / math.sqrt(draws), 1.0 - coins
+    excess = gaussian_exceedance(alpha=deviations * scale, scale=scale, answers=answers)
+    return (deviations * scale + 1.0 / draws) / kept, excess / kept
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SubsampledBitsCurve(PrivacyCurve):
+    """Many bits, each of one random row or of a fair coin, asked for adaptively.
+
+    A draw tosses a fair coin with probability c; otherwise it takes a random row and shows a bit that is 1 with the
+    row's value as probability. Neither the row nor the coin is shown. Replacing a share s of the rows moves the
+    probability of a 1 by at most ``d = (1-c) s``, within ``[g, 1-g]``, ``g = c/2``. So one bit's curve is at most
+    ``(g + d - e^eps g)_+``: that of a draw which tells nothing, except with probability ``2g + d``, when it is
+    randomised response of loss ``ln(1 + d/g)``. Dominating laws compose: T draws are at most as many randomised
+    responses as there are draws that tell something. More than N of them are counted as a loss of everything; N is so
+    large (Bernstein) that this has probability 1e-13, or is T.
+
+    Args:
+        draws: T, the number of bits.
+        coins: c in (0, 1].
+        share: s in (0, 1]: one of n rows is ``1/n``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Source: docs/theory, subsampling; Zhu, Dong, Wang 2022 (dominating pairs); Kairouz, Oh, Viswanath 2015.
+
+    Examples:
+        >>> from everhold.privacy.curves import PureCurve
+        >>> bits = SubsampledBitsCurve(1, coins=0.5, share=1.0)
+        >>> round(bits.delta(0.3), 6) == round(PureCurve(math.log(3.0)).delta(0.3), 6)
+        True
+    """
+
+    kind: ClassVar[str] = "subsampled bits"
+
+    draws: int
+    coins: float
+    share: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "draws", whole_number(self.draws, "draws"))
+        for name in ("coins", "share"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected a number in (0, 1]")
+
+    def _log_delta(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+        from scipy.stats import binom  # slow to import, and needed here alone
+
+        told, log_missed = self._told()
+        if self._loss == 0:
+            return np.full(epsilon.shape, -np.inf)
+        last = np.floor((told + epsilon / self._loss) / 2.0)  # the largest count of bits for which the loss is <= eps
+        truth = 1.0 / (1.0 + math.exp(-self._loss))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            log_above = binom.logsf(last, told, truth)
+            difference = -np.expm1(np.minimum(epsilon + binom.logsf(last, told, 1.0 - truth) - log_above, 0.0))
+            error = _TAIL_ERROR * (1.0 + 1e-7 * math.sqrt(told))
+            exact = log_above + np.log(np.nan_to_num(difference) + error)
+        with_missed = np.logaddexp(np.where(epsilon < told * self._loss, exact, -np.inf), log_missed)
+        return np.where(epsilon < self._largest_loss(), np.minimum(with_missed, 0.0), -np.inf)
+
+    def gaussian_limit(self) -> GaussianCurve:
+        """The Gaussian curve that many draws come close to; neither bounds the other."""
+        rate = self.coins + (1.0 - self.coins) * self.share
+        return GaussianCurve(self._loss * math.sqrt(self.draws * rate))
+
+    @property
+    def _loss(self) -> float:
+        """``ln(1 + d/g)``, the loss of a bit that tells something."""
+        return math.log1p(2.0 * (1.0 - self.coins) * self.share / self.coins)
+
+    def _told(self) -> tuple[int, float]:
+        """Draws that are counted as telling something, and the logarithm of the probability that more do."""
+        rate = self.coins + (1.0 - self.coins) * self.share
+        third = -_LOG_MISSED / 3.0
+        excess = third + math.sqrt(third * third - 2.0 * _LOG_MISSED * self.draws * rate * (1.0 - rate))
+        counted = math.floor(self.draws * rate + excess) + 1
+        return (counted, _LOG_MISSED) if counted < self.draws else (self.draws, -math.inf)
+
+    def group(self, rows: int) -> SubsampledBitsCurve:
+        """A share h times as large."""
+        return SubsampledBitsCurve(self.draws, self.coins, min(1.0, self.share * whole_number(rows, "rows")))
+
+    def repeat(self, times: int) -> SubsampledBitsCurve:
+        """As many draws more."""
+        return SubsampledBitsCurve(self.draws * whole_number(times, "times"), self.coins, self.share)
+
+    def _largest_loss(self) -> float:
+        return self.draws * self._loss
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"draws": self.draws, "coins": self.coins, "share": self.share}
+
+
+@dataclass(frozen=True, slots=True)
+class InformationBound:
+    """A half-width that holds for all answers at once.
+
+    Attributes:
+        radius: ``alpha + sqrt(budget / (2 n beta))``.
+        alpha: Sampling error that is allowed for in full.
+        information: Bound on the mutual information of rows and transcript, in nats.
+        budget: The information with what sampling errors beyond alpha add to it.
+    """
+
+    radius: float
+    alpha: float
+    information: float
+    budget: float
+
+
+def information_radius(*, rows: int, answers: int, draws: int, coins: float, beta: float) -> InformationBound:
+    """Half-width for independent rows, from the information in all answers together (S6); no noise is needed.
+
+    With probability at least 1 - beta, ``max_j |a_j - f_j(P)| <= alpha + sqrt(T / (2 n beta))``, where
+    ``T = I + 2 sqrt(2 n T / beta) r(alpha)`` and I bounds the mutual information of rows and transcript.
+
+    Args:
+        rows: n.
+        answers: m, asked adaptively.
+        draws: k for each answer.
+        coins: Probability with which a draw tosses a coin, in [0, 1).
+        beta: Probability of failure, in (0, 1).
+
+    Source: docs/theory, subsampling.
+
+    Examples:
+        >>> bound = information_radius(rows=50_000, answers=1_000, draws=1_000, coins=0.0, beta=0.05)
+        >>> round(bound.radius, 3)
+        0.247
+    """
+    information = answers * draws * information_per_draw(rows, coins)
+
+    def bound(deviations: float) -> InformationBound:
+        alpha, excess = draws_exceedance(deviations=deviations, draws=draws, coins=coins, answers=answers)
+        half = excess * math.sqrt(2.0 * rows / beta)
+        budget = (half + math.sqrt(half * half + information)) ** 2
+        return InformationBound(alpha + math.sqrt(budget / (2.0 * rows * beta)), alpha, information, budget)
+
+    best = scipy.optimize.minimize_scalar(
+        lambda z: bound(z).radius, bounds=(0.0, _LARGEST_DEVIATION), method="bounded", options={"xatol": 1e-6}
+    )
+    return bound(float(best.x))
+
+
+@lru_cache(maxsize=256)
+def information_per_draw(rows: int, coins: float) -> float:
+    """Bound on what one draw adds to the information about all rows, in nats: about ``1/(2n)`` with coins.
+
+    ``max sum_i kl(p || q_i)`` over all values of the rows, p their mean and q_i a guess at it from the other rows; both
+    with the coins mixed in. The sum is convex in the values, so its maximum is at zeros and ones. The guess is
+    ``(sum of the others + t) / (n - 1 + 2t)``; any t gives a bound, and the best of a few is taken. Without coins t has
+    to be positive, and the bound is about ``ln(n)/(2n)``.
+
+    Args:
+        rows: n.
+        coins: Probability with which a draw tosses a coin, in [0, 1).
+
+    Source: docs/theory, subsampling; after Feldman, Steinke 2018 (average leave-one-out stability).
+    """
+    if rows == 1:
+        return math.log(2.0) * (1.0 - coins)  # a bit, unless it is a coin
+    trials = np.geomspace(min(0.01 / rows, 0.25), 0.5, _TRIALS).tolist()
+    return min(_information_with(rows, coins, extra) for extra in trials)
+
+
+def _information_with(rows: int, coins: float, extra: float) -> float:
+    """``max_s s kl(s/n || q(s-1)) + (n-s) kl(s/n || q(s))`` for one t; s and n - s give the same."""
+    ones = np.arange(min(rows // 2, _SCANNED) + 1, dtype=np.float64)
+    mean = ones / rows
+    told = ones * _kl(mean, _guess(ones - 1.0, rows, extra), coins)
+    told[0] = 0.0
+    told += (rows - ones) * _kl(mean, _guess(ones, rows, extra), coins)
+    largest = float(told.max())
+    if rows // 2 > _SCANNED:
+        largest = max(largest, (1.0 - coins) * _middle(rows, extra))
+    return largest * (1.0 + 1e-9)
+
+
+def _guess(others: NDArray[np.float64], rows: int, extra: float) -> NDArray[np.float64]:
+    return np.asarray((np.maximum(others, 0.0) + extra) / (rows - 1 + 2.0 * extra))
+
+
+def _middle(rows: int, extra: float) -> float:
+    """Bound for more than `_SCANNED` ones and as many zeros, from ``kl(p || q) <= (p-q)^2 / (2 min x(1-x))``.
+
+    With p the share of ones, at most 1/2: ``|p - q|`` is at most ``(1-p)/N`` for a one and ``(p+t)/N`` for a zero,
+    ``N = n - 1 + 2t``, ``t <= 1/2``. What comes out is linear in p, so that its ends suffice.
+    """
+    least, divisor = _SCANNED, rows - 1 + 2.0 * extra
+    slack = (1.0 + 2.0 / (rows - 2)) * (rows / divisor) ** 2
+    ends = max(least / (least - 1.0) / divisor, slack / rows)
+    return 0.5 * (ends + slack * (2.0 * extra / rows + extra * extra / least))
+
+
+def _kl(mean: NDArray[np.float64], guess: NDArray[np.float64], coins: float) -> NDArray[np.float64]:
+    """Divergence of two bits with the coins mixed in; neither term is below 0, so nothing cancels where both agree."""
+    apart, one = (1.0 - coins) * (mean - guess), coins / 2.0 + (1.0 - coins) * guess
+    return np.asarray(one * _excess(apart / one) + (1.0 - one) * _excess(-apart / (1.0 - one)))
+
+
+def _excess(share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``(1+t) ln(1+t) - t`` for t of at least -1, to about 1e-13 of itself."""
+    series = share * share * np.polynomial.polynomial.polyval(-share, _SERIES)
+    return np.where(np.abs(share) < _SMALL, series, scipy.special.xlog1py(1.0 + share, share) - share)
+
 
 Words = Callable[[int], "NDArray[np.uint64]"]
 

@@ -1,1 +1,1 @@
-"""Rows on a graph: Bayesian and Markov networks, pedigrees, quilts and influences."""
+"""Rows on a graph: begin with `models`; `factors` and `inference` compute, `bounds` says what dependence costs."""

@@ -1,4 +1,4 @@
-"""Exact conditional laws of a few nodes given one, by a junction tree.
+"""Exact inference in networks: messages on forests, and elimination in any graph.
 
 Everything is kept in natural logarithms, so that a tiny probability never becomes a zero: zeros decide which contexts
 are skipped and which influences are infinite.
@@ -15,7 +15,8 @@ import heapq
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,12 +24,350 @@ from numpy.typing import NDArray
 
 from everhold.errors import DependenceError
 from everhold_privacy.networks.factors import MOST_CELLS, log_of, log_sum, sum_of_logs
-from everhold_privacy.networks.forest import divided
 
 if TYPE_CHECKING:
     from everhold_privacy.networks.factors import FactorModel
 
-Logs = NDArray[np.float64]
+    Floats = NDArray[np.float64]
+    Logs = NDArray[np.float64]
+
+
+MOST_STATES = 12
+"""Nodes with more states are not treated as trees: all pairs of states are looked at along every edge."""
+
+_MOST_STATES_IN_SETS = 3
+SAFETY = 1.0 + 1e-9  # rounding errors of bounds are far below it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ForestLaw:
+    """Marginals and the conditional laws along every edge of a forest, as logarithms.
+
+    States are padded to the largest number k of states of a node; what does not exist has -infinity.
+
+    Attributes:
+        states: Number of states of each node.
+        levels: The nodes by depth below their root, siblings side by side.
+        parent: The node above each, -1 for roots; shape (nodes,).
+        marginals: ln P[x_v]; shape (nodes, k).
+        down: ln P[x_v | x_parent], shape (nodes, k of the parent, k of the node); unused for roots.
+        up: ln P[x_parent | x_v], shape (nodes, k of the node, k of the parent).
+    """
+
+    states: tuple[int, ...]
+    levels: tuple[NDArray[np.int64], ...]
+    parent: NDArray[np.int64]
+    marginals: Logs
+    down: Logs
+    up: Logs
+
+    def kernel(self, node: int, other: int) -> Logs:
+        """Logarithms of P[x_other | x_node] for two neighbours; shape (states of node, states of other)."""
+        whole = self.down[other] if self.parent[other] == node else self.up[node]
+        return np.asarray(whole[: self.states[node], : self.states[other]])
+
+
+@lru_cache(maxsize=8)
+def forest_law(model: FactorModel) -> ForestLaw:
+    """Messages up and down a forest, one step for each depth.
+
+    Raises:
+        DependenceError: If the graph has a cycle, a factor has more than two nodes, or all states of a component are
+            impossible.
+    """
+    if not is_forest_model(model):
+        raise DependenceError("the model has a cycle or a factor of three nodes; expected a forest with pairs only")
+    levels, parent = _levels(model)
+    size = max(model.states)
+    if model.nodes * size * size > 2**27:
+        raise DependenceError(f"{model.nodes} nodes of up to {size} states are too many; expected fewer states")
+    alone, pairs = _potentials(model, parent, size)
+    down = pairs
+    for level in reversed(levels[1:]):
+        both = pairs[level] + alone[level][:, None, :]
+        message = log_sum(both, axis=2)
+        down[level] = divided(both, message[:, :, None])
+        top = message.max(axis=1, keepdims=True)  # taken out, so that long sums keep their precision
+        np.add.at(alone, parent[level], np.where(top > -math.inf, message - top, message))
+    roots = levels[0]
+    law = np.full((model.nodes, size), -math.inf)
+    scale = log_sum(alone[roots], axis=1)
+    if np.any(scale == -math.inf):
+        raise DependenceError("the factors contradict each other: every combination of states has probability 0")
+    law[roots] = alone[roots] - scale[:, None]
+    up = np.full_like(down, -math.inf)
+    for level in levels[1:]:
+        both = law[parent[level]][:, :, None] + down[level]
+        law[level] = log_sum(both, axis=1)
+        up[level] = divided(both, law[level][:, None, :]).transpose(0, 2, 1)
+    return ForestLaw(model.states, tuple(levels), parent, law, down, up)
+
+
+@lru_cache(maxsize=64)
+def is_forest_model(model: FactorModel) -> bool:
+    """True if messages along edges are enough: no cycle, and no factor of more than two nodes."""
+    return all(len(factor.variables) <= 2 for factor in model.factors) and model.graph.is_forest()
+
+
+def _levels(model: FactorModel) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    """The nodes by depth below the first node of their component, and the node above each."""
+    level = np.unique(model.graph.components(), return_index=True)[1].tolist()
+    levels = []
+    adjacency, above = model.graph.adjacency, [-1] * model.nodes
+    while level:
+        levels.append(np.array(level, dtype=np.int64))
+        below = []
+        for node in level:
+            for other in adjacency[node]:
+                if other != above[node]:
+                    above[other] = node
+                    below.append(other)
+        level = below
+    return levels, np.array(above, dtype=np.int64)
+
+
+def _potentials(model: FactorModel, parent: NDArray[np.int64], size: int) -> tuple[Logs, Logs]:
+    alone = np.where(np.arange(size) < np.array(model.states)[:, None], 0.0, -math.inf)
+    pairs = np.zeros((model.nodes, size, size))
+    above = parent.tolist()
+    for factor in model.factors:
+        logs, nodes = log_of(factor.table), factor.variables
+        if len(nodes) == 1:
+            alone[nodes[0], : len(logs)] += logs
+        else:
+            child, table = (nodes[1], logs) if above[nodes[1]] == nodes[0] else (nodes[0], logs.T)
+            pairs[child, : table.shape[0], : table.shape[1]] += table
+    return alone, pairs
+
+
+def divided(left: Logs, right: Logs) -> Logs:
+    """The logarithms of a quotient of logarithms with left <= right; 0 over 0 is 0."""
+    with np.errstate(invalid="ignore"):
+        return np.where(left == -math.inf, -math.inf, left - right)
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """A forest of discrete rows with the laws of neighbours given each other.
+
+    Attributes:
+        order: The node at each place of the breadth-first order, shape (n,).
+        above: Place of each place's parent, -1 at roots, shape (n,).
+        levels: Bounds of the levels: level d is ``levels[d]:levels[d + 1]``.
+        counted: 1.0 where the node is a row, 0.0 where it is latent, shape (n,).
+        down: ``P[node = y | parent = x]``, shape (n, K, K); zeros for states that do not occur.
+        up: ``P[parent = y | node = x]``, likewise.
+        law: ``P[node = x]``, shape (n, K).
+    """
+
+    order: NDArray[np.int64]
+    above: NDArray[np.int64]
+    levels: NDArray[np.int64]
+    counted: Floats
+    down: Floats
+    up: Floats
+    law: Floats
+
+    @cached_property
+    def kappa_down(self) -> Floats:
+        """Largest total variation between laws of a node given its parent (Dobrushin coefficient), shape (n,)."""
+        return _variation(self.down)
+
+    @cached_property
+    def kappa_up(self) -> Floats:
+        """The same for the parent given the node."""
+        return _variation(self.up)
+
+    def _children_sum(self, values: Floats) -> Floats:
+        inner = self.above >= 0
+        return np.bincount(self.above[inner], weights=values[inner], minlength=len(self.above)).astype(np.float64)
+
+    def _levels_from_below(self) -> list[tuple[int, int]]:
+        """Bounds of all levels but the roots', the deepest first."""
+        return list(pairwise(self.levels.tolist()))[:0:-1]
+
+    def expected_changes(self) -> Floats:
+        """``D_i``: no more rows from i on are expected to differ when i does, parents first (S5); shape (n,)."""
+        changes, sizes = self.counted.copy(), self.counted.copy()  # and the rows of each subtree
+        for first, last in self._levels_from_below():
+            np.add.at(sizes, self.above[first:last], sizes[first:last])
+        for first, last in [*self._levels_from_below(), (0, int(self.levels[1]))]:
+            level = changes[first:last] = np.minimum(changes[first:last] * SAFETY, sizes[first:last])
+            inner = self.above[first:last] >= 0
+            np.add.at(changes, self.above[first:last][inner], (self.kappa_down[first:last] * level)[inner])
+        return changes
+
+    def spread_polynomials(self, points: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        """``E z^H`` for a law of H that is not below the number of rows that differ (S4), shape (n, points).
+
+        H is the number of rows in the cluster of i when every edge, seen away from i, is open with probability kappa
+        independently of the others (docs/theory/networks). If x = x', only row i differs.
+        """
+        z = points[None, :]
+        factor = np.where(self.counted[:, None] > 0, z, 1.0 + 0.0j)
+        below, from_below = self._from_below(factor)
+        from_above = self._from_above(factor, below, from_below)
+        same = np.sum(self.law**2, axis=1)[:, None]
+        return np.asarray(factor * (same + (1.0 - same) * below * from_above))
+
+    def _from_below(self, factor: NDArray[np.complex128]) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """Products over the children of ``E z^(rows that differ in the child's subtree)``, and these themselves."""
+        below, each = np.ones_like(factor * factor), np.ones_like(factor * factor)
+        kappa = self.kappa_down[:, None]
+        for first, last in self._levels_from_below():
+            here = slice(first, last)
+            each[here] = _nonzero(1.0 - kappa[here] + kappa[here] * factor[here] * below[here])
+            above = self.above[here]
+            starts = np.flatnonzero(np.r_[True, np.diff(above) != 0])  # siblings stand together
+            below[above[starts]] = np.multiply.reduceat(each[here], starts, axis=0)
+        return below, each
+
+    def _from_above(
+        self, factor: NDArray[np.complex128], below: NDArray[np.complex128], each: NDArray[np.complex128]
+    ) -> NDArray[np.complex128]:
+        """``E z^(rows that differ across the edge to the parent)``, for every node; 1 at roots."""
+        result = np.ones_like(each)
+        kappa = self.kappa_up[:, None]
+        for first, last in self._levels_from_below()[::-1]:
+            here = slice(first, last)
+            above = self.above[here]
+            others = factor[above] * result[above] * below[above] / each[here]
+            result[here] = 1.0 - kappa[here] + kappa[here] * others
+        return result
+
+    def ball_quilts(self, radii: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Quilts of all nodes at distance r + 1 from a row, everything within distance r being nearby (S4).
+
+        Args:
+            radii: Increasing r, from 0 on.
+
+        Returns:
+            Numbers of rows nearby without the row itself, and bounds on the influence (infinite where a state rules
+            another out), each of shape (n, radii).
+        """
+        edges = (_Edge.of(self.down), _Edge.of(self.up))
+        inner = self.above >= 0
+        parent = np.where(inner, self.above, 0)
+        counts = (np.zeros(len(parent)), np.zeros(len(parent)))
+        influences = (np.full(len(parent), np.inf), np.full(len(parent), np.inf))
+        nearby, bounds = [], []
+        for radius in range(max(radii) + 1):
+            if radius == 0:
+                down, up = (np.where(inner, edge.contracted(influences[0]), 0.0) for edge in edges)
+                influences = (down, up)
+            else:
+                counts = self._counts_one_further(counts, inner, parent)
+                influences = self._influences_one_further(influences, edges, inner, parent)
+            if radius in radii:
+                nearby.append(self._children_sum(counts[0]) + counts[1])
+                bounds.append(self._children_sum(influences[0]) + influences[1])
+        return np.column_stack(nearby), np.column_stack(bounds) * SAFETY
+
+    def _counts_one_further(
+        self, counts: tuple[Floats, Floats], inner: NDArray[np.bool_], parent: NDArray[np.int64]
+    ) -> tuple[Floats, Floats]:
+        below = self._children_sum(counts[0])
+        down = np.where(inner, self.counted + below, 0.0)
+        up = np.where(inner, self.counted[parent] + (below + counts[1])[parent] - counts[0], 0.0)
+        return down, up
+
+    def _influences_one_further(
+        self,
+        influences: tuple[Floats, Floats],
+        edges: tuple[_Edge, _Edge],
+        inner: NDArray[np.bool_],
+        parent: NDArray[np.int64],
+    ) -> tuple[Floats, Floats]:
+        down, up = influences
+        endless, finite = np.isinf(down).astype(np.float64), np.where(np.isinf(down), 0.0, down)
+        below = np.where(self._children_sum(endless) > 0, np.inf, self._children_sum(finite))
+        siblings_endless = self._children_sum(endless)[parent] - endless
+        total = self._children_sum(finite)[parent]
+        siblings = np.maximum(total - finite, 0.0) + 1e-15 * total  # what the subtraction may have lost
+        across = np.where((siblings_endless > 0) | np.isinf(up[parent]), np.inf, siblings + up[parent])
+        return np.where(inner, edges[0].contracted(below), 0.0), np.where(inner, edges[1].contracted(across), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Edge:
+    """Contraction of influence along edges: pairs of state sets, largest total variation, log of the largest ratio."""
+
+    sets: list[tuple[Floats, Floats]]
+    kappa: Floats
+    most: Floats
+
+    @classmethod
+    def of(cls, kernels: Floats) -> _Edge:
+        alive, states = kernels.sum(axis=2) > 0, kernels.shape[1]
+        sets, most = [], np.zeros(len(kernels))
+        for x in range(states):
+            for other in range(states):
+                both = (alive[:, x] & alive[:, other])[:, None]
+                p, q = np.where(both, kernels[:, x], 0.0), np.where(both, kernels[:, other], 0.0)
+                most = np.maximum(most, _log_ratio(p, q).max(axis=1))
+                if x != other and states <= _MOST_STATES_IN_SETS:
+                    first = np.argsort(-_log_ratio(p, q), axis=1)
+                    upper = [np.cumsum(np.take_along_axis(law, first, axis=1), axis=1)[:, :-1] for law in (p, q)]
+                    sets.append((upper[0], upper[1]))
+        return cls(sets, _variation(kernels), most)
+
+    def contracted(self, influence: Floats) -> Floats:
+        """The influence of a node on what its neighbour influences by b (docs/theory/networks has the proof)."""
+        rest = np.exp(-influence)  # 0 where b is infinite
+        with np.errstate(over="ignore"):
+            plain = np.minimum(np.log1p(self.kappa * np.expm1(np.minimum(influence, 700.0))), influence)
+        least = np.where(np.isinf(influence), self.most, np.minimum(plain, self.most))
+        if not self.sets:
+            return least
+        worst = np.zeros(len(rest))
+        for p, q in self.sets:
+            ratios = _log_ratio(rest[:, None] + p * (1.0 - rest[:, None]), rest[:, None] + q * (1.0 - rest[:, None]))
+            worst = np.maximum(worst, ratios.max(axis=1, initial=0.0))
+        return np.minimum(worst, least)
+
+
+def _log_ratio(p: Floats, q: Floats) -> Floats:
+    """``ln(p / q)``: 0 where both are 0, infinite where only q is."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(p > 0, np.log(p) - np.log(q), 0.0)
+
+
+def _variation(kernels: Floats) -> Floats:
+    """Largest total variation between two laws of a kernel among states that occur, shape (n,)."""
+    alive, most = kernels.sum(axis=2) > 0, np.zeros(len(kernels))
+    for x in range(kernels.shape[1]):
+        for other in range(x):
+            distance = 0.5 * np.abs(kernels[:, x] - kernels[:, other]).sum(axis=1)
+            most = np.maximum(most, np.where(alive[:, x] & alive[:, other], distance, 0.0))
+    return np.minimum(most, 1.0)
+
+
+def _nonzero(values: NDArray[np.complex128]) -> NDArray[np.complex128]:
+    """Values that can be divided by; an exact zero becomes a number too small to matter."""
+    values[values == 0] = 1e-290
+    return values
+
+
+def forest(model: FactorModel, counted: NDArray[np.bool_]) -> Forest:
+    """The forest of a model without cycles, with whether each node is a row.
+
+    Raises:
+        DependenceError: If the graph has a cycle, or all states of a tree are impossible.
+    """
+    law = forest_law(model)
+    order = np.concatenate(law.levels)
+    place = np.empty(model.nodes, dtype=np.int64)
+    place[order] = np.arange(model.nodes)
+    parent = law.parent[order]
+    above = np.where(parent >= 0, place[parent], -1)
+    levels = np.cumsum([0, *map(len, law.levels)])
+    probabilities = np.exp(law.marginals[order])
+    inner = above >= 0
+    down, up = np.zeros(law.down.shape), np.zeros(law.up.shape)
+    down[inner] = np.exp(law.down[order[inner]]) * (probabilities[above[inner]] > 0)[:, :, None]
+    up[inner] = np.exp(law.up[order[inner]]) * (probabilities[inner] > 0)[:, :, None]
+    return Forest(order, above, levels, counted[order].astype(np.float64), down, up, probabilities)
+
 
 Table = tuple[tuple[int, ...], NDArray[np.float64]]
 """Nodes and logarithms, one axis for each node."""

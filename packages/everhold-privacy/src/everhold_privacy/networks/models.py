@@ -1,43 +1,316 @@
-"""Rows as the nodes of a Bayesian or a Markov network."""
+"""Bayesian and Markov networks whose nodes are the states of rows: their declaration, base and both kinds."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import operator
+from abc import abstractmethod
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
+from everhold.dependence.base import DependenceModel, Links, require_rows
+from everhold.dependence.leakage import LeakageCurve
 from everhold.errors import DependenceError
-from everhold_privacy.networks import adapters
 from everhold_privacy.networks import files as network_files
-from everhold_privacy.networks.base import Network
-from everhold_privacy.networks.changes import bayesian_changes
-from everhold_privacy.networks.declaration import (
-    WORDS_OF_TRAINING,
-    NodeSettings,
-    TableRules,
-    components_of,
-    declare,
-    index_of,
-    plain_data,
-    settings_of,
-    tables_of,
-)
-from everhold_privacy.networks.proven import NetworkBounds
+from everhold_privacy.networks.bounds import NetworkBounds, bayesian_changes
+from everhold_privacy.networks.factors import Factor, FactorModel
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Unpack
 
     from numpy.typing import ArrayLike, NDArray
 
+    from everhold.dependence.base import RowStructure
+    from everhold.privacy.curves import PrivacyCurve
+
     Floats = NDArray[np.float64]
     States = int | Sequence[Any]
+
+
+WORDS_OF_TRAINING = {("training", "independent"): "independent of all sealed rows"}
+
+
+class NodeSettings(TypedDict, total=False):
+    """Settings of every network about its nodes; see `BayesianNetwork`."""
+
+    row: str | None
+    latent: Collection[str]
+    training: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRules:
+    """Rules for the tables of a kind of network.
+
+    Attributes:
+        axes: What the axes of a table are.
+        name: From the nodes of a table to its name in messages.
+        checked: From its nodes and the numbers to a table of which every number makes sense, read-only.
+    """
+
+    axes: str
+    name: Callable[[tuple[str, ...]], str]
+    checked: Callable[[tuple[str, ...], ArrayLike], Floats]
+
+
+def declare(
+    network: Network,
+    rules: TableRules,
+    states: Mapping[str, int],
+    tables: Iterable[tuple[tuple[str, ...], ArrayLike]],
+    settings: NodeSettings,
+) -> None:
+    """Check and fill in everything; each table object is checked once, and kept alive with its check."""
+    latent, training = settings.get("latent", ()), settings.get("training")
+    names = tuple(states)
+    place = {name: node for node, name in enumerate(names)}
+    unknown = [name for name in latent if name not in place]
+    if unknown:
+        raise DependenceError(f"the latent node {unknown[0]!r} is no node; expected names of nodes")
+    if training not in (None, "independent"):
+        raise DependenceError(f"training is {training!r}; expected 'independent' or None")
+    hidden = tuple(sorted({place[name] for name in latent}))
+    if len(hidden) == len(names):
+        raise DependenceError("all nodes are latent or there are none; expected at least one node with a row")
+    distinct: dict[Any, int] = {}
+    kept: list[Floats] = []
+    scopes, table_of = [], []
+    checked: dict[int, tuple[Any, Floats]] = {}
+    for scope, given in tables:
+        if id(given) not in checked:
+            checked[id(given)] = given, rules.checked(scope, given)
+        table = checked[id(given)][1]
+        expected = tuple(states[name] for name in scope)
+        if table.shape != expected:
+            raise DependenceError(f"the {rules.name(scope)} has shape {table.shape}; expected {expected}, {rules.axes}")
+        key = (table.shape, table.tobytes())
+        if key not in distinct:
+            distinct[key] = len(kept)
+            kept.append(table)
+        scopes.append(tuple(place[name] for name in scope))
+        table_of.append(distinct[key])
+    values = {
+        "names": names,
+        "states": tuple(states.values()),
+        "scopes": tuple(scopes),
+        "tables": tuple(kept),
+        "table_of": tuple(table_of),
+        "row": settings.get("row"),
+        "latent": hidden,
+        "training": training,
+    }
+    for name, value in values.items():
+        object.__setattr__(network, name, value)
+
+
+def components_of(network: Network) -> tuple[tuple[str, ...], ...]:
+    """The nodes of each connected component; components are independent of each other."""
+    found: dict[int, list[str]] = {}
+    for name, label in zip(network.names, network.model.graph.components().tolist(), strict=True):
+        found.setdefault(label, []).append(name)
+    return tuple(tuple(names) for names in found.values())
+
+
+def check_column(network: Network, column: str, structure: RowStructure) -> None:
+    """Check that a column names nodes, each once among the sealed rows and none among the training rows."""
+    sizes = dict(structure.group_sizes(column))
+    if sizes != {1: structure.rows}:
+        raise DependenceError(
+            f"column {column!r} names some node more than once; expected one sealed row for each node; give every "
+            "row a node of its own",
+            largest=max(sizes, default=0),
+        )
+    hidden = set(network.latent)
+    seen = frozenset(name for node, name in enumerate(network.names) if node not in hidden)
+    unknown = structure.unknown_values(column, seen, side="sealed")
+    if unknown:
+        raise DependenceError(
+            f"{unknown} sealed rows have a value in column {column!r} that names no node, or a latent one; "
+            "expected each sealed row to name a node of its own; seal only rows that are nodes",
+            unknown=unknown,
+        )
+    strangers = structure.unknown_values(column, frozenset(network.names), side="training")
+    if strangers != structure.training_rows:
+        raise DependenceError(
+            f"{structure.training_rows - strangers} training rows name a node of the network in column {column!r}; "
+            "expected none, for a node tells about its neighbours; leave them out",
+            shared=structure.training_rows - strangers,
+        )
+
+
+def plain_data(network: Network) -> dict[str, Any]:
+    """The plain data that both kinds of networks share."""
+    return {
+        "kind": network.kind,
+        "row": network.row,
+        "training": network.training,
+        "names": list(network.names),
+        "states": list(network.states),
+        "latent": list(network.latent),
+        "tables": [{"shape": list(table.shape), "values": table.ravel().tolist()} for table in network.tables],
+        "table_of": list(network.table_of),
+    }
+
+
+def tables_of(data: Mapping[str, Any]) -> list[Floats]:
+    """The tables of a network's plain data."""
+    shapes = [(table["values"], tuple(map(int, table["shape"]))) for table in data["tables"]]
+    return [np.asarray(values, dtype=np.float64).reshape(shape) for values, shape in shapes]
+
+
+def settings_of(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a network's plain data, as arguments."""
+    names = data["names"]
+    if len(set(names)) != len(names):
+        raise DependenceError("two nodes have the same name; expected different names")
+    latent = [names[index_of(node, len(names))] for node in data.get("latent", ())]
+    return {"row": data.get("row"), "latent": latent, "training": data.get("training")}
+
+
+def index_of(value: Any, count: int) -> int:
+    """A whole number from 0 to below a count."""
+    number = operator.index(value)
+    if not 0 <= number < count:
+        raise DependenceError(f"the number {number} stands for nothing; expected 0 to {count - 1}")
+    return number
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class Network(DependenceModel):
+    """Base of both kinds of networks. Each node is the state of one row, or latent.
+
+    A row's record given the state of its node is independent of everything else.
+
+    Attributes:
+        states: Number of states of each node.
+        scopes: The nodes of each table, in the order of its axes; scope i of a Bayesian network has node i last.
+        table_of: Which table each scope has.
+        row: The column whose values are names of nodes; None if rows need not be told apart.
+        latent: The nodes without a row, increasing.
+        training: "independent" if training rows are declared independent of all nodes; None if there are none.
+    """
+
+    entries: ClassVar[Mapping[str, str]] = {
+        "row": "column that names the node of a row",
+        "training": "training rows",
+        "names": "nodes",
+        "states": "number of states of each node",
+        "latent": "nodes without a row, by number from 0",
+        "tables": "tables of numbers",
+        "table_of": "which table each node or factor has, by number from 0",
+    }
+    names: tuple[str, ...]
+    states: tuple[int, ...]
+    scopes: tuple[tuple[int, ...], ...]
+    tables: tuple[Floats, ...]
+    table_of: tuple[int, ...]
+    row: str | None
+    latent: tuple[int, ...]
+    training: str | None
+
+    @property
+    @abstractmethod
+    def bounds(self) -> NetworkBounds:
+        """Bounds on leakage, prices and concentration."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Network):
+            return NotImplemented
+        return self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(<{len(self.names)} nodes, digest {self.digest[:12]}>)"
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the plain data; equal networks have equal digests."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @cached_property
+    def rows(self) -> int:
+        """Number of nodes that are rows."""
+        return len(self.names) - len(self.latent)
+
+    @cached_property
+    def model(self) -> FactorModel:
+        """The joint law of all nodes."""
+        pairs = zip(self.scopes, self.table_of, strict=True)
+        return FactorModel(self.states, tuple(Factor(scope, self.tables[table]) for scope, table in pairs))
+
+    def links(self, most: int) -> Links | None:
+        """Nodes and the lines of the moral graph, if they are not too many."""
+        if len(self.names) > most:
+            return None
+        lines = tuple((int(first), int(second)) for first, second in self.model.graph.edges)
+        return Links(len(self.names), lines, frozenset(self.latent))
+
+    def independent_sets(self) -> Mapping[int, int]:
+        """Sizes of the connected components, in rows."""
+        hidden = {self.names[node] for node in self.latent}
+        rows = (sum(name not in hidden for name in component) for component in components_of(self))
+        return Counter(filter(None, rows))
+
+    def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
+        """Couplings and quilts about each row (S4); for other numbers of rows in proportion."""
+        alone = all(bounds.bounds[0].counts == (1,) for bounds in self.bounds.classes)
+        return curve if alone else LeakageCurve(curve, self.bounds.classes)
+
+    def concentration(self, rows: int) -> float:
+        """``n^2`` over the sum of the ``D_i^2`` (S5); for other numbers of rows in proportion."""
+        require_rows(rows)
+        return rows * min(self.rows / self.bounds.proxy, 1.0)
+
+    def bayesian_price(self, epsilon: float, rows: int) -> float:
+        """Quilts with conditional influences in small components, otherwise the whole component is nearby (P5)."""
+        return self.bounds.price(epsilon)
+
+    def bind(self, structure: RowStructure) -> Self:
+        """Every node that is not latent has exactly one sealed row, and every sealed row is such a node.
+
+        Training rows must have been declared independent, and none may bear the name of a node.
+        """
+        if structure.training_rows and self.training is None:
+            raise DependenceError(
+                f"there are {structure.training_rows} training rows and the network does not say how they depend on "
+                "its nodes; expected none; if they are independent of every node, say training='independent'",
+                training_rows=structure.training_rows,
+            )
+        if structure.rows != self.rows:
+            raise DependenceError(
+                f"the network has {self.rows} nodes with a row and the holdout has {structure.rows} rows; expected as "
+                "many; name the nodes without a row as latent, and seal only rows that are nodes",
+                nodes=self.rows,
+                rows=structure.rows,
+            )
+        if self.row is not None:
+            check_column(self, self.row, structure)
+        return self
+
+    def describe(self) -> str:
+        """The assumption in one plain sentence."""
+        sizes = np.bincount(self.model.graph.components())
+        which = "" if self.row is None else f" (named by column {self.row!r})"
+        hidden = f", {len(self.latent):,} of them without a row," if self.latent else ""
+        training = "; the training rows are independent of all of them" if self.training else ""
+        return (
+            f"the sealed rows{which} are the nodes of a given {self.title} of {len(self.names):,} nodes{hidden} in "
+            f"{len(sizes):,} independent components of at most {int(sizes.max()):,} (digest {self.digest[:12]}); given "
+            f"its node's state, a row's record is independent of everything else{training}"
+        )
+
 
 _SUM_TOLERANCE = 1e-6
 _SUM_ROUNDING = 1e-12  # smaller deviations from 1 are left alone, so that plain data come back as they were
@@ -207,12 +480,12 @@ class BayesianNetwork(Network):
     @classmethod
     def from_pyagrum(cls, network: Any, **settings: Unpack[NodeSettings]) -> Self:
         """A network from a ``pyagrum.BayesNet``; its variables are the nodes."""
-        return cls(adapters.pyagrum_nodes(network), **settings)
+        return cls(network_files.pyagrum_nodes(network), **settings)
 
     @classmethod
     def from_pgmpy(cls, model: Any, **settings: Unpack[NodeSettings]) -> Self:
         """A network from a discrete Bayesian network of pgmpy (``get_cpds()`` gives TabularCPDs)."""
-        return cls(adapters.pgmpy_nodes(model), **settings)
+        return cls(network_files.pgmpy_nodes(model), **settings)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: names, states, parents as numbers, different tables once and which one each node has."""
@@ -309,12 +582,12 @@ class MarkovNetwork(Network):
     @classmethod
     def from_pyagrum(cls, network: Any, **settings: Unpack[NodeSettings]) -> Self:
         """A network from a ``pyagrum.MarkovRandomField``; its variables are the nodes."""
-        return cls(*adapters.pyagrum_factors(network), **settings)
+        return cls(*network_files.pyagrum_factors(network), **settings)
 
     @classmethod
     def from_pgmpy(cls, model: Any, **settings: Unpack[NodeSettings]) -> Self:
         """A network from a discrete Markov network of pgmpy (``get_factors()`` gives DiscreteFactors)."""
-        return cls(*adapters.pgmpy_factors(model), **settings)
+        return cls(*network_files.pgmpy_factors(model), **settings)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: names, states, nodes of the factors as numbers, different tables once and which each has."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold_privacy.networks.declaration import NodeSettings
+    from everhold_privacy.networks.models import NodeSettings
 
 
 def pedigree(

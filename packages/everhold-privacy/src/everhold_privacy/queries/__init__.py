@@ -1,1 +1,1 @@
-"""Queries."""
+"""Queries that a privacy budget pays for: begin with `priced`, the steps that all of them share."""

@@ -1,24 +1,40 @@
-"""Choice of the best of several candidates on sealed rows, with its regret for the population."""
+"""Choices that a budget pays for: the best of several means, a quantile, and the first mean above a threshold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from everhold.arguments import brief
-from everhold.display import at_most
+import numpy as np
+
+from everhold.arguments import as_float, brief
+from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.queries.means.batch import RowwiseQuery
+from everhold.queries.means.mean import MeanQuery
 from everhold.queries.query import QuerySpec, digest
 from everhold.queries.selection.candidates import check_same_units, listed
+from everhold.randomness import LARGEST_SCALE
 from everhold.values.base import BoundQuery
-from everhold_privacy.mechanisms.paid_selection import PaidSelection
+from everhold_privacy.guarantees import comparison_exceedance, least_allowance
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
-from everhold_privacy.queries.priced import MechanismResult, Paid, Price, PricedQuery, Purchase, Result, whole_price
+from everhold_privacy.mechanisms.selection import PaidSelection, QuantileBins
+from everhold_privacy.mechanisms.sparse_vector import SparseVector
+from everhold_privacy.queries.priced import (
+    MechanismResult,
+    Paid,
+    Price,
+    PricedQuery,
+    Purchase,
+    Result,
+    paying,
+    whole_price,
+)
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from everhold.mechanisms import State
@@ -26,6 +42,7 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
+
 
 _MOST_CANDIDATES = 100_000
 _MOST_SHOWN = 3
@@ -224,3 +241,382 @@ def private_choose(
         100
     """
     return PrivateChoiceQuery(candidates, best, price, loss)
+
+
+_MOST_BINS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateQuantileAnswer(Paid):
+    """The bin that a quantile was found in, and what holds for the population.
+
+    Values beyond the range belong to the first and the last bin, which have no other end; missing ones to the last.
+
+    Attributes:
+        low: Lower end of the bin, minus infinity for the first one; None if the query was refused.
+        high: Upper end of the bin, infinity for the last one; None if refused.
+        quantile: q, the quantile that was asked for.
+        error: e. Of the population at most ``q + e`` lies below ``low`` and at least ``q - e`` below ``high``; holds
+            together with all other answers. None if refused.
+    """
+
+    low: float | None
+    high: float | None
+    quantile: float
+    error: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"low", "high", "quantile", "error", "charged", "remaining", "query"}``; an infinite end is None."""
+        low, high = (None if end is None or not math.isfinite(end) else end for end in (self.low, self.high))
+        return {"low": low, "high": high, "quantile": self.quantile, "error": self.error, **self.payment()}
+
+    def _found(self) -> str | None:
+        if self.low is None or self.high is None:
+            return None
+        error = at_most(self.error or 0.0)
+        return f"quantile {self.quantile:g} in [{at_least(self.low)}, {at_most(self.high)}), its level within {error}"
+
+    def _meaning(self) -> str:
+        low, high, error = self.low or 0.0, self.high or 0.0, self.error or 0.0
+        most, least = min(self.quantile + error, 1.0), max(self.quantile - error, 0.0)
+        sides = [
+            *([f"a share of at most {at_most(most)} lies below {rounded(low)}"] if math.isfinite(low) else []),
+            *([f"a share of at least {at_least(least)} lies below {rounded(high)}"] if math.isfinite(high) else []),
+        ]
+        return (
+            f"{' and '.join(sides) or 'nothing, because there is one bin only'}. A higher price, more sealed rows or "
+            "fewer planned queries make the error of the level smaller; more bins, or closer ends, make the bin "
+            "narrower."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateQuantileQuery(PricedQuery[PrivateQuantileAnswer]):
+    """In which bin does a quantile of a number lie? Made by `private_quantile`, which says what the attributes are."""
+
+    text: str
+    quantile: float
+    low: float
+    high: float
+    bins: int = 100
+    price: int = CREDITS
+
+    def spec(self) -> QuerySpec:
+        """See `Query.made`."""
+        given = {name: getattr(self, name) for name in ("quantile", "low", "high", "bins", "price")}
+        return QuerySpec("private_quantile", self.text, given)
+
+    def purchase(self, compiler: QueryCompiler) -> QuantilePurchase:
+        """The query for one holdout."""
+        mechanism, price = paying(compiler.mechanism), whole_price(self.price)
+        search = self._search(mechanism, price)
+        number = compiler.bind(MeanQuery(self.text, self.low, self.high))  # the text is one expression, and a number
+        below = [compiler.bind(f"({self.text}) < {float(edge)!r}") for edge in search.edges[1:-1]]
+        return QuantilePurchase(self, search, number.query, tuple(below), price)
+
+    def _search(self, mechanism: PrivacyBudget, price: int) -> QuantileBins:
+        bins = self.bins
+        if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= _MOST_BINS:
+            raise QueryRejected(f"bins is {brief(bins)}; expected a whole number from 1 to {_MOST_BINS:,}")
+        for name in ("quantile", "low", "high"):
+            if not math.isfinite(as_float(getattr(self, name))):
+                raise QueryRejected(f"{name} is {brief(getattr(self, name))}; expected a finite number")
+        try:
+            return QuantileBins(
+                quantile=self.quantile, low=self.low, high=self.high, bins=bins, rows=mechanism.rows,
+                unit=mechanism.unit,
+            )  # fmt: skip
+        except (ValueError, TypeError, OverflowError) as reason:
+            raise QueryRejected(f"{reason}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
+    """A quantile that is ready to be searched for.
+
+    Attributes:
+        below: Which share of rows lies below each inner edge, as queries.
+    """
+
+    asked: PrivateQuantileQuery
+    search: QuantileBins
+    number: str
+    below: tuple[BoundQuery, ...]
+    credits: int
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Public and canonical."""
+        query = self.asked
+        return {
+            "kind": "quantile", "quantile": float(query.quantile), "low": float(query.low), "high": float(query.high),
+            "bins": query.bins, "price": self.credits, "of": self.number,
+            "edges": digest([query.query for query in self.below]),
+        }  # fmt: skip
+
+    @property
+    def means(self) -> tuple[BoundQuery, ...]:
+        """The queries whose row values are summed."""
+        return self.below
+
+    @property
+    def shown(self) -> str:
+        """The query as people read it."""
+        query = self.asked
+        ends = f"{query.bins:,} bins from {query.low:g} to {query.high:g}"
+        return f"quantile {query.quantile:g} of {query.text} in {ends}"
+
+    def price(self, mechanism: PrivacyBudget) -> Price:
+        """Its credits, and the error of the level that they buy."""
+        return Price(self.credits, PaidSelection(mechanism, self.credits).level_error(self.asked.bins))
+
+    def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
+        """Number of rows below each inner edge, in grid units, shape (bins - 1,)."""
+        return sealed.totals(self.below, unit=unit)[:, 0] if self.below else np.zeros(0, dtype=np.int64)
+
+    def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
+        """The bin that misses the level least, about."""
+        losses, error = self.search.losses(seen), self.price(mechanism).within
+        return chosen(mechanism, state, losses, noise, price=self.credits, within=error)
+
+    def result(self, answer: Mapping[str, Any], **paid: Any) -> PrivateQuantileAnswer:
+        """The bin's ends."""
+        found = None if answer["value"] is None else self.search.bin(answer["value"])
+        return PrivateQuantileAnswer(
+            low=None if found is None else found[0],
+            high=None if found is None else found[1],
+            quantile=float(self.asked.quantile),
+            error=answer["within"],
+            **paid,
+        )
+
+
+def private_quantile(
+    text: str, quantile: float = 0.5, *, low: float, high: float, bins: int = 100, price: int = CREDITS
+) -> PrivateQuantileQuery:
+    """In which bin does a quantile of a number lie?
+
+    Args:
+        text: A column or an expression that is a number; missing values count as above every bin.
+        quantile: Which one, in [0, 1]; 0.5 is the median.
+        low: Where the bins begin; must not come from the sealed rows. Values below belong to the first bin.
+        high: Where they end. Values above, and missing ones, belong to the last bin.
+        bins: Number of bins, all equally wide.
+        price: Credits that it costs; with more of them it comes closer. A mean costs 100.
+
+    Examples:
+        >>> private_quantile("delay", 0.5, low=-60, high=180, bins=80).price
+        100
+    """
+    return PrivateQuantileQuery(text, quantile, low, high, bins, price)
+
+
+_MOST_QUERIES = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateFirstAbove(Paid):
+    """First query found above the threshold, with its promise for the population.
+
+    With the confidence of all answers together, the population's value of the query that was found is at least
+    ``threshold - within``, and that of every query before it (of every query, if none was found) at most
+    ``threshold + within``.
+
+    Attributes:
+        index: Its position among the queries; None if none was found or the purchase was refused.
+        found: Whether one was found; None if refused.
+        asked: The query that was found, as people read it; None if there is none.
+        threshold: What it was compared with, in the queries' units.
+        within: See above, in the queries' units; None if refused.
+    """
+
+    index: int | None
+    found: bool | None
+    asked: str | None
+    threshold: float
+    within: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"index", "found", "asked", "threshold", "within", "charged", "remaining", "query"}``."""
+        return {
+            "index": self.index, "found": self.found, "asked": self.asked, "threshold": self.threshold,
+            "within": self.within, **self.payment(),
+        }  # fmt: skip
+
+    def _found(self) -> str | None:
+        if self.found is None:
+            return None
+        what = f"query {self.index}: {self.asked}, the first above" if self.found else "none above"
+        return f"{what} {self.threshold:g}, within {at_most(self.within or 0.0)}"
+
+    def _meaning(self) -> str:
+        within = self.within or 0.0
+        least, most = self.threshold - within, self.threshold + within
+        before = f"each query before it is at most {at_most(most)}" if self.index else ""
+        found = f"{self.asked} is at least {at_least(least)}{' and ' * bool(before)}{before}"
+        none = f"every query is at most {at_most(most)}"
+        return (
+            f"{found if self.found else none}. A higher price, more sealed rows, fewer queries in the scan or fewer "
+            "planned queries bring the bounds closer to the threshold."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AboveQuery(PricedQuery[PrivateFirstAbove]):
+    """Search for the first query whose mean is above a threshold; made by `private_first_above`."""
+
+    queries: Sequence[RowwiseQuery | str]
+    threshold: float
+    price: int = CREDITS
+
+    def spec(self) -> QuerySpec:
+        """See `Query.made`."""
+        return QuerySpec("private_first_above", self.queries, {"threshold": self.threshold, "price": self.price})
+
+    def purchase(self, compiler: QueryCompiler) -> AbovePurchase:
+        """The scan of one holdout's rows."""
+        mechanism, price = paying(compiler.mechanism), whole_price(self.price)
+        if isinstance(self.queries, Iterator):
+            raise QueryRejected("the queries are an iterator, which is empty when it is asked again; expected a list")
+        queries = listed(self.queries, what="queries", most=_MOST_QUERIES)
+        bound = tuple(map(compiler.bind, queries))
+        prepared = AbovePurchase(bound, price, _checked_threshold(bound, self.threshold))
+        if max(prepared.stream(mechanism).query_scale, prepared.stream(mechanism).threshold_scale) > LARGEST_SCALE:
+            raise QueryRejected(f"price is {price}; it buys nothing here; expected a higher one")
+        return prepared
+
+
+@dataclass(frozen=True, slots=True)
+class AbovePurchase(PricedChoice[PrivateFirstAbove]):
+    """A scan that is ready to be made.
+
+    Attributes:
+        threshold: In the queries' units.
+    """
+
+    threshold: float
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Public and canonical."""
+        return {
+            "kind": "above",
+            "of": "row values" if self.rises else "their complements",  # an error is an accuracy turned round
+            "threshold": self._mean_threshold,
+            "price": self.credits,
+            "queries": digest([query.query for query in self.bound]),
+        }
+
+    @property
+    def shown(self) -> str:
+        """The scan as people read it."""
+        return f"the first above {self.threshold:g} of {self.listed()}"
+
+    @property
+    def _mean_threshold(self) -> float:
+        """The threshold for means over [0, 1] that grow with the answers."""
+        mean = self.bound[0].to_mean(self.threshold)
+        return mean if self.rises else 1.0 - mean
+
+    def stream(self, mechanism: PrivacyBudget) -> SparseVector:
+        """AboveThreshold with the pure loss eps that the credits pay: ``eps^2/2``-zero-concentrated."""
+        rho = self.credits / mechanism.credits * mechanism.curve().rho
+        return SparseVector.lyu_su_li(
+            epsilon=math.sqrt(2.0 * rho) * (1.0 - 1e-12), tops=1, sensitivity=mechanism.unit,
+            threshold=round(self._mean_threshold * mechanism.steps),
+        )  # fmt: skip
+
+    def price(self, mechanism: PrivacyBudget) -> Price:
+        """Its credits, and how far beyond the threshold a verdict may be wrong."""
+        return Price(self.credits, self.width * self._within(mechanism))
+
+    def _within(self, mechanism: PrivacyBudget) -> float:
+        stream, steps = self.stream(mechanism), mechanism.steps
+        alpha = _allowance(
+            len(self.bound), stream.threshold_scale / steps, stream.query_scale / steps, mechanism.own_exceedance
+        )
+        return min(mechanism.reach(alpha + 1.0 / steps), 1.0)  # a step, because the threshold is rounded to the grid
+
+    def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
+        """The first whose noisy sum reaches the noisy threshold."""
+        stream = self.stream(mechanism)
+        found = stream.first(seen if self.rises else mechanism.steps - seen, noise)
+        answer = {
+            "value": found, "low": None, "high": None, "source": "holdout",
+            "within": self._within(mechanism),
+        }  # fmt: skip
+        state = state.after(charged=self.credits)
+        return MechanismResult(state, answer, self.credits)
+
+    def result(self, answer: Mapping[str, Any], **paid: Any) -> PrivateFirstAbove:
+        """The query that was found, in the queries' units."""
+        index, within = answer["value"], answer["within"]
+        return PrivateFirstAbove(
+            index=index,
+            found=None if answer["source"] == "refused" else index is not None,
+            asked=None if index is None else self.bound[index].shown,
+            threshold=self.threshold,
+            within=None if within is None else within * self.width,
+            **paid,
+        )
+
+
+def private_first_above(queries: Sequence[RowwiseQuery | str], threshold: float, *, price: int = CREDITS) -> AboveQuery:
+    """Find the first of these queries, taken in order, whose mean is above a threshold.
+
+    The means are compared on the sealed rows with noise on both sides, and none is told: AboveThreshold of the sparse
+    vector technique. However many queries there are, it is one query of the plan and has one price.
+
+    Args:
+        queries: Means in the same units, in the order in which they are scanned.
+        threshold: In their units; must not come from the sealed rows.
+        price: Credits that the scan costs; with more of them it comes closer. A mean costs 100.
+
+    Examples:
+        >>> private_first_above([f"delay > {cut}" for cut in (60, 30, 15)], threshold=0.2).price
+        100
+    """
+    return AboveQuery(queries, threshold, price)
+
+
+def first_above_exceedance(alpha: float, *, queries: int, threshold_scale: float, query_scale: float) -> float:
+    """Expected error beyond alpha of the worst verdict of AboveThreshold on the sealed rows (r of S1).
+
+    A query above the threshold can only be wronged by "below", one that is not only by "above"; so each has one
+    direction, and the error there is at most the sum of its own Laplace noise and of the threshold's. Either k such
+    sums are united, or the threshold's noise, in both directions, is taken apart: the smaller of the two.
+
+    Args:
+        alpha: In the units of a mean, as the scales are.
+        queries: k, scanned at most.
+        threshold_scale: Of the Laplace noise on the threshold.
+        query_scale: Of the Laplace noise on each query.
+
+    Source: docs/theory, budget.
+    """
+    scales = {"excess": alpha, "threshold_scale": threshold_scale, "comparison_scale": query_scale}
+    return min(
+        queries * comparison_exceedance(**scales, queries=1, surprises=1),
+        comparison_exceedance(**scales, queries=queries, surprises=2),  # 2: the threshold's noise in both directions
+    )
+
+
+@lru_cache(maxsize=256)
+def _allowance(queries: int, threshold_scale: float, query_scale: float, exceedance: float) -> float:
+    """The alpha with which a scan adds no more than this exceedance."""
+
+    def missing(alpha: float) -> float:
+        scales = {"threshold_scale": threshold_scale, "query_scale": query_scale}
+        return first_above_exceedance(alpha, queries=queries, **scales) - exceedance
+
+    return least_allowance(missing)
+
+
+def _checked_threshold(bound: Sequence[BoundQuery], threshold: float) -> float:
+    """A threshold that the queries can be compared with."""
+    check_same_units(bound, "queries")
+    low, high = sorted((bound[0].at_zero, bound[0].at_one))
+    number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)
+    if not number or not low <= threshold <= high:
+        raise QueryRejected(f"the threshold is {brief(threshold)}; expected a number from {low:g} to {high:g}")
+    return float(threshold)

@@ -17,8 +17,7 @@ from everhold.queries.code import behaviour_digest, content_digest
 from everhold.queries.statistic import check_positive
 from everhold.sealing.rows.code_trials import made_up_values, sealed_values, try_vectors_on_public_rows, varied_rows
 from everhold.values.evaluation import LARGEST_VECTOR_UNIT, vectors_to_grid
-from everhold_privacy.mechanisms.privacy_budget import largest_scale
-from everhold_privacy.mechanisms.vector_noise import VectorNoise
+from everhold_privacy.mechanisms.privacy_budget import VectorNoise, largest_scale
 from everhold_privacy.queries.priced import (
     MechanismResult,
     Paid,

@@ -1,32 +1,40 @@
-"""A statistic of the whole table that one row can move by a little only, such as an AUC or a variance."""
+"""Statistics of the whole table with a known sensitivity: as code, and as a purchase from a budget."""
 
 from __future__ import annotations
 
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from everhold.answers import Answer
 from everhold.arguments import names_keywords
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.queries.code import behaviour_digest, content_digest
-from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_range
+from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_range, check_rows
 from everhold.sealing.rows.code_trials import values_or_none, varied_rows
 from everhold.sealing.rows.counterexamples import counterexample
-from everhold_privacy.queries.priced import checked_function_name
+from everhold.values.base import Clip, clips_in_words
+from everhold_privacy.mechanisms.privacy_budget import largest_scale, release
+from everhold_privacy.queries.priced import MechanismResult, Price, PricedQuery, Purchase, checked_function_name, paying
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from numpy.typing import NDArray
 
+    from everhold.mechanisms import State
+    from everhold.queries.query import QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
+    from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Table
+    from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
+
 
 _PARTS = 8
 
@@ -128,7 +136,9 @@ class LowSensitivityQuery(StatisticQuery):
                 f"table with the columns {', '.join(table)}"
             ) from fault
         if value.shape != () or value.dtype.kind not in "biuf" or not np.isfinite(value):
-            raise QueryRejected(f"the function gives {_in_words(value)} on public rows; expected one finite number")
+            shape = f"an array of shape {value.shape}"
+            what = shape if value.shape else f"a value of type {value.dtype} that is not finite"
+            raise QueryRejected(f"the function gives {what} on public rows; expected one finite number")
 
 
 class _Terms(TypedDict, total=False):
@@ -180,5 +190,97 @@ def low_sensitivity(
     return LowSensitivityQuery(function, sensitivity, **terms)
 
 
-def _in_words(value: Any) -> str:
-    return f"an array of shape {value.shape}" if value.shape else f"a value of type {value.dtype} that is not finite"
+def bought(
+    query: StatisticQuery, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+) -> QueryPlan[Answer]:
+    """The query as one draw of the privacy budget."""
+    return _PricedStatistic(query).compile(compiler, guess=guess, tolerance=tolerance)
+
+
+@dataclass(frozen=True, slots=True)
+class _PricedStatistic(PricedQuery[Answer]):
+    query: StatisticQuery
+
+    def purchase(self, compiler: QueryCompiler) -> StatisticPurchase:
+        """The statistic with what it costs."""
+        mechanism, statistic = paying(compiler.mechanism), self.query.bound_to(compiler)
+        check_rows(statistic, mechanism, groups=False)
+        scale = mechanism.scale
+        if self.query.tolerance is not None:
+            statistic = replace(
+                statistic, described={**statistic.described, "tolerance": float(self.query.tolerance)},
+                shown=f"{statistic.shown}, within {self.query.tolerance:g}",
+            )  # fmt: skip
+            try:
+                scale = largest_scale(
+                    mechanism, float(self.query.tolerance), lambda scale: half_width(statistic.grid, mechanism, scale)
+                )
+            except ValueError as reason:
+                raise QueryRejected(f"{reason}") from None
+        self.query.check(compiler)
+        return StatisticPurchase(statistic, scale, statistic.clips(compiler.schema.training_rows))
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticPurchase(Purchase[int, Answer]):
+    """A statistic that is ready to be asked for.
+
+    Attributes:
+        scale: Noise scale, in the units of a mean.
+        clips: What counts as an end of its range.
+    """
+
+    statistic: Statistic
+    scale: float
+    clips: Sequence[Clip] = ()
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Public and canonical."""
+        return dict(self.statistic.described)
+
+    @property
+    def shown(self) -> str:
+        """The query as people read it."""
+        return self.statistic.shown
+
+    @property
+    def by_position(self) -> bool:
+        """True if it is about predictions as arrays."""
+        return self.statistic.by_position
+
+    def price(self, mechanism: PrivacyBudget) -> Price:
+        """Its credits, and the half-width in its units."""
+        return Price(mechanism.credits_for(self.scale), half_width(self.statistic.grid, mechanism, self.scale))
+
+    def evaluate(self, sealed: StoredRows, unit: int) -> int:
+        """Its position on the grid."""
+        return self.statistic.grid.position(self.statistic.evaluate(sealed))
+
+    def answer(self, mechanism: PrivacyBudget, state: State, seen: int, noise: Noise) -> MechanismResult:
+        """The position plus noise (S1 for low sensitivity), as a share of the range."""
+        share = self.statistic.grid.share
+        after, drawn = release(mechanism, state, np.array([seen], dtype=np.int64), noise, scale=self.scale)
+        if drawn is None:
+            return MechanismResult.refused(state)
+        value = float(int(drawn[0]) * share)
+        within = math.nextafter(mechanism.radius_at(self.scale) * float(mechanism.steps * share), math.inf)
+        ends = (min(max(end, 0.0), 1.0) for end in (value, value - within - 1e-15, value + within + 1e-15))
+        answer = {**dict(zip(("value", "low", "high"), ends, strict=True)), "source": "holdout", "within": within}
+        return MechanismResult(after, answer, after.charged - state.charged)
+
+    def result(self, answer: Mapping[str, Any], **paid: Any) -> Answer:
+        """The answer in the statistic's units."""
+        grid = self.statistic.grid
+        value, low, high = (None if answer[end] is None else grid.at(answer[end]) for end in ("value", "low", "high"))
+        if low is not None and high is not None:  # rounded outwards
+            low, high = max(math.nextafter(low, -math.inf), grid.low), min(math.nextafter(high, math.inf), grid.high)
+        clipped = clips_in_words(self.clips)
+        return Answer(
+            value=value, low=low, high=high, source=answer["source"], statement="S1", clipped=clipped, **paid
+        )  # fmt: skip
+
+
+def half_width(grid: StatisticGrid, mechanism: PrivacyBudget, scale: float) -> float:
+    """``n Delta`` times the half-width of a mean, in the statistic's units."""
+    return math.nextafter(mechanism.radius_at(scale) * float(mechanism.steps * grid.step), math.inf)

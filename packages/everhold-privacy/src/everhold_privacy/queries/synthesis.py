@@ -18,10 +18,7 @@ from everhold.queries.selection.synthesis import check_universe, check_universe_
 from everhold.values.universe import QueryFamily, QueryMatrix, Universe, universe_from
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
 from everhold_privacy.queries.priced import MechanismResult, Paid, Price, PricedQuery, Purchase, paying, whole_price
-from everhold_privacy.synthetic.base import ROUNDING
-from everhold_privacy.synthetic.blr import BLR, candidate_tables
-from everhold_privacy.synthetic.mwem import MWEM
-from everhold_privacy.synthetic.table import SyntheticTable
+from everhold_privacy.synthetic import BLR, MWEM, ROUNDING, SyntheticTable, candidate_tables
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

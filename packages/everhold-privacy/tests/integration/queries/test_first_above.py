@@ -14,7 +14,7 @@ from everhold.mechanisms import State
 from everhold.randomness import SeededNoise
 from everhold.values.base import BoundQuery
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
-from everhold_privacy.queries.first_above import AbovePurchase, AboveQuery, first_above_exceedance
+from everhold_privacy.queries.choice import AbovePurchase, AboveQuery, first_above_exceedance
 
 ROWS = 20_000
 CUTS = range(60, -31, -10)

@@ -20,8 +20,7 @@ from everhold.mechanisms import State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise
 from everhold.values.evaluation import UNIT, shortened, vectors_to_grid
-from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
-from everhold_privacy.mechanisms.vector_noise import VectorNoise
+from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget, VectorNoise
 from everhold_privacy.queries.gradient import gradient
 
 ROWS = 4_000

@@ -24,7 +24,7 @@ from everhold.queries.statistic import Statistic, StatisticGrid
 from everhold.randomness import SeededNoise
 from everhold.sealing.rows.counterexamples import counterexample, neighbours
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
-from everhold_privacy.queries.statistic_purchase import StatisticPurchase, half_width
+from everhold_privacy.queries.low_sensitivity import StatisticPurchase, half_width
 
 ROWS = 4_000
 

@@ -7,10 +7,8 @@ from everhold.queries.metrics.accuracy import accuracy, error
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 from everhold.values.universe import ListedColumn, Universe
-from everhold_privacy.queries.choice import BestCandidate, PrivateChoice
-from everhold_privacy.queries.first_above import PrivateFirstAbove
+from everhold_privacy.queries.choice import BestCandidate, PrivateChoice, PrivateFirstAbove, PrivateQuantileAnswer
 from everhold_privacy.queries.gradient import VectorAnswer
-from everhold_privacy.queries.quantile import PrivateQuantileAnswer
 from everhold_privacy.queries.synthesis import SyntheticAnswer
 from everhold_privacy.synthetic import SyntheticTable
 

@@ -11,11 +11,10 @@ from everhold.errors import QueryRejected
 from everhold.ledger.store import all_entries
 from everhold.randomness import SeededNoise
 from everhold.values.evaluation import UNIT
+from everhold.values.universe import BinnedColumn, ListedColumn, QueryFamily, QueryMatrix, Universe
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 from everhold_privacy.queries.synthesis import SynthesisPurchase, SynthesisQuery
-from everhold_privacy.synthetic import BLR, MWEM, BinnedColumn, ListedColumn, QueryFamily, QueryMatrix, Universe
-from everhold_privacy.synthetic.blr import small_table_error
-from everhold_privacy.synthetic.mwem import EXCESSES
+from everhold_privacy.synthetic import BLR, EXCESSES, MWEM, small_table_error
 
 ROWS = 20_000
 UNIVERSE = Universe((ListedColumn("carrier", ("AA", "UA")), BinnedColumn("delay", (-40, 0, 20, 60))))

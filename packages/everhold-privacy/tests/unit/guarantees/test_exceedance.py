@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from noise_laws import discrete_laplace_pmf
 from scipy.optimize import minimize_scalar
 
-from everhold_privacy.guarantees.exceedance import (
+from everhold_privacy.guarantees import (
     comparison_exceedance,
     gaussian_exceedance,
     laplace_exceedance,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everhold_lab.releases.selection import PermuteAndFlip
-from everhold_privacy.guarantees.exceedance import exponential_exceedance, permute_and_flip_exceedance
+from everhold_privacy.guarantees import exponential_exceedance, permute_and_flip_exceedance
 from everhold_privacy.mechanisms.selection import ExponentialMechanism
 
 EXCEEDANCES = {ExponentialMechanism: exponential_exceedance, PermuteAndFlip: permute_and_flip_exceedance}

@@ -11,9 +11,9 @@ from scipy.special import rel_entr
 from scipy.stats import binom
 from tiny_worlds import QUERIES, independent_law, two_queries
 
-from everhold_privacy.guarantees import subsampling
-from everhold_privacy.guarantees.exceedance import gaussian_exceedance
-from everhold_privacy.guarantees.subsampling import (
+from everhold_privacy.guarantees import gaussian_exceedance
+from everhold_privacy.mechanisms import subsampling
+from everhold_privacy.mechanisms.subsampling import (
     SubsampledBitsCurve,
     draws_exceedance,
     information_per_draw,

@@ -15,14 +15,13 @@ from everhold.randomness import SeededNoise
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.evaluation import clip_to_grid, vectors_to_grid
 from everhold_competitions.ladder import Ladder
-from everhold_privacy.guarantees.transfer import transferred_interval
+from everhold_privacy.guarantees import transferred_interval
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from everhold_privacy.mechanisms.averages import Empirical, SampleSplitting
-from everhold_privacy.mechanisms.paid_selection import PaidSelection
-from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
+from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget, VectorNoise
+from everhold_privacy.mechanisms.selection import PaidSelection
 from everhold_privacy.mechanisms.subsampling import RandomRows, Subsampling
 from everhold_privacy.mechanisms.thresholdout import Thresholdout
-from everhold_privacy.mechanisms.vector_noise import VectorNoise
 
 UNIT = 4  # so coarse that a lost step is far larger than every half-width below
 PLAN = {"rows": 20_000, "queries": 4, "unit": UNIT}

@@ -13,10 +13,10 @@ from everhold.mechanisms import Source, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise
 from everhold.values.evaluation import UNIT
-from everhold_privacy.guarantees.exceedance import gaussian_exceedance
+from everhold_privacy.guarantees import gaussian_exceedance
 from everhold_privacy.mechanisms.additive import GaussianMechanism
-from everhold_privacy.mechanisms.paid_selection import PaidSelection
 from everhold_privacy.mechanisms.privacy_budget import CREDITS, PrivacyBudget, allowance, least_steps
+from everhold_privacy.mechanisms.selection import PaidSelection
 
 MECHANISM = PrivacyBudget.tuned(rows=50_000, queries=100)
 

@@ -20,10 +20,9 @@ from everhold.privacy import GaussianCurve, PureCurve
 from everhold.randomness import SecureNoise, SeededNoise
 from everhold.testing import MechanismContract
 from everhold_lab.theory.curves import SubsampledCurve
-from everhold_privacy.guarantees.subsampling import SubsampledBitsCurve
 from everhold_privacy.mechanisms.additive import GaussianMechanism
 from everhold_privacy.mechanisms.averages import SampleSplitting
-from everhold_privacy.mechanisms.subsampling import MOST_DRAWS, RandomRows, Subsampling, ones_among
+from everhold_privacy.mechanisms.subsampling import MOST_DRAWS, RandomRows, SubsampledBitsCurve, Subsampling, ones_among
 
 
 class TestSubsampling(MechanismContract):

@@ -12,13 +12,12 @@ from scipy.stats import chi
 
 from everhold.mechanisms import State
 from everhold.randomness import SeededNoise
-from everhold_privacy.guarantees.exceedance import (
+from everhold_privacy.guarantees import (
     gaussian_exceedance,
     gaussian_norm_allowance,
     gaussian_norm_exceedance,
 )
-from everhold_privacy.mechanisms.privacy_budget import CREDITS, PrivacyBudget, release
-from everhold_privacy.mechanisms.vector_noise import VectorNoise
+from everhold_privacy.mechanisms.privacy_budget import CREDITS, PrivacyBudget, VectorNoise, release
 
 MECHANISM = PrivacyBudget.tuned(rows=20_000, queries=50)
 DIMENSIONS = [1, 2, 10, 300, 10_000]

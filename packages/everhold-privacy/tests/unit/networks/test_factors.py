@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from everhold.errors import DependenceError
 from everhold_privacy.networks.factors import Factor, FactorModel, Graph
-from everhold_privacy.networks.forest import forest_law
-from everhold_privacy.networks.inference import conditional_logs, eliminate, junction
+from everhold_privacy.networks.inference import conditional_logs, eliminate, forest_law, junction
 
 
 @st.composite

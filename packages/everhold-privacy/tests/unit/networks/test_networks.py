@@ -7,7 +7,7 @@ from networks_by_hand import excess_of_tails, joint_law, random_network
 
 from everhold.errors import DependenceError
 from everhold.testing import DependenceContract
-from everhold_privacy.networks.changes import bayesian_changes, dobrushin_changes
+from everhold_privacy.networks.bounds import bayesian_changes, dobrushin_changes
 from everhold_privacy.networks.models import BayesianNetwork, MarkovNetwork
 
 COPY = [[0.9, 0.1], [0.2, 0.8]]

@@ -15,7 +15,7 @@ from networks_by_hand import (
 from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
 from everhold.privacy.curves import GaussianCurve, PureCurve
 from everhold_privacy.networks.bounds import NetworkParts, _survivals
-from everhold_privacy.networks.forest import forest
+from everhold_privacy.networks.inference import forest
 from everhold_privacy.networks.models import BayesianNetwork, MarkovNetwork
 from everhold_privacy.networks.quilts import influence_bound
 

@@ -13,9 +13,9 @@ from synthetic_samples import all_histograms, matrix_of, neighbours, plain_unive
 
 from everhold.randomness import SecureNoise, SeededNoise
 from everhold.values.evaluation import UNIT
+from everhold.values.universe import QueryFamily
 from everhold_privacy.mechanisms.selection import ExponentialMechanism
-from everhold_privacy.synthetic import BLR, QueryFamily
-from everhold_privacy.synthetic.blr import candidate_tables, small_table_error
+from everhold_privacy.synthetic import BLR, candidate_tables, small_table_error
 
 HISTOGRAM = np.array([3, 0, 2, 1])
 
@@ -78,7 +78,7 @@ def test_draws_follow_the_enumerated_law(noise):
 
 def test_large_families_are_read_in_blocks(monkeypatch):
     whole = maker(size=5).losses(HISTOGRAM)
-    monkeypatch.setattr("everhold_privacy.synthetic.blr._BLOCK", 30)
+    monkeypatch.setattr("everhold_privacy.synthetic._BLOCK", 30)
     np.testing.assert_array_equal(maker(size=5).losses(HISTOGRAM), whole)
 
 

@@ -18,7 +18,7 @@ from synthetic_samples import all_histograms, neighbours, plain_universe, random
 from everhold.privacy import GaussianCurve
 from everhold.randomness import SecureNoise
 from everhold.values.evaluation import UNIT
-from everhold_privacy.guarantees.exceedance import exponential_exceedance
+from everhold_privacy.guarantees import exponential_exceedance
 from everhold_privacy.synthetic import MWEM
 
 

@@ -8,7 +8,8 @@ from scipy import stats
 from synthetic_samples import plain_universe, random_family
 
 from everhold.randomness import SeededNoise
-from everhold_privacy.synthetic import BLR, QueryMatrix, SyntheticTable
+from everhold.values.universe import QueryMatrix
+from everhold_privacy.synthetic import BLR, SyntheticTable
 
 
 @pytest.fixture

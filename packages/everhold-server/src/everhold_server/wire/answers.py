@@ -49,7 +49,7 @@ _HOMES = (
     "everhold.gates.history",
     "everhold.gates.challenge",
 )
-_WHERE_INSTALLED = ("everhold_privacy.spending", "everhold_privacy.synthetic.table")
+_WHERE_INSTALLED = ("everhold_privacy.spending", "everhold_privacy.synthetic")
 _UNIVERSE = "everhold.values.universe"
 _OTHERS = (Comparison, Schema, RankingRow)
 

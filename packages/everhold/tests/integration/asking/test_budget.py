@@ -25,9 +25,8 @@ from everhold.ledger.store import all_entries
 from everhold.mechanisms import answering
 from everhold.queries.means.batch import RowwiseQuery
 from everhold.sealing.rows.table import StoredRows
-from everhold_privacy.queries.choice import PrivateChoice
+from everhold_privacy.queries.choice import PrivateChoice, PrivateQuantileQuery
 from everhold_privacy.queries.priced import Price
-from everhold_privacy.queries.quantile import PrivateQuantileQuery
 
 WISH = {"rows": ROWS, "queries": 30, "confidence": 0.9}
 HOSTILE = [

@@ -10,7 +10,7 @@ import pytest
 from everhold.dependence import Groups, dependence_from_dict
 from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.planning import plan
-from everhold_lab.commands.quilt_lines import EveryRow
+from everhold_lab.commands.quilts import EveryRow
 from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism
 
 CHAIN = {"kind": "markov_chain", "transition": [[0.8, 0.2], [0.3, 0.7]], "initial": "stationary"}

@@ -10,8 +10,7 @@ import pytest
 from everhold.charts import covered_lines, save_chart, svg_text
 from everhold.mechanisms import MECHANISMS
 from everhold.planning import plan
-from everhold_lab.charts import plots_available
-from everhold_lab.charts.climb import ClimbPoint, climb_chart
+from everhold_lab.charts import ClimbPoint, climb_chart, plots_available
 
 POINTS = (
     ClimbPoint("bare", 1, 0.76, 0.76),

@@ -14,7 +14,7 @@ from everhold_lab.releases import MarkovQuiltMechanism
 vl_convert = pytest.importorskip("vl_convert")
 
 from everhold.charts.dependence import correlation_chart, influence_chart  # noqa: E402  needs the extra
-from everhold_lab.charts.quilts import quilts_chart  # noqa: E402
+from everhold_lab.charts import quilts_chart  # noqa: E402
 
 CHAIN = MarkovChain([[0.8, 0.2], [0.3, 0.7]])
 ONE_WAY = MarkovChain([[0.8, 0.15, 0.05], [0.1, 0.6, 0.3], [0.4, 0.1, 0.5]])  # not reversible

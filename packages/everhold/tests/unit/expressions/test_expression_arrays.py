@@ -24,9 +24,8 @@ from everhold.values.expressions import ColumnKind, RowValue, arrays, parse
 from everhold.values.expressions.arrays import ArrayProgram
 from everhold.values.expressions.rules import grid_integer
 from everhold_engines.conformance import expressions, made_up_columns, made_up_rows
-from everhold_engines.sql.compiler import row_values_sql
+from everhold_engines.sql.compiler import literal_rows_sql, row_values_sql
 from everhold_engines.sql.dialects import DUCKDB
-from everhold_engines.sql.literal_rows import literal_rows_sql
 
 TYPES = {"number": pa.float64(), "string": pa.string(), "boolean": pa.bool_(), "time": pa.timestamp("us")}
 

@@ -17,10 +17,9 @@ from test_expression_engines import KINDS, LARGE, ROWS, UNITS, by_row, expected,
 from everhold.errors import HoldoutRejected
 from everhold.values.expressions import ColumnKind, RowValue, parse
 from everhold.values.expressions.tree import Node, Operation
-from everhold_engines.sql.compiler import row_values_sql, totals_sql
+from everhold_engines.sql.branching import safe_template
+from everhold_engines.sql.compiler import literal_rows_sql, row_values_sql, totals_sql
 from everhold_engines.sql.dialects import CLICKHOUSE, DUCKDB, POSTGRESQL, SPARK, dialect_named
-from everhold_engines.sql.literal_rows import literal_rows_sql
-from everhold_engines.sql.safe_arithmetic import safe_template
 
 OTHERS = ("snowflake", "bigquery", "trino")
 TYPES = {"number": "double", "string": "text", "boolean": "boolean", "time": "timestamp"}

@@ -12,9 +12,8 @@ from test_expression_engines import KINDS, generated
 from everhold.values.expressions import ColumnKind, RowValue, parse
 from everhold.values.expressions.rules import grid_integer, step_value
 from everhold.values.expressions.tree import Operation
-from everhold_engines.sql.branching import SqlCompiler
+from everhold_engines.sql.branching import SqlCompiler, ValueRange, range_of
 from everhold_engines.sql.dialects import POSTGRESQL
-from everhold_engines.sql.value_ranges import ValueRange, range_of
 
 
 def reached(expression):
@@ -74,7 +73,7 @@ def test_times_are_within_what_any_engine_has():
 
 
 def test_a_reach_that_is_too_narrow_would_be_seen(monkeypatch):
-    monkeypatch.setattr("everhold_engines.sql.value_ranges._FARTHEST", 1e9)
+    monkeypatch.setattr("everhold_engines.sql.branching._FARTHEST", 1e9)
     nodes, known = reached(parse("hour(visit)", KINDS))
     assert [found for row in awkward_rows(3) for found in outside(nodes, known, row)]
 

@@ -12,7 +12,7 @@ from everhold.asking.creation import settings_from
 from everhold.diagnosis.columns import UNKNOWN, likeness_of_rows
 from everhold.errors import HoldoutRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
 from everhold.planning import PlanRequest, tuned_mechanism
-from everhold_lab.audit.open_rows import columns_of
+from everhold_lab.audit.boards import columns_of
 
 USUAL = 0.9
 

@@ -1,0 +1,426 @@
+"""Analysts: the protocol of a strategy that asks for scores and in the end claims one, and the strategies."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from optuna import Study
+    from optuna.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """Predicts yes where ``sum_j weights[j] * (+1 if rule j says yes else -1) > threshold``.
+
+    Attributes:
+        weights: Weights of rules 0, 1, ..., shape (rules used,); empty for "always no".
+        threshold: What the sum has to exceed.
+    """
+
+    weights: NDArray[np.float64]
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Claim of an analyst at some point of the game.
+
+    Attributes:
+        queries: Queries asked until then, this one included.
+        score: The answer for it; nan if it was refused.
+    """
+
+    queries: int
+    vote: Vote
+    score: float
+
+
+class Board(Protocol):
+    """Board of a game. A score is the answered share of rows that are predicted correctly; nan if refused."""
+
+    @property
+    def rules(self) -> int:
+        """Number of rules there are."""
+        ...
+
+    def score_rules(self, first: int, last: int, *, guess: float | None) -> NDArray[np.float64]:
+        """Scores of the rules ``first, ..., last - 1``, asked at once; the guess goes with each of them."""
+        ...
+
+    def score_vote(self, vote: Vote) -> float:
+        """Score of a vote of rules."""
+        ...
+
+
+@runtime_checkable
+class BatchBoard(Board, Protocol):
+    """A board that scores several votes at once; the scores are those of one after the other."""
+
+    def score_votes(self, votes: Sequence[Vote]) -> NDArray[np.float64]:
+        """Scores of votes, shape (votes,)."""
+        ...
+
+
+class Analyst(ABC):
+    """A pure strategy: what it asks depends on earlier answers and on nothing else."""
+
+    @abstractmethod
+    def play(self, board: Board) -> Iterator[Claim]:
+        """Ask, and yield a claim whenever there is a new one."""
+
+
+def best_claim(claims: Iterable[Claim]) -> Claim:
+    """The claim with the highest score: what goes into the report. Refused claims do not count.
+
+    Raises:
+        ValueError: If every claim was refused.
+    """
+    scored = [claim for claim in claims if not math.isnan(claim.score)]
+    if not scored:
+        raise ValueError("every claim was refused; expected at least one answer; plan for more queries or surprises")
+    return max(scored, key=lambda claim: claim.score)
+
+
+def scores_of_votes(board: Board, votes: Sequence[Vote]) -> NDArray[np.float64]:
+    """Scores of votes that do not depend on each other's answers, shape (votes,); at once where the board can."""
+    if isinstance(board, BatchBoard):
+        return board.score_votes(votes)
+    return np.array([board.score_vote(vote) for vote in votes], dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class HonestAnalyst(Analyst):
+    """Scores every rule once, in an order fixed in advance, and claims the best one.
+
+    Choosing the best of many noisy scores is already a mild form of overfitting, and the only one this analyst commits.
+    """
+
+    def play(self, board: Board) -> Iterator[Claim]:
+        """One claim at the end, for the rule with the highest score."""
+        scores = board.score_rules(0, board.rules, guess=None)
+        if bool(np.all(np.isnan(scores))):
+            return
+        best = int(np.nanargmax(scores))
+        weights = np.zeros(best + 1)
+        weights[best] = 1.0
+        yield Claim(queries=board.rules, vote=Vote(weights, 0.0), score=float(scores[best]))
+
+
+_SUREST = 0.99  # a rule that scored 1 does not outvote all others
+
+
+@dataclass(frozen=True, slots=True)
+class HillClimbingAnalyst(Analyst):
+    """The boosting attack: every random rule votes with the log-odds of its score, round after round.
+
+    On exact scores the vote learns the sealed labels themselves: with k rules and n rows it separates them like a
+    signal of strength ``sqrt(k / n)``, although no rule knows anything about the population. Nobody has to mean harm:
+    to score many, keep what scored well, combine, and report the best is what leaderboards and automatic searches do.
+
+    Attributes:
+        rules_per_round: Rules that are scored between two votes.
+        log_odds: ln(P[no] / P[yes]) of the label, as known beforehand; 0 for a fair label.
+        guess: Sent along with every rule; None leaves guessing to the training rows. At the edge of what a mechanism
+            confirms, every confirmation tells on which side the sealed score lies.
+
+    Source: the boosting attack of Blum and Hardt 2015 (The Ladder), with weights in place of a majority.
+    """
+
+    rules_per_round: int
+    log_odds: float = 0.0
+    guess: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.rules_per_round < 1:
+            raise ValueError(f"rules_per_round is {self.rules_per_round}; expected at least 1")
+
+    def play(self, board: Board) -> Iterator[Claim]:
+        """One claim for "always no", then one for each round's vote of all rules so far."""
+        weights = np.zeros(0)
+        votes = 0
+        while True:
+            vote = Vote(weights, self.log_odds)
+            votes += 1
+            yield Claim(queries=len(weights) + votes, vote=vote, score=board.score_vote(vote))
+            if len(weights) >= board.rules:
+                return
+            last = min(len(weights) + self.rules_per_round, board.rules)
+            scores = board.score_rules(len(weights), last, guess=self.guess)
+            weights = np.concatenate([weights, log_odds(scores)])
+
+
+def log_odds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weight of a rule with this score; 0 for a refused score."""
+    known = np.clip(np.where(np.isnan(scores), 0.5, scores), 1.0 - _SUREST, _SUREST)
+    return np.asarray(np.log(known / (1.0 - known)), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class GreedySelectionAnalyst(Analyst):
+    """Greedy forward selection of features by their score on the holdout.
+
+    First every rule is scored. Then rules join the vote one at a time, with a voice as strong as their score is far
+    from 1/2, and against what they say where it is below. At each step the vote is asked anew with each of the next few
+    rules in order of strength, and the one with the highest reported score joins. The others are tried again at the
+    next step.
+
+    It overfits twice: rules are sorted by their luck on the sealed rows, and among them those are taken that correct
+    the vote exactly where it is still wrong about these rows.
+
+    Attributes:
+        most_tries: Votes that are asked at most.
+        width: Rules that are tried in each step.
+
+    Source: forward selection, with the sorted start of the feature selection experiment of Dwork et al. 2015 (Science).
+    """
+
+    most_tries: int
+    width: int = 2
+
+    def __post_init__(self) -> None:
+        for name in ("most_tries", "width"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
+
+    def play(self, board: Board) -> Iterator[Claim]:
+        """One claim for the strongest rule, then one each time another one joins the vote."""
+        scores = board.score_rules(0, board.rules, guess=None)
+        luck = np.where(np.isnan(scores), 0.0, scores - 0.5)
+        waiting = [int(rule) for rule in np.argsort(-np.abs(luck), kind="stable") if luck[rule] != 0.0]
+        if not waiting:
+            return
+        vote, tried = _joined(Vote(np.zeros(0), 0.0), waiting[0], luck), 0
+        yield Claim(queries=board.rules, vote=vote, score=0.5 + abs(float(luck[waiting.pop(0)])))
+        while waiting and tried < self.most_tries:
+            ballot = waiting[: min(self.width, self.most_tries - tried)]
+            votes = [_joined(vote, rule, luck) for rule in ballot]
+            answers = scores_of_votes(board, votes)
+            tried += len(ballot)
+            if np.all(np.isnan(answers)):
+                return
+            best = int(np.nanargmax(answers))
+            del waiting[best]
+            vote = votes[best]
+            yield Claim(queries=board.rules + tried, vote=vote, score=float(answers[best]))
+
+
+def _joined(vote: Vote, rule: int, strengths: NDArray[np.float64]) -> Vote:
+    """The vote with one more voice."""
+    weights = np.zeros(max(len(vote.weights), rule + 1))
+    weights[: len(vote.weights)] = vote.weights
+    weights[rule] = strengths[rule]
+    return Vote(weights, vote.threshold)
+
+
+_CHANCE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class BoostingAnalyst(Analyst):
+    """The boosting attack as published: a majority of all random labellings whose shown score is above 1/2.
+
+    All rules of the board are submitted at once, so that this is the least adaptive attack of all: only the last
+    submission depends on answers. On exact scores of fair labels the vote of k rules scores about
+    ``1/2 + sqrt(k / (2 n)) / pi`` for k much less than the n rows.
+
+    Where the board shows the best score so far, as a Ladder does, every submission after a lucky one seems better than
+    chance. ``improving`` keeps only those with which the board went up.
+
+    Attributes:
+        improving: Keep a submission only if its shown score also beats all shown before; for boards of the best so far.
+
+    Source: Blum and Hardt 2015 (The Ladder), section 4; a score of exactly 1/2 does not vote, a tie is a no.
+    """
+
+    improving: bool = False
+
+    def play(self, board: Board) -> Iterator[Claim]:
+        """One claim: the majority of what was kept."""
+        scores = board.score_rules(0, board.rules, guess=None)
+        vote = Vote(self._kept(scores).astype(np.float64), 0.0)
+        yield Claim(queries=board.rules + 1, vote=vote, score=board.score_vote(vote))
+
+    def _kept(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Rules that vote; none that was refused."""
+        if not self.improving:
+            return np.asarray(scores > _CHANCE)
+        best = np.fmax.accumulate(np.concatenate([[np.nan], scores]))[:-1]
+        return np.asarray(scores > np.where(np.isnan(best), _CHANCE, best))
+
+
+@dataclass(frozen=True, slots=True)
+class FingerprintingAnalyst(Analyst):
+    """An interactive fingerprinting attack: every answer is correlated with what it was asked about.
+
+    What a query predicts for a row is the row's letter in a random code word. An answer ``a`` to the query with
+    letters ``q`` says how much the sealed labels agree with ``q``, so each row's label is traced by the sum of
+    ``(a - 1/2) q`` over all queries so far, and the row is predicted by the sign of its sum. As ``q`` is made of
+    rules, so is the sum: the trace is a vote. In each of several rounds the analyst asks
+
+    1. the next rules, which are fresh independent code words; their weight is ``a - 1/2``;
+    2. the trace of all answers so far, which is the claim;
+    3. random votes that are correlated with it: the trace plus a random direction of the same length through all rules
+       of the board, also through those that were not asked about. All of them share the trace, so the direction
+       is weighted by ``a`` less the mean of these answers.
+
+    The claim after the last round is asked once more, with everything.
+
+    How this differs from the papers: they trace *which rows* are in the sample, with code words that are biased
+    by a random share of ones, score each row by name, and take rows that were accused out of later queries; with that
+    they prove that no efficient mechanism answers more than about n^2 queries. A board tells no row apart and its
+    rows' labels are fair coins. So here the *labels* are traced, the code words are fair, the scores of the rows exist
+    only as a vote, and later queries depend on earlier answers through step 3 and not through accusations.
+
+    Attributes:
+        votes_per_round: Correlated random votes in each round.
+
+    Source: after Hardt and Ullman 2014 and Steinke and Ullman 2015 (interactive fingerprinting codes); the final vote
+    is the linear reconstruction of Dinur and Nissim 2003.
+    """
+
+    rounds: int = 4
+    votes_per_round: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise ValueError(f"rounds is {self.rounds}; expected at least 1")
+        if self.votes_per_round < 0:
+            raise ValueError(f"votes_per_round is {self.votes_per_round}; expected at least 0")
+
+    @property
+    def votes(self) -> int:
+        """Votes that are asked, beside all rules of the board."""
+        return self.rounds * (1 + self.votes_per_round) + 1
+
+    def play(self, board: Board) -> Iterator[Claim]:
+        """One claim for the trace of each round, and one at the end."""
+        rng = np.random.default_rng(self.seed)
+        trace, votes = np.zeros(board.rules), 0
+        ends = np.linspace(0, board.rules, self.rounds + 1).astype(int).tolist()
+        for first, last in pairwise(ends):
+            trace[first:last] += _agreement(board.score_rules(first, last, guess=None), 0.5)
+            yield self._claim(board, trace, last + votes)
+            trace = trace + self._from_correlated_votes(board, trace, rng)
+            votes += 1 + self.votes_per_round
+        yield self._claim(board, trace, board.rules + votes)
+
+    def _claim(self, board: Board, trace: NDArray[np.float64], asked: int) -> Claim:
+        vote = Vote(trace.copy(), 0.0)
+        return Claim(queries=asked + 1, vote=vote, score=board.score_vote(vote))
+
+    def _from_correlated_votes(
+        self, board: Board, trace: NDArray[np.float64], rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Contribution of random votes around the trace, shape (rules,)."""
+        directions = rng.normal(size=(self.votes_per_round, board.rules))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        length = float(np.linalg.norm(trace)) or 1.0
+        answers = scores_of_votes(board, [Vote(trace + length * way, 0.0) for way in directions])
+        known = answers[~np.isnan(answers)]
+        shared = float(np.mean(known)) if len(known) else 0.5
+        return np.asarray(_agreement(answers, shared) @ directions, dtype=np.float64)
+
+
+def _agreement(answers: NDArray[np.float64], usual: float) -> NDArray[np.float64]:
+    """Excess of answers over the usual; 0 where refused."""
+    return np.where(np.isnan(answers), 0.0, answers - usual)
+
+
+_VOICES = (-1, 0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class OptimisingAnalyst(Analyst):
+    """Optuna's TPE sampler chooses which rules vote, and how, so that the reported score is as high as it gets.
+
+    This is what automatic tuning does with a test set that answers: nobody looks at a single score. The rules come in
+    groups, one study for each: every rule of the group votes yes, no or not at all, on top of the best vote of the
+    studies before, and the best vote of all goes on into the next study. Rules are never scored alone; each
+    query is a vote. (One study over all rules at once finds much less with as many queries.)
+
+    Attributes:
+        rules_per_study: Rules that are tuned together.
+        trials_per_study: Votes that are asked in each study.
+        batch: Votes that are asked at once, before the sampler sees their scores.
+
+    Source: Bergstra et al. 2011 (the tree-structured Parzen estimator), as in Optuna; the stages are ours.
+    """
+
+    rules_per_study: int = 8
+    trials_per_study: int = 40
+    batch: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("rules_per_study", "trials_per_study", "batch"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
+
+    def queries(self, rules: int) -> int:
+        """Votes that are asked on a board of so many rules."""
+        return -(-rules // self.rules_per_study) * self.trials_per_study
+
+    def play(self, board: Board) -> Iterator[Claim]:
+        """One claim for each study: the best vote so far. It is over when a whole batch was refused.
+
+        Raises:
+            ModuleNotFoundError: If Optuna is not installed (``everhold-lab[optuna]``).
+        """
+        best, asked = Claim(0, Vote(np.zeros(0), 0.0), -np.inf), 0
+        for first in range(0, board.rules, self.rules_per_study):
+            last = min(first + self.rules_per_study, board.rules)
+            study, base = _study(self.seed, first), np.zeros(last)
+            base[: len(best.vote.weights)] = best.vote.weights
+            for done in range(0, self.trials_per_study, self.batch):
+                trials = [study.ask() for _ in range(min(self.batch, self.trials_per_study - done))]
+                votes = [_suggested(trial, base, first) for trial in trials]
+                scores = scores_of_votes(board, votes)
+                asked += len(trials)
+                if bool(np.all(np.isnan(scores))):
+                    return
+                _tell(study, trials, scores)
+                top = int(np.nanargmax(scores))
+                if scores[top] > best.score:
+                    best = Claim(asked, votes[top], float(scores[top]))
+            yield Claim(asked, best.vote, best.score)
+
+
+def _study(seed: int, first: int) -> Study:
+    """A silent study that draws the same each time."""
+    try:
+        import optuna
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "the optimising analyst needs Optuna; install it with: pip install 'everhold-lab[optuna]'", name="optuna"
+        ) from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    drawn = int(np.random.default_rng([seed, first]).integers(2**31))
+    return optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=drawn))
+
+
+def _suggested(trial: Trial, base: NDArray[np.float64], first: int) -> Vote:
+    """The best vote so far, with the voices that the sampler suggests for the new rules."""
+    weights = base.copy()
+    weights[first:] = [trial.suggest_categorical(f"rule {rule}", _VOICES) for rule in range(first, len(base))]
+    return Vote(weights, 0.0)
+
+
+def _tell(study: Study, trials: list[Trial], scores: NDArray[np.float64]) -> None:
+    from optuna.trial import TrialState
+
+    for trial, score in zip(trials, scores.tolist(), strict=True):
+        if np.isnan(score):
+            study.tell(trial, state=TrialState.FAIL)
+        else:
+            study.tell(trial, score)

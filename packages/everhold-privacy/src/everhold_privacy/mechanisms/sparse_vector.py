@@ -1,0 +1,363 @@
+"""The sparse vector technique: which of many values are above a threshold, at the price of those that are.
+
+These are pure steps on integers (sums over the sealed rows in grid units), for streams that are answered "below" or
+"above". As an answer to a statistical query "above" says next to nothing, so it is no holdout mechanism; with the
+training estimate as the answer below, and a noisy release above, it is `Thresholdout`. The scan of
+`private_first_above` has one top.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.arguments import positive
+from everhold.privacy.curves import PureCurve, whole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.randomness import Noise
+
+
+_FIRST_WINDOW = 4096
+
+
+class SparseVerdict(IntEnum):
+    """Verdict about a value."""
+
+    BELOW = 0
+    ABOVE = 1
+    HALTED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SparseState:
+    """State of the stream between two values.
+
+    Attributes:
+        tops: Values that were found above so far.
+        threshold_noise: The noise in force on the threshold, in grid units. Secret.
+    """
+
+    tops: int = 0
+    threshold_noise: int = field(default=0, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SparseReplies:
+    """A batch of replies; both arrays have the shape (values,).
+
+    Attributes:
+        verdicts: `SparseVerdict` of each value.
+        answers: The noisy value where the verdict is above and values are released; 0 elsewhere.
+    """
+
+    verdicts: NDArray[np.int8]
+    answers: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseVector:
+    """Says "above" where ``value + Lap(query_scale) >= threshold + Lap(threshold_scale)``, and halts after c tops.
+
+    Everything is in grid units. One replaced row moves a value by at most ``sensitivity``, in either direction; if
+    ``monotone``, it moves all values of the stream in the same direction (counts, when a row is added or removed: not
+    distances, and not averages when a row is replaced).
+
+    Attributes:
+        threshold: T.
+        tops: c.
+        sensitivity: Delta.
+        threshold_scale: s1, of the Laplace noise on the threshold.
+        query_scale: s3, of the Laplace noise on each value.
+        answer_scale: s2, of the Laplace noise on each released value; None to release none.
+        redraws: Whether the threshold gets fresh noise after every top (Dwork and Roth) or keeps it (Lyu, Su and Li).
+        monotone: Whether one row moves all values in the same direction.
+
+    Examples:
+        >>> from everhold.randomness import SeededNoise
+        >>> stream = SparseVector.sparse(epsilon=1.0, tops=2, threshold=500, sensitivity=1)
+        >>> noise = SeededNoise(1)
+        >>> _, replies = stream.ask(stream.start(noise), [0, 900, 0, 950, 0, 0], noise)
+        >>> replies.verdicts.tolist()
+        [0, 1, 0, 1, 2, 2]
+    """
+
+    threshold: int
+    tops: int
+    sensitivity: int
+    threshold_scale: int
+    query_scale: int
+    answer_scale: int | None = None
+    redraws: bool = True
+    monotone: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("tops", "sensitivity", "threshold_scale", "query_scale"):
+            whole(getattr(self, name), name)
+        if self.answer_scale is not None:
+            whole(self.answer_scale, "answer_scale")
+
+    @classmethod
+    def above_threshold(cls, *, epsilon: float, threshold: int, sensitivity: int) -> SparseVector:
+        """Lecture 23's AboveThreshold: ``Lap(2 Delta/eps)`` on the threshold, ``Lap(4 Delta/eps)`` on values, one top.
+
+        Args:
+            epsilon: Privacy loss of the whole stream.
+            threshold: T, in grid units.
+            sensitivity: Delta, in grid units.
+        """
+        return cls.sparse(epsilon=epsilon, tops=1, threshold=threshold, sensitivity=sensitivity)
+
+    @classmethod
+    def sparse(cls, *, epsilon: float, tops: int, threshold: int, sensitivity: int, delta: float = 0.0) -> SparseVector:
+        """Dwork and Roth's Sparse: ``Lap(theta)`` on the threshold, anew after each top, ``Lap(2 theta)`` on values.
+
+        `curve` says exactly what is lost; by the theorem at most (epsilon, delta).
+
+        Args:
+            epsilon: Privacy loss of the whole stream.
+            tops: c, after how many tops it halts.
+            threshold: T, in grid units.
+            sensitivity: Delta, in grid units.
+            delta: Probability with which more may be lost; see `dwork_roth_scale`.
+        """
+        theta = dwork_roth_scale(epsilon, tops=tops, delta=delta)
+        return cls(
+            threshold=threshold, tops=tops, sensitivity=sensitivity,
+            threshold_scale=math.ceil(theta * sensitivity), query_scale=math.ceil(2.0 * theta * sensitivity),
+        )  # fmt: skip
+
+    @classmethod
+    def numeric(
+        cls, *, epsilon: float, tops: int, threshold: int, sensitivity: int, delta: float = 0.0
+    ) -> SparseVector:
+        """Dwork and Roth's NumericSparse: Sparse with 8/9 of epsilon, and ``Lap`` noise on the value of every top.
+
+        Args:
+            epsilon: Privacy loss of the whole stream.
+            tops: c, after how many tops it halts.
+            threshold: T, in grid units.
+            sensitivity: Delta, in grid units.
+            delta: Probability with which more may be lost; see `numeric_sparse_scales`.
+        """
+        theta, answer = numeric_sparse_scales(epsilon, tops=tops, delta=delta)
+        return cls(
+            threshold=threshold, tops=tops, sensitivity=sensitivity,
+            threshold_scale=math.ceil(theta * sensitivity), query_scale=math.ceil(2.0 * theta * sensitivity),
+            answer_scale=math.ceil(answer * sensitivity),
+        )  # fmt: skip
+
+    @classmethod
+    def lyu_su_li(
+        cls, *, epsilon: float, tops: int, threshold: int, sensitivity: int, monotone: bool = False
+    ) -> SparseVector:
+        """The threshold's noise is drawn once, and epsilon is split as `best_split` says (Lyu, Su and Li 2017).
+
+        ``Lap(Delta/eps1)`` on the threshold, ``Lap(2 c Delta/eps2)`` on values (half of that if monotone); pure.
+
+        Args:
+            epsilon: Privacy loss ``eps1 + eps2`` of the whole stream.
+            tops: c, after how many tops it halts.
+            threshold: T, in grid units.
+            sensitivity: Delta, in grid units.
+            monotone: Whether one row moves all values in the same direction.
+        """
+        share = best_split(tops, monotone=monotone)
+        first = positive(epsilon, "epsilon") / (1.0 + share)
+        factor = (1 if monotone else 2) * tops
+        return cls(
+            threshold=threshold, tops=tops, sensitivity=sensitivity, redraws=False, monotone=monotone,
+            threshold_scale=math.ceil(sensitivity / first),
+            query_scale=math.ceil(factor * sensitivity / (epsilon - first)),
+        )  # fmt: skip
+
+    @classmethod
+    def calibrated(cls, *, epsilon: float, delta: float, tops: int, threshold: int, sensitivity: int) -> SparseVector:
+        """Sparse with the least noise whose exact curve keeps (epsilon, delta), every epoch split as `best_split` says.
+
+        Args:
+            epsilon: Privacy loss of the whole stream.
+            delta: Probability with which more may be lost, in [0, 1).
+            tops: c, after how many tops it halts.
+            threshold: T, in grid units.
+            sensitivity: Delta, in grid units.
+        """
+        share = best_split(1)
+        unit = (1.0 + share) / _largest_epoch_loss(positive(epsilon, "epsilon"), tops=tops, delta=delta)
+        return cls(
+            threshold=threshold, tops=tops, sensitivity=sensitivity,
+            threshold_scale=math.ceil(unit * sensitivity), query_scale=math.ceil(2.0 * unit / share * sensitivity),
+        )  # fmt: skip
+
+    def start(self, noise: Noise) -> SparseState:
+        """The state before the first value, with the first noisy threshold."""
+        return SparseState(threshold_noise=self._threshold_noise(noise))
+
+    def _threshold_noise(self, noise: Noise) -> int:
+        return int(noise.laplace(self.threshold_scale, 1, stream="threshold")[0])
+
+    def ask(
+        self, state: SparseState, values: NDArray[np.int64] | list[int], noise: Noise
+    ) -> tuple[SparseState, SparseReplies]:
+        """Answer a batch of values; for the same noise streams it equals the loop over them.
+
+        Args:
+            state: As returned by `start` or by the last call.
+            values: Shape (values,), integers in grid units; each may depend on all earlier replies.
+            noise: Source of noise.
+        """
+        stream = np.asarray(values)
+        if stream.dtype.kind not in "iu":
+            raise TypeError(f"the values have the type {stream.dtype}; expected integers in grid units")
+        verdicts = np.full(len(stream), SparseVerdict.HALTED, dtype=np.int8)
+        replies = SparseReplies(verdicts, np.zeros(len(stream), dtype=np.int64))
+        count = len(stream) if state.tops < self.tops else 0
+        noisy = stream[:count] + noise.laplace(self.query_scale, count, stream="comparison")
+        done = 0
+        while done < count and state.tops < self.tops:
+            top = _first_at_least(noisy, self.threshold + state.threshold_noise, start=done)
+            verdicts[done:top] = SparseVerdict.BELOW
+            done = top + 1
+            if top < count:
+                verdicts[top] = SparseVerdict.ABOVE
+                if self.answer_scale is not None:
+                    replies.answers[top] = stream[top] + noise.laplace(self.answer_scale, 1, stream="answer")[0]
+                kept = self._threshold_noise(noise) if self.redraws else state.threshold_noise
+                state = SparseState(state.tops + 1, kept)
+        return state, replies
+
+    def first(self, values: NDArray[np.int64] | list[int], noise: Noise) -> int | None:
+        """Index of the first value that is found above; None if none is."""
+        verdicts = self.ask(self.start(noise), values, noise)[1].verdicts
+        above = np.flatnonzero(verdicts == SparseVerdict.ABOVE)
+        return int(above[0]) if len(above) else None
+
+    def curve(self) -> PureCurve:
+        """Hockey-stick curve of the whole stream.
+
+        With fresh threshold noise every top ends an epoch of pure loss ``Delta (1/s1 + 2/s3 + 1/s2)``, and c of them
+        compose exactly. With one threshold for all, the stream is pure ``Delta (1/s1 + c (2/s3 + 1/s2))``, and nothing
+        better is known. If monotone, 1 stands for 2.
+        """
+        moved = 1.0 if self.monotone else 2.0
+        top = self.sensitivity * moved / self.query_scale
+        if self.answer_scale is not None:
+            top += self.sensitivity / self.answer_scale
+        threshold = self.sensitivity / self.threshold_scale
+        if self.redraws:
+            return PureCurve(threshold + top, times=self.tops)
+        return PureCurve(threshold + self.tops * top)
+
+    def accuracy(self, queries: int, *, failure: float) -> int:
+        """Distance beyond the threshold up to which a verdict can be wrong, in grid units.
+
+        ``s1 ln(2 d/beta) + s3 ln(2 k/beta)`` for d draws of the threshold's noise: except with probability beta, every
+        value that is called below is at most T plus it, and every value called above at least T minus it, however the
+        k values are chosen. With Sparse's scales it is less than ``4 theta (ln k + ln(2 c/beta))``, the book's.
+
+        Args:
+            queries: k, values that are asked about.
+            failure: beta, in (0, 1).
+        """
+        if not 0.0 < failure < 1.0:
+            raise ValueError(f"failure is {failure}; expected a number strictly between 0 and 1, such as 0.05")
+        draws = self.tops if self.redraws else 1
+        threshold = self.threshold_scale * math.log(2.0 * draws / failure)
+        return math.ceil(threshold) + math.ceil(self.query_scale * math.log(2.0 * whole(queries, "queries") / failure))
+
+
+def _first_at_least(values: NDArray[np.int64], level: int, *, start: int) -> int:
+    """Index of the first value from ``start`` on that reaches the level, or the length; looks hardly further."""
+    window = _FIRST_WINDOW
+    while start < len(values):
+        reached = values[start : start + window] >= level
+        first = int(np.argmax(reached))
+        if reached[first]:
+            return start + first
+        start, window = start + window, 2 * window
+    return len(values)
+
+
+def dwork_roth_scale(epsilon: float, *, tops: int, delta: float = 0.0) -> float:
+    """Theta of Sparse per unit of sensitivity: ``2c/eps``, or ``sqrt(32 c ln(1/delta))/eps`` if delta > 0.
+
+    Args:
+        epsilon: Privacy loss of the whole stream, positive.
+        tops: c.
+        delta: In [0, 1).
+
+    Source: Dwork and Roth 2014, Algorithm 2; some slides print the second without the root (theory, erratum 6).
+
+    Examples:
+        >>> dwork_roth_scale(0.5, tops=10)
+        40.0
+        >>> round(dwork_roth_scale(0.5, tops=10, delta=1e-6), 2)  # composition is no help to few tops
+        132.98
+    """
+    return _theta(positive(epsilon, "epsilon"), tops=tops, delta=delta, parts=1.0)
+
+
+def numeric_sparse_scales(epsilon: float, *, tops: int, delta: float = 0.0) -> tuple[float, float]:
+    """Theta and the scale of the released values of NumericSparse, per unit of sensitivity.
+
+    ``theta(eps1)`` and ``theta(eps2)`` with ``eps1 : eps2 = 8 : 2`` ninths of epsilon for delta = 0, else ``sqrt(512) :
+    2`` of ``sqrt(512) + 1`` parts, and ``ln(2/delta)`` for ``ln(1/delta)``.
+
+    Args:
+        epsilon: Privacy loss of the whole stream, positive.
+        tops: c.
+        delta: In [0, 1).
+
+    Source: Dwork and Roth 2014, Algorithm 3.
+    """
+    weight = 8.0 if delta == 0.0 else math.sqrt(512.0)
+    part = positive(epsilon, "epsilon") / (weight + 1.0)
+    first = _theta(weight * part, tops=tops, delta=delta, parts=2.0)
+    return first, _theta(2.0 * part, tops=tops, delta=delta, parts=2.0)
+
+
+def _theta(epsilon: float, *, tops: int, delta: float, parts: float) -> float:
+    if _checked_delta(delta) == 0.0:
+        return 2.0 * whole(tops, "tops") / epsilon
+    return math.sqrt(32.0 * whole(tops, "tops") * math.log(parts / delta)) / epsilon
+
+
+def _checked_delta(delta: float) -> float:
+    if not 0.0 <= delta < 1.0:
+        raise ValueError(f"delta is {delta}; expected a number from 0 up to, but not, 1")
+    return delta
+
+
+def _largest_epoch_loss(epsilon: float, *, tops: int, delta: float) -> float:
+    """The largest pure loss of which c compose to (epsilon, delta), rounded down."""
+    low = high = epsilon / whole(tops, "tops")
+    if _checked_delta(delta) == 0.0:
+        return low
+    while PureCurve(high, times=tops).delta(epsilon) <= delta:
+        low, high = high, 2.0 * high
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        kept = PureCurve(middle, times=tops).delta(epsilon) <= delta
+        low, high = (middle, high) if kept else (low, middle)
+    return low
+
+
+def best_split(tops: int, *, monotone: bool = False) -> float:
+    """``eps2 / eps1 = (2c)^(2/3)``, or ``c^(2/3)`` if monotone: the least variance of value against threshold.
+
+    It is for a threshold whose noise is drawn once: the variance is ``2 (1/eps1)^2 + 2 (2c/eps2)^2`` at Delta = 1. For
+    one epoch of a threshold drawn anew, take c = 1.
+
+    Source: Lyu, Su and Li 2017, section 4.2.
+
+    Examples:
+        >>> round(best_split(4), 6)
+        4.0
+    """
+    return float(((1 if monotone else 2) * whole(tops, "tops")) ** (2.0 / 3.0))

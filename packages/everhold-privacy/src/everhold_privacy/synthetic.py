@@ -1,0 +1,583 @@
+"""Synthetic tables: public weights over cells, made once from the sealed rows by MWEM or BLR, queried for ever."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, combinations, combinations_with_replacement, islice
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import scipy
+
+from everhold.privacy.curves import ZeroConcentratedCurve
+from everhold.randomness import LARGEST_SCALE
+from everhold.values.evaluation import UNIT
+from everhold.values.universe import MOST_ROWS, QueryFamily, Universe, WeightedCells, checked_histogram
+from everhold_privacy.guarantees import transferred_interval
+from everhold_privacy.mechanisms.selection import ExponentialMechanism
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from everhold.privacy.curves import BoundedRangeCurve, PrivacyCurve
+    from everhold.randomness import Noise
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SyntheticTable(WeightedCells):
+    """Weights that were made once from the sealed rows, with what they promise; compared by identity.
+
+    With probability `confidence`, the table's mean of *every* query of the family it was made for is within `radius`
+    of the population's, all of them at once, in whatever order and after whatever else they are chosen. So is the mean
+    of every mixture of these queries and their complements. Nothing is promised about other queries.
+
+    Attributes:
+        queries: Number of queries of the family.
+        radius: Half-width, in the units of a mean in [0, 1].
+        confidence: Probability with which it holds.
+        assumptions: In plain words, what has to be true.
+        privacy: (epsilon, delta) of differential privacy towards every sealed row; None where no noise was added.
+        margin: Part of the radius that is the same for all values (S2); the rest is largest in the middle.
+        tilt: The eps of S2; 0 where there is no such part.
+        simulated: Whether the noise can be reproduced, so that nothing is private.
+    """
+
+    method: str
+    rows: int
+    queries: int
+    radius: float
+    confidence: float
+    statement: str
+    assumptions: tuple[str, ...]
+    privacy: tuple[float, float] | None
+    margin: float
+    tilt: float
+    simulated: bool
+
+    def __post_init__(self) -> None:
+        weights = np.array(self.weights, dtype=np.float64)
+        total = float(weights.sum())
+        if weights.shape != (self.universe.cells,) or not bool(np.all(weights >= 0.0)) or not abs(total - 1.0) < 1e-6:
+            raise ValueError(
+                f"the weights have the shape {weights.shape} and the sum {total}; expected one per cell, 1"
+            )
+        weights.setflags(write=False)
+        object.__setattr__(self, "weights", weights)
+
+    def mean(self, vector: ArrayLike) -> float:
+        """The table's mean of one query.
+
+        Args:
+            vector: Shape (cells,), boolean or numbers in [0, 1].
+
+        Raises:
+            ValueError: If the shape is another one or a value is outside [0, 1].
+        """
+        values = np.asarray(vector, dtype=np.float64)
+        if values.shape != self.weights.shape or not bool(np.all((values >= 0.0) & (values <= 1.0))):
+            raise ValueError(
+                f"the query has the shape {values.shape}; expected a number in [0, 1] for each of "
+                f"{self.universe.cells} cells"
+            )
+        return min(float(values @ self.weights), 1.0)
+
+    def interval(self, vector: ArrayLike) -> tuple[float, float]:
+        """Population values that the table's mean does not exclude, for a query of the family (S2)."""
+        low, high = transferred_interval(
+            self.mean(vector), margin=self.margin, epsilon=self.tilt, rounded_down=1.0 / UNIT
+        )
+        return float(low), float(high)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SyntheticTable:
+        """The inverse of `to_dict`."""
+        privacy = data["privacy"]
+        return cls(
+            **{
+                **data,
+                "universe": Universe.from_dict(data["universe"]),
+                "weights": np.asarray(data["weights"]),
+                "assumptions": tuple(data["assumptions"]),
+                "privacy": None if privacy is None else (privacy[0], privacy[1]),
+            }
+        )
+
+
+ROUNDING = 3.0 / UNIT
+"""Queries, means of public weights and measurements are each rounded by less than one step of the grid."""
+
+_LEAST_SLOPE, _HALVINGS = 1e-15, 24  # of the search for an allowance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synthesizer(ABC):
+    """A private way from a histogram to a synthetic table, by the exponential mechanism.
+
+    Attributes:
+        universe: The cells, listed without a look at the sealed rows.
+        queries: The family of queries that the table shall answer.
+
+    Raises:
+        ValueError: If an attribute is out of its range or the queries are about other cells.
+    """
+
+    universe: Universe
+    queries: QueryFamily
+    rows: int
+
+    method: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if self.queries.cells != self.universe.cells:
+            raise ValueError(
+                f"the queries are about {self.queries.cells} cells and the universe has {self.universe.cells}; "
+                "expected vectors over the cells of this universe"
+            )
+        checked_count("rows", self.rows, most=MOST_ROWS)
+
+    @property
+    @abstractmethod
+    def selection(self) -> ExponentialMechanism:
+        """The mechanism of each choice."""
+
+    @property
+    @abstractmethod
+    def candidates(self) -> int:
+        """Number of candidates."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """Units of loss that make a mean of 1."""
+
+    @abstractmethod
+    def curve(self) -> PrivacyCurve:
+        """Hockey-stick curve of the table for one replaced row."""
+
+    @abstractmethod
+    def privacy(self) -> tuple[float, float]:
+        """(epsilon, delta) of the table."""
+
+    @abstractmethod
+    def release(self, histogram: ArrayLike, noise: Noise) -> list[list[int]]:
+        """All that is drawn, in few whole numbers.
+
+        Args:
+            histogram: How many sealed rows lie in each cell, shape (cells,).
+            noise: Where randomness comes from.
+
+        Raises:
+            ValueError: If the histogram is not one of `rows` rows; nothing was drawn.
+        """
+
+    @abstractmethod
+    def learned(self, released: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+        """The weights that follow from what was released, the same ones every time, shape (cells,)."""
+
+    @abstractmethod
+    def _apart(self, beta: float) -> tuple[float, float]:
+        """The part of `sampling` that is not due to the choices."""
+
+    def sampling(self, beta: float) -> tuple[float, float]:
+        """An alpha with small ``alpha + r(alpha) / beta``, and ``r(alpha) >= E(max_f |f(y) - f(x)| - alpha)_+``.
+
+        The excess of a mean regret is at most the mean of the excesses, so the choices add that of one of them.
+        """
+        alpha, exceedance = self._apart(beta)
+        regret, units, number = self.selection.exceedance, self.steps, self.candidates
+        found = scipy.optimize.minimize_scalar(  # a regret in [0, 1] exceeds no alpha above 1
+            lambda extra: extra + regret(extra, candidates=number, steps=units) / beta,
+            bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10},
+        )  # fmt: skip
+        extra = float(found.x)
+        return alpha + extra, exceedance + regret(extra, candidates=number, steps=units)
+
+    def allowance(self, exceedance: float) -> float:
+        """About the smallest alpha with ``r(alpha)`` of at most this, never too small; 1 if none below is found.
+
+        For a table that shares its promise with other answers: each may add so much to r (theory, budget).
+        """
+        low, high = _LEAST_SLOPE, 1.0
+        alpha = self._alpha_within(low, exceedance)
+        for _ in range(_HALVINGS):
+            middle = math.sqrt(low * high)
+            found = self._alpha_within(middle, exceedance)
+            low, high = (low, middle) if math.isinf(found) else (middle, high)
+            alpha = min(alpha, found)
+        return min(alpha, 1.0)
+
+    def _alpha_within(self, slope: float, exceedance: float) -> float:
+        alpha, added = self.sampling(slope)
+        return alpha if added <= exceedance else math.inf
+
+
+def checked_count(name: str, value: int, *, most: int | None = None) -> None:
+    """Refuse what is not a whole number from 1 to `most`."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < 1 or (most is not None and value > most):
+        upto = "" if most is None else f" and at most {most:,}"
+        raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1{upto}")
+
+
+MOST_CANDIDATES = 2**20
+"""Candidate tables up to which the distribution is enumerated unless another limit is stated."""
+
+_MOST_LOSS = 2**62
+_MOST_VALUES = 2**26  # of all queries together: 512 MiB as doubles
+_BLOCK = 2**20
+
+
+def candidate_tables(cells: int, size: int) -> int:
+    """Number of tables of `size` rows without order, ``C(N + s - 1, s)``.
+
+    Examples:
+        >>> candidate_tables(4, 10)
+        286
+    """
+    return math.comb(cells + size - 1, size)
+
+
+def small_table_error(*, queries: int, cells: int, size: int) -> float:
+    """Distance of the best table of `size` rows from any table, for all queries at once.
+
+    The smaller of ``sqrt(ln(2|Q|) / (2 s))``, the expected largest error of s rows drawn with replacement, and
+    ``floor(N/2) ceil(N/2) / (N s)``, what rounding the weights of N cells to multiples of 1/s changes at most. The
+    first is at most ``sqrt(ln|Q| / s)``, the alpha of P10, from two queries on.
+
+    Source: docs/theory, synthetic data.
+
+    Examples:
+        >>> round(small_table_error(queries=100, cells=1000, size=50), 3)
+        0.23
+        >>> small_table_error(queries=9, cells=4, size=10)
+        0.1
+    """
+    sampled = math.sqrt(math.log(2.0 * queries) / (2.0 * size))
+    rounded = (cells // 2) * ((cells + 1) // 2) / (cells * size)
+    return min(sampled, rounded)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BLR(Synthesizer):
+    """``P[y] ~ exp(-epsilon n max_f |f(x) - f(y)| / 2)`` over all tables y of s rows without order, drawn exactly.
+
+    A table is a multiset of cells, each with the same prior weight. The losses ``max_f |s n f(x) - n s f(y)|`` are
+    integers on the grid and one row moves them by ``s`` units, so that the law is exact.
+
+    Attributes:
+        size: s, the number of rows of a table.
+        limit: Largest number of candidate tables that is enumerated.
+
+    Raises:
+        ValueError: If there are more candidates than the limit, with their number, or an attribute is out of range.
+
+    Examples:
+        >>> from everhold.randomness import SeededNoise
+        >>> from everhold.values.universe import ListedColumn, Universe
+        >>> universe = Universe((ListedColumn("colour", ("red", "green", "blue")),))
+        >>> blr = BLR(universe=universe, queries=universe.marginals(1), rows=10_000, epsilon=0.05, size=10)
+        >>> blr.learned(blr.release([5000, 3000, 2000, 0], SeededNoise(1)))
+        array([0.5, 0.3, 0.2, 0. ])
+    """
+
+    epsilon: float
+    size: int
+    limit: int = MOST_CANDIDATES
+
+    method: ClassVar[str] = "blr"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checked_count("size", self.size)
+        checked_count("limit", self.limit)
+        if not 0.0 < self.epsilon < math.inf:
+            raise ValueError(f"epsilon is {self.epsilon}; expected a positive finite number, such as 0.1")
+        if self.candidates > self.limit:
+            raise ValueError(
+                f"there are {_shown(self.candidates)} candidate tables of {self.size} rows over {self.universe.cells} "
+                f"cells; expected at most {self.limit:,}; use smaller tables, fewer cells, a higher limit, or MWEM"
+            )
+        if self.universe.cells * len(self.queries) > _MOST_VALUES:
+            raise ValueError(
+                f"{len(self.queries):,} queries about {self.universe.cells:,} cells are too many to enumerate with; "
+                f"expected at most {_MOST_VALUES:,} values in all; use MWEM"
+            )
+        if self.steps > _MOST_LOSS:
+            raise ValueError(f"rows times size is {self.rows * self.size:,}; expected at most {_MOST_LOSS // UNIT:,}")
+
+    @property
+    def candidates(self) -> int:
+        """Number of candidate tables."""
+        return candidate_tables(self.universe.cells, self.size)
+
+    @property
+    def selection(self) -> ExponentialMechanism:
+        """The mechanism that chooses; one row moves a loss by `size` units."""
+        return ExponentialMechanism(self.epsilon, sensitivity=self.size * UNIT)
+
+    @property
+    def steps(self) -> int:
+        """Grid units of a loss of 1."""
+        return self.rows * self.size * UNIT
+
+    def curve(self) -> BoundedRangeCurve:
+        """That of one exponential mechanism."""
+        return self.selection.curve()
+
+    def privacy(self) -> tuple[float, float]:
+        """Pure epsilon."""
+        return self.epsilon, 0.0
+
+    def _apart(self, beta: float) -> tuple[float, float]:
+        """Error of smallness, which is certain."""
+        return small_table_error(queries=len(self.queries), cells=self.universe.cells, size=self.size), 0.0
+
+    def table(self, index: int) -> NDArray[np.int64]:
+        """Rows in each cell of candidate number `index` in the order of `losses`, shape (cells,)."""
+        if not 0 <= index < self.candidates:
+            raise ValueError(f"index is {index}; expected a number from 0 to {self.candidates - 1}")
+        chosen = list(islice(self._codes(), index, index + 1))
+        return np.asarray(self._counts(chosen)[0])
+
+    def losses(self, histogram: ArrayLike) -> NDArray[np.int64]:
+        """``n s max_f |f(x) - f(y)|`` of every candidate y in grid units, shape (candidates,); secret."""
+        counts = checked_histogram(histogram, cells=self.universe.cells, rows=self.rows)
+        sealed = self.queries.totals(counts) * self.size
+        grid = _grid_of(self.queries)
+        worst = [np.abs(sealed - self.rows * (tables @ grid).astype(np.int64)).max(axis=1) for tables in self._blocks()]
+        return np.concatenate(worst)
+
+    def _blocks(self) -> Iterator[NDArray[np.float64]]:
+        """Candidates in order, as counts; each of shape (some, cells)."""
+        step = max(1, _BLOCK // max(self.universe.cells, len(self.queries), self.size))
+        codes = self._codes()
+        while chunk := list(islice(codes, step)):
+            yield self._counts(chunk).astype(np.float64)
+
+    @property
+    def _by_bars(self) -> bool:
+        """True if a table is written as bars between its rows, which is shorter for few cells, or as its rows."""
+        return self.universe.cells <= self.size
+
+    def _codes(self) -> Iterator[tuple[int, ...]]:
+        cells = self.universe.cells
+        if self._by_bars:
+            return combinations(range(self.size + cells - 1), cells - 1)
+        return combinations_with_replacement(range(cells), self.size)
+
+    def _counts(self, codes: list[tuple[int, ...]]) -> NDArray[np.int64]:
+        cells, each = self.universe.cells, self.universe.cells - 1 if self._by_bars else self.size
+        flat = np.fromiter(chain.from_iterable(codes), dtype=np.int64, count=len(codes) * each)
+        if self._by_bars:
+            ends = ((0, 0), (1, 1))
+            bars = np.pad(flat.reshape(len(codes), each), ends, constant_values=((0, 0), (-1, self.size + cells - 1)))
+            return np.asarray(np.diff(bars, axis=1) - 1)
+        places = flat + np.repeat(np.arange(len(codes)) * cells, self.size)
+        return np.bincount(places, minlength=len(codes) * cells).reshape(-1, cells)
+
+    def release(self, histogram: ArrayLike, noise: Noise) -> list[list[int]]:
+        """The number of the chosen candidate, drawn by the exact law."""
+        return [[self.selection.choose(self.losses(histogram), noise, stream="blr")]]
+
+    def learned(self, released: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+        """The chosen candidate's weights."""
+        return self.table(released[0][0]) / self.size
+
+
+@lru_cache(maxsize=1)
+def _grid_of(queries: Any) -> NDArray[np.float64]:
+    """All queries in grid units, shape (cells, queries); doubles hold them and sums of 2**23 of them exactly."""
+    block = queries.block(0, len(queries))
+    return np.asarray(block.T.astype(np.float64) * (UNIT if block.dtype.kind == "b" else 1))
+
+
+def _shown(count: int) -> str:
+    return f"{count:,}" if count < 10**15 else f"about 10^{math.log10(count):.0f}"
+
+
+EXCESSES = np.geomspace(1e-4, 1e4, 240)
+"""The v at which ``E(V - v)_+`` is looked at, in units of the squared scale of a measurement."""
+
+_DELTA = 1e-6  # of the (epsilon, delta) that is quoted
+_LEAST = 1e-290
+_TILTS = np.concatenate([np.geomspace(1e-4, 0.5, 40), 1.0 - np.geomspace(0.49, 1e-4, 30)])[:, None]
+
+
+def mean_under(weights: NDArray[np.float64], query: NDArray[np.float64]) -> float:
+    """The mean of a query with values in [0, 1] under weights that sum to 1; both of shape (cells,)."""
+    return min(max(float(np.einsum("i,i->", query, weights)), 0.0), 1.0)
+
+
+def taught(weights: NDArray[np.float64], query: NDArray[np.float64], released: float) -> NDArray[np.float64]:
+    """Public weights after an answer that came from the sealed rows: times ``exp(4 (a - guess) q(c))`` in cell c.
+
+    If the sealed average is ``q(x) = a - e``, the relative entropy from the sealed histogram to the weights falls by
+    at least ``2 ((q(x) - guess)^2 - e^2)``.
+
+    Source: Hardt, Rothblum 2010; the constants: docs/theory, synthetic data.
+    """
+    step = 4.0 * (min(max(released, 0.0), 1.0) - mean_under(weights, query))
+    grown = np.maximum(weights * np.exp(step * query), _LEAST)  # no weight becomes 0 for ever
+    return np.asarray(grown / grown.sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class MWEM(Synthesizer):
+    """T rounds: the exponential mechanism picks a badly answered query, it is measured, the weights learn it.
+
+    The table is the average of the weights before each round. Its largest error on the sealed rows is at most
+    ``sqrt(ln N / (2T) + mean e_t^2) + mean regret_t``, with e_t the errors of the measurements and regret_t what the
+    choices miss the worst query by: `sampling` turns that into the r of S1.
+
+    Attributes:
+        rounds: T.
+        choice_epsilon: Privacy loss of each choice; one row moves the error of a query by one unit.
+        scale: Scale of the Gaussian noise of each measurement, in the units of a mean.
+
+    Raises:
+        ValueError: If an attribute is out of its range.
+
+    Examples:
+        >>> from everhold.randomness import SeededNoise
+        >>> from everhold.values.universe import ListedColumn, Universe
+        >>> universe = Universe((ListedColumn("colour", ("red", "green", "blue"), rest="blue"),))
+        >>> family = universe.marginals(1)
+        >>> mwem = MWEM.concentrated(rho=0.01, rounds=40, rows=2_000_000, universe=universe, queries=family)
+        >>> mwem.learned(mwem.release([1_000_000, 600_000, 400_000], SeededNoise(1))).round(1)
+        array([0.5, 0.3, 0.2])
+    """
+
+    rounds: int
+    choice_epsilon: float
+    scale: float
+
+    method: ClassVar[str] = "mwem"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checked_count("rounds", self.rounds)
+        if not 0.0 < self.choice_epsilon < math.inf:
+            raise ValueError(f"choice_epsilon is {self.choice_epsilon}; expected a positive finite number")
+        if not 0.0 < self.scale <= LARGEST_SCALE / self.steps:
+            raise ValueError(
+                f"scale is {self.scale}; expected a positive number up to {LARGEST_SCALE / self.steps:.3g}"
+            )
+
+    @classmethod
+    def concentrated(cls, *, rho: float, rounds: int, rows: int, **others: Any) -> Self:
+        """Choices and measurements that share rho-zero-concentrated privacy equally.
+
+        Args:
+            rho: Zero-concentrated privacy loss of the whole run.
+            rounds: T.
+            rows: n.
+            **others: As in the constructor.
+        """
+        if not 0.0 < rho < math.inf:
+            raise ValueError(f"rho is {rho}; expected a positive finite number")
+        checked_count("rounds", rounds)
+        checked_count("rows", rows)
+        share = rho / (2 * rounds)
+        return cls(
+            rounds=rounds, rows=rows, choice_epsilon=math.sqrt(8.0 * share),
+            scale=1.0 / (rows * math.sqrt(2.0 * share)), **others,
+        )  # fmt: skip
+
+    @property
+    def selection(self) -> ExponentialMechanism:
+        """The mechanism of each choice."""
+        return ExponentialMechanism(self.choice_epsilon)
+
+    @property
+    def candidates(self) -> int:
+        """Number of queries."""
+        return len(self.queries)
+
+    @property
+    def steps(self) -> int:
+        """Grid units of a sum that make a mean of 1."""
+        return int(self.rows) * UNIT
+
+    @property
+    def scale_on_grid(self) -> int:
+        """Scale of the noise of a measured sum, in grid units."""
+        return math.ceil(self.scale * self.steps)
+
+    def curve(self) -> PrivacyCurve:
+        """Choices are ``epsilon^2/8``-zero-concentrated, measurements ``1/(2 s^2)``, with s their noise in rows."""
+        noise = self.scale_on_grid / UNIT
+        return ZeroConcentratedCurve(self.rounds * (self.choice_epsilon**2 / 8.0 + 0.5 / noise**2))
+
+    def privacy(self) -> tuple[float, float]:
+        """With ``delta = 1e-6``."""
+        return self.curve().epsilon(_DELTA), _DELTA
+
+    def _apart(self, beta: float) -> tuple[float, float]:
+        """``E(sqrt(a + V) - sqrt(a + v))_+ <= E(V - v)_+ / (2 sqrt(a + v))``, ``a = ln N/(2T)``, V the mean e_t^2."""
+        drawn = self.scale_on_grid / self.steps
+        alpha = np.sqrt(math.log(self.universe.cells) / (2.0 * self.rounds) + drawn**2 * EXCESSES)
+        exceedance = drawn**2 * self.excess() / (2.0 * alpha)
+        best = int(np.argmin(alpha + exceedance / beta))
+        return float(alpha[best]), float(exceedance[best])
+
+    def excess(self) -> NDArray[np.float64]:
+        """``E(V - v)_+`` in units of the squared scale, for v of `EXCESSES`."""
+        return _gaussian_excess(self.rounds)
+
+    def measured(self, noise: Noise) -> int:
+        """The noise of one measurement, in grid units."""
+        return int(noise.gaussian(self.scale_on_grid, 1, stream="measurement")[0])
+
+    def release(self, histogram: ArrayLike, noise: Noise) -> list[list[int]]:
+        """Of each round the number of the chosen query and its noisy sum in grid units."""
+        totals = self.queries.totals(checked_histogram(histogram, cells=self.universe.cells, rows=self.rows))
+        released = []
+
+        def ask(weights: NDArray[np.float64]) -> tuple[int, int]:
+            public = np.rint(self.queries.means(weights) * self.steps).astype(np.int64)
+            losses = self.steps - np.abs(totals - np.minimum(public, self.steps))
+            chosen = self.selection.choose(losses, noise, stream="choice")
+            released.append([chosen, int(totals[chosen]) + self.measured(noise)])
+            return chosen, released[-1][1]
+
+        self._learn(ask)
+        return released
+
+    def learned(self, released: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+        """The average of the weights before each round.
+
+        Raises:
+            ValueError: If there is not one pair for each round.
+        """
+        if len(released) != self.rounds:
+            raise ValueError(f"there are {len(released)} pairs; expected one for each of {self.rounds} rounds")
+        pairs = iter(released)
+        return self._learn(lambda _: next(pairs))
+
+    def _learn(self, ask: Callable[[NDArray[np.float64]], Sequence[int]]) -> NDArray[np.float64]:
+        weights, average = np.full(self.universe.cells, 1.0 / self.universe.cells), np.zeros(self.universe.cells)
+        weights /= weights.sum()
+        for _ in range(self.rounds):
+            average += weights
+            chosen, total = ask(weights)
+            weights = taught(weights, self.queries.vector(chosen), total / self.steps)
+        return np.asarray(average / average.sum())
+
+
+@lru_cache(maxsize=64)
+def _gaussian_excess(rounds: int) -> NDArray[np.float64]:
+    """Chernoff with the best of some tilts.
+
+    A discrete Gaussian is sub-Gaussian with its own scale, so ``E e^{u T V / 2} <= (1 - u)^{-T/2}``; and
+    ``(z)_+ <= e^{k z - 1} / k`` for every k.
+    """
+    exponent = -0.5 * rounds * (np.log1p(-_TILTS) + _TILTS * EXCESSES)
+    with np.errstate(over="ignore"):
+        bounds = 2.0 / (math.e * _TILTS * rounds) * np.exp(exponent)
+    return np.asarray(np.minimum(bounds.min(axis=0), 1.0))  # E V <= 1

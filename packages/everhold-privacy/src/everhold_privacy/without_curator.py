@@ -1,0 +1,377 @@
+"""Mechanisms without a trusted curator: randomised response (local), continual counting, and pan-private density.
+
+In randomised response each of n people reports their own one of k classes with probability p and one of the others
+otherwise, each with ``q = (1 - p) / (k - 1)``. A report is ``ln(p / q)``-private whatever else is known. The share of
+reports of a class is ``q + (p - q) f`` on average, where f is its frequency, so ``(share - q) / (p - q)`` is unbiased.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+
+from everhold.arguments import as_float, as_whole
+from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.privacy.curves import PureCurve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from everhold.privacy.curves import PrivacyCurve
+    from everhold.randomness import Noise
+
+
+_WORDS = 2**64
+
+
+@dataclass(frozen=True, slots=True)
+class FrequencyEstimate:
+    """Frequencies of all classes, estimated from perturbed reports.
+
+    Attributes:
+        values: Shape (classes,): unbiased estimates; they may lie outside [0, 1].
+        low: Shape (classes,): lower ends in [0, 1]; all intervals hold together.
+        high: Shape (classes,): upper ends.
+    """
+
+    values: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RandomisedResponse:
+    """Perturbation of one's own class out of k.
+
+    Args:
+        classes: k, at least 2.
+        epsilon: Privacy loss of a report, positive; the probabilities are rounded so that it is no larger.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Examples:
+        >>> RandomisedResponse(classes=2, epsilon=1.0).keep
+        0.731058...
+    """
+
+    classes: int
+    epsilon: float
+    _kept: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        classes, epsilon = as_whole(self.classes) or 0, as_float(self.epsilon)
+        if classes < 2:
+            raise ValueError(f"classes is {self.classes}. Give at least 2.")
+        if not 0.0 < epsilon <= 40.0:
+            raise ValueError(f"epsilon is {self.epsilon}. Give a number above 0 and at most 40.")
+        kept = min(math.floor(_WORDS / (1.0 + (classes - 1) * math.exp(-epsilon)) * (1.0 - 1e-15)), _WORDS - 1)
+        object.__setattr__(self, "_kept", kept)
+
+    @property
+    def keep(self) -> float:
+        """p, the probability of reporting one's own class."""
+        return self._kept / _WORDS
+
+    @property
+    def other(self) -> float:
+        """q, the probability of each other class."""
+        return (_WORDS - self._kept) / _WORDS / (self.classes - 1)
+
+    @cached_property
+    def curve(self) -> PureCurve:
+        """What a report reveals: the pure loss ``ln(p / q)``, exact for two classes."""
+        return PureCurve(math.log(self.keep / self.other))
+
+    def report(self, own: ArrayLike, noise: Noise) -> NDArray[np.int64]:
+        """Reports of people, drawn with integers alone.
+
+        Args:
+            own: Shape (people,): classes from 0 to k - 1.
+            noise: Source of the words.
+
+        Raises:
+            ValueError: If a class is none of these.
+        """
+        values = np.asarray(own, dtype=np.int64)
+        if values.ndim != 1 or np.any((values < 0) | (values >= self.classes)):
+            raise ValueError(f"the classes are not all whole numbers from 0 to {self.classes - 1}")
+        kept = noise.words(len(values), stream="keep") < np.uint64(self._kept)
+        others = self._below(self.classes - 1, int(np.sum(~kept)), noise)
+        reports = values.copy()
+        reports[~kept] = others + (others >= values[~kept])
+        return reports
+
+    @staticmethod
+    def _below(bound: int, size: int, noise: Noise) -> NDArray[np.int64]:
+        """Uniform numbers below a bound: words from the last, incomplete round of remainders are drawn again."""
+        complete, drawn = _WORDS - _WORDS % bound, np.zeros(0, dtype=np.int64)
+        while len(drawn) < size:
+            words = noise.words(size - len(drawn), stream="other")
+            fair = words if complete == _WORDS else words[words < np.uint64(complete)]
+            drawn = np.append(drawn, (fair % np.uint64(bound)).astype(np.int64))
+        return drawn
+
+    def frequencies(self, reports: ArrayLike, *, confidence: float = 0.95) -> FrequencyEstimate:
+        """Frequencies of all classes in the population that the people were drawn from, one independently of the other.
+
+        The intervals are exact binomial ones of the reports, each class at its share of the level, carried over to the
+        frequencies. No transfer theorem is needed, because reports of independent people are independent.
+
+        Args:
+            reports: Shape (people,).
+            confidence: 1 - beta, with which all intervals hold together.
+        """
+        counts = np.bincount(np.asarray(reports, dtype=np.int64), minlength=self.classes)
+        people, gap = int(counts.sum()), self.keep - self.other
+        exact, nats = ClopperPearson(rows=people, training=people), math.log(self.classes / (1.0 - confidence))
+        ends = np.array([exact.interval(count / people, nats) for count in counts])
+        low, high = np.clip((ends - self.other) / gap, 0.0, 1.0).T
+        return FrequencyEstimate((counts / people - self.other) / gap, low, high)
+
+    def radius(self, people: int, *, confidence: float = 0.95) -> float:
+        """Half-width of all frequencies together by Hoeffding: ``sqrt(ln(2 k / beta) / (2 n)) / (p - q)``."""
+        level = math.log(2.0 * self.classes / (1.0 - confidence))
+        return math.sqrt(level / (2.0 * people)) / (self.keep - self.other)
+
+    def transferred_radius(self, people: int, *, confidence: float = 0.95) -> float:
+        """The same by S1, which treats the reports as a transcript that reveals little of each person.
+
+        It also holds for queries chosen by the reports, and is wider for the frequencies themselves.
+        """
+        from everhold_privacy.guarantees import transfer_radius
+
+        steep = math.sqrt(2.0 * people) * (self.keep - self.other)
+
+        def exceedance(alpha: float) -> float:
+            return self.classes * math.sqrt(math.pi) / steep * math.erfc(steep * alpha)
+
+        return transfer_radius(exceedance, self.curve, confidence=confidence).radius
+
+
+_FAR_OUT = 60.0  # scales; the law beyond has less than e^-60
+
+
+@dataclass(frozen=True, slots=True)
+class CounterState:
+    """What a counter keeps; secret.
+
+    Attributes:
+        time: Arrivals so far.
+        sums: By level: the sum of the last node of the level that is not yet part of a larger one.
+        noisy: By level: the same with noise.
+    """
+
+    time: int
+    sums: tuple[int, ...]
+    noisy: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ContinualCounter:
+    """The binary mechanism with exact integer noise.
+
+    Args:
+        horizon: T, the most arrivals.
+        epsilon: Privacy loss about one arrival whose value moves by at most 1, over all counts together.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Examples:
+        >>> ContinualCounter(horizon=1_000, epsilon=1.0).scale
+        10
+    """
+
+    horizon: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        if (as_whole(self.horizon) or 0) < 1:
+            raise ValueError(f"horizon is {self.horizon}. Give at least 1 arrival.")
+        if not 0.0 < as_float(self.epsilon) < math.inf:
+            raise ValueError(f"epsilon is {self.epsilon}. Give a positive number.")
+
+    @property
+    def levels(self) -> int:
+        """Number of nodes that an arrival is in at most."""
+        return int(self.horizon).bit_length()
+
+    @property
+    def scale(self) -> int:
+        """Scale of the discrete Laplace noise of a node."""
+        return math.ceil(self.levels / self.epsilon)
+
+    @property
+    def curve(self) -> PureCurve:
+        """What all counts together reveal of an arrival: one node of each level moves by 1."""
+        return PureCurve(1.0 / self.scale, times=self.levels)
+
+    @property
+    def start(self) -> CounterState:
+        """Before the first arrival."""
+        return CounterState(0, (0,) * self.levels, (0,) * self.levels)
+
+    def step(self, state: CounterState, value: int, noise: Noise) -> tuple[CounterState, int]:
+        """The state after an arrival, and the noisy count of all arrivals so far.
+
+        Args:
+            state: Before.
+            value: 0 or 1, or any whole number that one person moves by at most 1.
+            noise: Source of the noise.
+
+        Raises:
+            ValueError: If the horizon was reached.
+        """
+        time = state.time + 1
+        if time > self.horizon:
+            raise ValueError(f"{self.horizon} arrivals were planned, and this is one more.")
+        level = (time & -time).bit_length() - 1  # the node that ends here takes up all smaller ones
+        sums, noisy = list(state.sums), list(state.noisy)
+        sums[level] = sum(sums[:level]) + value
+        noisy[level] = sums[level] + int(noise.laplace(self.scale, 1, stream="node")[0])
+        sums[:level] = noisy[:level] = [0] * level
+        told = sum(noisy[each] for each in range(self.levels) if time >> each & 1)
+        return CounterState(time, tuple(sums), tuple(noisy)), told
+
+    def counts(self, values: Sequence[int], noise: Noise) -> NDArray[np.int64]:
+        """The noisy counts after every arrival, shape (arrivals,)."""
+        state, told = self.start, np.zeros(len(values), dtype=np.int64)
+        for place, value in enumerate(values):
+            state, told[place] = self.step(state, int(value), noise)
+        return told
+
+    def exceeded(self, error: int, nodes: int) -> float:
+        """Probability that the noise of so many nodes is larger than an error in absolute value; exact."""
+        law = self._laws[nodes - 1]
+        middle = len(law) // 2
+        return float(min(2.0 * law[middle + error + 1 :].sum(), 1.0)) if error + 1 < middle else 0.0
+
+    @cached_property
+    def _laws(self) -> list[NDArray[np.float64]]:
+        """Laws of the noise of 1, 2, ... nodes."""
+        reach = math.ceil(_FAR_OUT * self.scale)
+        one = np.exp(-np.abs(np.arange(-reach, reach + 1)) / self.scale)
+        laws = [one / one.sum()]
+        for _ in range(self.levels - 1):
+            longer = np.maximum(scipy.signal.fftconvolve(laws[-1], laws[0]), 0.0)
+            laws.append(longer[len(longer) // 2 - reach : len(longer) // 2 + reach + 1])
+        return laws
+
+    def radius(self, *, confidence: float = 0.95) -> int:
+        """Error that no count exceeds: at each time the exact law of its nodes, and a union over times."""
+        times = np.bincount([time.bit_count() for time in range(1, self.horizon + 1)], minlength=self.levels + 1)
+
+        def missed(error: int) -> float:
+            return sum(int(times[nodes]) * self.exceeded(error, nodes) for nodes in range(1, self.levels + 1))
+
+        low, high = 0, 1
+        while missed(high) > 1.0 - confidence:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if missed(middle) > 1.0 - confidence else (low, middle)
+        return high
+
+
+def published_counting_error(horizon: int, *, epsilon: float, failure: float) -> float:
+    """Error of one count by Chan, Shi and Song 2011: Lemma 2.8 for as many continuous Laplace numbers as levels.
+
+    Args:
+        horizon: T.
+        epsilon: Of all counts.
+        failure: Probability that the count is further off.
+
+    Examples:
+        >>> round(published_counting_error(1_000, epsilon=1.0, failure=0.05))
+        172
+    """
+    levels = horizon.bit_length()
+    root = math.sqrt(math.log(2.0 / failure))
+    return math.sqrt(8.0) * root * (levels / epsilon) * max(math.sqrt(levels), root)
+
+
+@dataclass(frozen=True)
+class DensityEstimator:
+    """Estimator of the share of items that occur, private towards whoever sees its state once, and the estimate.
+
+    Args:
+        items: m, the number of possible items, or of those that were picked at random from all of them.
+        epsilon: In (0, 1]: the bias of the coins is a quarter of it.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Examples:
+        >>> estimator = DensityEstimator(items=10_000, epsilon=0.5)
+        >>> round(estimator.curve.epsilon(0.0), 3)
+        0.788
+    """
+
+    items: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        if (as_whole(self.items) or 0) < 1:
+            raise ValueError(f"items is {self.items}. Give at least 1.")
+        if not 0.0 < as_float(self.epsilon) <= 1.0:
+            raise ValueError(f"epsilon is {self.epsilon}. Give a number above 0 and at most 1.")
+
+    @property
+    def _after(self) -> int:
+        """Words below which the bit of an item that came is 1."""
+        return _WORDS // 2 + math.floor(self.epsilon * 2**62)
+
+    @property
+    def seen(self) -> float:
+        """Probability that the bit of an item that came is 1."""
+        return self._after / _WORDS
+
+    @property
+    def scale(self) -> int:
+        """Scale of the noise that is added to the number of ones."""
+        return math.ceil(1.0 / self.epsilon)
+
+    @property
+    def curve(self) -> PrivacyCurve:
+        """What the state at one time and the estimate at the end reveal together of whether an item ever came.
+
+        The bit that is seized has the loss ``ln(1 / (2 - 2 P[1]))`` at most, and the number of ones moves by 1.
+        """
+        return PureCurve(-math.log(2.0 - 2.0 * self.seen)).compose(PureCurve(1.0 / self.scale))
+
+    def start(self, noise: Noise) -> NDArray[np.bool_]:
+        """Bits before the stream, shape (items,): fair coins."""
+        return np.asarray(noise.words(self.items, stream="start") < np.uint64(_WORDS // 2))
+
+    def see(self, bits: NDArray[np.bool_], item: int, noise: Noise) -> NDArray[np.bool_]:
+        """Bits after an item came; the item's own is drawn anew.
+
+        Raises:
+            ValueError: If it is none of the items.
+        """
+        if not 0 <= item < self.items:
+            raise ValueError(f"the item {item} is none of {self.items}; they are counted from 0")
+        after = bits.copy()
+        after[item] = noise.words(1, stream="see")[0] < np.uint64(self._after)
+        return after
+
+    def density(self, bits: NDArray[np.bool_], noise: Noise) -> float:
+        """Unbiased estimate of the share of items that came; it may lie outside [0, 1]."""
+        ones = int(bits.sum()) + int(noise.laplace(self.scale, 1, stream="density")[0])
+        return (ones / self.items - 0.5) / (self.seen - 0.5)
+
+    def radius(self, *, confidence: float = 0.95) -> float:
+        """Error of the density among the items by Hoeffding for the bits, and the exact tail of the noise."""
+        level = math.log(4.0 / (1.0 - confidence))
+        bits = math.sqrt(level / (2.0 * self.items))
+        # P[|noise| > t] = 2 e^(-(t + 1)/s) / (1 + e^(-1/s)) for whole t
+        beyond = self.scale * (level - math.log1p(math.exp(-1.0 / self.scale)))
+        return (bits + max(math.ceil(beyond) - 1, 0) / self.items) / (self.seen - 0.5)
