@@ -25,7 +25,7 @@ def kept_busy(app, name="study"):
     holdout = app.state.holdouts._open[name]
     database = holdout._executor.store.database
     database.patience = 0.01
-    with database._turns[holdout._executor.record.id]:
+    with database._turn(holdout._executor.record.id):
         yield
 
 

@@ -195,7 +195,10 @@ class LedgerDatabase(ABC):
         with contextlib.ExitStack() as stack:
             stack.callback(self._leave, self._engine.pool)
             if writing:
-                self._wait_for(turn, stack)
+                mine = self._turn(turn)  # the other threads first: they need no connection to wait for it
+                if not mine.acquire(timeout=self.patience):
+                    raise Unavailable(BUSY)
+                stack.callback(mine.release)
             with database_errors():
                 connection = self._begun(stack, writing=writing, turn=turn)
             try:
@@ -207,17 +210,14 @@ class LedgerDatabase(ABC):
             with database_errors(committing=writing):
                 connection.commit()
 
+    def _turn(self, turn: str) -> threading.Lock:
+        """The lock of the writers of this process that name the same."""
+        return self._turns.setdefault(turn, threading.Lock())
+
     def _leave(self, pool: sa.Pool) -> None:
         """Close what came back to a pool that was closed meanwhile."""
         if pool is not self._engine.pool:
             pool.dispose()
-
-    def _wait_for(self, turn: str, stack: contextlib.ExitStack) -> None:
-        """Wait for the other threads first: they need no connection for that."""
-        mine = self._turns.setdefault(turn, threading.Lock())
-        if not mine.acquire(timeout=self.patience):
-            raise Unavailable(BUSY)
-        stack.callback(mine.release)
 
     def _begun(self, stack: contextlib.ExitStack, *, writing: bool, turn: str) -> sa.Connection:
         """A connection with a transaction; a server that was restarted is only found out by using a connection."""

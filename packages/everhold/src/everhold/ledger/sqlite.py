@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 import stat
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ _MARK = int.from_bytes(b"evhd", "big")
 
 _ours: set[tuple[Path, int, int]] = set()
 """Files that this process knows to be ledgers: path, device and number."""
+
+_writers: dict[tuple[Path, int], threading.Lock] = {}
+"""Held by the thread that writes to a file, by the file and the process: a forked child begins without any."""
 
 _FILE = "file"
 
@@ -67,7 +71,10 @@ class SQLite(LedgerDatabase):
         found = tuple(connection.scalars(sa.text("PRAGMA integrity_check(10)")))
         return () if found == ("ok",) else found
 
-    def _begin(self, connection: sa.Connection, *, writing: bool, turn: str) -> None:  # all take turns
+    def _turn(self, turn: str) -> threading.Lock:  # all take turns: SQLite itself would let them sleep up to .1 s
+        return _writers.setdefault((self.path, os.getpid()), threading.Lock())
+
+    def _begin(self, connection: sa.Connection, *, writing: bool, turn: str) -> None:
         # The driver's own BEGIN is deferred: two readers that both want to write would fail as "locked".
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 

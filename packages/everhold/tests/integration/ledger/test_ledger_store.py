@@ -194,6 +194,17 @@ def test_a_copied_store_writes_to_the_same_ledger(store, record, duplicate):
     assert store.head(record.id).sequence == 1
 
 
+def test_all_who_write_to_a_file_take_turns_whichever_holdout_it_is_about(store, record, path, url):
+    """SQLite itself lets those who wait sleep longer and longer, and serves whoever comes first."""
+    with LedgerStore.open(url) as other, store.database.transaction(writing=True, turn=record.id):
+        waiting = threading.Thread(target=lambda: other.create("another", {}, {}, seal_key=KEY))
+        waiting.start()
+        assert other.database._turn("").locked()
+        assert other.names() == ["study"]
+    waiting.join()
+    assert store.names() == ["another", "study"]
+
+
 def test_threads_take_turns(store, record):
     threads = [threading.Thread(target=ask, args=(store, record, *range(k, 40, 4))) for k in range(4)]
     threads += [threading.Thread(target=lambda: [ask(store, record, n) for n in range(40)])]
