@@ -450,8 +450,8 @@ def difference_of_arms(
 ) -> OneNumber | None:
     """The one query; None where the arms are asked for one by one.
 
-    They are where an engine counts groups of rows, where a declared family has them and not their difference, and
-    without training rows in an arm.
+    They are where an engine counts groups of rows, without training rows in an arm, and where a declared family has
+    them and not their difference: then the answer is free, and asked silently it is the one query, which is narrower.
 
     Args:
         compiler: Of the holdout.
@@ -482,7 +482,7 @@ def difference_of_arms(
         by_position=any(arm.by_position for arm in arms),
     )  # fmt: skip
     level_of = compiler.families.level_of
-    if level_of(bound) is None and any(level_of(arm) is not None for arm in arms):
+    if not compiler.silent and level_of(bound) is None and any(level_of(arm) is not None for arm in arms):
         return None
     bound = with_clips(bound, [clip for arm in ordered for clip in arm.clips])
     values = reader.values(training)  # of a sample, where an engine counts them

@@ -180,6 +180,22 @@ def test_a_guess_of_a_difference_is_one_of_the_whole_and_of_a_ratio_one_of_each_
         checked.ask(eh.risk_difference("died = 1", **ARMS, by="sex"), guess=0.1)
 
 
+def test_declared_subgroups_by_arm_do_not_widen_a_contrast_that_is_asked_silently(tmp_path):
+    query, widths = eh.risk_difference("died = 1", **ARMS), []
+    families = {"by arm": eh.subgroups(["arm", "sex"], of="died = 1"), "contrast": eh.listed([query])}
+    for names, silent in (((), True), (("by arm",), True), (("by arm",), False), (("by arm", "contrast"), False)):
+        declared = {name: families[name] for name in names} or None
+        with eh.Holdout.create(tmp_path / f"{len(widths)}.db", "t", holdout=SEALED, training=TRAINED, queries=60,
+                               declared=declared) as holdout:  # fmt: skip
+            assert holdout.ask(query, silent=silent).charged == 0
+            holdout.unseal()
+            answer = holdout.ask(query, silent=silent)
+            assert answer.sealed_low < share(SEALED, "B") - share(SEALED, "A") < answer.sealed_high
+            widths.append(answer.sealed_high - answer.sealed_low)
+    alone, silently, free, beside = widths
+    assert beside < alone < silently < 1.06 * alone < free
+
+
 def test_an_arm_without_training_rows_is_asked_for_alone(tmp_path):
     trained = {name: column[TRAINED["arm"] == "A"] for name, column in TRAINED.items()}
     with eh.Holdout.create(
