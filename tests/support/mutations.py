@@ -1046,7 +1046,7 @@ MUTATIONS = [
     Mutation(
         "A3",
         "both scores are dealt alike",
-        "everhold/queries/metrics/area.py",
+        "everhold/queries/metrics/ranking.py",
         "blocks = [block_averages(each, positive, order) for each in ranked]",
         "blocks = [block_averages(each, positive, order[:: 1 - 2 * place]) for place, each in enumerate(ranked)]",
         (
@@ -1064,7 +1064,7 @@ MUTATIONS = [
     Mutation(
         "A4",
         "the reach is that of all rows",
-        "everhold/queries/metrics/area.py",
+        "everhold/queries/metrics/ranking.py",
         "return max(float(np.max(np.abs(public_ranks(first) - public_ranks(second)))), 1.0 / len(first))",
         "return max(float(np.mean(np.abs(public_ranks(first) - public_ranks(second)))), 1.0 / len(first))",
         (

@@ -10,9 +10,9 @@ import numpy as np
 
 from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.gates.metrics import metric_of
-from everhold.queries.metrics.accuracy import LabelQuery
+from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.registry import METRICS
-from everhold.queries.metrics.risk import risk
+from everhold.queries.metrics.row_scores import risk
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def check_metric(competition: Competition, schema: Schema) -> None:
     metric = competition.metric
     if isinstance(metric, Mapping) and metric.get("loss") == "log" and schema.label_kind != "binary":
         raise HoldoutRejected(
-            "A logarithmic loss ranks a board of labels 0 and 1 alone. Rank by accuracy, balanced_accuracy or f1_macro"
+            "A logarithmic loss ranks a board of labels 0 and 1 alone. Rank by another metric of classes"
         )
     try:
         if competition.score is None:
@@ -77,7 +77,7 @@ def _check_score(score: tuple[str, dict[str, float]], schema: Schema) -> None:
     asked.check_labels(schema)
     asked.setting(schema, None)
     if asked.metric.measure.by_rank:
-        from everhold.queries.metrics.area import check_split
+        from everhold.queries.metrics.label_query import check_split
 
         check_split(asked.metric.title or asked.metric.name, schema, by_rank=True)
 

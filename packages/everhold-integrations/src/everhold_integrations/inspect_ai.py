@@ -12,8 +12,7 @@ import numpy as np
 
 from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 from everhold.holdout import DEFAULT_STORAGE, Holdout, storage_url
-from everhold.queries.metrics.accuracy import PredictionQuery
-from everhold.queries.metrics.accuracy import RowMetric as Judged
+from everhold.queries.metrics.row_scores import AccuracyQuery
 from everhold.queries.predictions.arrays import MOST_CHARACTERS, check_known
 
 try:
@@ -38,7 +37,7 @@ _OPEN = "open"
 _NOTHING = float("nan")
 
 
-class CaseAccuracy(PredictionQuery):
+class CaseAccuracy(AccuracyQuery):
     """Share of cases whose target is the model's answer; made by `case_accuracy`.
 
     An answer that can be no target counts as wrong and is not refused, because models give such answers.
@@ -58,10 +57,10 @@ def case_accuracy(answers: Any, *, training: Any = None) -> CaseAccuracy:
         training: Answers to the open cases, for the guess.
 
     Examples:
-        >>> case_accuracy({"case": ["a", "b"], "answer": ["4", "I cannot say"]}).metric
-        <RowMetric.ACCURACY: 'accuracy'>
+        >>> case_accuracy({"case": ["a", "b"], "answer": ["4", "I cannot say"]}).score
+        'accuracy'
     """
-    return CaseAccuracy(Judged.ACCURACY, answers, training)
+    return CaseAccuracy(answers, training)
 
 
 def answer_of(state: TaskState) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from everhold.answers import UNSEALED, Answer
 from everhold.errors import QueryRejected
 from everhold.holdout import DEFAULT_STORAGE, Holdout
-from everhold.queries.metrics.accuracy import accuracy, brier, error
+from everhold.queries.metrics.row_scores import accuracy, brier, error
 from everhold.queries.predictions.arrays import probabilities
 
 try:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from mlflow.models import EvaluationResult
     from numpy.typing import NDArray
 
-    from everhold.queries.metrics.accuracy import PredictionQuery
+    from everhold.queries.metrics.label_query import LabelQuery
 
-_METRICS: Mapping[str, Callable[[Any], PredictionQuery]] = {"accuracy": accuracy, "error": error, "brier": brier}
+_METRICS: Mapping[str, Callable[[Any], LabelQuery]] = {"accuracy": accuracy, "error": error, "brier": brier}
 _SETTINGS = ("storage", "holdout", "metric", "name", "analyst")
 
 

@@ -23,7 +23,7 @@ from everhold.operations.gates import (
     StartChallenge,
     Withdraw,
 )
-from everhold.queries.metrics.risk import risk
+from everhold.queries.metrics.row_scores import risk
 from everhold.queries.metrics.scores import metric as scored
 from everhold_server.wire.predictions import written_predictions
 

@@ -31,7 +31,7 @@ from everhold.queries.metrics.models import (
     require_sklearn,
     splits_of,
 )
-from everhold.queries.metrics.scorers import as_metric
+from everhold.queries.metrics.scores import as_metric
 from everhold.sealed_scorer import SealedScorer
 from everhold.search_results import (
     Refitted,

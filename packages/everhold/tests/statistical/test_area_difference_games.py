@@ -13,7 +13,7 @@ from test_area_games import POPULATIONS, ROWS, SHIFT, sealed_rows, true_area
 from everhold.guarantees.intervals.composites.ranking import BlockDifference, RankDifference, SeenScores, block_averages
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.metrics.area import area_of
+from everhold.queries.metrics.ranking import area_of
 from everhold.randomness import SeededNoise
 
 MECHANISM = GuessAndCheck.tuned(rows=ROWS, queries=5, surprises=3, confidence=0.8, training_rows=ROWS)

@@ -13,7 +13,7 @@ import scipy.stats
 from everhold.guarantees.intervals.composites.ranking import BlockBetting, SeenScores, block_averages
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.metrics.area import area_of
+from everhold.queries.metrics.ranking import area_of
 from everhold.randomness import SeededNoise
 
 ROWS, SHIFT = 400, np.array([1.0, 0.5, 0.0])

@@ -62,6 +62,7 @@ CASES = {
     "accuracy": ("kind", three, metrics.accuracy_score, {}),
     "matthews_corrcoef": ("y", classes, metrics.matthews_corrcoef, {}),
     "roc_auc": ("y", chances, metrics.roc_auc_score, {}),
+    "roc_auc_ovr": ("kind", each_class, lambda labels, p: metrics.roc_auc_score(labels, p, multi_class="ovr"), {}),
     "neg_log_loss": ("kind", each_class, lambda labels, p: -metrics.log_loss(labels, p), {}),
     "neg_brier_score": ("y", chances, lambda labels, p: -metrics.brier_score_loss(labels, p), {}),
     "neg_mean_absolute_error": ("amount", amount, lambda a, b: -metrics.mean_absolute_error(a, b), {}),

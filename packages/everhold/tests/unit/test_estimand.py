@@ -15,7 +15,7 @@ from everhold.errors import DependenceError, EverholdWarning, HoldoutRejected, I
 from everhold.ledger import LedgerStore
 from everhold.mechanisms import GuessAndCheck
 from everhold.queries.means.distribution import histogram
-from everhold.queries.metrics.risk import risk
+from everhold.queries.metrics.row_scores import risk
 from everhold.values.universe import BinnedColumn, ListedColumn, Universe
 from everhold_privacy.mechanisms.averages import SampleSplitting
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget

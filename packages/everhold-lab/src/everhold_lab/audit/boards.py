@@ -16,7 +16,7 @@ import numpy as np
 from everhold.arguments import names_keywords
 from everhold.dependence import Groups, MarkovChain
 from everhold.diagnosis.columns import ExaminedColumn, Kind, OpenRows
-from everhold.queries.metrics.accuracy import accuracy
+from everhold.queries.metrics.row_scores import accuracy
 from everhold_lab.analysts import RandomRules, RunningVote, Vote
 
 if TYPE_CHECKING:

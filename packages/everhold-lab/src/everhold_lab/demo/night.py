@@ -19,7 +19,7 @@ import anyio
 import numpy as np
 
 from everhold.holdout import Holdout
-from everhold.queries.metrics.accuracy import accuracy
+from everhold.queries.metrics.row_scores import accuracy
 from everhold_lab.charts import Moment
 from everhold_lab.demo.flights import CATEGORIES, KNOWN_BEFORE
 from everhold_server.mcp import make_server

@@ -13,7 +13,7 @@ import numpy as np
 
 import everhold as eh
 from everhold.privacy import GaussianCurve, PrivacyCurve, PureCurve
-from everhold.queries.metrics.ranking_scores import auc_sensitivity
+from everhold.queries.metrics.ranking import auc_sensitivity
 from everhold_lab.published import jung_pure_radius, jung_radius, rogers_width, zhao_theorem_2, zhao_theorem_2_rows
 from everhold_lab.published.jung2020 import gaussian_sample_failure, laplace_sample_failure
 from everhold_lab.published.splitting import hoeffding_radius, hoeffding_splitting

@@ -19,7 +19,7 @@ from everhold import low_sensitivity
 from everhold.asking.creation import settings_from
 from everhold.errors import QueryRejected
 from everhold.mechanisms import State
-from everhold.queries.metrics.ranking_scores import auc, auc_of, auc_sensitivity, f1, f1_of, f1_sensitivity
+from everhold.queries.metrics.ranking import auc, auc_of, auc_sensitivity, f1, f1_of, f1_sensitivity
 from everhold.queries.statistic import Statistic, StatisticGrid
 from everhold.randomness import SeededNoise
 from everhold.sealing.rows.counterexamples import counterexample, neighbours

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from everhold.queries.metrics.accuracy import accuracy, error
+from everhold.queries.metrics.row_scores import accuracy, error
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 from everhold.values.universe import ListedColumn, Universe

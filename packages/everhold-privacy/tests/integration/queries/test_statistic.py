@@ -18,7 +18,7 @@ from everhold.ledger.store import all_entries
 from everhold.mechanisms import Source, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.queries.metrics.ranking_scores import auc_sensitivity
+from everhold.queries.metrics.ranking import auc_sensitivity
 from everhold.queries.statistic import Statistic, StatisticGrid
 from everhold.randomness import SeededNoise
 

@@ -11,7 +11,7 @@ from pydantic import Field, WithJsonSchema
 from everhold.errors import QueryRejected
 from everhold.gates.metrics import named_metric, why_no_gain
 from everhold.queries.metrics.registry import METRICS
-from everhold.queries.metrics.risk import risk
+from everhold.queries.metrics.row_scores import risk
 from everhold.queries.metrics.scores import metric_of
 from everhold_server.api.contract import Plain
 from everhold_server.principals import Principal, Role

@@ -128,7 +128,7 @@ class TermOptions:
             raise Misuse(f"--{next(iter(given))} belongs to --metric risk; leave it out or compare risks")
         from functools import partial
 
-        from everhold.queries.metrics.risk import risk
+        from everhold.queries.metrics.row_scores import risk
         from everhold.queries.metrics.scores import metric
 
         return partial(risk, **given) if self.metric == "risk" else partial(metric, self.metric, **given)

@@ -153,10 +153,13 @@ class Spelled:
         return made
 
     def _details(self, kind: Kind, schema: Schema, *, but: str = "") -> dict[str, Any]:
-        return {
+        found = {
             argument: self._value(DETAILS[option].form, self.given[option], schema)
             for option, argument in kind.details.items() if option in self.given and option != but
         }  # fmt: skip
+        if "pos_label" in found and schema.label_kind != "string" and (number := _numbers([found["pos_label"]])):
+            found["pos_label"] = number[0]
+        return found
 
     def _value(self, form: Form, written: Any, schema: Schema) -> Any:
         if form is Form.PREDICTIONS:

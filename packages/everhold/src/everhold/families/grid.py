@@ -25,8 +25,8 @@ from everhold.families.base import BoundFamily, Family
 from everhold.families.points import Space, described, space_of
 from everhold.queries.code import behaviour_digest, content_digest, is_installed, version_of
 from everhold.queries.means.batch import RowwiseQuery
-from everhold.queries.means.shares import ShareQuery
 from everhold.queries.metrics.models import Judge, open_rows, require_sklearn
+from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.query import digest
 from everhold.sealing.watched_code import calling_code, used_alone
@@ -81,9 +81,10 @@ class GridFamily(Family):
             QueryRejected: If the metric is none of this holdout's labels. Nothing is charged.
         """
         asked = Judge(self.metric, compiler.schema).query(model)
-        if not isinstance(asked, ShareQuery):
+        share = asked.share() if isinstance(asked, MetricQuery) else None
+        if share is None:
             return compiler.parsed(asked)
-        found = asked.placed(compiler).as_one(compiler)
+        found = share.placed(compiler).as_one(compiler)
         if found is None:
             raise QueryRejected(
                 f"the {self.metric} of a search space is a ratio, which this holdout does not take as one query; "

@@ -40,8 +40,8 @@ from everhold.families.texts import TextFamily, texts
 from everhold.mechanisms.declared import SHARE
 from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.means.mean import MeanQuery, mean
-from everhold.queries.metrics.accuracy import PredictionQuery, RowMetric
 from everhold.queries.metrics.difference import DifferenceQuery, difference
+from everhold.queries.metrics.row_scores import AccuracyQuery
 
 __all__ = ["SHARE", "Protocol", "checked_share", "family_from", "from_toml", "protocol", "protocol_from", "written"]
 
@@ -274,7 +274,7 @@ def _query(what: str, said: object) -> RowwiseQuery:
         raise QueryRejected(
             f"{what} holds the {kind} of {brief(of)}; expected a rule, such as 'x > 3'; nothing was changed"
         )
-    return PredictionQuery(RowMetric.ACCURACY, of, complement=kind == "error")
+    return AccuracyQuery(of, missed=kind == "error")
 
 
 def written(family: Family) -> dict[str, Any]:
@@ -307,7 +307,7 @@ def _written(query: object) -> str | dict[str, Any]:
         return query
     if isinstance(query, DifferenceQuery):
         return {_DIFFERENCE: [_written(each) for each in query.operands]}
-    if isinstance(query, PredictionQuery) and isinstance(query.predictions, str) and query.score in _OF_RULES:
+    if isinstance(query, AccuracyQuery) and isinstance(query.predictions, str) and query.score in _OF_RULES:
         return {query.score: query.predictions}
     if not isinstance(query, MeanQuery) or query != mean(query.text, low=query.low, high=query.high):
         raise QueryRejected(

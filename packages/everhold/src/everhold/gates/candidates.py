@@ -26,12 +26,12 @@ from everhold.guarantees.intervals.bets.betting import Betting
 from everhold.guarantees.intervals.bets.in_order import betting_on
 from everhold.guarantees.intervals.pairs.gains import OutcomeGain, SeenClasses, gain_of
 from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding, SignTest
-from everhold.queries.metrics.label_query import LabelQuery
+from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by
 from everhold.queries.metrics.made_up_scores import likely_labels
 from everhold.queries.metrics.measures import PartsMeasure
-from everhold.queries.metrics.outcomes import OutcomeQuery
 from everhold.queries.metrics.query import MetricQuery, ModelsReader, largest_group, open_labels
 from everhold.queries.metrics.registry import METRICS
+from everhold.queries.metrics.row_scores import OutcomeQuery
 from everhold.queries.metrics.score_parts import Judged, Sized
 from everhold.queries.query import Query
 from everhold.sealing.rows.sums import cells_of
@@ -147,12 +147,10 @@ def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | MetricQuery:
     """The query about one candidate, in the form in which a gate compares it on the rows of one holdout."""
     if not isinstance(query, Query):
         raise no_metric(query)
-    if isinstance(query, OutcomeQuery) and _pairs_outcomes(compiler):
-        return query
     asked = query.as_metric()
-    if asked is not None and asked.metric.outcomes and asked.where is None and _pairs_outcomes(compiler):
+    if asked is not None and asked.metric.outcomes and asked.where is None and _pairs_outcomes(asked, compiler):
         (model,) = asked.models
-        return OutcomeQuery(asked.metric.name, model.predictions, model.training)
+        return OutcomeQuery.codes(asked.metric.name, model.predictions, model.training, asked.positive)
     if asked is not None:
         return asked
     if not isinstance(query, LabelQuery):
@@ -160,11 +158,11 @@ def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | MetricQuery:
     return query
 
 
-def _pairs_outcomes(compiler: QueryCompiler) -> bool:
+def _pairs_outcomes(asked: MetricQuery, compiler: QueryCompiler) -> bool:
     """True if scores of outcomes are compared by the pairs of outcomes of independent rows."""
     mechanism = compiler.mechanism
     independent = mechanism.dependence.independent and mechanism.unit >= _FINE_GRID
-    return independent and compiler.schema.label_kind == "binary"
+    return independent and (compiler.schema.label_kind == "binary" or asked.positive is not None)
 
 
 def check_metric(bound: BoundQuery, metric: GateMetric) -> None:
@@ -201,7 +199,7 @@ def procedure_for_gain(
     independent, group_by = dependence.independent, dependence.unit_column
     score = METRICS.get(challenger.metric["kind"])
     if score is not None and score.outcomes:
-        return gain_of(score.name, schema.rows)
+        return gain_of(score.outcomes, schema.rows)
     if independent and public is not None and _is_sign(challenger, schema):
         differing = int(np.count_nonzero(challenger.predictions != public.predictions))
         return SignTest(rows=schema.rows, training=schema.rows, differing=differing)
@@ -332,8 +330,6 @@ class OutputCandidate(Candidate):
         mechanism, schema, reader = compiler.mechanism, compiler.schema, self.reader
         measure, setting, largest = reader.metric.measure, reader.setting, largest_group(mechanism)
         if measure.by_rank:
-            from everhold.queries.metrics.area import check_split, dealt_by
-
             known = self.by_position or champion.by_position or schema.features_public
             check_split(f"a gain in {reader.metric.title or reader.metric.name}", schema, by_rank=known)
             setting = replace(setting, dealt=dealt_by(mechanism, known=known))
@@ -374,8 +370,12 @@ def _check_compared(reader: ModelsReader, compiler: QueryCompiler) -> None:
     rows = "" if unpromised else " of rows that depend on each other"
     raise QueryRejected(
         f"no gain in {metric.name}{rows} is promised; the nearest metric of a gate is "
-        f"{metric.nearest if unpromised else 'balanced_accuracy'}"
+        f"{metric.nearest if unpromised else _of_any_rows()}"
     )
+
+
+def _of_any_rows() -> str:
+    return next(name for name, metric in METRICS.own.items() if metric.outcomes and metric.gain == "any")
 
 
 def _gain_of_classes(procedure: ClassGains, reader: ModelsReader, compiler: QueryCompiler) -> Gain:

@@ -13,10 +13,9 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.pairs.gains import OutcomeGain
-from everhold.queries.metrics.outcomes import OutcomeQuery
 from everhold.queries.metrics.registry import METRICS, REFUSED
-from everhold.queries.metrics.risk import risk
-from everhold.queries.metrics.scorers import as_metric
+from everhold.queries.metrics.row_scores import risk
+from everhold.queries.metrics.scores import as_metric
 from everhold.queries.query import Query
 
 if TYPE_CHECKING:
@@ -61,8 +60,6 @@ def named_metric(name: str) -> Callable[..., Any] | None:
     metric = METRICS.get(name)
     if metric is None or metric.gain == "none":
         return None
-    if metric.outcomes:
-        return partial(OutcomeQuery, name)
     mean = metric.as_mean
     if isinstance(mean, str):
         return partial(_scored, mean)
@@ -142,11 +139,12 @@ def _maker_of(description: Mapping[str, Any]) -> Callable[..., Any]:
     if description.get("kind") == SCORE:
         name = str(description["name"])
         settings = METRICS[name].settings
-        return partial(_scored, name, **{each: description[each] for each in settings if each in description})
+        return partial(
+            _scored, name, pos_label=description.get("positive"),
+            **{each: description[each] for each in settings if each in description},
+        )  # fmt: skip
     if description.get("kind") != "risk":
-        named = named_metric(str(description["kind"]))
-        assert named is not None
-        return named
+        return partial(_scored, str(description["kind"]), pos_label=description.get("positive"))
     if "loss" not in description:
         raise QueryRejected(
             "the gate's metric is a loss function of its own, which the ledger does not hold; expected it again as the "

@@ -112,7 +112,7 @@ _OWN = (
     ),
     Kind(
         "accuracy",
-        "everhold.queries.metrics.accuracy:accuracy",
+        "everhold.queries.metrics.row_scores:accuracy",
         Form.PREDICTIONS,
         "The share of labels that the predictions in a file meet; they are joined by row id.",
         _TRAINED,
@@ -122,7 +122,7 @@ _OWN = (
     ),
     Kind(
         "error",
-        "everhold.queries.metrics.accuracy:error",
+        "everhold.queries.metrics.row_scores:error",
         Form.PREDICTIONS,
         "The share of labels that they miss.",
         _TRAINED,
@@ -130,7 +130,7 @@ _OWN = (
     ),
     Kind(
         "brier",
-        "everhold.queries.metrics.accuracy:brier",
+        "everhold.queries.metrics.row_scores:brier",
         Form.PREDICTIONS,
         "The Brier score of probabilities in a file, for labels 0 and 1.",
         _TRAINED,
@@ -140,7 +140,7 @@ _OWN = (
     ),
     Kind(
         "risk",
-        "everhold.queries.metrics.risk:risk",
+        "everhold.queries.metrics.row_scores:risk",
         Form.PREDICTIONS,
         "The mean loss of the predictions in a file (see --loss).",
         {**_RANGE, **_TRAINED, **same("loss")},
@@ -245,7 +245,7 @@ _OWN = (
     ),
     Kind(
         "auc",
-        "everhold.queries.metrics.ranking_scores:auc",
+        "everhold.queries.metrics.ranking:auc",
         Form.PREDICTIONS,
         "The area under the ROC curve of the scores in a file.",
         {**_TRAINED, **same("positives", "negatives", "where")},
@@ -255,7 +255,7 @@ _OWN = (
     ),
     Kind(
         "f1",
-        "everhold.queries.metrics.ranking_scores:f1",
+        "everhold.queries.metrics.ranking:f1",
         Form.PREDICTIONS,
         "The F1 of the labels in a file.",
         {**_TRAINED, **same("least")},
@@ -265,14 +265,14 @@ _OWN = (
     ),
     Kind(
         "precision",
-        "everhold.queries.metrics.rates:precision",
+        "everhold.queries.metrics.scores:precision",
         Form.PREDICTIONS,
         "The share of rows with label 1 among those that a file labels 1.",
         _TRAINED,
     ),
     Kind(
         "recall",
-        "everhold.queries.metrics.rates:recall",
+        "everhold.queries.metrics.scores:recall",
         Form.PREDICTIONS,
         "The share of rows that a file labels 1 among those with label 1.",
         _TRAINED,
@@ -282,7 +282,7 @@ _OWN = (
         "everhold.queries.metrics.scores:metric_of",
         Form.PREDICTIONS,
         "A score of the predictions in a file by its name in scikit-learn (see --score).",
-        {**_TRAINED, **_RANGE, **same("bins", "rate", "where", largest_loss="clip", score="name")},
+        {**_TRAINED, **_RANGE, **same("bins", "rate", "where", "pos_label", largest_loss="clip", score="name")},
         recorded=("score",),
         loss="noise",
     ),
@@ -316,6 +316,7 @@ _DETAILS = {
     "missing": Detail(Form.FLAG, "Ask for the share of missing values, too, which is so by default."),
     "score": Detail(Form.TEXT, "Its name, such as f1_macro, matthews_corrcoef or neg_log_loss."),
     "largest_loss": Detail(Form.NUMBER, "Larger losses of a row count as this."),
+    "pos_label": Detail(Form.TEXT, "The class that counts as label 1; all others are the rest."),
     "rate": Detail(Form.NUMBER, "The false positive rate of the recall."),
     "most": Detail(Form.WHOLE, "Number of the best candidates that are told; 1 by default."),
     "level": Detail(Form.NUMBER, "Which quantile; 0.5, the median, by default."),

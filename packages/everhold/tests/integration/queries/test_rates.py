@@ -7,7 +7,7 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 
 import everhold as eh
 from everhold.asking.creation import settings_from
-from everhold.queries.metrics.rates import precision, recall
+from everhold.queries.metrics.scores import precision, recall
 
 ROWS = 2_000
 

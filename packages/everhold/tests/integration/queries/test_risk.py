@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from everhold import Empirical, Holdout, QueryRejected
-from everhold.queries.metrics.risk import risk
+from everhold.queries.metrics.row_scores import risk
 from everhold.values.base import Schema
 from everhold.values.evaluation import clip_to_grid, to_grid
 from everhold.values.expressions import ColumnKind

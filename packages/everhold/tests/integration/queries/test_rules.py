@@ -5,7 +5,7 @@ import pytest
 
 from everhold import Holdout, QueryRejected, accuracy, brier, error, mean
 from everhold.asking.creation import settings_from
-from everhold.queries.metrics.risk import risk
+from everhold.queries.metrics.row_scores import risk
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 

@@ -16,7 +16,7 @@ from sklearn.metrics import (
 
 import everhold as eh
 from everhold.queries.metrics.registry import METRICS, REFUSED
-from everhold.queries.metrics.scorers import as_metric
+from everhold.queries.metrics.scores import as_metric
 
 ROWS = 1_500
 PROBABILITIES = {"response_method": "predict_proba"}

@@ -35,7 +35,7 @@ WRONG = {
     "no rate": ("y", lambda: eh.metric("recall_at_fpr", chances(SEALED), rate=1.0), "rate inside"),
     "no bins": ("y", lambda: eh.metric("expected_calibration_error", chances(SEALED), bins=0), "1 to 100 bins"),
     "no guess": ("y", lambda: eh.metric("balanced_accuracy", classes(SEALED)), "needs a prior estimate"),
-    "a rule": ("y", lambda: eh.metric("balanced_accuracy", "x > 1"), "rules are no predictions"),
+    "a rule": ("y", lambda: eh.metric("balanced_accuracy", "x > 1"), "is a text, and this metric needs predictions"),
 }
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.queries.metrics.area import area_of
+from everhold.queries.metrics.ranking import area_of
 
 sklearn = pytest.importorskip("sklearn")
 ROWS = 1_500

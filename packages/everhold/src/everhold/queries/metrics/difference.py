@@ -1,19 +1,35 @@
-"""Difference of two models: the mean of a paired difference, as one query."""
+"""Difference of two models as one query: the mean of a paired difference, or a gain by pairs of outcomes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
 
-from everhold.arguments import brief
+import numpy as np
+
+from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
+from everhold.guarantees.intervals.pairs.gains import GainDifference, counts_of_pairs, likely_pairs, outcome_codes
 from everhold.queries.means.batch import CombinedQuery, RowwiseQuery, in_units
-from everhold.queries.means.mean import MeanQuery
-from everhold.queries.query import Query, QuerySpec
+from everhold.queries.means.mean import MeanQuery, among, condition, rows_that_meet, share_that_meets
+from everhold.queries.metrics.label_query import share_of_label
+from everhold.queries.metrics.row_scores import OutcomeQuery
+from everhold.queries.procedures import check_confirms_statistics, check_independent
+from everhold.queries.query import Query, QueryPlan, QuerySpec, paying
+from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery, Pair
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.answers import Answer
+    from everhold.guarantees.intervals.base import Cells
     from everhold.queries.metrics.query import MetricQuery
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.rows.table import StoredRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,3 +154,74 @@ def as_rowwise(query: object) -> RowwiseQuery:
             "brier(...) or risk(...)"
         )
     return asked
+
+
+def difference_of_outcomes(
+    query: MetricQuery, compiler: QueryCompiler, *, guess: float | None, tolerance: float | None
+) -> QueryPlan[Answer]:
+    """The difference of two models in a rate or an average of rates, by the pairs of outcomes of independent rows.
+
+    Raises:
+        QueryRejected: If nothing is promised. Nothing is charged.
+    """
+    mechanism, schema, where, score = compiler.mechanism, compiler.schema, query.where, query.metric.name
+    name, instead = f"a difference in {score}", "a difference in accuracy"
+    check_confirms_statistics(mechanism, name, instead=instead)
+    check_independent(mechanism, name, instead=instead)
+    if tolerance is not None:
+        paying(mechanism)
+    placed = [
+        compiler.placed(OutcomeQuery.codes(score, model.predictions, model.training, query.positive))
+        for model in query.models
+    ]
+    both = [compiler.bind(each) for each in placed]
+    inside = None if where is None else condition(where, schema)
+    training = [_open_codes(compiler, found, inside) for found in both]
+    counting = schema.rows * share_that_meets(compiler.training, inside)
+    known, procedure = None, GainDifference(query.metric.outcomes, max(round(counting), 1), _planned(placed, compiler))
+    if training[0] is not None and training[1] is not None:
+        seen = procedure.cells(training[0], training[1])
+        known = Fraction(1 + procedure.gain(seen)) / 2
+        procedure = replace(procedure, planned=tuple(counts_of_pairs(seen).astype(int).ravel().tolist()))
+    bound = BoundQuery(
+        {"kind": "score difference", "name": score, "of": [dict(found.description) for found in both]},
+        f"{both[0].shown} minus {both[1].shown}", -1.0, 1.0,
+        reads=tuple(dict.fromkeys(name for found in both for name in found.reads or schema.asked)),
+        by_position=any(found.by_position for found in both),
+    )  # fmt: skip
+    bound = among(bound, inside, where, schema)
+    if training[0] is not None and training[1] is not None and bound.by_position:
+        bound = replace(bound, training_values=np.concatenate([training[0], training[1]]))
+    own = None if guess is None else bound.to_mean(as_float(guess))
+    prepared = compiler.planner.of_statistic(bound, guess, known if own is None else None, procedure)
+
+    def sealed(rows: StoredRows) -> tuple[Fraction, Cells]:
+        codes = [_codes(rows, found, inside, unit=mechanism.unit) for found in both]
+        seen = procedure.cells(codes[0], codes[1])
+        return Fraction(1 + procedure.gain(seen)) / 2, seen
+
+    return OneNumber([prepared], schema, mechanism, sealed)
+
+
+def _planned(both: Sequence[OutcomeQuery], compiler: QueryCompiler) -> tuple[float, ...] | None:
+    """The likely outcomes of predictions that are public; None of others."""
+    first, second = (query.given(compiler.schema) for query in both)
+    if first is None or second is None:
+        return None
+    positive = 1 if (found := both[0].positive) is None else found
+    share = None if compiler.training is None else share_of_label(compiler, both[0])
+    return likely_pairs(first == positive, second == positive, share)
+
+
+def _open_codes(compiler: QueryCompiler, bound: BoundQuery, inside: BoundQuery | None) -> NDArray[np.int64] | None:
+    """Codes of the outcomes of the training rows that count; None where they are unknown, or none counts."""
+    if compiler.training is None or not bound.trained:
+        return None
+    found = _codes(compiler.training, bound, inside, unit=compiler.mechanism.unit)
+    return found if len(found) else None
+
+
+def _codes(rows: StoredRows, bound: BoundQuery, inside: BoundQuery | None, *, unit: int) -> NDArray[np.int64]:
+    """Codes of the outcomes of the rows that count. No bet is made on others."""
+    codes = outcome_codes(rows.row_values(bound, unit=unit), unit)
+    return codes if inside is None else codes[rows_that_meet(rows, inside)]

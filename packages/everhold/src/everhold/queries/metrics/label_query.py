@@ -7,7 +7,7 @@ import secrets
 from abc import abstractmethod
 from dataclasses import replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.code import content_digest
 from everhold.queries.means.batch import RowwiseQuery
-from everhold.queries.metrics.rules import label_node, prediction_node, sensible_classes
+from everhold.queries.means.mean import in_one_line, rows_that_meet
+from everhold.queries.metrics.rules import label_node, one_if, prediction_node, sensible_classes
 from everhold.queries.predictions.arrays import PredictionTable, check_lengths, first_of, is_mixed, probabilities
 from everhold.queries.predictions.columns import GivenValues, Placed
 from everhold.sealing.rows.code_trials import EstimatedValues
@@ -24,9 +25,14 @@ from everhold.values.expressions import RowValue
 from everhold.values.expressions.tree import Node
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from everhold.mechanisms import Mechanism
     from everhold.queries.query_compiler import QueryCompiler
+
+_UNKNOWN_SHARE = 0.1  # planned share of the rarer class where no training rows show it
 
 
 class LabelQuery(RowwiseQuery):
@@ -37,21 +43,106 @@ class LabelQuery(RowwiseQuery):
             fitted estimator; or, for accuracy, error and the Brier score, a rule.
         training: Predictions for the training rows, for the guess; of an estimator those that it made out of fold, by
             default its own; a rule needs none.
+        positive: The class that counts as label 1, where it is another one: all other classes are the rest.
+        yes_no: Whether every row value is 0 or 1.
     """
 
     __slots__ = ()
 
     predictions: Any
     training: Any
+    positive: Any = None
+    _at_fault: ClassVar[float] = 0.0
+    yes_no: ClassVar[bool] = False
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The query about the labels of this schema."""
+        self._check_labels(schema)
+        (at_zero, at_one), told, named = self._ends(schema), {}, self._title(schema)
+        if self.positive is not None:
+            self.check_positive(schema)
+            told, named = {"positive": self.positive}, f"{named} of {brief(self.positive)} against the rest,"
+        common: dict[str, Any] = {
+            "at_zero": at_zero, "at_one": at_one, "at_fault": self._at_fault, "yes_no": self.yes_no,
+        }  # fmt: skip
+        if isinstance(self.predictions, str) and (row_value := self._of_rule(self.predictions, schema)) is not None:
+            described = {**self._identity(schema), "label": schema.label, **told}
+            return BoundQuery(
+                {**described, "rule": row_value.expression.canonical()},
+                f"{named} of the rule {in_one_line(self.predictions)}", row_value=row_value, **common,
+            )  # fmt: skip
+        predictions, sealed, training, reads = self._row_values(schema)
+        if training is not None and training is not sealed:
+            training = self._training_values(training, schema)
+        ((kind, digest),) = predictions.items()
+        return BoundQuery(
+            {**self._identity(schema), "label": schema.label, **told, **predictions},
+            f"{named} of {subject_of(self.predictions, kind, digest)}", sealed=sealed, training=training,
+            reads=reads, by_position=self._by_position, **common,
+        )  # fmt: skip
+
+    def _check_labels(self, schema: Schema) -> None:
+        """Refuse label columns that the query cannot be about."""
+
+    def check_positive(self, schema: Schema) -> None:
+        """Refuse a positive class that the label does not have."""
+        classes, positive = schema.label_classes, self.positive
+        if positive is not None and (not classes or positive not in classes):
+            known = (
+                f"expected one of {', '.join(map(repr, classes))}" if classes else "expected classes=[...] at creation"
+            )
+            raise QueryRejected(f"pos_label is {brief(positive)}, which is no class of {schema.label!r}. It {known}")
+
+    def _identity(self, schema: Schema) -> dict[str, Any]:
+        """Description of the row value, without label and predictions."""
+        raise NotImplementedError
+
+    def _title(self, schema: Schema) -> str:
+        """The row value as people read it."""
+        raise NotImplementedError
+
+    def _ends(self, schema: Schema) -> tuple[float, float]:
+        """What row values of 0 and 1 stand for."""
+        return 0.0, 1.0
+
+    def _of_rule(self, text: str, schema: Schema) -> RowValue | None:
+        """Row values of a rule; None where there are none."""
+        return None
+
+    def _training_values(self, training: RowFunction, schema: Schema) -> RowFunction:
+        """Row values of training predictions that were handed in, with refusals of what cannot be meant."""
+        return training
+
+    def _label_node(self, schema: Schema) -> Node:
+        label = label_node(schema)
+        return label if self.positive is None else one_if(label, self.positive)
+
+    def _row_function(self, predictions: NDArray[Any], label: str) -> RowFunction:
+        """The row values of checked predictions; of a positive class, with labels and classes as 1 and 0."""
+        if self.positive is None:
+            return self._against(predictions, label)
+        if not self._of_numbers:
+            predictions = (predictions == self.positive).astype(np.float64)
+        function = self._against(predictions, label)
+        return lambda table: function({**table, label: self._two_classes(table[label])})
+
+    def _two_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """Labels as they are, or 1 for the positive class and 0 for the rest."""
+        return labels if self.positive is None else (np.asarray(labels) == self.positive).astype(np.float64)
 
     def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
         """The query about the holdout's rows, its predictions in their order."""
         return compiler.checked(compiler.placed(self).bind(compiler.schema), part=part)
 
     @property
-    @abstractmethod
     def _of_probabilities(self) -> bool:
         """True if predictions are probabilities of label 1."""
+        return False
+
+    @property
+    def _of_numbers(self) -> bool:
+        """True if predictions are numbers whatever the labels are, as probabilities and scores."""
+        return self._of_probabilities
 
     @property
     def _by_position(self) -> bool:
@@ -97,7 +188,10 @@ class LabelQuery(RowwiseQuery):
     def _of_engine(
         self, column: JoinedColumn, schema: Schema
     ) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...]]:
-        value = self.in_engine(prediction_node(column), label_node(schema), schema)
+        prediction, label = prediction_node(column), self._label_node(schema)
+        if self.positive is not None and not self._of_numbers:
+            prediction = one_if(prediction, self.positive)
+        value = self.in_engine(prediction, label, schema)
         if value is None:
             raise QueryRejected(
                 f"this query reads predictions beside everhold, and those in {column.name!r} stay in a table of the "
@@ -132,9 +226,10 @@ class LabelQuery(RowwiseQuery):
     def _judged(self, given: Any, checked: NDArray[Any], schema: Schema) -> RowFunction:
         """Row values of checked predictions; those that wait on the disk are not held in memory meanwhile."""
         if not isinstance(given, Placed):
-            return GivenValues(checked, self._against(checked, schema.label or ""))
+            function = self._against if self.positive is None else self._row_function
+            return GivenValues(checked, function(checked, schema.label or ""))
         alone: LabelQuery = replace(self, predictions=None, training=None)  # type: ignore[type-var]  # a dataclass
-        return given.until_asked(checked, alone._against, schema.label or "")
+        return given.until_asked(checked, alone._row_function, schema.label or "")
 
     def _given_training(self, schema: Schema) -> RowFunction | None:
         """Row values of the training rows, from predictions that were handed in; None without."""
@@ -188,15 +283,18 @@ class LabelQuery(RowwiseQuery):
             return self._checked(predicted, len(table[label]), schema, what=what)
 
         identity = content_digest(estimator) or secrets.token_hex(32)  # what cannot be told is a new query
-        asked = type(self).outputs, type(self)._checked, self._of_probabilities, getattr(self, "outputs_are", None)
+        asked = (
+            type(self).outputs, type(self)._checked, self._of_probabilities, getattr(self, "outputs_are", None),
+            self.positive,
+        )  # fmt: skip
         values = EstimatedValues(
             (identity, *asked),
             features,
             predict,
-            lambda predictions, table: self._against(predictions, label)(table),
+            lambda predictions, table: self._row_function(predictions, label)(table),
             lambda predictions: self._check(predictions, schema, what=what),
             lambda predictions: self._fails(predictions, schema),
-            lambda table: self._of_failing(table[label]),
+            lambda table: self._of_failing(self._two_classes(table[label])),
             everywhere=self._bounded,
         )
         return {"estimator": identity}, values, self._given_training(schema) or values, reads
@@ -204,7 +302,7 @@ class LabelQuery(RowwiseQuery):
     def outputs(self, features: Any) -> Any:
         """Outputs of the estimator that are compared with labels: labels, or probabilities of label 1."""
         if self._of_probabilities:
-            return probabilities(self.predictions, features)
+            return probabilities(self.predictions, features, self.positive)
         return self.predictions.predict(features)
 
     def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
@@ -218,7 +316,8 @@ class LabelQuery(RowwiseQuery):
             )
         array = _plain(same_length(predictions, rows, what=what))
         numeric = array.dtype.kind in "biuf"
-        if numeric == (schema.label_kind == "string") or not (numeric or array.dtype.kind == "U"):
+        text_wanted = schema.label_kind == "string" and not (self.positive is not None and self._of_numbers)
+        if numeric == text_wanted or not (numeric or array.dtype.kind == "U"):
             texts = schema.label_kind == "binary" and array.dtype.kind == "U"
             remedy = "0 and 1, or False and True; yes and no of a CSV file are read as True and False" if texts else ""
             raise QueryRejected(
@@ -228,6 +327,57 @@ class LabelQuery(RowwiseQuery):
         if self._of_probabilities and (wrong := ~((array >= 0) & (array <= 1))).any():
             raise QueryRejected(f"{what} are not all in [0, 1]{first_of(wrong)}; expected probabilities of label 1")
         return array
+
+
+def share_of_label(compiler: QueryCompiler, query: LabelQuery, inside: BoundQuery | None = None) -> float:
+    """Planned share of label 1, or of the query's positive class; see `shares_of_classes`."""
+    return shares_of_classes(compiler, query, (1.0,), inside)[0]
+
+
+def shares_of_classes(
+    compiler: QueryCompiler, query: LabelQuery, classes: Sequence[Any], inside: BoundQuery | None = None
+) -> tuple[float, ...]:
+    """Planned share of each class: that of the training rows that count, half a row away from 0 and 1 at least.
+
+    Where no training row counts, all of them decide.
+
+    Args:
+        compiler: Knows the training rows.
+        query: Says which class is label 1.
+        classes: The classes.
+        inside: The condition of rows that count.
+    """
+    schema, training = compiler.schema, compiler.training
+    if training is None or schema.label is None:
+        return (_UNKNOWN_SHARE,) * len(classes)
+    labels = query._two_classes(np.asarray(training.table((schema.label,))[schema.label]))
+    if inside is not None:
+        counting = rows_that_meet(training, inside)
+        labels = labels[counting] if counting.any() else labels
+    return tuple((int(np.count_nonzero(labels == each)) + 0.5) / (len(labels) + 1.0) for each in classes)
+
+
+def dealt_by(mechanism: Mechanism, *, known: bool) -> Literal["blocks", "ranks", "groups"]:
+    """What an AUC of these rows bets on; see `everhold.queries.metrics.registry.Setting.dealt`.
+
+    Args:
+        mechanism: Says how the rows depend on each other.
+        known: Whether the scores of the sealed rows are known.
+    """
+    if mechanism.dependence.group_column is not None:
+        return "groups"
+    return "ranks" if known else "blocks"
+
+
+def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:
+    """Refuse class shares that were fixed by the split where the proof needs them free, or needs one law."""
+    if schema.stratified is None or (schema.stratified == schema.label) is not by_rank:
+        return
+    raise QueryRejected(
+        f"the rows were split by {schema.stratified!r}, and {name} of "
+        f"{'known scores needs labels' if by_rank else 'a model needs rows'} that the split left to chance; expected "
+        f"{'the model itself' if by_rank else 'scores in an array'}, or AUC with counts"
+    )
 
 
 def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed: bool) -> Any:

@@ -123,6 +123,15 @@ def _distributions(
     return Judged(told, labels)
 
 
+def probabilities_apart(
+    metric: Metric, setting: Setting, at: float, labels: NDArray[np.float64], rng: np.random.Generator
+) -> Judged:
+    """Probabilities of each class that have about this AUC against the rest."""
+    apart = float(np.sqrt(2.0) * scipy.special.ndtri(min(max(at, _FEW), 1.0 - _FEW)))
+    scores = rng.normal(size=(len(labels), setting.classes)) + apart * (labels[:, None] == np.arange(setting.classes))
+    return Judged(scipy.special.softmax(scores, axis=1), labels)
+
+
 _USUAL: dict[str, Likely] = {
     "classes": exchanged(lambda _, shares: 1.0 / len(shares)), "numbers": with_errors(lambda told, _: -told),
     "probability": _uncalibrated, "probabilities": _distributions, "scores": _shifted,

@@ -29,9 +29,9 @@ from everhold.guarantees.intervals.composites.parts import (
 )
 from everhold.guarantees.intervals.pairs.gains import ClassGains
 from everhold.queries.metrics import made_up_scores as made_up
-from everhold.queries.metrics.score_pairs import PairedScores, of_correlation, of_explained, of_root, part_by_part
 from everhold.queries.metrics.score_parts import (
     Judged,
+    PairedScores,
     RowPart,
     Sized,
     class_parts,
@@ -40,6 +40,10 @@ from everhold.queries.metrics.score_parts import (
     failing_parts,
     largest_loss,
     loss,
+    of_correlation,
+    of_explained,
+    of_root,
+    part_by_part,
     rate_part,
     right_parts,
     weighted_parts,

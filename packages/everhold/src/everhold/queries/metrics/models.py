@@ -20,14 +20,12 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.errors import DependenceWarning, QueryRejected
 from everhold.queries.means.mean import StatisticalQuery
-from everhold.queries.means.shares import ShareQuery
 from everhold.queries.metrics.label_query import LabelQuery, matrix_of
 from everhold.queries.metrics.query import MetricQuery
-from everhold.queries.metrics.ranking_scores import RankingQuery
+from everhold.queries.metrics.ranking import RankingQuery
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.scored_rows import ScoredRows
-from everhold.queries.metrics.scorers import as_metric
-from everhold.queries.metrics.scores import scored
+from everhold.queries.metrics.scores import as_metric, scored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery, Schema
 
-ModelQuery: TypeAlias = LabelQuery | ShareQuery | RankingQuery | MetricQuery
+ModelQuery: TypeAlias = LabelQuery | RankingQuery | MetricQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +100,14 @@ class Judge:
         if isinstance(asked, MetricQuery):
             return asked.score(outputs, labels, self.schema)
         schema = replace(self.schema, rows=len(outputs), training_rows=0)
-
-        def values(query: LabelQuery) -> NDArray[np.float64]:
-            bound = query.bind(schema)
-            assert bound.sealed is not None
-            return np.asarray(bound.sealed(table), dtype=np.float64)
-
-        if isinstance(asked, ShareQuery):
-            part, whole = (values(query) for query in _parts(asked))
-            return float(np.minimum(part, whole).sum() / whole.sum()) if whole.any() else float("nan")
         if isinstance(asked, RankingQuery):
-            return float(asked.of_pairs(values(asked.pairs), Fraction(len(outputs), self.schema.rows)))
+            rows = replace(asked.model, classes=self.schema.label_classes)
+            share = Fraction(len(outputs), self.schema.rows)
+            return float(asked.of_rows(rows.coded(np.asarray(outputs)), np.asarray(labels), share))
         bound: BoundQuery = asked.bind(schema)
-        return bound.from_mean(float(np.mean(np.clip(values(asked), 0.0, 1.0))))
+        assert bound.sealed is not None
+        values = np.asarray(bound.sealed(table), dtype=np.float64)
+        return bound.from_mean(float(np.mean(np.clip(values, 0.0, 1.0))))
 
     @property
     def greater_is_better(self) -> bool:
@@ -123,7 +116,7 @@ class Judge:
         if isinstance(asked := self.query(nothing), MetricQuery):
             asked.check_labels(self.schema)
             return asked.metric.greater
-        if isinstance(asked, ShareQuery | RankingQuery):
+        if isinstance(asked, RankingQuery):
             return True
         bound: BoundQuery = asked.bind(replace(self.schema, rows=0, training_rows=0))
         return (bound.at_fault == 0.0) == (bound.at_zero < bound.at_one)
@@ -231,20 +224,8 @@ def _through(asked: ModelQuery, change: Callable[[LabelQuery], LabelQuery]) -> M
     if isinstance(asked, LabelQuery):
         return change(asked)
     if isinstance(asked, RankingQuery):
-        return replace(asked, pairs=change(asked.pairs))  # type: ignore[arg-type]  # the same kind with other fields
-    if isinstance(asked, MetricQuery):
-        return replace(asked, models=tuple(change(each) for each in asked.models))  # type: ignore[misc]  # the same kind
-    part, whole = _parts(asked)
-    return replace(asked, part=change(part), whole=change(whole))
-
-
-def _parts(asked: ShareQuery) -> tuple[LabelQuery, LabelQuery]:
-    if not (isinstance(asked.part, LabelQuery) and isinstance(asked.whole, LabelQuery)):
-        raise QueryRejected(
-            "the metric is a share of something else than predictions; expected precision, recall, F1, or a mean such "
-            "as accuracy"
-        )
-    return asked.part, asked.whole
+        return replace(asked, model=change(asked.model))  # type: ignore[arg-type]  # the same kind with other fields
+    return replace(asked, models=tuple(change(each) for each in asked.models))  # type: ignore[misc]  # the same kind
 
 
 def _label_query(asked: ModelQuery) -> LabelQuery:
@@ -253,11 +234,9 @@ def _label_query(asked: ModelQuery) -> LabelQuery:
             "the metric is the mean of a function of whole rows, which holds no predictions against labels. Fit the "
             "model yourself and pass that mean to ask()"
         )
-    if isinstance(asked, ShareQuery):
-        return _parts(asked)[0]
     if isinstance(asked, MetricQuery):
         return asked.models[0]
-    return asked.pairs if isinstance(asked, RankingQuery) else asked
+    return asked.model if isinstance(asked, RankingQuery) else asked
 
 
 def _changed(query: LabelQuery, **changes: Any) -> LabelQuery:

@@ -16,12 +16,17 @@ import numpy as np
 
 from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
-from everhold.queries.means.mean import among, condition, rows_that_meet, share_that_meets
+from everhold.extensions import imported
+from everhold.queries.means.batch import RowwiseQuery
+from everhold.queries.means.mean import MeanQuery, among, condition, rows_that_meet, share_that_meets
+from everhold.queries.means.shares import ShareQuery, WithinQuery
+from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by, shares_of_classes
 from everhold.queries.metrics.made_up_scores import likely_labels, made_up
 from everhold.queries.metrics.registry import LOG_CLIP, Metric, Setting
+from everhold.queries.metrics.row_scores import OutcomeQuery
 from everhold.queries.metrics.score_parts import Judged, Sized
 from everhold.queries.metrics.scored_rows import BoundRows, ScoredRows, codes_of
-from everhold.queries.procedures import check_confirms_statistics
+from everhold.queries.procedures import check_confirms_statistics, takes_ratios
 from everhold.queries.query import Query, QueryPlan, QuerySpec, paying
 from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery, with_clips
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Clip, Schema
 
+_MEANS = "everhold.queries.metrics.row_scores"
 _WIDEST = 1e150  # range of labels, so that squares of losses are finite
 
 
@@ -57,10 +63,45 @@ class MetricQuery(Query["Answer"]):
     @classmethod
     def of(
         cls, metric: Metric, predictions: Any, training: Any = None, given: Mapping[str, float] | None = None,
-        where: str | None = None,
+        where: str | None = None, positive: Any = None,
     ) -> MetricQuery:  # fmt: skip
         """The query about one model."""
-        return cls(metric, (ScoredRows(metric.outputs, predictions, training),), given or {}, where)
+        rows = ScoredRows(metric.outputs, predictions, training, positive=positive)
+        return cls(metric, (rows,), given or {}, where)
+
+    @property
+    def positive(self) -> Any:
+        """The class that counts as label 1; None for label 1 itself."""
+        return self.models[0].positive
+
+    @property
+    def simplest(self) -> MetricQuery | LabelQuery:
+        """The same as a mean over all rows, where it is one: then engines sum it, and every mechanism answers it."""
+        if not self.metric.mean or self.where is not None or len(self.models) > 1:
+            return self
+        (model,) = self.models
+        mean: LabelQuery = imported(f"{_MEANS}:{self.metric.name}")(model.predictions, training=model.training)
+        return mean if self.positive is None else replace(mean, positive=self.positive)  # type: ignore[type-var]
+
+    def share(self) -> ShareQuery | None:
+        """The same as a ratio of two means, which every mechanism answers; None where it is none."""
+        if len(self.models) > 1 or not (self.metric.rate or (self.metric.mean and self.where is not None)):
+            return None
+        (model,), rows = self.models, None if self.where is None else MeanQuery(self.where)
+        if rows is not None and self.metric.mean:
+            mean = replace(self, where=None).simplest
+            assert isinstance(mean, RowwiseQuery)
+            return ShareQuery(mean, rows)
+        part, whole = OutcomeQuery.counts(self.metric.name, model.predictions, model.training, self.positive)
+        shown = f"{self.metric.rate.partition(' ')[2]} of predicted labels"
+        if self.positive is not None:
+            shown = f"{shown}, {brief(self.positive)} against the rest"
+        if rows is None:
+            return ShareQuery(part, whole, nested=True, name=self.metric.rate, shown=shown)
+        return ShareQuery(
+            WithinQuery(part, rows), WithinQuery(whole, rows), nested=True, name=self.metric.rate,
+            shown=f"{shown} among rows with {self.where}",
+        )  # fmt: skip
 
     def as_metric(self) -> MetricQuery:
         """See `Query.as_metric`."""
@@ -74,13 +115,14 @@ class MetricQuery(Query["Answer"]):
         """
         if len(self.models) + len(other.models) > 2:
             raise QueryRejected("a difference of differences is not asked; expected two models")
-        if (self.metric, dict(self.given), self.where) != (other.metric, dict(other.given), other.where):
+        own, others = ((each.metric, dict(each.given), each.where, each.positive) for each in (self, other))
+        if own != others:
             if self.metric != other.metric:
                 raise QueryRejected(
                     f"One score is {self.metric.name} and the other {other.metric.name}. Compare models by one score."
                 )
             raise QueryRejected(
-                "The two scores have different ranges or rows. Give both the same low, high, clip and where."
+                "The two scores have different ranges, rows or positive classes. Give both the same settings and where."
             )
         return replace(self, models=(*self.models, *other.models))
 
@@ -94,7 +136,10 @@ class MetricQuery(Query["Answer"]):
             return QuerySpec("difference", tuple(replace(self, models=(model,)) for model in self.models))
         (model,) = self.models
         numbers = {name: self.given.get(name) for name in self.metric.settings}
-        details = {"name": self.metric.name, "training": model.training, "where": self.where, **numbers}
+        details = {
+            "name": self.metric.name, "training": model.training, "where": self.where, "pos_label": self.positive,
+            **numbers,
+        }  # fmt: skip
         return QuerySpec("metric", model.predictions, details)
 
     def compile(
@@ -105,11 +150,15 @@ class MetricQuery(Query["Answer"]):
         Raises:
             QueryRejected: If nothing is promised. Nothing is charged.
         """
+        mechanism, schema, share = compiler.mechanism, compiler.schema, self.share()
+        if share is not None:
+            as_means = guess is None or isinstance(self.models[0].predictions, str) or not takes_ratios(mechanism)
+            if as_means or share.placed(compiler).as_one(compiler) is not None:
+                return share.compile(compiler, guess=guess, tolerance=tolerance)
         if self._pairs_outcomes(compiler):
-            from everhold.queries.metrics.outcomes import difference_of_outcomes
+            from everhold.queries.metrics.difference import difference_of_outcomes
 
             return difference_of_outcomes(self, compiler, guess=guess, tolerance=tolerance)
-        mechanism, schema = compiler.mechanism, compiler.schema
         reader = self.reader(compiler)
         if tolerance is not None:
             paying(mechanism)
@@ -149,8 +198,6 @@ class MetricQuery(Query["Answer"]):
         models = tuple(BoundRows.of(model, compiler) for model in self.models)
         known = any(model.bound.by_position for model in models) or schema.features_public
         if metric.measure.by_rank:
-            from everhold.queries.metrics.area import check_split, dealt_by, share_of_label
-
             dealt = dealt_by(mechanism, known=known)
             check_split(_title(metric, len(self.models)), schema, by_rank=known)
             if dealt == "ranks" and inside is not None:
@@ -158,10 +205,12 @@ class MetricQuery(Query["Answer"]):
                     f"{_title(metric, 1)} among some rows is promised for models, and scores in an array or public "
                     "features make the scores known; expected a fitted model of sealed features, or no condition"
                 )
-            setting = replace(setting, share=share_of_label(compiler, inside), dealt=dealt)
+            classes = (schema.label_classes or ()) if metric.outputs == "probabilities" else (1.0,)
+            shares = shares_of_classes(compiler, self.models[0], classes, inside)
+            setting = replace(setting, share=shares[0], shares=shares, dealt=dealt)
         return ModelsReader(
             metric, setting, models, tuple(model.predictions for model in self.models),
-            mechanism.dependence.group_column, schema.label_classes, known, inside,
+            mechanism.dependence.group_column, _classes(schema, self.positive), known, inside, self.positive,
         )  # fmt: skip
 
     def is_promised(self, compiler: QueryCompiler) -> bool:
@@ -170,8 +219,6 @@ class MetricQuery(Query["Answer"]):
         try:
             check_kind(self.metric, compiler.mechanism, models=len(self.models))
             if self.metric.measure.by_rank:
-                from everhold.queries.metrics.area import check_split
-
                 known = any(model._by_position for model in self.models) or schema.features_public
                 check_split(_title(self.metric, len(self.models)), schema, by_rank=known)
         except QueryRejected:
@@ -183,7 +230,8 @@ class MetricQuery(Query["Answer"]):
         if len(self.models) == 1 or not self.metric.outcomes:
             return False
         independent = compiler.mechanism.dependence.independent
-        return self.metric.rate or (compiler.schema.label_kind == "binary" and independent)
+        two_classes = compiler.schema.label_kind == "binary" or self.positive is not None
+        return bool(self.metric.rate) or (two_classes and independent)
 
     def score(self, outputs: NDArray[Any], labels: NDArray[Any], schema: Schema) -> float:
         """The score of open rows, in its own units.
@@ -195,21 +243,29 @@ class MetricQuery(Query["Answer"]):
         """
         setting = self.setting(schema, np.asarray(labels))
         rows = replace(self.models[0], classes=schema.label_classes)
-        told = np.asarray(rows._against(np.asarray(outputs), "")({}), dtype=np.float64)
-        judged = Judged(told, _coded(self.metric, labels, schema.label_classes))
+        told = rows.coded(np.asarray(outputs))
+        judged = Judged(told, _coded(self.metric, rows._two_classes(labels), _classes(schema, self.positive)))
         zero, one = self.metric.ends(setting)
         measure = self.metric.measure
-        return zero + (one - zero) * measure.value(measure.see(judged, setting))
+        seen = measure.see(judged, setting)
+        if self.metric.rate and not measure.is_known(judged, seen):
+            return math.nan
+        return zero + (one - zero) * measure.value(seen)
 
     def check_labels(self, schema: Schema) -> None:
         """Refuse label columns of another kind, and unknown classes."""
         name, outputs = self.metric.title or self.metric.name, self.metric.outputs
+        if self.positive is not None and schema.label is not None:
+            if not self.metric.takes_positive:
+                raise QueryRejected(f"{name} takes all classes alike. Leave pos_label out")
+            self.models[0].check_positive(schema)
+            return
         if schema.label_kind not in self.metric.labels:
             wanted = "labels 0 and 1" if self.metric.labels == ("binary",) else "a label column"
             found = {"string": "texts", "number": "other numbers", "binary": "labels 0 and 1"}.get(
                 schema.label_kind or "", "none"
             )
-            positive = ", which is 1 for the positive class" if wanted.startswith("labels") else ""
+            positive = ", or pos_label=... to name the positive class" if wanted.startswith("labels") else ""
             raise QueryRejected(
                 f"{name} needs {wanted}, and this holdout has {found}; expected another score, or a holdout with such "
                 f"a label=...{positive}"
@@ -229,7 +285,7 @@ class MetricQuery(Query["Answer"]):
         given = {name: as_float(value) for name, value in self.given.items()}
         if not all(map(math.isfinite, given.values())):
             raise QueryRejected(f"{self.metric.name} got {brief(dict(self.given))}; expected numbers")
-        made = Setting(classes=len(schema.label_classes or ()))
+        made = Setting(classes=len(_classes(schema, self.positive)))
         if "low" in self.metric.settings:
             low, high = _range(self.metric.name, given, schema, labels)
             centre = 0.5 if labels is None else float(np.mean(np.clip(labels, low, high)) - low) / (high - low)
@@ -279,6 +335,11 @@ def open_labels(compiler: QueryCompiler) -> NDArray[Any] | None:
     if training is None or schema.label is None:
         return None
     return training.table((schema.label,))[schema.label]
+
+
+def _classes(schema: Schema, positive: Any) -> Sequence[str | float]:
+    """The classes that a metric tells apart: those of the label, or the rest and the positive one."""
+    return (schema.label_classes or ()) if positive is None else (0.0, 1.0)
 
 
 def _coded(kind: Metric, labels: NDArray[Any], classes: Sequence[str | float] | None) -> NDArray[np.float64]:
@@ -353,6 +414,7 @@ class ModelsReader:
         group_column: Names groups of rows; None of independent ones.
         unlike: Whether scores are known and labels are drawn anew on these rows.
         inside: The condition of rows that count; None for all rows.
+        positive: The class that counts as label 1; None for label 1 itself.
     """
 
     metric: Metric
@@ -363,6 +425,7 @@ class ModelsReader:
     classes: Sequence[str | float] | None
     unlike: bool
     inside: BoundQuery | None = None
+    positive: Any = None
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -388,9 +451,11 @@ class ModelsReader:
         """The query about all rows."""
         metric, title, whose = self.metric, self.metric.title or self.metric.name, self.whose
         dealt = {"by": self.setting.dealt} if metric.measure.by_rank and metric.title else {}
+        described = {"name": metric.name, **self.numbers, **dealt}
+        if self.positive is not None:
+            title = f"{title} of {brief(self.positive)} against the rest,"
         if dealt and self.setting.dealt == "groups":
             title += f" between groups of {self.group_column!r}"
-        described = {"name": metric.name, **self.numbers, **dealt}
         zero, one = metric.ends(self.setting)
         reads = tuple(dict.fromkeys(name for model in self.models for name in model.names))
         by_position = any(model.bound.by_position for model in self.models)
@@ -435,6 +500,7 @@ class ModelsReader:
 
     def coded(self, labels: NDArray[Any]) -> NDArray[np.float64]:
         """Labels as the metric reads them."""
+        labels = labels if self.positive is None else np.asarray(labels == self.positive, dtype=np.float64)
         return _coded(self.metric, labels, self.classes)
 
     def judged(self, outputs: NDArray[np.float64], rows: StoredRows, *, dealt: bool = False) -> Judged:

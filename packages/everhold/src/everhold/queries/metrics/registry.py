@@ -51,6 +51,7 @@ class Setting:
         clip: Largest loss of a row; larger ones count as this.
         centre: Of labels, on the scale [0, 1].
         share: Planned share of label 1.
+        shares: Planned share of each class.
         dealt: What an AUC bets on: ``"blocks"`` of rows, ``"ranks"`` of known scores, or blocks of ``"groups"``.
     """
 
@@ -62,6 +63,7 @@ class Setting:
     bins: int = 10
     rate: float = 0.05
     share: float = 0.5
+    shares: tuple[float, ...] = ()
     dealt: Literal["blocks", "ranks", "groups"] = "blocks"
 
 
@@ -91,14 +93,16 @@ class Metric:
         settings: Names of the numbers of `Setting` that an analyst may give.
         greater: Whether a higher number is a better one.
         unbounded: Whether it can be below the scale that `ends` gives, and above it.
-        mean: Whether it is a mean over rows, so that engines and every mechanism answer it.
-        rate: Whether it is a ratio of counts of predicted labels 0 and 1, which all of these answer, too.
+        mean: Whether it is a mean over rows, so that engines and every mechanism answer it. The function of its name in
+            `everhold.queries.metrics.row_scores` makes it.
+        rate: Its name in a sentence, where it is a ratio of counts of outcomes, which all of these answer, too.
         like: A mean over rows that orders models alike: the name of a metric, or arguments of `everhold.risk`.
         one: Rows for which one model has an interval. Means have one for rows of every kind.
         slices: Of how many models it is promised for some rows alone.
         two: Rows for which the difference of two models has an interval.
         gain: Rows for which a gate compares by it.
-        outcomes: Whether two models are compared by the pairs of outcomes of independent rows with labels 0 and 1.
+        outcomes: By which of `everhold.guarantees.intervals.pairs.gains.GAINS` two models are compared, from the pairs
+            of outcomes of independent rows with labels 0 and 1; empty where they are not.
         nearest: A metric by which two models are compared in its place.
         title: Its name in queries as people read them; by default `name`.
         instead: What to ask of rows and mechanisms for which nothing is promised.
@@ -113,13 +117,13 @@ class Metric:
     greater: bool = True
     unbounded: tuple[bool, bool] = (False, False)
     mean: bool = False
-    rate: bool = False
+    rate: str = ""
     like: str | Mapping[str, Any] | None = field(default=None, hash=False)
     one: Rows = "any"
     slices: int = 2
     two: Rows = "any"
     gain: Rows = "any"
-    outcomes: bool = False
+    outcomes: str = ""
     nearest: str = "accuracy"
     title: str = ""
     instead: str = "accuracy, error, brier, risk, precision, recall or f1"
@@ -128,6 +132,11 @@ class Metric:
     def measure(self) -> Measure:
         """Its computation."""
         return _measure(self)
+
+    @property
+    def takes_positive(self) -> bool:
+        """Whether it is about labels 0 and 1, so that any class against the rest can be asked about."""
+        return self.labels == _TWO
 
     def promised(self, *, models: int = 1, where: bool = False, gate: bool = False) -> Rows:
         """Rows for which it is promised.
@@ -165,15 +174,18 @@ _OWN = (
     Metric("brier", "probability", _TWO, greater=False, mean=True),
     Metric("neg_brier_score", "probability", _TWO, ends=_loss, like="brier"),
     Metric("neg_log_loss", "probabilities", ends=_loss, settings=("clip",), like={"loss": "log", "high": LOG_CLIP}),
-    Metric("balanced_accuracy", "classes", outcomes=True),
-    Metric("f1", "classes", _TWO, rate=True, two="independent", gain="independent", outcomes=True),
-    Metric("f1_macro", "classes", two="independent", gain="independent", outcomes=True,
+    Metric("balanced_accuracy", "classes", outcomes="balanced"),
+    Metric("f1", "classes", _TWO, rate="an F1", two="independent", gain="independent", outcomes="f1"),
+    Metric("f1_macro", "classes", two="independent", gain="independent", outcomes="macro",
            nearest="balanced_accuracy (f1_macro compares independent rows with labels 0 and 1)"),
     Metric("f1_weighted", "classes", two="none", gain="independent", nearest="balanced_accuracy or accuracy"),
-    Metric("precision", "classes", _TWO, rate=True, two="independent", gain="independent", outcomes=True),
-    Metric("recall", "classes", _TWO, rate=True, two="independent", gain="independent", outcomes=True),
+    Metric("precision", "classes", _TWO, rate="a precision", two="independent", gain="independent",
+           outcomes="precision"),
+    Metric("recall", "classes", _TWO, rate="a recall", two="independent", gain="independent", outcomes="recall"),
     Metric("matthews_corrcoef", "classes", _TWO, ends=_signed),
-    Metric("roc_auc", "scores", _TWO, "everhold.queries.metrics.area:roc_auc", slices=1, title="AUC"),
+    Metric("roc_auc", "scores", _TWO, "everhold.queries.metrics.ranking:roc_auc", slices=1, title="AUC"),
+    Metric("roc_auc_ovr", "probabilities", measure_at="everhold.queries.metrics.ranking:roc_auc_ovr", slices=1,
+           gain="none", nearest="roc_auc", title="macro AUC"),
     Metric("r2", "numbers", _NUMBERS, ends=_signed, settings=_RANGE, unbounded=(True, False), two="none",
            nearest="neg_mean_squared_error"),
     Metric("neg_mean_absolute_error", "numbers", _NUMBERS, ends=_loss, settings=_RANGE, like={"loss": "absolute"}),
@@ -193,7 +205,7 @@ _NEAREST = {
     "f1_samples jaccard jaccard_macro jaccard_micro jaccard_samples jaccard_weighted": "f1",
     "precision_macro precision_weighted": "f1_macro",
     "precision_samples recall_samples": "precision or recall of one label",
-    "roc_auc_ovr roc_auc_ovo roc_auc_ovr_weighted roc_auc_ovo_weighted": "roc_auc of one class against the others",
+    "roc_auc_ovo roc_auc_ovr_weighted roc_auc_ovo_weighted": "roc_auc_ovr",
     "average_precision": "roc_auc, or recall_at_fpr",
     "top_k_accuracy": "accuracy",
     "explained_variance d2_absolute_error_score": "r2",

@@ -44,19 +44,6 @@ def rule_is_right(text: str, schema: Schema) -> RowValue:
     return RowValue(Expression(Node.of(Operation.CASE, rule, one, zero)))
 
 
-def squared_distance(text: str, schema: Schema) -> RowValue:
-    """The squared distance between the probability that a rule gives and a label of 0 or 1; 1 where it gives none.
-
-    Args:
-        text: Such as ``"case when dep_delay > 10 then 0.8 else 0.1 end"``; a condition gives 1 where it is true.
-        schema: With such a label.
-
-    Raises:
-        QueryRejected: If it is no rule over the features. Nothing is charged.
-    """
-    return distance_of(rule_node(text, schema), label_node(schema))
-
-
 def distance_of(given: Node, truth: Node) -> RowValue:
     """The squared distance between a probability and a label of 0 or 1; 1 where either is missing."""
     apart = Node.of(Operation.SUBTRACT, given, truth)
@@ -72,19 +59,31 @@ def rule_node(text: str, schema: Schema) -> Node:
     return _as_number(_rule(text, schema))
 
 
-def class_node(text: str, schema: Schema) -> Node:
+def class_node(text: str, label: Node, schema: Schema) -> Node:
     """The class 0 or 1 that a rule says; the class that a row does not have where it says none.
+
+    Args:
+        text: The rule.
+        label: The label, 0 or 1.
+        schema: What is known of the rows.
 
     Raises:
         QueryRejected: If it is no rule over the features. Nothing is charged.
     """
-    rule, label = _rule(text, schema), label_node(schema)
+    rule = _rule(text, schema)
     if rule.kind is ColumnKind.BOOLEAN:
         return _as_number(rule)
+    if label.operation is not Operation.COLUMN and schema.label_kind != "binary":
+        raise _rejected(f"the rule {brief(text)} says no class against the rest", "expected a condition")
     right_is_1, one, zero = Node.of(Operation.EQUAL, label, Node.literal(1.0)), Node.literal(1.0), Node.literal(0.0)
     wrong = Node.of(Operation.CASE, right_is_1, zero, one)
     says_0 = Node.of(Operation.CASE, Node.of(Operation.EQUAL, rule, zero), zero, wrong)
     return Node.of(Operation.CASE, Node.of(Operation.EQUAL, rule, one), one, says_0)
+
+
+def one_if(node: Node, value: str | float) -> Node:
+    """1 where a node has this value, and 0 elsewhere."""
+    return Node.of(Operation.CASE, Node.of(Operation.EQUAL, node, Node.literal(value)), _MOST, _LEAST)
 
 
 def known_or(loss: Node, worst: float) -> Node:

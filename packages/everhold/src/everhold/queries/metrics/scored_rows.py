@@ -36,23 +36,25 @@ class ScoredRows(LabelQuery):
             were declared; a table with row ids; or a fitted estimator.
         training: The same for the training rows.
         classes: The classes of the label, where they matter.
+        positive: The class that counts as label 1; None for label 1 itself.
     """
 
     outputs_are: Outputs
     predictions: Any
     training: Any = None
     classes: tuple[str | float, ...] | None = None
+    positive: Any = None
 
     @property
     def _of_probabilities(self) -> bool:
         return self.outputs_are == "probability"
 
+    @property
+    def _of_numbers(self) -> bool:
+        return self.outputs_are != "classes"
+
     def bind(self, schema: Schema) -> BoundQuery:
         """Identity, and a function from a table to what is predicted: classes by their number."""
-        if isinstance(self.predictions, str):
-            raise QueryRejected(
-                "rules are no predictions of this score; expected an array, a table with row ids, or a fitted estimator"
-            )
         known = replace(self, classes=schema.label_classes)
         identity, sealed, training, reads = known._row_values(schema)
         return BoundQuery(
@@ -64,13 +66,17 @@ class ScoredRows(LabelQuery):
         """See `LabelQuery.outputs`."""
         model = self.predictions
         if self.outputs_are == "probability":
-            return probabilities(model, features)
+            return probabilities(model, features, self.positive)
         if self.outputs_are == "probabilities":
             return _of_each_class(model, features, self.classes)
         if self.outputs_are == "scores":
             if hasattr(model, "predict_proba"):
-                return probabilities(model, features)
-            return model.decision_function(features) if hasattr(model, "decision_function") else model.predict(features)
+                return probabilities(model, features, self.positive)
+            if not hasattr(model, "decision_function"):
+                said = model.predict(features)
+                return said if self.positive is None else np.asarray(said == self.positive, dtype=np.float64)
+            found = np.asarray(model.decision_function(features))
+            return found if self.positive is None else _of_class(found, model, self.positive)
         return model.predict(features)
 
     def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
@@ -92,12 +98,20 @@ class ScoredRows(LabelQuery):
             return are_no_class(predictions, schema)
         return LabelQuery._fails(self, predictions, schema)
 
-    def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
-        numbers = np.asarray(predictions, dtype=np.float64) if self.outputs_are != "classes" else np.zeros(0)
-        if self.outputs_are == "classes":
-            codes = codes_of(predictions, self.classes or ())
-            numbers = np.where(codes < 0.0, np.nan, codes)
+    def coded(self, predictions: NDArray[Any]) -> NDArray[np.float64]:
+        """Checked predictions as metrics read them: classes by their number, or numbers."""
+        if self.outputs_are != "classes":
+            return np.asarray(predictions, dtype=np.float64)
+        codes = codes_of(predictions, self.classes or ())
+        if self.positive is not None:
+            codes = np.where(codes < 0.0, codes, np.asarray(predictions) == self.positive)
+        return np.where(codes < 0.0, np.nan, codes)
+
+    def _row_function(self, predictions: NDArray[Any], label: str) -> RowFunction:
+        numbers = self.coded(predictions)
         return lambda table: numbers
+
+    _against = _row_function
 
     def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
         width = (len(self.classes or ()),) if self.outputs_are == "probabilities" else ()
@@ -113,6 +127,20 @@ def codes_of(values: NDArray[Any], classes: tuple[str | float, ...]) -> NDArray[
     """
     numbers = {name: float(place) for place, name in enumerate(classes)}
     return np.array([numbers.get(value, -1.0) for value in np.asarray(values).tolist()], dtype=np.float64)
+
+
+def _of_class(found: NDArray[Any], model: Any, positive: Any) -> NDArray[Any]:
+    """The decisions for one class, of those for each class or for the second of two.
+
+    Raises:
+        QueryRejected: If the model does not know it. Nothing is charged.
+    """
+    classes = np.asarray(getattr(model, "classes_", ())).tolist()
+    if positive not in classes:
+        raise QueryRejected(f"The model knows the classes {classes!r:.200}, and {positive!r} is none of them")
+    if found.ndim == 1:
+        return found if classes.index(positive) == 1 else -found
+    return np.asarray(found[:, classes.index(positive)])
 
 
 def _of_each_class(model: Any, features: Any, classes: tuple[str | float, ...] | None) -> NDArray[Any]:
@@ -180,7 +208,8 @@ class BoundRows:
         names = tuple(schema.asked) if bound.reads is None else bound.reads
         if (function := bound.sealed) is None:
             raise TypeError("predictions without row values; expected a function of the rows")
-        described = {"label": schema.label, **bound.description, **dict(schema.about)}
+        told = {} if rows.positive is None else {"positive": rows.positive}
+        described = {"label": schema.label, **told, **bound.description, **dict(schema.about)}
         if hasattr(rows.predictions, "predict"):
             outputs, _ = observed(function, names, compiler)
             described["on_public_rows"] = behaviour_digest(outputs)

@@ -6,27 +6,20 @@ promised is refused by name, with what comes nearest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import numpy as np
 
 from everhold.arguments import brief, names_keywords
 from everhold.errors import QueryRejected
 from everhold.queries.metrics.query import MetricQuery
-from everhold.queries.metrics.registry import METRICS, REFUSED
+from everhold.queries.metrics.registry import METRICS, REFUSED, REFUSED_FUNCTIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from everhold.queries.metrics.registry import Metric
-
-
-def _plain() -> Mapping[str, Callable[..., Any]]:
-    """Scores that are queries of the library by themselves."""
-    from everhold.queries.metrics.accuracy import accuracy, brier, error
-    from everhold.queries.metrics.rates import f1_ratio, precision, recall
-
-    return {
-        "accuracy": accuracy, "error": error, "brier": brier, "f1": f1_ratio, "precision": precision,
-        "recall": recall,
-    }  # fmt: skip
 
 
 class ScoreSettings(TypedDict, total=False):
@@ -41,8 +34,9 @@ class ScoreSettings(TypedDict, total=False):
 
 @names_keywords(ScoreSettings)
 def metric(
-    name: str, predictions: Any, *, training: Any = None, where: str | None = None, **settings: Unpack[ScoreSettings]
-) -> Any:
+    name: str, predictions: Any, *, training: Any = None, where: str | None = None, pos_label: Any = None,
+    **settings: Unpack[ScoreSettings],
+) -> Any:  # fmt: skip
     """A score of predictions by its name in scikit-learn, with the sign that it has there.
 
     Args:
@@ -53,6 +47,8 @@ def metric(
             in the order of the classes. Or a table with row ids, as for `accuracy`; or a fitted estimator.
         training: The same for the training rows, for the guess.
         where: A condition, such as ``"region = 'N'"``: the score of the rows that meet it.
+        pos_label: The positive class, for metrics of labels 0 and 1: any class of the label against the rest. By
+            default label 1. Probabilities and scores are those of this class.
         **settings: ``low`` and ``high``: labels and predictions beyond them count as these, by default the least and
             the largest training label. ``clip``: larger losses of a row count as this, by default ln 1000 for
             ``"neg_log_loss"``, and for numbers the largest loss that the mean training label can have between them.
@@ -73,14 +69,11 @@ def metric(
     given: dict[str, Any] = {option: value for option, value in settings.items() if value is not None}
     if unused := sorted(set(given) - set(kind.settings)):
         raise QueryRejected(f"{name} takes no {unused[0]}; expected {', '.join(kind.settings) or 'predictions alone'}")
-    plain = _plain().get(name)
-    if plain is None:
-        return MetricQuery.of(kind, predictions, training, given, where)
-    if where is None:
-        return plain(predictions, training=training)
-    from everhold.queries.metrics.slices import in_slice
-
-    return in_slice(plain(predictions, training=training), where)
+    if pos_label is not None and not kind.takes_positive:
+        takers = ", ".join(each for each, metric in METRICS.own.items() if metric.takes_positive)
+        raise QueryRejected(f"{name} takes no pos_label. It is for {takers}")
+    positive = pos_label.item() if isinstance(pos_label, np.generic) else pos_label
+    return MetricQuery.of(kind, predictions, training, given, where, positive).simplest
 
 
 def metric_named(name: object) -> Metric:
@@ -104,15 +97,44 @@ def metric_named(name: object) -> Metric:
 
 @names_keywords(ScoreSettings)
 def metric_of(
-    predictions: Any, *, name: str, training: Any = None, where: str | None = None, **settings: Unpack[ScoreSettings]
-) -> Any:
+    predictions: Any, *, name: str, training: Any = None, where: str | None = None, pos_label: Any = None,
+    **settings: Unpack[ScoreSettings],
+) -> Any:  # fmt: skip
     """`metric` with the predictions first, as a command or a request writes it.
 
     Examples:
         >>> metric_of([0, 1, 1], name="f1_macro").spec().kind
         'metric'
     """
-    return metric(name, predictions, training=training, where=where, **settings)
+    return metric(name, predictions, training=training, where=where, pos_label=pos_label, **settings)
+
+
+def precision(predictions: Any, *, training: Any = None) -> MetricQuery:
+    """The share of the rows predicted 1 whose label is 1.
+
+    One query of a holdout that confirms guesses, if the predictions for training rows are known; else two.
+
+    Args:
+        predictions: Labels, 0 or 1: shape (rows,), or a table, an estimator or a rule, as for `accuracy`.
+        training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
+
+    Examples:
+        >>> precision([1, 0, 1]).metric.rate
+        'a precision'
+    """
+    return MetricQuery.of(METRICS["precision"], predictions, training)
+
+
+def recall(predictions: Any, *, training: Any = None) -> MetricQuery:
+    """The share of the rows with label 1 that are predicted 1.
+
+    One query of a holdout that confirms guesses, if the predictions for training rows are known; else two.
+
+    Args:
+        predictions: As for `precision`.
+        training: As for `precision`.
+    """
+    return MetricQuery.of(METRICS["recall"], predictions, training)
 
 
 def scored(name: str) -> Callable[..., Any]:
@@ -123,3 +145,70 @@ def scored(name: str) -> Callable[..., Any]:
     """
     metric_named(name)
     return lambda model, training=None: metric(name, model, training=training)
+
+
+def as_metric(metric: Any) -> Any:
+    """The name of the score that a scorer or a metric function of scikit-learn stands for; all else as it is.
+
+    Args:
+        metric: Such as ``get_scorer("roc_auc")``, ``make_scorer(fbeta_score, beta=1)`` or ``accuracy_score``.
+
+    Raises:
+        QueryRejected: If it is one of scikit-learn that is not promised. Nothing is charged.
+    """
+    function = getattr(metric, "_score_func", None)
+    given: tuple[Any, int, dict[str, Any], tuple[str, ...] | None]
+    if function is not None:
+        given = (function, metric._sign, dict(metric._kwargs), _responses(metric))
+    elif inspect.isfunction(metric) and metric.__module__.startswith("sklearn.metrics."):
+        function, given = metric, (metric, 1, {}, None)
+    else:
+        return metric
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    known = {name: get_scorer(name) for name in get_scorer_names()}
+    same = [name for name, scorer in known.items() if _is(scorer, *given)]
+    for name in same:
+        if name in METRICS:
+            return name
+    name = getattr(function, "__name__", repr(function))
+    if name == "fbeta_score" and {"average": "binary", "pos_label": 1, **given[2]} == {
+        "average": "binary", "pos_label": 1, "beta": 1,
+    }:  # fmt: skip
+        return "f1"
+    settings = ", ".join(f"{key}={value!r}" for key, value in given[2].items())
+    alike = [each for each, scorer in known.items() if scorer._score_func is function and each in METRICS]
+    nearest = [REFUSED[each] for each in same if each in REFUSED] or alike or [REFUSED_FUNCTIONS.get(name, "")]
+    if given[:2] == (function, 1) and alike and known[alike[0]]._sign < 0:
+        why = f"{name} is a loss, and here its largest value would be the best one"
+    elif name == "roc_auc_score" and "predict" in (given[3] or ()):
+        why = f"this scorer of {name} ranks predicted classes; expected response_method='predict_proba'"
+    else:
+        why = f"{name}({settings}) is not promised"
+    raise QueryRejected(f"{why}. {f'The nearest score is {nearest[0]}' if nearest[0] else _listed()}")
+
+
+def _listed() -> str:
+    return f"Pass one of {', '.join(sorted(METRICS))}"
+
+
+def _is(
+    scorer: Any, function: Callable[..., Any], sign: int, settings: Mapping[str, Any], responses: tuple[str, ...] | None
+) -> bool:
+    """True if a scorer of scikit-learn's has this function, sign and settings, and reads at least these responses."""
+    if scorer._score_func is not function or scorer._sign != sign:
+        return False
+    usual = {
+        name: each.default
+        for name, each in inspect.signature(function).parameters.items() if each.default is not inspect.Parameter.empty
+    }  # fmt: skip
+    wanted, own = ({**usual, **each} for each in (settings, scorer._kwargs))
+    if own.get("average") in ("macro", "weighted"):
+        wanted["pos_label"] = own["pos_label"] = None  # scikit-learn does not read it
+    return wanted == own and (responses is None or set(responses) <= set(_responses(scorer)))
+
+
+def _responses(scorer: Any) -> tuple[str, ...]:
+    """Methods of a model that a scorer may read."""
+    found = scorer._response_method
+    return (found,) if isinstance(found, str) else tuple(found)

@@ -18,15 +18,13 @@ from everhold.errors import QueryRejected
 from everhold.queries.means.batch import Batch, OneMean, RowwiseQuery
 from everhold.queries.means.mean import MeanQuery, check_where
 from everhold.queries.means.shares import ShareQuery, WithinQuery
-from everhold.queries.metrics.accuracy import PredictionQuery
 from everhold.queries.metrics.difference import DifferenceQuery, difference
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.models import Judge, cross_validated
 from everhold.queries.metrics.query import MetricQuery, check_compared
-from everhold.queries.metrics.rates import RateQuery, ScoredShare
-from everhold.queries.metrics.risk import risk
-from everhold.queries.metrics.scorers import as_metric
-from everhold.queries.metrics.scores import scored
+from everhold.queries.metrics.registry import METRICS
+from everhold.queries.metrics.row_scores import AccuracyQuery, LossQuery, risk
+from everhold.queries.metrics.scores import as_metric, scored
 from everhold.queries.query import Query, QueryPlan
 from everhold.queries.statistic import OneNumber, StatisticQuery
 
@@ -138,7 +136,7 @@ def of_predictions(metric: Any, predictions: Any) -> Any:
     Raises:
         QueryRejected: If it is no mean of rows. Nothing is charged.
     """
-    if isinstance(predictions, LabelQuery | MetricQuery | RateQuery):
+    if isinstance(predictions, LabelQuery | MetricQuery):
         return predictions
     metric = as_metric(metric_by(metric))
     make = scored(metric) if isinstance(metric, str) else metric
@@ -164,21 +162,16 @@ def in_slice(query: Any, where: str | None, *, guessed: bool = False) -> Any:
     check_where(where)
     rows = MeanQuery(where)
     if guessed and isinstance(query, DifferenceQuery):
-        if not all(isinstance(each, PredictionQuery) for each in (query.first, query.second)):
+        if any(_as_metric(each) is None for each in (query.first, query.second)):
             raise QueryRejected(
                 "a comparison by this metric in a slice takes its guess from training rows; pass models, or "
                 "predictions with training=, and leave guess out, or compare by a score such as neg_mean_squared_error"
             )
         return difference(in_slice(query.first, where), in_slice(query.second, where))
-    if isinstance(query, PredictionQuery):
-        return ScoredShare(
-            query, rows, score=query.score, predictions=query.predictions, training=query.training,
-            where=where,
-        )  # fmt: skip
+    if (metric := _as_metric(query)) is not None:
+        return metric.among(where)
     if isinstance(query, RowwiseQuery):
         return ShareQuery(query, rows)
-    if isinstance(query, RateQuery | MetricQuery):
-        return query.among(where)
     if isinstance(query, ShareQuery):
         part, whole = WithinQuery(query.part, rows), WithinQuery(query.whole, rows)
         return ShareQuery(part, whole, nested=True, name=query.name)
@@ -257,13 +250,20 @@ def as_one_step(compiler: QueryCompiler, queries: Sequence[Any], plans: Sequence
     return Batch(prepared, compiler.schema, compiler.mechanism, silent=compiler.silent)
 
 
+def _as_metric(query: Any) -> MetricQuery | None:
+    """A metric that is a mean as the metric that it is; None for what is no metric by its name."""
+    if isinstance(query, AccuracyQuery | LossQuery) and query.score in METRICS.own:
+        return MetricQuery.of(METRICS[query.score], query.predictions, query.training, positive=query.positive)
+    return query if isinstance(query, MetricQuery) else None
+
+
 def _check_comparable(query: Any) -> None:
     """Refuse what two models are not compared by."""
     if isinstance(query, MetricQuery):
         if not query.metric.outcomes:
             check_compared(query.metric)
         return
-    if not isinstance(query, LabelQuery | RateQuery):
+    if not isinstance(query, LabelQuery):
         raise QueryRejected(
             f"{_named(query)} is not compared row by row; {_OF_SEVERAL}, or precision, recall, f1, roc_auc"
         )

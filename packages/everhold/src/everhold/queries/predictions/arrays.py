@@ -358,13 +358,26 @@ def _plain(value: Any) -> Any:
     return value[: 2 * _LONGEST_CLASS] if isinstance(value, str) else value
 
 
-def probabilities(estimator: Any, features: Any) -> NDArray[Any]:
-    """Probabilities of label 1.
+def probabilities(estimator: Any, features: Any, positive: Any = None) -> NDArray[Any]:
+    """Probabilities of label 1, or of another class.
+
+    Args:
+        estimator: With ``predict_proba``.
+        features: Its input.
+        positive: The other class; then the estimator has to name its classes.
 
     Raises:
-        QueryRejected: If the estimator does not tell labels 0 and 1 apart. Nothing is charged.
+        QueryRejected: If the estimator does not tell these classes apart. Nothing is charged.
     """
     found, classes = np.asarray(estimator.predict_proba(features)), getattr(estimator, "classes_", None)
+    if positive is not None:
+        known = [] if classes is None else np.asarray(classes).tolist()
+        if positive in known and found.shape == (len(found), len(known)):
+            return np.asarray(found[:, known.index(positive)])
+        raise QueryRejected(
+            f"The estimator gives probabilities of the shape {found.shape} for the classes {_shown(known)}, and none "
+            f"of {_shown(positive)}. Pass one with classes_ that was fitted on rows of this class"
+        )
     if found.ndim != 2 or found.shape[1] != 2 or (classes is not None and np.asarray(classes).tolist() != [0, 1]):
         told = "" if classes is None else f" for the classes {_shown(np.asarray(classes).tolist())}"
         raise QueryRejected(

@@ -22,7 +22,7 @@ from everhold.guarantees.intervals.shares.disagreement import (
     OfDisagreement,
     RowRanges,
 )
-from everhold.queries.metrics.risk import LOSSES
+from everhold.queries.metrics.row_scores import named_values
 from everhold.sealing.rows.sums import cells_of
 from everhold.values.base import Apart, Given
 from everhold.values.evaluation import clip_to_grid
@@ -129,14 +129,14 @@ def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, g
         guess: The analyst's own, in units of a mean.
     """
     given, kind = _given(bound), bound.description
-    named = kind.get("kind") == "brier" or (kind.get("kind") == "risk" and kind.get("loss") in LOSSES)
-    if given is None or not named:
+    values_of = named_values(kind)
+    if given is None or values_of is None:
         at = 0.5 if guess is None else guess
         return _planned(np.array([0.0, 1.0]), np.array([1.0 - at, at]), rows=schema.rows)
     some = given[:: -(-len(given) // _MOST_LIKELY)].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # predictions may be as large as numbers can be
         imagined, chances = _imagined(some, schema, labels, float(np.std(given.astype(np.float64))))
-        values = _clipped(_values(kind, some[:, None], imagined))
+        values = _clipped(values_of(some[:, None], imagined))
     return _planned(values, chances, rows=schema.rows)
 
 
@@ -150,28 +150,19 @@ def _alike(pair: Pair) -> bool:
     """True if both are the same metric by name."""
     kinds = [{name: of for name, of in each.description.items() if name != "predictions"} for each in
              (pair.first, pair.second)]  # fmt: skip
-    named = kinds[0].get("kind") in ("accuracy", "brier") or kinds[0].get("loss") in LOSSES
-    return kinds[0] == kinds[1] and named
-
-
-def _values(kind: Mapping[str, Any], predictions: NDArray[Any], labels: Any) -> Floats:
-    """Row values of predictions for given labels, before they are clipped."""
-    if kind["kind"] == "accuracy":
-        return np.asarray(predictions == labels, dtype=np.float64)
-    if kind["kind"] == "brier":
-        return np.asarray((predictions.astype(np.float64) - labels) ** 2)
-    losses = LOSSES[kind["loss"]](predictions.astype(np.float64), np.asarray(labels, dtype=np.float64))
-    return np.asarray((losses - kind["low"]) / (kind["high"] - kind["low"]))
+    return kinds[0] == kinds[1] and named_values(kinds[0]) is not None
 
 
 def _range(
     kind: Mapping[str, Any], schema: Schema, first: NDArray[Any], second: NDArray[Any], unit: int
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
     """The least and the greatest row value of a difference on each row, whatever its label is, shape (rows,) each."""
+    values_of = named_values(kind)
+    assert values_of is not None
     if schema.label_kind == "binary":
         values = []
         for label in (0.0, 1.0):
-            one, other = (clip_to_grid(_values(kind, each, label), unit=unit) for each in (first, second))
+            one, other = (clip_to_grid(values_of(each, label), unit=unit) for each in (first, second))
             values.append((unit + one - other) // 2)
         return np.minimum(*values), np.maximum(*values)
     if kind["kind"] == "accuracy":
@@ -193,8 +184,10 @@ def _range(
 def _likely_shares(pair: Pair, apart: Apart, schema: Schema, labels: Floats | None) -> Cells:
     """Likely spread of the shares of the differing rows."""
     kind, first, second = pair.first.description, _given(pair.first), _given(pair.second)
+    values_of = named_values(kind)
     assert first is not None
     assert second is not None
+    assert values_of is not None
     if kind["kind"] == "accuracy":
         return _planned(
             np.array([0.0, 0.5, 1.0]), np.array([_RIGHT, 1.0 - 2.0 * _RIGHT, _RIGHT]), rows=len(apart.rows)
@@ -204,7 +197,7 @@ def _likely_shares(pair: Pair, apart: Apart, schema: Schema, labels: Floats | No
     with np.errstate(over="ignore", invalid="ignore"):  # predictions may be as large as numbers can be
         middle, spread = (one + other)[:, 0] / 2.0, float(np.std(first.astype(np.float64)))
         imagined, chances = _imagined(middle, schema, labels, spread)
-        gains = _clipped(_values(kind, one, imagined)) - _clipped(_values(kind, other, imagined))
+        gains = _clipped(values_of(one, imagined)) - _clipped(values_of(other, imagined))
     shares = np.clip(0.5 + gains * (apart.unit / (4.0 * apart.reach)), 0.0, 1.0)
     return _planned(shares, chances, rows=len(apart.rows))
 

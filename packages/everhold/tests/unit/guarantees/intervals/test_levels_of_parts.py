@@ -62,7 +62,7 @@ def test_both_arms_and_both_sides_of_statement_k_share_one_level(levels, joint):
     assert sum(of_arms) + sum(of_sides) == pytest.approx(LEVEL)
 
 
-@pytest.mark.parametrize("score", sorted(GAINS.keys() - {"f1_macro"}))
+@pytest.mark.parametrize("score", sorted(GAINS.keys() - {"macro"}))
 def test_a_gain_is_one_side_of_two(levels, score):
     procedure, cells = gain_of(score, 60), OutcomeGain.cells(np.array([1, 2, 3, 4] * 15), np.array([1, 2, 4, 4] * 15))
     asked = levels(type(procedure), "capital", 2)
@@ -74,7 +74,7 @@ def test_a_gain_is_one_side_of_two(levels, score):
 
 def test_the_gains_of_both_labels_in_macro_f1_share_one_level(levels):
     asked, cells = levels(RatioGain, "interval", 2), OutcomeGain.cells(np.array([1, 2, 3, 4]), np.array([1, 2, 4, 4]))
-    MacroGain("f1_macro", 4).interval(cells, NATS)
+    MacroGain("macro", 4).interval(cells, NATS)
     assert sum(asked) == pytest.approx(LEVEL)
 
 

@@ -26,7 +26,7 @@ from everhold.guarantees.intervals.pairs.gains import (
 TN, FP, FN, TP = 1, 2, 3, 4
 SCORES = {
     "f1": f1_score, "precision": precision_score, "recall": recall_score,
-    "balanced_accuracy": balanced_accuracy_score, "f1_macro": partial(f1_score, average="macro"),
+    "balanced": balanced_accuracy_score, "macro": partial(f1_score, average="macro"),
 }  # fmt: skip
 NATS = math.log(3.0)  # on one side
 WORLDS = {
@@ -59,7 +59,7 @@ def test_a_gain_that_is_not_there_is_proved_with_the_probability_of_the_level_at
 def test_a_gain_in_one_recall_that_the_other_one_loses_is_proved_with_the_probability_of_the_level_at_most(world):
     chances = OF_BOTH_LABELS[world]
     for nats in (math.log(1.5), NATS):
-        assert proved_by_chance(BalancedGain("balanced_accuracy", 6), chances, 0.0, nats) <= math.exp(-nats)
+        assert proved_by_chance(BalancedGain("balanced", 6), chances, 0.0, nats) <= math.exp(-nats)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_gain_in_one_recall_that_the_other_one_loses_is_proved_with_the_probab
     ],
 )
 def test_the_true_gain_is_proved_with_the_probability_of_the_level_at_most(chances, gain):
-    procedure = BalancedGain("balanced_accuracy", 6)
+    procedure = BalancedGain("balanced", 6)
     for nats in (math.log(1.5), NATS):
         assert proved_by_chance(procedure, chances, gain, nats) <= math.exp(-nats)
     assert proved_by_chance(procedure, chances, gain - 0.3, math.log(1.5)) > math.exp(-math.log(1.5)) / 3.0
@@ -79,7 +79,7 @@ def test_the_true_gain_is_proved_with_the_probability_of_the_level_at_most(chanc
 
 def test_without_the_bets_on_the_other_label_it_would_be_proved_more_often():
     chances = OF_BOTH_LABELS["each model is right on one label"]
-    assert proved_by_chance(OfOneLabel("balanced_accuracy", 6), chances, 0.0, NATS) > math.exp(-NATS)
+    assert proved_by_chance(OfOneLabel("balanced", 6), chances, 0.0, NATS) > math.exp(-NATS)
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,12 @@ class Units:
         return min(float(np.sum(self.counts * self.values)) / total, 1.0) if total > 0.0 else math.nan
 
     @property
+    def ratio(self) -> float:
+        """Sum of the values by sum of the sizes, whichever is larger; 0 where there are none."""
+        below = float(self.counts @ self.sizes)
+        return float(self.counts @ self.values) / below if below > 0.0 else 0.0
+
+    @property
     def mirrored(self) -> Units:
         """With values counted from the other end, so that a lower end becomes an upper one."""
         return Units(self.sizes, self.sizes - self.values, self.counts, self.largest)

@@ -70,21 +70,21 @@ def _lotteries(values: NDArray[np.float64], counts: NDArray[np.float64]) -> Unit
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenParts:
-    """The sealed units of each part.
+    """What is seen of each part.
 
     Attributes:
         score: Of all sealed rows.
-        parts: One for each part.
+        parts: One for each part: its units, or the scores of an AUC.
     """
 
     score: float = field(repr=False)
-    parts: tuple[Units, ...] = field(repr=False)
+    parts: tuple[Any, ...] = field(repr=False)
 
 
 class PartInterval(Protocol):
     """Interval procedure of one part; public and frozen."""
 
-    def ends(self, seen: Units, nats: float) -> tuple[float, float]:
+    def ends(self, seen: Any, nats: float) -> tuple[float, float]:
         """Values that are not excluded at the level ``exp(-nats)`` of both sides."""
 
     def error(self, value: float) -> float:
@@ -281,7 +281,7 @@ class Composite(OfScore):
     @cached_property
     def _error(self) -> float:
         """By the delta method: each part is moved by its error alone, and all moves are independent."""
-        means = np.array([_mean(units) for units in self.planned.parts])
+        means = np.array([part.ratio for part in self.planned.parts])
         moves = []
         for place, part in enumerate(self.parts):
             reach = np.zeros(len(means))
@@ -289,9 +289,3 @@ class Composite(OfScore):
             low, high = self.bounds(means - reach, means + reach)
             moves.append(max(high - low, 0.0) / 2.0)
         return math.hypot(*moves)
-
-
-def _mean(units: Units) -> float:
-    """The value of a part; 0 where no unit counts."""
-    below = float(units.counts @ units.sizes)
-    return float(units.counts @ units.values) / below if below > 0.0 else 0.0

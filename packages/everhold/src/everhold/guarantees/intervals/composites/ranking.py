@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import scipy.special
 
-from everhold.guarantees.intervals.base import Needs
+from everhold.guarantees.intervals.base import Needs, Procedure
 from everhold.guarantees.intervals.bets.betting import Bets
 from everhold.guarantees.intervals.bets.joint import Units
 from everhold.guarantees.intervals.bets.prediction import Prediction
@@ -53,6 +53,11 @@ class SeenScores:
     units: NDArray[np.float64] = field(repr=False)
     share: float = field(repr=False)
     failing: tuple[float, ...] = field(default=(0.0, 0.0), repr=False)
+
+    @property
+    def ratio(self) -> float:
+        """The value of all pairs, as a part of a composite."""
+        return self.area
 
 
 def block_averages(
@@ -357,6 +362,11 @@ class SeenBlocks:
         """The AUC of all pairs of rows of different groups; 1/2 where there is none."""
         return self.units.mean if self.units.total > 0.0 else 0.5
 
+    @property
+    def ratio(self) -> float:
+        """The value of all pairs, as a part of a composite."""
+        return self.area
+
 
 def blocks_of_four(count: int) -> NDArray[np.int64]:
     """Blocks of at most four of the numbers below ``count``, any two of which are in exactly one block.
@@ -530,3 +540,22 @@ class GroupBlockBetting(Bets):
     def worth(self) -> float:
         """See `Procedure.worth`."""
         return 0.25 / self.scattered**2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AreaPart:
+    """The AUC of one class against the rest, as a part of a composite (C1).
+
+    Attributes:
+        procedure: That of the AUC alone.
+    """
+
+    procedure: Procedure
+
+    def ends(self, seen: SeenScores | SeenBlocks, nats: float) -> tuple[float, float]:
+        """See `everhold.guarantees.intervals.composites.parts.PartInterval.ends`."""
+        return self.procedure.interval(seen, nats)
+
+    def error(self, value: float) -> float:
+        """See `everhold.guarantees.intervals.composites.parts.PartInterval.error`."""
+        return self.procedure.standard_error(min(max(value, 0.0), 1.0))

@@ -207,7 +207,7 @@ class BalancedGain(GainBets):
     """Bets on the gain in balanced accuracy of labels 0 and 1, at each gain in the recall of label 1.
 
     Examples:
-        >>> better = BalancedGain("balanced_accuracy", 20_000)
+        >>> better = BalancedGain("balanced", 20_000)
         >>> outcomes = np.repeat([4, 3, 1], [3_000, 1_000, 16_000])
         >>> champion = np.repeat([4, 3, 1], [2_000, 2_000, 16_000])
         >>> seen = better.cells(outcomes, champion)
@@ -330,7 +330,7 @@ class MacroGain(OutcomeGain):
     """The gain in macro F1 of labels 0 and 1: `ClassGains` of two classes.
 
     Examples:
-        >>> better = MacroGain("f1_macro", 20_000)
+        >>> better = MacroGain("macro", 20_000)
         >>> outcomes = np.repeat([4, 3, 1], [3_000, 1_000, 16_000])
         >>> champion = np.repeat([4, 3, 1], [2_000, 2_000, 16_000])
         >>> seen = better.cells(outcomes, champion)
@@ -356,9 +356,9 @@ class MacroGain(OutcomeGain):
 
 
 GAINS: dict[str, type[OutcomeGain]] = {
-    **dict.fromkeys(RATIOS, RatioGain), "balanced_accuracy": BalancedGain, "f1_macro": MacroGain,
+    **dict.fromkeys(RATIOS, RatioGain), "balanced": BalancedGain, "macro": MacroGain,
 }  # fmt: skip
-"""By score: bets on the gain."""
+"""Bets on the gain in a ratio, in the average recall and in the average F1 of labels 0 and 1."""
 
 
 def gain_of(score: str, rows: int) -> OutcomeGain:

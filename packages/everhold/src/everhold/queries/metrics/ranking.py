@@ -1,0 +1,472 @@
+"""AUC of all pairs, and AUC and F1 as statistics of low sensitivity, with a sensitivity that is proven."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+
+from everhold.guarantees.intervals.composites import boxes
+from everhold.guarantees.intervals.composites.parts import Composite, SeenParts
+from everhold.guarantees.intervals.composites.ranking import (
+    AreaPart,
+    BlockBetting,
+    BlockDifference,
+    GroupBlockBetting,
+    RankBetting,
+    RankDifference,
+    SeenBlocks,
+    SeenScores,
+    block_averages,
+    public_ranks,
+    rank_from_area,
+    seen_blocks,
+)
+from everhold.guarantees.intervals.pairs.gains import RATIOS
+from everhold.queries.metrics.made_up_scores import probabilities_apart
+from everhold.queries.metrics.measures import Measure
+from everhold.queries.metrics.query import MetricQuery
+from everhold.queries.metrics.registry import METRICS
+from everhold.queries.metrics.scored_rows import BoundRows, ScoredRows
+from everhold.queries.query import QuerySpec
+from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_positive, check_range
+from everhold.values.evaluation import says, worst_ranks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.answers import Answer
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.queries.metrics.registry import Metric, Setting
+    from everhold.queries.metrics.score_parts import Floats, Judged, Sized
+    from everhold.queries.query import QueryPlan
+    from everhold.queries.query_compiler import QueryCompiler
+
+Number = TypeVar("Number", bound=np.generic)
+_HALF = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Area(Measure):
+    """The AUC of all pairs."""
+
+    by_rank: ClassVar[bool] = True
+    compares: ClassVar[bool] = True
+    needs_rows: ClassVar[bool] = False
+
+    def value(self, seen: SeenScores | SeenBlocks) -> float:
+        """See `Measure.value`."""
+        return seen.area
+
+    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenScores | SeenBlocks:
+        """The numbers that are bet on."""
+        return _seen((rows,), setting, 1.0)
+
+    def see_difference(
+        self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
+    ) -> SeenScores | SeenBlocks:
+        """See `Measure.see_difference`."""
+        return _seen((first, second), setting, reach)
+
+    def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
+        """See `Measure.reach`: the largest difference of two ranks of a row."""
+        if setting.dealt == "groups":
+            return 1.0
+        return max(float(np.max(np.abs(public_ranks(first) - public_ranks(second)))), 1.0 / len(first))
+
+    def is_known(self, rows: Judged, seen: SeenScores | SeenBlocks) -> bool:
+        """See `Measure.is_known`: both labels occur, of groups in two of them."""
+        if isinstance(seen, SeenBlocks):
+            return seen.units.total > 0.0
+        positive = _counting(rows, rows.labels == 1.0)
+        return 0 < int(np.count_nonzero(positive)) < len(positive)
+
+    def procedure(self, planned: Any, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
+        """See `Measure.procedure`."""
+        if setting.dealt == "groups":
+            return GroupBlockBetting.planned_by(planned, sealed=sized.sealed, planned=sized.planned, guess=sized.guess)
+        rarer, guess = min(setting.share, 1.0 - setting.share), sized.guess
+        counting = float(sized.sealed) if sized.counting is None else sized.counting
+        if setting.dealt == "blocks":
+            return (BlockBetting if reach is None else BlockDifference)(rarer * counting, planned, guess=guess)
+        if reach is None:
+            at = None if guess is None else rank_from_area(guess, rarer)
+            return RankBetting(rarer * counting, planned, int(counting), rarer, guess=at)
+        own = None if guess is None else (1.0 + (2.0 * guess - 1.0) * (1.0 - rarer) / reach) / 2.0
+        at = None if own is None else min(max(own, 0.0), 1.0)
+        return RankDifference(rarer * counting, planned, int(counting), rarer, reach, guess=at)
+
+
+def roc_auc(metric: Metric) -> Area:
+    """The area of label 1 against label 0."""
+    return Area(metric)
+
+
+@dataclass(frozen=True, slots=True)
+class MacroArea(Measure):
+    """The average over classes of the AUC of each one against the rest, each a part with its share of the level (C1).
+
+    Attributes:
+        of_one: The AUC of one class.
+    """
+
+    of_one: Area
+
+    by_rank: ClassVar[bool] = True
+    compares: ClassVar[bool] = True
+
+    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenParts:
+        """See `Measure.see`: the numbers that are bet on, of each class."""
+        return self._seen((rows,), setting, 1.0)
+
+    def see_difference(
+        self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
+    ) -> SeenParts:
+        """See `Measure.see_difference`."""
+        return self._seen((first, second), setting, reach)
+
+    def _seen(self, models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenParts:
+        parts = tuple(
+            _seen(tuple(_of_class(rows, number) for rows in models), own, reach)
+            for number, own in enumerate(_settings(setting))
+        )
+        return SeenParts(math.fsum(part.area for part in parts) / len(parts), parts)
+
+    def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
+        """See `Measure.reach`: the largest of all classes."""
+        columns = zip(first.T, second.T, strict=True)
+        return max(self.of_one.reach(one, other, setting) for one, other in columns)
+
+    def is_known(self, rows: Judged, seen: SeenParts) -> bool:
+        """See `Measure.is_known`: every class occurs, and so does the rest of it."""
+        return all(self.of_one.is_known(_of_class(rows, number), part) for number, part in enumerate(seen.parts))
+
+    def procedure(self, planned: SeenParts, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
+        """See `Measure.procedure`."""
+        alone = replace(sized, guess=None)
+        parts = [
+            AreaPart(self.of_one.procedure(part, own, alone, reach=reach))
+            for part, own in zip(planned.parts, _settings(setting), strict=True)
+        ]
+        shares = (1.0 / len(parts),) * len(parts)
+        return Composite(tuple(parts), shares, boxes.average, planned, sized.sealed)
+
+
+def roc_auc_ovr(metric: Metric) -> MacroArea:
+    """The average area of each class against the rest."""
+    return MacroArea(metric, Area(metric), likely=probabilities_apart)
+
+
+def _settings(setting: Setting) -> list[Setting]:
+    """The setting of each class against the rest."""
+    return [replace(setting, share=share) for share in setting.shares]
+
+
+def _of_class(rows: Judged, number: int) -> Judged:
+    """One class against the rest."""
+    return replace(rows, outputs=rows.outputs[:, number], labels=(rows.labels == number).astype(np.float64))
+
+
+def _counting(rows: Judged, values: NDArray[Number]) -> NDArray[Number]:
+    return values if rows.counting is None else values[rows.counting]
+
+
+def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenScores | SeenBlocks:
+    """The numbers that are bet on, of one model or of the difference of two.
+
+    Args:
+        models: The same rows as each model scores them, nan where it fails.
+        setting: Planned share of label 1, and what is bet on.
+        reach: The largest difference of two ranks of a row that is possible.
+    """
+    rows = models[0]
+    if setting.dealt == "groups":
+        assert rows.groups is not None
+        positive = rows.labels == 1.0
+        order = np.random.default_rng(0).permutation(len(positive)) if rows.order is None else rows.order
+        ranked = [worst_ranks(each.outputs, positive) for each in models]
+        return seen_blocks(ranked, positive, rows.groups, order, rows.counting)
+    scores, positive = [_counting(each, each.outputs) for each in models], _counting(rows, rows.labels == 1.0)
+    order = np.random.default_rng(0).permutation(len(positive))  # of public rows any one will do
+    if rows.order is not None:
+        order = rows.order
+        if rows.counting is not None:
+            order = (np.cumsum(rows.counting) - 1)[order[rows.counting[order]]]
+    ranked = [worst_ranks(each, positive) for each in scores]
+    areas = [area_of(each, positive) for each in ranked]
+    area = areas[0] if len(models) == 1 else (1.0 + areas[0] - areas[1]) / 2.0
+    if setting.dealt == "blocks":
+        blocks = [block_averages(each, positive, order) for each in ranked]
+        units = blocks[0] if len(models) == 1 else (1.0 + blocks[0] - blocks[1]) / 2.0
+        return SeenScores(area, units, len(units) / max(len(positive), 1))
+    failing = tuple(float(np.mean(np.isnan(each))) for each in scores)
+    if setting.share > _HALF:
+        scores, positive = [-each for each in scores], ~positive
+    ranks = [public_ranks(each) for each in scores]
+    if len(models) == 1:
+        units = ranks[0][positive]
+    else:
+        units = (1.0 + np.clip((ranks[0] - ranks[1])[positive] / reach, -1.0, 1.0)) / 2.0
+    return SeenScores(area, units, float(np.mean(positive)), failing)
+
+
+def area_of(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+    """The AUC of all pairs of rows, shape (rows,) each; 1/2 where a class is empty."""
+    positives = int(np.count_nonzero(positive))
+    if positives in (0, len(scores)):
+        return _HALF
+    return auc_of(scores, positive, positives=positives, negatives=len(scores) - positives)
+
+
+_ALL = Fraction(1)
+_SHOWN = {
+    "auc": "share of pairs in order by {whose}: first {positives:,} positive and {negatives:,} negative rows, pairs "
+    "with missing rows count 1/2",
+    "f1": "2 TP / max(predicted + actual positives, {least:,g}) of {whose}",
+}  # what the statistic is: an AUC, or an F1, only where no row is missing, and the floor is not needed
+
+
+def auc_of(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, negatives: int) -> float:
+    """The share of pairs of a positive and a negative row that the scores put in order; ties count 1/2.
+
+    The first ``positives`` positive rows and the first ``negatives`` negative ones take part. Where there are fewer,
+    the pairs of the missing ones count 1/2.
+
+    Args:
+        scores: Shape (rows,), none of them nan.
+        labels: Shape (rows,); 1 is positive, anything else negative.
+        positives: Number of positive rows that take part.
+        negatives: Number of negative rows that take part.
+
+    Examples:
+        >>> auc_of(np.array([0.9, 0.4, 0.4, 0.1]), np.array([1, 1, 0, 0]), positives=2, negatives=2)
+        0.875
+    """
+    return float(_auc(scores, labels, positives=positives, negatives=negatives))
+
+
+def _auc(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, negatives: int) -> Fraction:
+    """`auc_of` to the last digit: of very many pairs the last ones are less than a double can tell apart."""
+    positive = labels == 1
+    upper, lower = scores[positive][:positives], np.sort(scores[~positive][:negatives])
+    below = np.searchsorted(lower, upper, side="left").sum(dtype=np.int64)
+    not_above = np.searchsorted(lower, upper, side="right").sum(dtype=np.int64)
+    missing = positives * negatives - len(upper) * len(lower)
+    return Fraction(int(below) + int(not_above) + missing, 2 * positives * negatives)
+
+
+def auc_sensitivity(*, positives: int, negatives: int) -> float:
+    """``1/N+ + 1/N- - 1/(N+ N-)``: one row replaces at most one positive and one negative, rounded up."""
+    return math.nextafter((positives + negatives - 1) / (positives * negatives), math.inf)
+
+
+def f1_of(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> float:
+    """``2 TP / max(PP + AP, least)``: the harmonic mean of precision and recall where the floor is not needed.
+
+    Args:
+        predictions: Shape (rows,); 1 is positive, anything else negative.
+        labels: Shape (rows,); 1 is positive, anything else negative.
+        least: Floor on predicted and actual positives together.
+
+    Examples:
+        >>> f1_of(np.array([1, 1, 0, 0]), np.array([1, 0, 1, 0]), least=1)
+        0.5
+    """
+    return float(_f1(predictions, labels, least=least))
+
+
+def _f1(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> Fraction:
+    """`f1_of` to the last digit, by the outcomes of `RATIOS`, with half of the floor under its denominator."""
+    predicted = says(np.asarray(predictions, dtype=np.float64), labels, 1.0)
+    counts = np.bincount(predicted + 2 * (labels == 1), minlength=4).tolist()
+    top, bottom = (
+        sum((Fraction(part) * count for part, count in zip(of[1:], counts, strict=True)), Fraction())
+        for of in RATIOS["f1"]
+    )
+    return top / max(bottom, Fraction(float(least)) / 2)
+
+
+def f1_sensitivity(*, least: float) -> float:
+    """``2 / least``, rounded up."""
+    return math.nextafter(2.0 / least, math.inf)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankingQuery(StatisticQuery):
+    """AUC or F1 of predictions; made by `auc` and `f1`.
+
+    Attributes:
+        name: ``"auc"`` takes any scores, ``"f1"`` predicted labels.
+        model: The predictions.
+        numbers: What the sensitivity follows from, by name.
+        sensitivity: Delta, proven (docs/theory, vectors and low sensitivity).
+        statistic: From predictions, labels and the numbers to the value.
+        tolerance: Half-width requested; None for the planned noise.
+    """
+
+    name: str
+    model: ScoredRows
+    numbers: Mapping[str, float]
+    sensitivity: float
+    statistic: Callable[..., Fraction]
+    tolerance: float | None
+
+    def spec(self) -> QuerySpec:
+        """See `Query.made`."""
+        given = {**self.numbers, "tolerance": self.tolerance, "training": self.model.training}
+        return QuerySpec(self.name, self.model.predictions, given)
+
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Answer]:
+        """As any statistic; an AUC is that of all pairs where that is promised, and needs no counts there."""
+        if self.name == "auc" and tolerance is None and self.tolerance is None:
+            area = MetricQuery(METRICS["roc_auc"], (self.model,))
+            if area.is_promised(compiler):
+                return area.compile(compiler, guess=guess)
+        return StatisticQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
+
+    def bound_to(self, compiler: QueryCompiler) -> Statistic:
+        """The statistic for one holdout."""
+        MetricQuery(METRICS["f1" if self.name == "f1" else "roc_auc"], (self.model,)).check_labels(compiler.schema)
+        rows, trained = BoundRows.of(self.model, compiler), None
+        opened = rows.open(compiler.training)
+        if opened is not None:
+            outputs, labels = opened
+
+            def trained(places: NDArray[np.intp]) -> Fraction:
+                """The statistic of some of the training rows, with numbers in proportion."""
+                return self.of_rows(outputs[places], labels[places], Fraction(len(places), compiler.schema.rows))
+
+        return Statistic(
+            StatisticGrid(0.0, 1.0, self.sensitivity, compiler.mechanism.unit),
+            lambda sealed: self.of_rows(*rows.sealed(sealed)),
+            {"kind": self.name, **self.numbers, **rows.described},
+            shown=_SHOWN[self.name].format(whose=rows.whose(self.model.predictions), **self.numbers),
+            reads=rows.names,
+            trained=trained,
+            by_position=rows.bound.by_position,
+        )
+
+    def of_rows(self, outputs: NDArray[Any], labels: NDArray[Any], share: Fraction = _ALL) -> Fraction:
+        """The statistic of predictions and labels, with numbers in proportion to a share of the rows."""
+        numbers = {
+            name: max(round(number * share), 1) if isinstance(number, int) else number * float(share)
+            for name, number in self.numbers.items()
+        }
+        ranked = worst_ranks(outputs, labels) if self.name == "auc" else outputs
+        return self.statistic(ranked, labels, **numbers)
+
+
+def auc(
+    scores: Any, *, positives: int | None = None, negatives: int | None = None, tolerance: float | None = None,
+    training: Any = None, where: str | None = None,
+) -> RankingQuery | MetricQuery:  # fmt: skip
+    """The area under the ROC curve: how often a positive row is scored above a negative one.
+
+    It is the population's AUC, one query of a holdout of independent rows, or of groups that a column names, that
+    confirms guesses. Of a model all sealed pairs of one law count; of scores in an array, labels are drawn anew on
+    these rows; of groups it is the AUC of rows of different groups (docs/theory/auc.md). The interval is about as
+    narrow as the rarer class allows.
+
+    Where that is not promised, as for a privacy budget, it is a statistic of all rows with counts.
+    The first ``positives`` positive and the first ``negatives`` negative rows take part; where there are fewer, the
+    pairs of the missing ones count 1/2. The value is then no AUC: with half of the positives missing an AUC of 0.98 is
+    told as 0.74. So answers and certificate name it the share of pairs in order.
+
+    The interval is for the expected value on fresh samples of as many rows. For rows of one law (the first ones
+    take part, and have to be like the others) that is the population's AUC as far as *fresh samples* have so many
+    of both classes, and theirs vary: choose counts some standard deviations below those of the sealed rows, which
+    have to be public, or lower ends of intervals that were asked for. With exactly the sealed rows' counts it is a
+    little nearer to 1/2 (docs/theory, vectors and low sensitivity).
+
+    Args:
+        scores: Shape (rows,), one finite score per sealed row in the order of the rows, higher for positive rows; a
+            table with row ids, as for `accuracy`; or a fitted estimator. An array or table belongs to its rows: then
+            fresh samples are fresh labels for rows with these scores.
+        positives: Number of positive rows (label 1) that take part; both counts, or none.
+        negatives: Number of negative rows (label 0) that take part.
+        tolerance: Half-width requested; sharper answers cost more credits. By default the planned noise, for 100. For
+            a privacy budget only.
+        training: Scores for the training rows, for the guess of a holdout that confirms guesses: shape (training
+            rows,), or a table.
+        where: A condition, such as ``"region = 'N'"``: the AUC among the rows that meet it, of a model and without
+            counts.
+
+    Raises:
+        ValueError: If a count or the tolerance is not valid.
+        TypeError: If one count is given without the other.
+
+    Examples:
+        >>> round(auc(np.arange(1000) / 1000, positives=400, negatives=500).sensitivity, 6)
+        0.004495
+    """
+    if positives is None and negatives is None:
+        if tolerance is not None:
+            raise ValueError("tolerance is given without counts; expected positives and negatives for a privacy budget")
+        return MetricQuery.of(METRICS["roc_auc"], scores, training, where=where)
+    if where is not None:
+        raise ValueError("where is given with counts; expected no counts, which are those of all rows")
+    if positives is None or negatives is None:
+        missing = "positives" if positives is None else "negatives"
+        raise TypeError(f"auc() lacks {missing!r}; expected the counts of both classes, or none")
+    positives, negatives = whole_count("positives", positives), whole_count("negatives", negatives)
+    delta = auc_sensitivity(positives=positives, negatives=negatives)
+    check_range(delta, 0.0, 1.0, tolerance)
+    counts = {"positives": positives, "negatives": negatives}
+    return RankingQuery("auc", ScoredRows("scores", scores, training), counts, delta, _auc, tolerance)
+
+
+def f1(
+    predictions: Any, *, least: float | None = None, tolerance: float | None = None, training: Any = None
+) -> RankingQuery | MetricQuery:
+    """The harmonic mean of precision and recall.
+
+    Without a floor it is the population's F1, ``sum tp / sum (tp + (fp + fn) / 2)``: one query of a holdout that
+    confirms guesses, if the predictions for training rows are known, and two means of any other.
+
+    With a floor under its denominator it is a statistic of all rows, which a privacy budget takes, too. Then the
+    interval is for the expected value on fresh samples of as many rows: near the population's F1 where positives are
+    many and the floor is below what fresh samples have, but not the same, because it is a ratio.
+
+    Args:
+        predictions: Shape (rows,), 0 or 1 for each sealed row in the order of the rows; a table with row ids; or a
+            fitted estimator. An array or table belongs to its rows, as for `auc`.
+        least: Floor on predicted and actual positives together, such as a lower end of intervals that were asked for,
+            in rows. Where the sealed rows have fewer, the value is smaller than F1.
+        tolerance: As for `auc`; with a floor only, and for a privacy budget.
+        training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
+
+    Raises:
+        ValueError: If the floor or the tolerance is not valid.
+
+    Examples:
+        >>> f1(np.ones(1000), least=800).sensitivity <= 0.0025 + 1e-15
+        True
+    """
+    if least is None:
+        if tolerance is not None:
+            raise ValueError("tolerance is given without least; expected both for a privacy budget, or neither")
+        return MetricQuery.of(METRICS["f1"], predictions, training)
+    check_positive("least", least)
+    if least < 2.0:
+        raise ValueError(f"least is {least!r}; expected at least 2 rows, and preferably some hundreds")
+    delta = f1_sensitivity(least=float(least))
+    check_range(delta, 0.0, 1.0, tolerance)
+    rows = ScoredRows("classes", predictions, training)
+    return RankingQuery("f1", rows, {"least": float(least)}, delta, _f1, tolerance)
+
+
+def whole_count(name: str, count: int) -> int:
+    """A number of rows as a plain whole number.
+
+    Raises:
+        ValueError: If it is none of at least 1.
+    """
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+        raise ValueError(f"{name} is {count!r}; expected a whole number of rows, at least 1")
+    return int(count)

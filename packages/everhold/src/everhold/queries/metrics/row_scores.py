@@ -1,0 +1,540 @@
+"""Means over rows of how far predictions are from labels: accuracy, error, Brier score, losses, and counts of outcomes.
+
+Each is a mean like any other: engines sum it, every mechanism answers it, and it can be declared and chosen by.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from everhold.errors import QueryRejected
+from everhold.guarantees.intervals.pairs.gains import RATIOS
+from everhold.queries.code import behaviour_digest, content_digest
+from everhold.queries.metrics.label_query import LabelQuery
+from everhold.queries.metrics.rules import (
+    between,
+    class_node,
+    distance_of,
+    finite,
+    known_or,
+    rule_is_right,
+    rule_node,
+)
+from everhold.queries.predictions.arrays import are_no_class, check_classes, check_known, first_of
+from everhold.queries.query import QuerySpec
+from everhold.values.base import RowFunction, Schema, Table
+from everhold.values.evaluation import other_class
+from everhold.values.expressions import Expression, RowValue
+from everhold.values.expressions.tree import Node, Operation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["AccuracyQuery", "LossQuery", "OutcomeQuery", "accuracy", "brier", "error", "named_values", "risk"]
+
+Loss = Callable[["NDArray[Any]", Any], "NDArray[Any]"]
+"""From predictions and labels to one loss per row, each from its own row alone."""
+
+
+def _absolute(predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(np.abs(predictions - labels))
+
+
+def _squared(predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(np.square(predictions - labels))
+
+
+def _log(predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
+    with np.errstate(divide="ignore"):  # a probability of 0 for what happened costs inf, which is clipped
+        return np.asarray(-np.log(np.where(labels == 1, predictions, 1.0 - predictions)))
+
+
+LOSSES: dict[str, Loss] = {"absolute": _absolute, "squared": _squared, "log": _log}
+"""Losses by name."""
+
+_BRIER = "brier"
+
+
+def named_values(description: Mapping[str, Any]) -> Loss | None:
+    """From predictions and labels to row values of a metric of all labels by its name; None where it is none.
+
+    Args:
+        description: Of the query.
+    """
+    if "positive" in description:
+        return None
+    kind, loss = description.get("kind"), description.get("loss")
+    if kind == "accuracy":
+        return lambda predictions, labels: np.asarray(predictions == labels, dtype=np.float64)
+    if kind == _BRIER:
+        return lambda predictions, labels: _squared(predictions.astype(np.float64), labels)
+    if kind != "risk" or loss not in LOSSES:
+        return None
+    low, width = description["low"], description["high"] - description["low"]
+    return lambda predictions, labels: (
+        (LOSSES[loss](predictions.astype(np.float64), np.asarray(labels, dtype=np.float64)) - low) / width
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AccuracyQuery(LabelQuery):
+    """The share of rows whose label is predicted, or of those whose label is missed; made by `accuracy` and `error`.
+
+    Attributes:
+        predictions: See `LabelQuery`.
+        training: The same.
+        missed: Whether the answer is the share of rows whose label is missed: the same query, told the other way round.
+    """
+
+    yes_no: ClassVar[bool] = True
+
+    predictions: Any
+    training: Any = None
+    missed: bool = False
+
+    @property
+    def score(self) -> str:
+        """Its name, as `everhold.metric` takes it."""
+        return "error" if self.missed else "accuracy"
+
+    def spec(self) -> QuerySpec:
+        """See `Query.made`."""
+        return QuerySpec(self.score, self.predictions, {"training": self.training})
+
+    def _check_labels(self, schema: Schema) -> None:
+        if schema.label is None:
+            raise QueryRejected(
+                "accuracy needs a label column and this holdout has none; expected one named at creation; create the "
+                "holdout with label=..."
+            )
+        check_known(schema)
+
+    def _identity(self, schema: Schema) -> dict[str, Any]:
+        return {"kind": "accuracy"}  # of an error, too: it is told the other way round
+
+    def _title(self, schema: Schema) -> str:
+        return self.score
+
+    def _ends(self, schema: Schema) -> tuple[float, float]:
+        return (1.0, 0.0) if self.missed else (0.0, 1.0)
+
+    def _of_rule(self, text: str, schema: Schema) -> RowValue:
+        return rule_is_right(text, schema)
+
+    def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue:
+        """See `LabelQuery.in_engine`."""
+        return RowValue(Expression(Node.of(Operation.EQUAL, prediction, label)))
+
+    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
+        check_classes(predictions, schema, what=what)
+
+    def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
+        return are_no_class(predictions, schema)
+
+    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
+        return np.zeros(len(labels))
+
+    def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
+        return lambda table: np.asarray(predictions == table[label])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutcomeQuery(LabelQuery):
+    """The mean of a number that each outcome of a predicted label has, true or false, positive or negative.
+
+    Attributes:
+        kind: Its name in descriptions, and what it counts.
+        title: The number as people read it.
+        values: Of true negatives, false positives, false negatives and true positives; all but the last add up to it,
+            or only the last is not 0.
+        predictions: See `LabelQuery`.
+        training: The same.
+        positive: The positive class; None for label 1.
+    """
+
+    kind: tuple[str, str]
+    title: str
+    values: Sequence[float]
+    predictions: Any
+    training: Any = None
+    positive: Any = None
+
+    @classmethod
+    def codes(cls, score: str, predictions: Any, training: Any = None, positive: Any = None) -> OutcomeQuery:
+        """Outcomes as ``code / 4`` in the order of `everhold.guarantees.intervals.pairs.gains.OUTCOMES`.
+
+        Args:
+            score: The metric that is compared by them.
+            predictions: See `LabelQuery`.
+            training: The same.
+            positive: The positive class.
+        """
+        return cls((score, ""), score, (0.25, 0.5, 0.75, 1.0), predictions, training, positive)
+
+    @classmethod
+    def counts(cls, rate: str, predictions: Any, training: Any, positive: Any) -> tuple[OutcomeQuery, OutcomeQuery]:
+        """Numerator and denominator of a rate of `RATIOS`."""
+        part, whole = (
+            cls(("count", counted), title, of[1:], predictions, training, positive=positive)
+            for counted, title, of in zip(("hits", rate), ("true positives", _COUNTED[rate]), RATIOS[rate], strict=True)
+        )
+        return part, whole
+
+    def _check_labels(self, schema: Schema) -> None:
+        if schema.label_kind != "binary" and self.positive is None:
+            raise QueryRejected(
+                "Precision, recall, F1 and comparisons by outcomes need labels 0 and 1, and this holdout has others. "
+                "Name the positive class with pos_label=, or ask for a metric that takes any classes"
+            )
+
+    def _identity(self, schema: Schema) -> dict[str, Any]:
+        kind, counted = self.kind
+        return {"kind": kind, **({"of": counted} if counted else {})}
+
+    def _title(self, schema: Schema) -> str:
+        return self.title
+
+    @property
+    def yes_no(self) -> bool:  # type: ignore[override]
+        """See `LabelQuery`."""
+        return set(self.values) <= {0.0, 1.0}
+
+    def _of_rule(self, text: str, schema: Schema) -> RowValue:
+        label = self._label_node(schema)
+        return self.in_engine(class_node(text, label, schema), label, schema)
+
+    def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue:
+        """See `LabelQuery.in_engine`; there always is one."""
+        both = [Node.of(Operation.EQUAL, node, Node.literal(1.0)) for node in (prediction, label)]
+        nothing, alarm, miss, _ = self.values
+        if not (nothing or alarm or miss):
+            return RowValue(Expression(Node.of(Operation.AND, *both)))
+        parts = [(positive, value - nothing) for positive, value in zip(both, (alarm, miss), strict=True)]
+        weighted = [(positive, weight) for positive, weight in parts if weight]
+        if self.yes_no:
+            ((positive, _),) = weighted
+            return RowValue(Expression(positive))
+        nodes = [Node.of(Operation.CASE, positive, Node.literal(weight), Node.literal(0.0)) for positive, weight in
+                 weighted]  # fmt: skip
+        total = Node.of(Operation.ADD, *nodes)
+        return RowValue(Expression(Node.of(Operation.ADD, total, Node.literal(nothing)) if nothing else total))
+
+    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
+        check_classes(predictions, schema, what=what)
+
+    def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
+        return are_no_class(predictions, schema)
+
+    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
+        return self._against(other_class(labels), "label")({"label": labels})
+
+    def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
+        predicted, values = np.asarray(predictions == 1), np.array(self.values, dtype=bool if self.yes_no else float)
+        return lambda table: values[predicted + 2 * np.asarray(table[label] == 1)]
+
+
+_COUNTED = {"precision": "predicted positives", "recall": "actual positives",
+            "f1": "half of predicted and actual positives"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LossQuery(LabelQuery):
+    """The mean loss over rows; made by `risk`, and by `brier` for the Brier score.
+
+    Attributes:
+        loss: ``"absolute"``, ``"squared"``, ``"log"``, ``"brier"``, or a function of predictions and labels.
+        predictions: See `LabelQuery`.
+        low: Losses below count as this.
+        high: Losses above count as this, nan and rows on which a model or a loss fails, too; None for the largest
+            possible one, where there is one.
+        training: See `LabelQuery`.
+        name: Functions of one name that do the same are one loss. Without a name every new object is a new query.
+        positive: The positive class; None for label 1.
+    """
+
+    _at_fault: ClassVar[float] = 1.0
+
+    loss: str | Loss
+    predictions: Any
+    low: float = 0.0
+    high: float | None = None
+    training: Any = None
+    name: str | None = None
+    positive: Any = None
+    _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
+
+    @property
+    def score(self) -> str:
+        """Its name, as `everhold.metric` takes it; that of `everhold.risk` for a loss with a range."""
+        return _BRIER if self.loss == _BRIER else "risk"
+
+    def spec(self) -> QuerySpec:
+        """See `Query.made`."""
+        if not isinstance(self.loss, str):
+            return LabelQuery.spec(self)
+        ranged = {} if self.loss == _BRIER else {"loss": self.loss, "low": self.low, "high": self.high}
+        return QuerySpec(self.score, self.predictions, {**ranged, "training": self.training})
+
+    def _check_labels(self, schema: Schema) -> None:
+        if self._of_probabilities and self.positive is None and schema.label_kind != "binary":
+            name = "the Brier score" if self.loss == _BRIER else "the logarithmic loss"
+            found = f"column {schema.label!r} was not sealed as such" if schema.label else "this holdout has none"
+            raise QueryRejected(
+                f"{name} needs labels 0 and 1 and {found}; ask for accuracy or another loss, or name the positive "
+                "class with pos_label="
+            )
+        if schema.label is None or (schema.label_kind == "string" and self.positive is None):
+            raise QueryRejected(
+                "a risk needs a label column of numbers and this holdout has none; expected one named at creation with "
+                "label=...; ask for accuracy where labels are texts"
+            )
+        if not isinstance(self.loss, str) and not isinstance(self.predictions, str):
+            _try_on_made_up_rows(self.loss)
+
+    def _identity(self, schema: Schema) -> dict[str, Any]:
+        if self.loss == _BRIER:
+            return {"kind": _BRIER}
+        low, high = self._ends(schema)
+        loss = {"loss": self.loss} if isinstance(self.loss, str) else {"function": self._identified(self.loss)}
+        return {"kind": "risk", **loss, "low": low, "high": high}
+
+    def _identified(self, loss: Loss) -> dict[str, str]:
+        named = {"name": self.name} if self.name is not None else {"token": self._token}
+        predictions, labels = (axis.ravel() for axis in np.meshgrid(np.linspace(-3.0, 3.0, 25), [0.0, 1.0, 2.5]))
+        found = _losses(loss, predictions, labels)
+        content = content_digest(loss) or self._token
+        return {**named, "content": content, "on_made_up_rows": behaviour_digest([found])}
+
+    def _title(self, schema: Schema) -> str:
+        if self.loss == _BRIER:
+            return _BRIER
+        return f"{self.loss} loss" if isinstance(self.loss, str) else f"loss {self.name or 'without a name'}"
+
+    def _ends(self, schema: Schema) -> tuple[float, float]:
+        high = self.high
+        if high is None and schema.label_kind == "binary" and self.loss in ("absolute", "squared"):
+            high = 1.0
+        if high is None:
+            raise QueryRejected(
+                "the range of the loss is not known; expected high, at which losses are clipped, because one row must "
+                "not be able to move the average at will"
+            )
+        return float(self.low) + 0.0, float(high) + 0.0
+
+    @property
+    def _bounded(self) -> bool:
+        return self._of_probabilities
+
+    @property
+    def _of_probabilities(self) -> bool:
+        return self.loss in ("log", _BRIER)
+
+    def _training_values(self, training: RowFunction, schema: Schema) -> RowFunction:
+        low, high = self._ends(schema)
+        return training if self.loss == _BRIER else _judged(training, low=low, high=high)
+
+    def _of_rule(self, text: str, schema: Schema) -> RowValue | None:
+        if not isinstance(self.loss, str):
+            return None
+        return self.in_engine(rule_node(text, schema), self._label_node(schema), schema)
+
+    def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
+        # super() does not work in a method of a class with slots that a decorator made anew
+        array = LabelQuery._checked(self, predictions, rows, schema, what=what)
+        if self.loss == _BRIER:
+            return array
+        array = array.astype(np.float64)
+        if not bool(np.all(np.isfinite(array))):
+            raise QueryRejected(
+                f"{what} are not all finite{first_of(~np.isfinite(array))}; expected a number for each row"
+            )
+        return array
+
+    def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue | None:
+        """See `LabelQuery.in_engine`; a function of one's own is not known to the engine."""
+        if not isinstance(self.loss, str):
+            return None
+        if self.loss == _BRIER:
+            return distance_of(prediction, label)
+        low, high = self._ends(schema)
+        apart = Node.of(Operation.SUBTRACT, prediction, label)
+        if self.loss == "log":
+            other = Node.of(Operation.SUBTRACT, Node.literal(1.0), prediction)
+            chance = Node.of(Operation.CASE, Node.of(Operation.EQUAL, label, Node.literal(1.0)), prediction, other)
+            loss = Node.of(Operation.NEGATE, Node.of(Operation.LOGARITHM, chance))
+        elif self.loss == "squared":
+            loss = Node.of(Operation.MULTIPLY, apart, apart)
+        else:
+            loss = Node.of(Operation.ABSOLUTE, apart)
+        return RowValue(Expression(known_or(loss, high)), low, high)
+
+    def meant(self, prediction: Node, schema: Schema) -> tuple[Node, str, str]:
+        """See `LabelQuery.meant`."""
+        if self._of_probabilities:
+            return between(prediction, 0.0, 1.0), "are not all in [0, 1]", "expected probabilities of label 1"
+        return finite(prediction), "are not all finite", "expected a number for each row"
+
+    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
+        return np.ones(len(labels))
+
+    def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
+        if self.loss == _BRIER:
+            return lambda table: (predictions.astype(np.float64) - table[label]) ** 2
+        low, width = float(self.low), float(1.0 if self.high is None else self.high) - float(self.low)
+
+        def values(table: Table) -> NDArray[Any]:
+            labels = np.asarray(table[label], dtype=np.float64)
+            if isinstance(self.loss, str):
+                losses = LOSSES[self.loss](predictions, labels)
+            else:
+                losses = _losses(self.loss, predictions, labels)
+            return (losses - low) / width
+
+        return values
+
+
+def _losses(loss: Loss, predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:
+    """Losses whatever happens: nan on a row on which the function fails.
+
+    Training rows with a nan are refused; sealed ones count as the upper end, because a report would be a free answer.
+    """
+    try:
+        losses = np.asarray(loss(predictions, labels))
+        if losses.shape == labels.shape and losses.dtype.kind in "biuf":
+            return losses.astype(np.float64)
+    except Exception:  # the function may raise anything here
+        pass
+    if len(labels) <= 1:
+        return np.full(labels.shape, np.nan)
+    middle = len(labels) // 2
+    parts = (slice(None, middle), slice(middle, None))
+    return np.concatenate([_losses(loss, predictions[part], labels[part]) for part in parts])
+
+
+def _judged(function: RowFunction, *, low: float, high: float) -> RowFunction:
+    """The same for training rows, where losses outside their range are told."""
+
+    def values(table: Table) -> NDArray[Any]:
+        found = function(table)
+        if not bool(np.all((found >= 0.0) & (found <= 1.0))):  # also for nan
+            least, most = (low + (high - low) * float(end) for end in (np.min(found), np.max(found)))
+            raise QueryRejected(
+                f"the losses of the training rows lie between {least:.6g} and {most:.6g}; expected them in the "
+                f"declared range [{low:.6g}, {high:.6g}]; declare a wider one or clip the loss yourself"
+            )
+        return found
+
+    return values
+
+
+def _try_on_made_up_rows(loss: Loss) -> None:
+    """Check that a loss takes arrays and gives one number per row, each from its own row alone."""
+    predictions, labels = np.array([0.0, 1.0, 0.25, 0.5]), np.array([0.0, 1.0, 1.0, 1.0])
+    try:
+        with np.errstate(all="ignore"):
+            whole = np.asarray(loss(predictions, labels), dtype=np.float64)
+            backwards = np.asarray(loss(predictions[::-1], labels[::-1]), dtype=np.float64)[::-1]
+            halves = [np.asarray(loss(predictions[p], labels[p]), dtype=np.float64) for p in (slice(2), slice(2, 4))]
+    except Exception as fault:
+        raise QueryRejected(
+            f"the loss fails on made-up rows with {type(fault).__name__}: {fault}; expected a function of two arrays "
+            "of floats, predictions and labels, to one number per row"
+        ) from fault
+    joined = np.concatenate([np.atleast_1d(half) for half in halves])
+    if any(array.shape != labels.shape for array in (whole, backwards, joined)):
+        raise QueryRejected(
+            f"the loss gives an array of the shape {whole.shape} for {len(labels)} rows; expected one number per row "
+            "and not their mean"
+        )
+    if not all(np.allclose(whole, other, rtol=0.0, atol=1e-9, equal_nan=True) for other in (backwards, joined)):
+        raise QueryRejected(
+            "the loss of a row changes with the other rows; expected a value computed from the row alone, because only "
+            "averages of such values are promised anything"
+        )
+
+
+def risk(
+    predictions: Any,
+    loss: str | Loss = "squared",
+    *,
+    low: float = 0.0,
+    high: float | None = None,
+    training: Any = None,
+    name: str | None = None,
+) -> LossQuery:
+    """The mean loss of predictions, for a loss with a declared range.
+
+    On sealed rows losses are clipped to the range and never refused, because a refusal would be a free answer; on
+    training rows losses outside the range are refused.
+
+    Args:
+        predictions: Shape (rows,), one prediction per sealed row in the order of the rows; a table with row ids, as for
+            `accuracy`; a fitted estimator with ``predict``, for the logarithmic loss with ``predict_proba``; or a rule
+            such as ``"0.5 * x"``, for a loss by name, which is clipped on training rows, too.
+        loss: ``"absolute"``, ``"squared"``, ``"log"`` (labels 0 and 1, natural logarithm), or a vectorised function of
+            predictions and labels.
+        low: Losses below count as this.
+        high: Losses above count as this; may be left out for the absolute and squared loss of labels 0 and 1.
+        training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
+        name: Of a loss that is a function: functions of one name that do the same are one loss.
+
+    Raises:
+        ValueError: If the loss or its range cannot be used.
+
+    Examples:
+        >>> risk([0.2, 0.9, 0.4], "log", high=5).high
+        5
+    """
+    if not (callable(loss) or loss in LOSSES):
+        raise ValueError(f"loss is {loss!r}; expected {', '.join(map(repr, LOSSES))} or a function")
+    ends = (low, 1.0 if high is None else high)
+    if not all(isinstance(end, (int, float, np.integer, np.floating)) for end in ends):
+        raise ValueError("low and high are not numbers; expected the range of the loss")
+    if not (ends[0] < ends[1] and math.isfinite(float(ends[1]) - float(ends[0]))):
+        raise ValueError(f"the range of the loss is [{low}, {high}]; expected finite numbers with low < high")
+    return LossQuery(loss, predictions, low, high, training, name)
+
+
+def accuracy(predictions: Any, *, training: Any = None) -> AccuracyQuery:
+    """The share of rows whose label is predicted.
+
+    Args:
+        predictions: Shape (rows,), one prediction per sealed row in the order of the rows; a table (a data frame, an
+            Arrow table or a mapping from names to arrays) with the column of row ids and one of predictions, in any
+            order; a fitted estimator with ``predict``, which also makes the training estimate; or a rule, an
+            expression over the features such as ``"dep_delay > 10"``, which says label 1 where it is true.
+        training: Predictions for the training rows, for the guess: shape (training rows,), or a table. Of an estimator
+            that was fitted on these rows those of cross-validation are the better guess; see `Holdout.evaluate`.
+
+    Examples:
+        >>> accuracy([1, 0, 1]).score
+        'accuracy'
+    """
+    return AccuracyQuery(predictions, training)
+
+
+def error(predictions: Any, *, training: Any = None) -> AccuracyQuery:
+    """The share of rows whose label is missed: the same query as `accuracy`, answered the other way round.
+
+    Args:
+        predictions: As for `accuracy`.
+        training: As for `accuracy`.
+    """
+    return AccuracyQuery(predictions, training, missed=True)
+
+
+def brier(probabilities: Any, *, training: Any = None) -> LossQuery:
+    """The mean squared distance between a probability and a label of 0 or 1.
+
+    Args:
+        probabilities: Probabilities of label 1: shape (rows,), or a table, as for `accuracy`; a fitted estimator
+            with ``predict_proba``; or a rule that gives a number.
+        training: Probabilities for the training rows, for the guess: shape (training rows,), or a table.
+    """
+    return LossQuery(_BRIER, probabilities, 0.0, 1.0, training)
