@@ -31,7 +31,7 @@ _HOMES = {
     "everhold.mechanisms": "GuessAndCheck",
     "everhold.planning": "Plan least_step queries_allowed rows_needed",
     "everhold.queries.predictions.columns": "predictions_in",
-    "everhold.queries.metrics.scores": "metric",
+    "everhold.queries.metrics.scores": "at_thresholds metric",
     "everhold.sealing.intake.request": "Planning Rows",
     "everhold.suites": "add_cases seal_cases",
 }

@@ -59,6 +59,7 @@ from everhold.queries.metrics.row_scores import accuracy as accuracy
 from everhold.queries.metrics.row_scores import brier as brier
 from everhold.queries.metrics.row_scores import error as error
 from everhold.queries.metrics.row_scores import risk as risk
+from everhold.queries.metrics.scores import at_thresholds as at_thresholds
 from everhold.queries.metrics.scores import metric as metric
 from everhold.queries.metrics.scores import precision as precision
 from everhold.queries.metrics.scores import recall as recall

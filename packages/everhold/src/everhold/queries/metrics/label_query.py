@@ -122,9 +122,13 @@ class LabelQuery(RowwiseQuery):
         if self.positive is None:
             return self._against(predictions, label)
         if not self._of_numbers:
-            predictions = (predictions == self.positive).astype(np.float64)
+            predictions = (predictions if self._says_positive(predictions) else predictions == self.positive) * 1.0
         function = self._against(predictions, label)
         return lambda table: function({**table, label: self._two_classes(table[label])})
+
+    def _says_positive(self, predictions: NDArray[Any]) -> bool:
+        """True if predictions are truth values that say which rows are of the positive class."""
+        return self.positive is not None and predictions.dtype.kind == "b"
 
     def _two_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
         """Labels as they are, or 1 for the positive class and 0 for the rest."""
@@ -316,6 +320,8 @@ class LabelQuery(RowwiseQuery):
             )
         array = _plain(same_length(predictions, rows, what=what))
         numeric = array.dtype.kind in "biuf"
+        if self._says_positive(array) and not self._of_numbers:
+            return array
         text_wanted = schema.label_kind == "string" and not (self.positive is not None and self._of_numbers)
         if numeric == text_wanted or not (numeric or array.dtype.kind == "U"):
             texts = schema.label_kind == "binary" and array.dtype.kind == "U"

@@ -226,10 +226,12 @@ class OutcomeQuery(LabelQuery):
         return RowValue(Expression(Node.of(Operation.ADD, total, Node.literal(nothing)) if nothing else total))
 
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-        check_classes(predictions, schema, what=what)
+        if not self._says_positive(predictions):
+            check_classes(predictions, schema, what=what)
 
     def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
-        return are_no_class(predictions, schema)
+        none = LabelQuery._fails if self._says_positive(predictions) else lambda _, *of: are_no_class(*of)
+        return none(self, predictions, schema)
 
     def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
         return self._against(other_class(labels), "label")({"label": labels})

@@ -90,11 +90,11 @@ class ScoredRows(LabelQuery):
         return array
 
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-        if self.outputs_are == "classes":
+        if self.outputs_are == "classes" and not self._says_positive(predictions):
             check_classes(predictions, schema, what=what)
 
     def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
-        if self.outputs_are == "classes":
+        if self.outputs_are == "classes" and not self._says_positive(predictions):
             return are_no_class(predictions, schema)
         return LabelQuery._fails(self, predictions, schema)
 
@@ -102,6 +102,8 @@ class ScoredRows(LabelQuery):
         """Checked predictions as metrics read them: classes by their number, or numbers."""
         if self.outputs_are != "classes":
             return np.asarray(predictions, dtype=np.float64)
+        if self._says_positive(predictions):
+            return predictions.astype(np.float64)
         codes = codes_of(predictions, self.classes or ())
         if self.positive is not None:
             codes = np.where(codes < 0.0, codes, np.asarray(predictions) == self.positive)

@@ -7,17 +7,22 @@ promised is refused by name, with what comes nearest.
 from __future__ import annotations
 
 import inspect
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
-from everhold.arguments import brief, names_keywords
+from everhold.arguments import as_float, brief, items_of, names_keywords
 from everhold.errors import QueryRejected
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.registry import METRICS, REFUSED, REFUSED_FUNCTIONS
+from everhold.queries.metrics.scored_rows import ScoredRows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from everhold.queries.metrics.registry import Metric
 
@@ -74,6 +79,69 @@ def metric(
         raise QueryRejected(f"{name} takes no pos_label. It is for {takers}")
     positive = pos_label.item() if isinstance(pos_label, np.generic) else pos_label
     return MetricQuery.of(kind, predictions, training, given, where, positive).simplest
+
+
+@dataclass(frozen=True)
+class AtThreshold:
+    """A classifier that says the positive class where a model's score reaches a threshold.
+
+    Attributes:
+        model: A fitted estimator.
+        threshold: Of its probability of the positive class, or of its decision function.
+        positive: The positive class; None for label 1 of labels 0 and 1.
+    """
+
+    model: Any
+    threshold: float
+    positive: Any = None
+
+    def predict(self, features: Any) -> NDArray[Any]:
+        """Classes 0 and 1, or whether a row is of the positive class."""
+        said = np.asarray(ScoredRows("scores", self.model, positive=self.positive).outputs(features)) >= self.threshold
+        return said.astype(np.int64) if self.positive is None else said
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("feature_names_in_", "n_features_in_"):
+            return getattr(self.model, name)
+        raise AttributeError(name)
+
+
+def at_thresholds(
+    name: str, scores: Any, thresholds: Sequence[float], *, training: Any = None, where: str | None = None,
+    pos_label: Any = None, **settings: Unpack[ScoreSettings],
+) -> list[Any]:  # fmt: skip
+    """A metric of predicted classes at each of several thresholds of scores, as candidates of `choose`.
+
+    Args:
+        name: Such as ``"f1"``, ``"balanced_accuracy"`` or ``"matthews_corrcoef"``.
+        scores: Shape (rows,): numbers for the sealed rows in their order; or a fitted estimator.
+        thresholds: A row whose score reaches the threshold is predicted to be of the positive class.
+        training: Scores for the training rows, for the estimate; an estimator makes its own.
+        where: A condition: only rows that meet it count.
+        pos_label: The positive class; by default label 1.
+        **settings: See `metric`.
+
+    Raises:
+        QueryRejected: If there is no such metric, or a threshold is no number. Nothing is charged.
+
+    Examples:
+        >>> [query.metric.name for query in at_thresholds("f1", [0.2, 0.9], [0.3, 0.5])]
+        ['f1', 'f1']
+    """
+    cuts = [as_float(cut) for cut in items_of(thresholds) or ()]
+    if not cuts or not all(map(math.isfinite, cuts)):
+        raise QueryRejected(f"thresholds is {brief(thresholds)}. Pass a list of numbers")
+
+    def said(given: Any, cut: float) -> Any:
+        if given is None or hasattr(given, "predict"):
+            return given if given is None else AtThreshold(given, cut, pos_label)
+        found = np.asarray(given, dtype=np.float64) >= cut
+        return found.astype(np.int64) if pos_label is None else found
+
+    return [
+        metric(name, said(scores, cut), training=said(training, cut), where=where, pos_label=pos_label, **settings)
+        for cut in cuts
+    ]
 
 
 def metric_named(name: object) -> Metric:

@@ -13,14 +13,17 @@ from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.mechanisms.base import alike
-from everhold.queries.means.batch import Batch, Prepared, RowwiseQuery
+from everhold.queries.means.batch import Batch, OneMean, Prepared, RowwiseQuery
 from everhold.queries.metrics.difference import as_rowwise
+from everhold.queries.query import Query
+from everhold.queries.statistic import OneNumber, evaluated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.queries.metrics.query import MetricQuery
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
@@ -50,17 +53,28 @@ def listed(candidates: Any, *, what: str, most: int) -> list[Any]:
     return found
 
 
-def query_of(candidate: Any, loss: Callable[[Any], RowwiseQuery | str] | None) -> RowwiseQuery:
+def query_of(candidate: Any, loss: Callable[[Any], Query[Any] | str] | None) -> RowwiseQuery:
     """The query of one candidate.
 
     Raises:
         QueryRejected: If it is no mean of row values. Nothing is charged.
     """
+    return as_rowwise(query_or_metric(candidate, loss))
+
+
+def query_or_metric(candidate: Any, loss: Callable[[Any], Query[Any] | str] | None) -> RowwiseQuery | MetricQuery:
+    """The query of one candidate: a mean of row values, or a metric of a model.
+
+    Raises:
+        QueryRejected: If it is neither. Nothing is charged.
+    """
     if loss is not None and not callable(loss):
         raise QueryRejected(
             f"the loss is a {type(loss).__name__}; expected a function from a candidate to its query, such as error"
         )
-    return as_rowwise(candidate if loss is None else loss(candidate))
+    asked = candidate if loss is None else loss(candidate)
+    metric = None if not isinstance(asked, Query) else asked.as_metric()
+    return as_rowwise(asked) if metric is None else metric
 
 
 def check_same_units(bound: Sequence[BoundQuery], what: str) -> None:
@@ -79,14 +93,16 @@ class Compared:
 
     Attributes:
         prepared: The candidates, in order.
+        numbers: The same where they are metrics of all rows together, and no means.
     """
 
     prepared: tuple[Prepared, ...]
     schema: Schema
     mechanism: GuessAndCheck
+    numbers: tuple[OneNumber, ...] = ()
 
     @classmethod
-    def of(cls, compiler: QueryCompiler, queries: Iterable[RowwiseQuery], what: str) -> Compared:
+    def of(cls, compiler: QueryCompiler, queries: Iterable[Query[Any]], what: str) -> Compared:
         """Bind them; none of them needs a guess.
 
         Raises:
@@ -95,10 +111,22 @@ class Compared:
         Warns:
             DependenceWarning: If the values of one on the training rows are worth fewer rows than is promised.
         """
-        mechanism = compiler.mechanism
-        prepared = tuple(compiler.silently().prepare(list(queries), None))
+        asked, mechanism, numbers = list(queries), compiler.mechanism, tuple[OneNumber, ...]()
+        means = [query for query in asked if isinstance(query, RowwiseQuery)]
+        if len(means) == len(asked):
+            prepared = tuple(compiler.silently().prepare(means, None))
+        else:
+            plans = [compiler.silently().compile(query, None, None) for query in asked]
+            found = [plan for plan in plans if isinstance(plan, OneMean)]
+            numbers = tuple(plan for plan in found if isinstance(plan, OneNumber))
+            if len(found) < len(plans) or (numbers and len(numbers) < len(found)):
+                raise QueryRejected(
+                    f"The {what} are not one query each, and of one kind. Pass models, or predictions with training=, "
+                    "and one metric for all"
+                )
+            prepared = tuple(plan.prepared[0] for plan in found)
         check_same_units([each.bound for each in prepared], what)
-        return cls(prepared, compiler.schema, mechanism)  # type: ignore[arg-type]  # checked by `checks_guesses`
+        return cls(prepared, compiler.schema, mechanism, numbers)  # type: ignore[arg-type]  # checked by `checks_guesses`
 
     def __len__(self) -> int:
         return len(self.prepared)
@@ -140,6 +168,10 @@ class Compared:
 
     def evaluate(self, sealed: StoredRows) -> SealedValues:
         """The sealed values that the procedures need; secret."""
+        if self.numbers:
+            found = evaluated(self.numbers, sealed, silent=True)
+            totals = found.totals[:, 0]
+            return SealedValues(totals, totals / self.mechanism.steps, found.seen or ())
         return evaluate_sealed(self.prepared, sealed, self.schema, self.mechanism)
 
     def procedures(self, nats: float) -> list[Procedure]:

@@ -27,9 +27,10 @@ from everhold.queries.selection.candidates import (
     ends_of,
     evaluate_sealed,
     listed,
-    query_of,
+    query_or_metric,
     widest,
 )
+from everhold.queries.statistic import OneNumber, evaluated
 from everhold.values.units import UNITS, MeanUnits
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Needs, Procedure
     from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.queries.metrics.query import MetricQuery
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery
@@ -118,9 +120,9 @@ class ChoiceQuery(Query[Choice]):
         """See `Query.spec`."""
         return QuerySpec("choose", self._queries(), {"best": self.best, "most": self.most if self.most != 1 else None})
 
-    def _queries(self) -> list[RowwiseQuery]:
+    def _queries(self) -> list[RowwiseQuery | MetricQuery]:
         found = listed(self.candidates, what="candidates", most=_MOST_CANDIDATES)
-        return [query_of(candidate, self.loss) for candidate in found]
+        return [query_or_metric(candidate, self.loss) for candidate in found]
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
@@ -137,9 +139,14 @@ class ChoiceQuery(Query[Choice]):
                 "are told"
             )
         compared = Compared.of(compiler, queries, "candidates")
-        pairs = None
+        pairs: WinnerPairs | MetricPairs | None = None
         if len(queries) > 1 and len(queries) * int(self.most) <= _MOST_PAIRS:
-            pairs = WinnerPairs.of(compiler, queries, compared.bound)
+            means = [query for query in queries if isinstance(query, RowwiseQuery)]
+            metrics = [query for query in queries if not isinstance(query, RowwiseQuery)]
+            if not metrics:
+                pairs = WinnerPairs.of(compiler, means, compared.bound)
+            elif not means:
+                pairs = MetricPairs.of(compiler, metrics)
         return ChoicePlan(compiler.schema, mechanism, compared, self.best, int(self.most), pairs)
 
 
@@ -160,7 +167,7 @@ class ChoicePlan(OneEntry[Choice]):
     compared: Compared
     best: Literal["lowest", "highest"]
     most: int
-    pairs: WinnerPairs | None = field(repr=False)
+    pairs: WinnerPairs | MetricPairs | None = field(repr=False)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -197,7 +204,7 @@ class ChoicePlan(OneEntry[Choice]):
         """See `QueryPlan.is_short`; it is evaluated before the ledger is locked."""
         return False
 
-    def evaluate(self, sealed: StoredRows, places: Any) -> tuple[list[int], SealedValues, list[PairsOfOne]]:
+    def evaluate(self, sealed: StoredRows, places: Any) -> tuple[list[int], SealedValues, list[Any]]:
         """The best few by their sealed means, all sealed values, and the pairs of each chosen one; secret."""
         bound = self.compared.evaluate(sealed)
         totals = bound.totals if self._turned else -bound.totals
@@ -206,7 +213,7 @@ class ChoicePlan(OneEntry[Choice]):
         return chosen, bound, pairs
 
     def release(
-        self, nats: float, seen: tuple[list[int], SealedValues, list[PairsOfOne]]
+        self, nats: float, seen: tuple[list[int], SealedValues, list[Any]]
     ) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
         """Positions, the interval from the lowest lower end to the largest upper end, and the regret."""
         chosen, bound, pairs = seen
@@ -249,7 +256,7 @@ class ChoicePlan(OneEntry[Choice]):
         return Around((low + high) / 2.0, max((high - low) / 2.0, 2.0**-30) * math.sqrt(WIDENED))
 
     def _regret(
-        self, chosen: list[int], pairs: list[PairsOfOne], levels: ChoiceLevels, ends: tuple[float, float]
+        self, chosen: list[int], pairs: list[Any], levels: ChoiceLevels, ends: tuple[float, float]
     ) -> tuple[float, float]:
         """The regret that is told, in units of a mean, and ln(1 / prior) of its label."""
         whole = ends[1] - ends[0]
@@ -302,8 +309,9 @@ def choose(
     No surprise is charged. Later queries pay for the position that is told.
 
     Args:
-        candidates: Means in the same units, such as ``[error(model) for model in models]``. With a loss anything else,
-            such as the models themselves; `Choice.index` is a position among them.
+        candidates: Means in the same units, such as ``[error(model) for model in models]``, or one metric of several
+            models, such as ``[metric("roc_auc", model) for model in models]`` or `at_thresholds`. With a loss anything
+            else, such as the models themselves; `Choice.index` is a position among them.
         best: Whether the lowest or the highest mean is best.
         most: How many of the best are told, the best first.
         loss: From a candidate to the query that is its loss, such as `error`, or
@@ -424,6 +432,70 @@ class WinnerPairs:
         procedure = pairs.procedures[rival]
         middle = procedure.prediction.mean  # type: ignore[attr-defined]  # of bets
         return max(_better(pairs.prepared[rival].bound, *procedure.expected(middle, nats), lowest=lowest), LEAST_REGRET)
+
+
+@dataclass(frozen=True, eq=False)
+class MetricPairs:
+    """Differences of the candidates of one choice by a metric of all rows.
+
+    Attributes:
+        compiler: What is known of the holdout, and its training rows.
+        queries: The candidates.
+    """
+
+    compiler: QueryCompiler
+    queries: Sequence[MetricQuery]
+
+    @classmethod
+    def of(cls, compiler: QueryCompiler, queries: Sequence[MetricQuery]) -> MetricPairs | None:
+        """None where the difference of two candidates is not one query."""
+        made = cls(compiler.silently(), queries)
+        try:
+            return made if made._plan(0, 1) is not None else None
+        except QueryRejected:
+            return None
+
+    def _plan(self, one: int, other: int) -> OneNumber | None:
+        plan = self.queries[other].minus(self.queries[one]).compile(self.compiler)
+        return plan if isinstance(plan, OneNumber) else None
+
+    def evaluate(self, sealed: StoredRows, one: int) -> MetricPairsOfOne:
+        """The differences of all others and one candidate, and what of the sealed rows they need; secret."""
+        plans = [self._plan(one, other) for other in range(len(self.queries)) if other != one]
+        found = [plan for plan in plans if plan is not None]
+        return MetricPairsOfOne(one, [plan.prepared[0] for plan in found], evaluated(found, sealed, silent=True).seen)
+
+    def largest(self, pairs: MetricPairsOfOne, nats: float, *, lowest: bool) -> float:
+        """See `WinnerPairs.largest`."""
+        rounding, found = 1.0 / self.compiler.mechanism.steps, list[float]()
+        for each, seen in zip(pairs.prepared, pairs.seen or (), strict=True):
+            assert each.procedure is not None
+            low, high = each.procedure.interval(seen, nats)
+            found.append(_better(each.bound, max(low - rounding, 0.0), min(high + rounding, 1.0), lowest=lowest))
+        return max(found)
+
+    def expected(self, pairs: MetricPairsOfOne, goodness: NDArray[np.float64], nats: float, *, lowest: bool) -> float:
+        """See `WinnerPairs.expected`."""
+        others = np.delete(goodness, pairs.one)
+        if np.all(np.isnan(others)):
+            return math.inf
+        rival = pairs.prepared[int(np.nanargmax(others))]
+        assert rival.procedure is not None
+        guess = 0.5 if rival.guess < 0 else rival.guess / self.compiler.mechanism.steps
+        return max(_better(rival.bound, *rival.procedure.expected(guess, nats), lowest=lowest), LEAST_REGRET)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MetricPairsOfOne:
+    """The differences of all other candidates and one; what is seen of the sealed rows is secret.
+
+    Attributes:
+        prepared: The differences, in the order of the others.
+    """
+
+    one: int
+    prepared: Sequence[Prepared]
+    seen: Sequence[Any] | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,54 @@
+"""The best of several models, or of the thresholds of one, by any metric: one step, its regret stated."""
+
+import numpy as np
+import pytest
+from score_samples import SEALED, TRAINED, chances, made
+from sklearn import metrics
+from sklearn.linear_model import LogisticRegression
+
+import everhold as eh
+
+CUTS = np.linspace(0.1, 0.8, 15)
+
+
+@pytest.fixture(scope="module")
+def holdout(tmp_path_factory):
+    with made(tmp_path_factory.mktemp("best"), "y") as holdout:
+        yield holdout
+
+
+@pytest.mark.parametrize(
+    ("name", "score"),
+    [("f1", metrics.f1_score), ("balanced_accuracy", metrics.balanced_accuracy_score),
+     ("matthews_corrcoef", metrics.matthews_corrcoef)],
+)  # fmt: skip
+def test_the_best_threshold_is_chosen_in_one_step_with_its_regret(holdout, name, score):
+    scores, before = chances(SEALED), holdout.remaining["surprises"]
+    best = holdout.ask(eh.choose(eh.at_thresholds(name, scores, CUTS, training=chances(TRAINED)), best="highest"))
+    values = [score(SEALED["y"], scores >= cut) for cut in CUTS]
+    assert best.index == int(np.argmax(values))
+    assert best.low <= max(values) <= best.high
+    assert 0.0 < best.regret <= best.high - best.low
+    assert holdout.remaining["surprises"] == before
+
+
+def test_thresholds_of_a_model_and_metrics_of_models_are_candidates(holdout):
+    features = np.asarray(TRAINED["x"])[:, None]
+    model = LogisticRegression().fit(features, TRAINED["y"])
+    best = holdout.ask(eh.choose(eh.at_thresholds("f1", model, [0.2, 0.4, 0.6]), best="highest"))
+    told = model.predict_proba(np.asarray(SEALED["x"])[:, None])[:, 1]
+    assert best.index == int(np.argmax([metrics.f1_score(SEALED["y"], told >= cut) for cut in (0.2, 0.4, 0.6)]))
+    noise = np.random.default_rng(5).normal(size=len(SEALED["x"]))
+    areas = [eh.metric("roc_auc", SEALED["x"] + far * noise, training=TRAINED["x"] + far * noise) for far in (2.0, 0.5)]
+    assert holdout.ask(eh.choose(areas, best="highest")).index == 1
+
+
+def test_candidates_that_are_no_single_query_are_refused(holdout):
+    before = holdout.remaining
+    mixed = [eh.metric("f1", (chances(SEALED) > 0.5).astype(int)), eh.accuracy("x > 1")]
+    for candidates, words in ((mixed, "not one query each"), ([], "there are 0 candidates")):
+        with pytest.raises(eh.QueryRejected, match=words):
+            holdout.ask(eh.choose(candidates))
+    with pytest.raises(eh.QueryRejected, match="thresholds is"):
+        eh.at_thresholds("f1", chances(SEALED), [float("nan")])
+    assert holdout.remaining == before
