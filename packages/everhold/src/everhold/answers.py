@@ -11,23 +11,6 @@ from everhold.display import Display, at_least, at_most, left_in_words, plain, r
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = [
-    "FAILING",
-    "FRESH_LABELS",
-    "PUBLIC_FEATURES",
-    "SILENT",
-    "UNSEALED",
-    "Answer",
-    "Contrasts",
-    "FailingRows",
-    "QuotedPrice",
-    "Shares",
-    "Transcript",
-    "Unsealed",
-    "estimand_in_words",
-    "with_shares",
-]
-
 FRESH_LABELS = "labels drawn anew on these rows"
 """The population of an answer about predictions by position."""
 

@@ -36,29 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-__all__ = [
-    "AuthError",
-    "BudgetExhausted",
-    "BudgetWarning",
-    "CaseRejected",
-    "DependenceError",
-    "DependenceWarning",
-    "EverholdError",
-    "EverholdWarning",
-    "ExtensionError",
-    "HoldoutNotFound",
-    "HoldoutRejected",
-    "IntegrityError",
-    "NonAdaptiveWarning",
-    "QueryRejected",
-    "SmallHoldoutWarning",
-    "Unavailable",
-    "VacuousGuaranteeWarning",
-    "is_of_everhold",
-    "warn_caller",
-    "warnings_collected",
-]
-
 
 class EverholdError(Exception):
     """Base of all errors; carries data, an exit code for shells and a status for HTTP.

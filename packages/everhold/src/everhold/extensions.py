@@ -24,8 +24,6 @@ from everhold.errors import ExtensionError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["NAMES", "Registry", "added_name", "extra_for", "imported", "installed", "loaded", "required"]
-
 Thing = TypeVar("Thing")
 
 NAMES = "everhold.names"

@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["PATIENCE", "SWITCH", "Line", "progress"]
-
 PATIENCE = 2.0
 """Seconds that work lasts before a bar appears."""
 

@@ -12,8 +12,6 @@ from typing import Any, NoReturn
 
 from everhold.display import printable
 
-__all__ = ["JsonFault", "read_json"]
-
 _LONGEST_NAME = 60
 
 

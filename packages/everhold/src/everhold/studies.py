@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from everhold.sealing.intake.request import SealRequest
     from everhold.values.base import Schema
 
-__all__ = ["DealtHoldout", "Study", "create_dealt", "dealt_holdout"]
-
 STUDY_FILE = "study.json"
 """Note in the folder of a part: the name of the study that took it."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from everhold.sealing.intake.request import ExtensionSettings
     from everhold.values.base import Schema
 
-__all__ = ["HoldoutAccessor", "accessor_named", "accessors", "accessors_of"]
-
 
 class HoldoutAccessor:
     """Base of the object behind `holdout.<name>`; an extension inherits it and overrides what it needs.

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["FamilyLevels", "HoldoutFamilies", "bound_families", "checked_share", "declare", "declare_first", "sharing"]
-
 _KINDS: dict[str, Any] = {kind.kind: kind for kind in (BoundList, BoundSubgroups, BoundTexts, BoundGrid)}
 _CLOSED = "the study was unsealed, so nothing can be declared any more; nothing was changed; seal new rows"
 

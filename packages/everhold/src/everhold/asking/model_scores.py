@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.asking.session import FitTerms, HoldoutSession
 
-__all__ = ["compare", "compare_elsewhere", "evaluate"]
-
 _SAYS_NOTHING = 0.9  # of the scale
 
 

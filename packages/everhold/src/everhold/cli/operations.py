@@ -29,8 +29,6 @@ from everhold.operations.operation import (
 if TYPE_CHECKING:
     pass
 
-__all__ = ["register", "summary_of"]
-
 _WIDTH = 78
 _CODES = {
     0: "done",

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 
     from everhold.privacy.curves import PrivacyCurve
 
-__all__ = [
-    "ISO_TIME", "ONE_STEP", "DependenceModel", "Links", "RowStructure", "SeriesFacts", "require_rows",
-]  # fmt: skip
-
 ISO_TIME = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?"
 """Text that is a date or a time, as a regular expression."""
 

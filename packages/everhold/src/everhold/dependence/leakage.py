@@ -13,8 +13,6 @@ from everhold.privacy.curves import PrivacyCurve
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["LeakageCurve", "RowClass", "Spread"]
-
 
 @dataclass(frozen=True, slots=True)
 class Spread:

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     Telling = Callable[[QueryPlan[Verdict]], QueryPlan[Verdict]]
 
-__all__ = ["Gate", "checked_limit", "checked_name", "record_gate"]
-
 Made = TypeVar("Made")
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from everhold.ledger import Head
     from everhold.ledger.acts import EntryCounts
 
-__all__ = ["HoldoutGates"]
-
 
 class HoldoutGates(HoldoutAccessor):
     """The gates of a holdout: `holdout.gates`."""

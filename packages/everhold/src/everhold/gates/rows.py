@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
 
-__all__ = ["RowEvidence", "model_store_of", "open_row_gate", "rows_left"]
-
 _DISAGREEMENT = 0.05  # share of rows for which a gate's status says what it can see
 
 

@@ -19,8 +19,6 @@ from everhold.ledger.sqlite import SQLite
 if TYPE_CHECKING:
     from everhold.ledger.database import LedgerDatabase
 
-__all__ = ["ROWS_VARIABLE", "DatabaseKind", "check_address", "connected", "rows_beside"]
-
 ROWS_VARIABLE = "EVERHOLD_ROWS"
 """Environment variable: the folder of the sealed rows, where the address of a database that is no file names none."""
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from everhold.ledger.database import LedgerDatabase
 
-__all__ = ["Checkpoint", "stored_checkpoint"]
-
 _OF_HOLDOUT = checkpoints.c.holdout_id == bindparam("holdout")
 _STORED = select(checkpoints).where(_OF_HOLDOUT)
 

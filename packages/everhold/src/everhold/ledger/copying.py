@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from everhold.ledger.database import LedgerDatabase
 
-__all__ = ["copy_tables", "count_rows", "own_tables"]
-
 _AT_ONCE = 500  # rows
 
 

@@ -25,15 +25,6 @@ if TYPE_CHECKING:
 
     from everhold.ledger.records import HoldoutRecord
 
-__all__ = [
-    "EXTENSIONS",
-    "LedgerExtension",
-    "broken_contract",
-    "extension_of_key",
-    "extension_of_source",
-    "is_act",
-]
-
 
 @runtime_checkable
 class LedgerExtension(Protocol):

@@ -13,8 +13,6 @@ from everhold.errors import AuthError, EverholdError, IntegrityError, Unavailabl
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BUSY", "DAMAGED", "database_errors", "is_busy"]
-
 BUSY = "the ledger is busy: another process kept it locked; nothing was charged; try again"
 
 _UNWRITABLE = "the ledger cannot be opened for writing; check the permissions of {}"

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from everhold.ledger.records import Head
 
-__all__ = ["RECOVER", "HeadFile", "Reached"]
-
 HEAD_FILE = "ledger.head"
 
 _PLACE = 512  # bytes: one sector, which disks write whole

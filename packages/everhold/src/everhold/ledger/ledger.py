@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     Step: TypeAlias = Callable[[dict[str, Any], list[int]], tuple[dict[str, Any], Sequence[Outcome | None]]]
 
-__all__ = ["Ledger", "Transaction"]
-
 _PAGE_SIZE = 1_000
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
 

@@ -12,8 +12,6 @@ from everhold.ledger.extension import is_act
 if TYPE_CHECKING:
     from everhold.ledger.sealed_values import Numbers
 
-__all__ = ["Committed", "Entry", "EntryDraft", "Head", "HoldoutRecord", "Outcome"]
-
 
 @dataclass(frozen=True, slots=True)
 class HoldoutRecord:

@@ -10,8 +10,6 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from everhold.ledger.database import CURRENT_REVISION, VERSION_TABLE, metadata
 
-__all__ = ["audit", "create_tables", "login_links", "published", "sessions", "tokens"]
-
 tokens = sa.Table(
     "tokens",
     metadata,

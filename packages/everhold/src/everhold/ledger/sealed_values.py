@@ -41,11 +41,6 @@ if TYPE_CHECKING:
 
     from everhold.ledger.head_file import HeadFile
 
-__all__ = [
-    "ANSWERED", "BEGINNING", "CHARGED", "INSERT", "MOVE_HEAD", "PAGE", "SEALED_VALUE", "Numbers", "SealedReader",
-    "find_head", "not_what_was_written", "opened", "sealed",
-]  # fmt: skip
-
 SEALED_VALUE = "sealed"
 """Field of an entry's answer that holds the envelope."""
 

@@ -20,8 +20,6 @@ from everhold.private_files import create_private, make_private
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["SQLite"]
-
 _SECONDS_BETWEEN_TRIES = 0.02
 _MAGIC, _HEADER, _MARK_AT = b"SQLite format 3\0", 100, 68  # of SQLite's file format
 _MARK = int.from_bytes(b"evhd", "big")

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from everhold.ledger.ledger import Step
     from everhold.ledger.records import Committed, Entry, EntryDraft
 
-__all__ = ["LedgerStore", "NewHoldout", "Snapshot", "all_entries", "charged_entries"]
-
 _NAMES = select(holdouts.c.name)
 _HOLDOUT = select(holdouts).where(holdouts.c.name == bindparam("name"))
 _OF_HOLDOUT = entries.c.holdout_id == bindparam("holdout")

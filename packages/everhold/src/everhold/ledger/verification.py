@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from everhold.ledger.records import Head
     from everhold.ledger.store import LedgerStore, Snapshot
 
-__all__ = ["READ_AGAIN", "Checked", "LedgerFinding", "VerificationReport", "check_unaltered", "verify"]
-
 READ_AGAIN = 20_000
 """So many entries are read again for every certificate: it takes a second."""
 

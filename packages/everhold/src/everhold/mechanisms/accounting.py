@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.records import State
     from everhold.randomness import Noise
 
-__all__ = ["Accounting", "NothingCharged"]
-
 Accounted = TypeVar("Accounted", bound="Mechanism")
 
 

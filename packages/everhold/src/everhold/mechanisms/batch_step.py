@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.mechanisms.guess_and_check import GuessAndCheck
 
-__all__ = ["BatchStep"]
-
 
 @dataclass(frozen=True, slots=True)
 class BatchStep:

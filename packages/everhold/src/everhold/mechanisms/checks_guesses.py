@@ -11,8 +11,6 @@ import numpy as np
 from everhold.arguments import as_float, as_whole, brief
 from everhold.mechanisms.base import Mechanism, Traits
 
-__all__ = ["ChecksGuesses", "check_slack", "planned_surprises", "with_best_grid"]
-
 Gridded = TypeVar("Gridded", bound=Mechanism)
 
 _USUAL_SURPRISES = 10

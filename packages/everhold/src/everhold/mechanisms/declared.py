@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.base import Mechanism
     from everhold.mechanisms.evaluations import Evaluations
 
-__all__ = ["SHARE", "answer_declared", "label_nats", "widest_declared"]
-
 SHARE = 0.5
 """Part of the probability of failure that declared families have, unless another one is said."""
 

@@ -20,16 +20,6 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
 
-__all__ = [
-    "MOST_TEXT_BITS",
-    "TEXT_BITS",
-    "USUAL_TEXT_BITS",
-    "Description",
-    "all_narrower",
-    "check_text_bits",
-    "narrower",
-]
-
 TEXT_BITS = 100
 """Longest text, in bits, that a holdout checks at the level of its description, unless its mechanism was handed in."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms.described import Description
 
-__all__ = ["Evaluations"]
-
 
 @dataclass(frozen=True, slots=True)
 class Evaluations:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["RATIO", "WIDENED", "Around", "order_nats", "set_nats", "steps_nats"]
-
 _STEP = 0.125  # of places, in half-widths that are told
 RATIO = 1.1  # of neighbouring half-widths
 _MOST_STEPS = 100  # of half-widths, in either direction

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.mechanisms.guess_and_check import GuessAndCheck
 
-__all__ = ["cell_nats", "release_all"]
-
 _SCATTER = (1.0, 16.0)  # guesses may be worth the rows that they come from, or fewer: cross-validation misses by more
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.records import State
     from everhold.randomness import Noise
 
-__all__ = ["GuessAccounting"]
-
 _TRIED = 65  # numbers of surprises
 
 

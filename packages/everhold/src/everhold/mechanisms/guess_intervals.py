@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.guess_and_check import GuessAndCheck
     from everhold.mechanisms.records import State
 
-__all__ = ["Expected", "GuessQuotes", "ReleasedIntervals", "ToleranceMargin", "bets_on_groups"]
-
 _SAYS_NOTHING = 0.5  # half-width of an interval of everything
 _AHEAD = 5  # surprises
 

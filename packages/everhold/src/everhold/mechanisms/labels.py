@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
 
-__all__ = [
-    "CHEAPEST", "DEAREST", "WIDENING", "ArcsineCells", "Offsets", "failing_rows_cost", "in_millionths",
-    "widest_released",
-]  # fmt: skip
-
 _STEP = 0.2  # of places, in half-widths that are told
 _RATIO = 1.125  # of neighbouring half-widths that are told; told at most _RATIO / (1 - _STEP / 2) = 1.25 sealed ones
 _USUAL = 1.16  # expected half-widths that are told of a sealed interval as wide as expected

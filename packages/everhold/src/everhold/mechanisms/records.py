@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
 
-__all__ = ["REFUSED", "Promise", "Quote", "Replies", "Source", "State"]
-
 
 class Source(IntEnum):
     """Sources of an answer."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.randomness import Noise
 
-__all__ = ["Silent"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Silent(Mechanism):

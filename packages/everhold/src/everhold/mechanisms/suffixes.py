@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.mechanisms.guess_and_check import GuessAndCheck
 
-__all__ = ["Suffix", "narrowest", "opens", "radius_of", "share_of", "since", "together", "tree_of"]
-
 _NOTHING = State()
 _NEW = 0.25  # part of all rows that must have arrived since the latest tree opened
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from everhold.asking.session import HoldoutSession
     from everhold.ledger.acts import Allotment
 
-__all__ = ["AffectedHoldouts", "Allot", "Declare", "ListAllotments", "ListFamilies", "Unseal"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Allot(

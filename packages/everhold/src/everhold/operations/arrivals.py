@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from everhold.asking.arrivals.over_time import Drift, OverTime
     from everhold.asking.session import HoldoutSession
 
-__all__ = ["Append", "AskOverTime", "By", "CompareArrival", "Law", "ListArrivals", "Retire"]
-
 By = Literal["arrival", "day", "month", "year"] | int
 Law = Literal["windows", "one"]
 

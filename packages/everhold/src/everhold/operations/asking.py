@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from everhold.answers import Answer, QuotedPrice
     from everhold.asking.session import HoldoutSession
 
-__all__ = ["Ask", "AskMany", "QuoteQuery"]
-
 _Guess = Annotated[
     float | None,
     Param("What you expect, computed on rows of your own, in the query's units. A guess that holds is confirmed and "

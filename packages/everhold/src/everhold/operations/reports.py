@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from everhold.display import Facts
     from everhold.mechanisms import Promise
 
-__all__ = [
-    "Certify", "ReadPlanned", "ReadPromise", "ReadPromised", "ReadRemaining", "ReadStatus", "ReadTranscript",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, kw_only=True)
 class ReadStatus(HoldoutOperation["Facts"], verb="status", role=Role.VIEWER, route="GET ", part="status"):

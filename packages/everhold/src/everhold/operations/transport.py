@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-__all__ = ["LocalTransport", "Transport"]
-
 
 class Transport(Protocol):
     """A way to a holdout."""

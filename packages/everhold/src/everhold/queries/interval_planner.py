@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
     from everhold.queries.query import MemberLevels, Surprises
 
-__all__ = ["IntervalPlanner", "learned", "worth_of_guesses"]
-
-
 _OF_MODELS = ("kind", "loss", "low", "high", "label")  # what scores have to share to be off in the same way
 _SCORES = frozenset({"accuracy", "brier", "risk"})
 _REMEMBERED = 5

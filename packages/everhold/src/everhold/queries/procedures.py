@@ -47,11 +47,6 @@ if TYPE_CHECKING:
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = [
-    "TrainingEvaluator", "check_confirms_statistics", "check_independent", "how_made", "needs_of", "procedure_for",
-    "rows_worth", "statistic_procedure", "takes_ratios", "takes_spreads", "takes_statistics", "what_narrows",
-]  # fmt: skip
-
 
 def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, unseen: bool = False) -> Needs:
     """Statistics that the procedure of a query needs of the sealed rows and of the training rows.

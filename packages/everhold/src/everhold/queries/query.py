@@ -33,23 +33,6 @@ if TYPE_CHECKING:
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery
 
-__all__ = [
-    "IN_ONE_TRANSACTION",
-    "MOST_SHOWN",
-    "AskedBefore",
-    "ExecutionResult",
-    "MemberLevels",
-    "Outdated",
-    "Pricing",
-    "Query",
-    "QueryPlan",
-    "QuerySpec",
-    "SellsTolerances",
-    "digest",
-    "never_declared",
-    "paying",
-]
-
 Result = TypeVar("Result", covariant=True)
 
 Surprises: TypeAlias = "Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]]"

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     AnyLabelQuery = TypeVar("AnyLabelQuery", bound=LabelQuery)
     Result = TypeVar("Result")
 
-__all__ = ["NOT_UNSEALABLE", "QueryCompiler"]
-
 NOT_UNSEALABLE = (
     "its queries have no interval of their own that could be told without the noise or the plan that the promise "
     "rests on"

@@ -28,12 +28,6 @@ if TYPE_CHECKING:
     from everhold.sealing.intake.request import SealRequest
     from everhold.sealing.storage import StewardKey
 
-__all__ = [
-    "ALIKE", "DEALT", "FAMILIES_GROW", "GROWS", "LACKING", "LARGEST_GROUP", "MISSING", "WARNED", "bound_state",
-    "check_settings", "drawn_from_rows", "listed_facts", "make_configuration", "mechanism_from", "public_facts",
-    "recorded_extensions", "rules_of", "schema_from", "state_from", "usable_columns",
-]  # fmt: skip
-
 DEALT = "dealt"
 """Setting of a part of dealt rows: of which holdout it is a part, which one, and how many there are."""
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["UnchangedFile", "check_fingerprint", "fingerprint"]
-
 
 def fingerprint(path: Path) -> str:
     """SHA-256 of a file, in hex."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ArrayFiles", "packed", "read_arrays", "unpacked", "write_durably"]
-
 _SEAL_BYTES = 32
 
 

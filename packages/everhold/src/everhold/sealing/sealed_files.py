@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-__all__ = [
-    "SealedFile", "altered_notes", "note_in", "rows_file", "sealed_files", "sealed_note", "training_file", "write_note",
-]  # fmt: skip
-
 _NOTES = re.compile(r"(?:content|study|(?:compared|arrival)(?:-[0-9]{6})?)\.json|known-.*")
 _SEAL = 65  # bytes: a line of 64 hexadecimal digits
 

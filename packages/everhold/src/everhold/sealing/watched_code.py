@@ -23,8 +23,6 @@ from everhold.errors import QueryRejected
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["calling_code", "declared_code", "is_of_a_package", "used_alone"]
-
 _PACKAGES = frozenset(("site-packages", "dist-packages"))
 _OWN = str(Path(__file__).resolve().parents[1])  # modules of everhold that are imported when they are needed
 _STANDARD = tuple({str(Path(sysconfig.get_path(kind)).resolve()) for kind in ("stdlib", "platstdlib")})

@@ -19,11 +19,6 @@ from everhold.errors import HoldoutRejected
 from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES, rejected
 from everhold.values.expressions.tree import ColumnKind, Expression, Node, Operation, quoted
 
-__all__ = [
-    "REFUSE", "Missing", "MissingRule", "checked_missing", "columns_needed", "have_values", "missing_rules",
-    "read_rules", "tested", "values_counted", "with_values",
-]  # fmt: skip
-
 Value: TypeAlias = str | float | bool
 Missing: TypeAlias = Value | Mapping[str, Value]
 """``"refuse"``, ``"drop"`` or a value, for all columns or by column."""

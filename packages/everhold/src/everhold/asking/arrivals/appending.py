@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from everhold.sealing.arrivals import ArrivedFiles
     from everhold.sealing.intake.reading import RowSource
 
-__all__ = ["Arrived", "append", "check_grows", "remember_rows", "retire"]
-
 _TRIES = 100
 _MEANWHILE = "rows arrived meanwhile; nothing was changed; try again"
 

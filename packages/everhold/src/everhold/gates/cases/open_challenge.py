@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from everhold.ledger import Head
     from everhold.ledger.acts import EntryCounts
 
-__all__ = ["HoldoutOpenChallenges", "OpenChallenge", "Progress", "open_challenge"]
-
 _USUAL_LOOKS = 20
 _ENDED = "The challenge has ended. Open a new one."
 

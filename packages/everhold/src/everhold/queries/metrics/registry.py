@@ -18,18 +18,6 @@ from everhold.extensions import Registry, imported
 if TYPE_CHECKING:
     from everhold.queries.metrics.measures import Measure
 
-__all__ = [
-    "METRICS",
-    "REFUSED",
-    "REFUSED_FUNCTIONS",
-    "Metric",
-    "MetricRegistry",
-    "Outputs",
-    "Rows",
-    "Setting",
-    "promises_table",
-]
-
 Outputs: TypeAlias = Literal["classes", "probability", "probabilities", "scores", "numbers"]
 """Forms of predictions: predicted classes, probabilities of label 1 or of each class, any scores, or numbers."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
     from everhold.sealing.intake.request import SealRequest
 
-__all__ = ["Sealed", "seal"]
-
 
 @dataclass(frozen=True, slots=True)
 class Sealed:

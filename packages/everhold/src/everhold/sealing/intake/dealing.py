@@ -17,8 +17,6 @@ from everhold.values.expressions.tree import quoted
 if TYPE_CHECKING:
     from everhold.sealing.intake.request import SealRequest
 
-__all__ = ["dealt_files"]
-
 
 def dealt_files(
     request: SealRequest, folder: Path, parts: int, *, groups: str | None, rng: np.random.Generator

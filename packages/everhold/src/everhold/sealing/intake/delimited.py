@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     import duckdb
 
-__all__ = ["MISSING_WORDS", "DelimitedFile", "create_views"]
-
 MISSING_WORDS = ("na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "missing", "-", "--", ".", "?")
 """Texts in lower case that stand for a missing number, date or truth value. In a column of texts they are texts."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["POSITION", "file_pattern", "limit_memory", "spilling_into", "without_progress_bar"]
-
 POSITION = "file_row_number"
 """Column with the position of a row in its file, from 0; of a table elsewhere where its rows are numbered."""
 

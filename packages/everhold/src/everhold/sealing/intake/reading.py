@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "MOST_COLUMNS", "MOST_ROWS", "RowSource", "check_most_rows", "check_size", "column_kinds", "read_rows",
-    "read_together", "reading_errors_hidden",
-]  # fmt: skip
-
 RowSource = Any
 """A path to a Parquet, CSV or TSV file; a pandas or Polars frame; an Arrow table; a mapping from names to arrays."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     import duckdb
     from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "Parts", "SplitRule", "by_chance", "by_class", "by_group", "by_time", "split_file"]
-
 BLOCK = "block"
 """Column that numbers blocks of a series, which are declared as groups."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from everhold.sealing.intake.files import SealedFiles
 
-__all__ = ["FileStructure"]
-
 
 class FileStructure:
     """The arrangement of rows in the files of a holdout; the `RowStructure` that models are bound to.

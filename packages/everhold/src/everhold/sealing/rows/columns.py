@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from everhold.values.expressions.arrays import Words
 
-__all__ = ["MOST_KEPT", "MOST_WORDS", "ColumnStore", "KeptColumn", "Span"]
-
 MOST_KEPT = 2**27
 """So many cells, rows by columns, are kept by all stores of the process: at most 1 GB."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from everhold.values.base import Table
 
-__all__ = ["Counterexample", "counterexample", "neighbours"]
-
 _PAIRS = 48
 _MOST_SECONDS = 5.0
 _LEAST_PAIRS = 8

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from everhold.sealing.rows.row_store import SealableTable
     from everhold.sealing.storage import StewardKey
 
-__all__ = ["arrival_rows", "engine_of", "latest_until", "sealed_rows", "training_rows"]
-
 
 def engine_of(
     configuration: Mapping[str, Any], key: StewardKey, *, given: SealableTable | None = None, checked: bool = False

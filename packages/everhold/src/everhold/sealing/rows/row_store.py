@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from everhold.sealing.storage import StewardKey
     from everhold.values.base import BoundQuery, Schema, Table
 
-__all__ = [
-    "ENGINE_VARIABLE", "TABLES", "RowStore", "SealableTable", "SealedRows", "is_table", "table_at", "table_of",
-]  # fmt: skip
-
 ENGINE_VARIABLE = "EVERHOLD_ENGINE"
 """Environment variable: addresses of tables' engines, with their credentials, separated by blanks."""
 

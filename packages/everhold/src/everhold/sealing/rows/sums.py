@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 
     from everhold.values.base import BoundQuery
 
-__all__ = [
-    "apart_of", "cells_across", "cells_of", "exact_sums", "group_lotteries", "group_sums_of", "named", "pair_lotteries",
-    "pairs_of", "parts_of_ratio", "row_pairs_of",
-]  # fmt: skip
-
 MOST_KINDS = 2**20
 """So many different groups, or pairs, are told apart: some 32 MB of whole numbers."""
 

@@ -30,8 +30,6 @@ from numpy.typing import NDArray
 
 from everhold.values.expressions.tree import LETTERS, ColumnKind, Node, Operation, RowValue, lowered
 
-__all__ = ["BLOCK", "ArrayProgram", "Words"]
-
 BLOCK = 2**14
 """Rows that are computed at once: their columns stay in the processor's cache."""
 

@@ -16,8 +16,6 @@ from typing import Any
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.tree import LETTERS, ColumnKind, Node, Operation, RowValue
 
-__all__ = ["grid_integer", "seconds", "step_value"]
-
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
 _DAY = 86_400

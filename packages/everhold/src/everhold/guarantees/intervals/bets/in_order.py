@@ -26,8 +26,6 @@ from everhold.guarantees.intervals.bets.joint import FRACTIONS, MOST_PAID, first
 if TYPE_CHECKING:
     from everhold.guarantees.intervals.bets.joint import Units
 
-__all__ = ["OrderedBetting", "betting_on"]
-
 _INSIDE = 1e-3
 """Centres are this far from 0 and 1 at least: any centre is valid, and none may make the stake infinite."""
 
