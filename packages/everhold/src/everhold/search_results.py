@@ -88,18 +88,13 @@ def results_table(lines: Sequence[SearchLine], *, greater: bool) -> dict[str, An
     table["answer_charged"] = np.array([0 if line.answer is None else line.answer.charged for line in lines])
     table["answer_time"] = np.array([line.answer_seconds for line in lines])
     table["rank_answer"] = _ranks(np.array([line.score(greater=greater) for line in lines]))
-    table["may_be_best"] = _may_be_best(sign * table["answer_low"], sign * table["answer_high"])
-    return table
-
-
-def _may_be_best(one_end: NDArray[np.float64], other_end: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Configurations whose interval reaches the highest lower end, or that have none (nan). Greater is better.
-
-    All intervals hold at once. So the best configuration has a population value of at least that end, and its upper end
-    is no smaller.
-    """
+    # Configurations whose interval reaches the highest lower end, or that have none (nan); greater is better. All
+    # intervals hold at once, so the best one has a population value of at least that end.
+    one_end = sign * table["answer_low"]
+    other_end = sign * table["answer_high"]
     low, high = np.fmin(one_end, other_end), np.fmax(one_end, other_end)
-    return np.asarray(~(high < np.fmax.reduce(low)))
+    table["may_be_best"] = np.asarray(~(high < np.fmax.reduce(low)))
+    return table
 
 
 def number_of(answer: Answer | None, name: str) -> float:

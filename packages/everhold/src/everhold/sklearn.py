@@ -393,7 +393,9 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         """The metric of open rows, greater is better: a loss has changed its sign. Nothing is asked."""
         _refitted_has("score")(self)
         check_is_fitted(self)
-        return _signed(self.judge_, self.best_estimator_, X, y)
+        judge = self.judge_
+        value = judge.score(judge.outputs(self.best_estimator_, X), np.asarray(y))
+        return value if judge.greater_is_better else -value
 
     def chart(self) -> alt.LayerChart:
         """Every configuration with the interval of its answer; needs the extra ``[plots]``."""
@@ -455,8 +457,3 @@ def _tried(
         nothing = (float("nan"),) * folds
         said = traceback.format_exception_only(fault)[-1].strip()
         return SearchLine(params, (float(error_score),) * folds, nothing, nothing, float("nan"), fault=said)
-
-
-def _signed(judge: Judge, model: Any, rows: Any, labels: Any) -> float:
-    value = judge.score(judge.outputs(model, rows), np.asarray(labels))
-    return value if judge.greater_is_better else -value

@@ -210,7 +210,21 @@ def create_dealt(
     number = as_whole(studies)
     if number is None or not 2 <= number <= _MOST:
         raise ValueError(f"studies is {brief(studies)}. Use a whole number from 2 to {_MOST}.")
-    _check_dealable(request, study)
+    model = study.dependence
+    if model is not None and not model.dealable:
+        raise HoldoutRejected(
+            f"Rows that are {model.rows_are} cannot be dealt by chance: each part would depend on the others. Seal "
+            "each period as a holdout of its own."
+        )
+    if request.extensions or study.planning.grows or request.rows.stratified:
+        raise HoldoutRejected(
+            "studies= deals rows by chance, which fits neither extensions nor grows= nor stratified=. Leave one of "
+            "them out."
+        )
+    if not (study.mechanism is None or isinstance(study.mechanism, str)):
+        raise HoldoutRejected("studies= tunes a mechanism for each part. Pass its name instead of a mechanism.")
+    if hasattr(request.holdout, "sealing"):
+        raise HoldoutRejected("studies= deals rows of a file or a frame, and these stay in an engine. Bring them here.")
     url = storage_url(storage)
     one = replace(study, confidence=1.0 - (1.0 - study.confidence) / number)
     make_rows_folder(rows_folder(url))
@@ -234,24 +248,6 @@ def create_dealt(
             folder = rows_folder(url) / record.configuration["folder"]
             creation.finish(HoldoutSession(store, record, folder, checked=True).executor, folder)
     return DealtHoldout(DealtTransport(store, name, records))
-
-
-def _check_dealable(request: SealRequest, study: StudyRequest) -> None:
-    model = study.dependence
-    if model is not None and not model.dealable:
-        raise HoldoutRejected(
-            f"Rows that are {model.rows_are} cannot be dealt by chance: each part would depend on the others. Seal "
-            "each period as a holdout of its own."
-        )
-    if request.extensions or study.planning.grows or request.rows.stratified:
-        raise HoldoutRejected(
-            "studies= deals rows by chance, which fits neither extensions nor grows= nor stratified=. Leave one of "
-            "them out."
-        )
-    if not (study.mechanism is None or isinstance(study.mechanism, str)):
-        raise HoldoutRejected("studies= tunes a mechanism for each part. Pass its name instead of a mechanism.")
-    if hasattr(request.holdout, "sealing"):
-        raise HoldoutRejected("studies= deals rows of a file or a frame, and these stay in an engine. Bring them here.")
 
 
 def dealt_holdout(store: LedgerStore, name: str) -> DealtHoldout | None:

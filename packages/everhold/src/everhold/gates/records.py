@@ -190,7 +190,10 @@ class Gates(LedgerExtension):
             ValueError: If no such entry is ever written here, in words.
         """
         if source == COMPLETED:
-            self._complete(description)
+            gate, arrived = self._gate_of(description), _arrived_in(description)
+            if gate is None or description.get("champion") != gate.champion or arrived <= gate.arrived:
+                raise ValueError("a champion was completed that is not the one of its gate, or not with later rows")
+            self.by_name[gate.name] = gate.completed(arrived)
         else:
             self._open(description)
 
@@ -216,12 +219,6 @@ class Gates(LedgerExtension):
         if opened.name in self.by_name:
             raise ValueError("the gate was opened twice")
         self.by_name[opened.name] = opened
-
-    def _complete(self, description: Mapping[str, Any]) -> None:
-        gate, arrived = self._gate_of(description), _arrived_in(description)
-        if gate is None or description.get("champion") != gate.champion or arrived <= gate.arrived:
-            raise ValueError("a champion was completed that is not the one of its gate, or not with later rows")
-        self.by_name[gate.name] = gate.completed(arrived)
 
     def _gate_of(self, description: Mapping[str, Any]) -> GateAccount | None:
         name = description.get("gate")
@@ -516,7 +513,9 @@ class ModelStore:
         found = self._latest.get(digest)
         if found is None:
             found = self._read(digest)
-            self._remember(found)
+            # Keep only this one in memory: a gate asks for the same champion again and again
+            self._latest.clear()
+            self._latest[found.digest] = found
         return found
 
     def keep(self, champion: Champion) -> None:
@@ -569,11 +568,6 @@ class ModelStore:
             whose="the gate's champion", done="answered",
         )  # fmt: skip
         return Champion(digest, arrays["values"], arrays.get("training"), arrays.get("predictions"))
-
-    def _remember(self, champion: Champion) -> None:
-        """Keep only this one in memory: a gate asks for the same champion again and again."""
-        self._latest.clear()
-        self._latest[champion.digest] = champion
 
     def _path(self, digest: str) -> Path:
         return self.folder / "-".join(filter(None, ("champion", digest, self.of_arrival)))

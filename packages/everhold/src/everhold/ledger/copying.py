@@ -78,13 +78,9 @@ def _copy(source: sa.Table, target: sa.Table, reading: sa.Connection, writing: s
     for part in rows.mappings().partitions():
         writing.execute(sa.insert(target), [dict(row) for row in part])
     if writing.dialect.name == "postgresql":
-        _move_counters_on(target, writing)
-
-
-def _move_counters_on(table: sa.Table, connection: sa.Connection) -> None:
-    """Let numbers that the database gives to new rows begin after those that were copied."""
-    counted = [column for column in table.primary_key if isinstance(column.type, sa.Integer)]
-    for column in counted:
-        counter = sa.func.pg_get_serial_sequence(table.name, column.name)
-        last = sa.select(sa.func.max(column)).scalar_subquery()
-        connection.execute(sa.select(sa.func.setval(counter, last)).where(counter.is_not(None), last.is_not(None)))
+        # Let numbers that the database gives to new rows begin after those that were copied
+        counted = [column for column in target.primary_key if isinstance(column.type, sa.Integer)]
+        for column in counted:
+            counter = sa.func.pg_get_serial_sequence(target.name, column.name)
+            last = sa.select(sa.func.max(column)).scalar_subquery()
+            writing.execute(sa.select(sa.func.setval(counter, last)).where(counter.is_not(None), last.is_not(None)))

@@ -51,7 +51,32 @@ class SQLite(LedgerDatabase):
 
     def __init__(self, path: Path, *, patience: float, create: bool = True) -> None:
         self.path = path
-        _check_ours(path, create=create)
+        # A file that is a ledger or may become one is closed to others only then.
+        try:
+            if create:
+                with contextlib.suppress(FileExistsError):
+                    os.close(create_private(path))
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise EverholdError(
+                    f"{path} is no file, so it cannot hold a ledger. Choose another path for the storage."
+                )
+            if (path, found.st_dev, found.st_ino) not in _ours:  # reading it would end the locks of our connections
+                with path.open("rb") as file:
+                    header = file.read(_HEADER)
+                if header or not create:
+                    _check_header(path, header, create=create)
+                _ours.add((path, found.st_dev, found.st_ino))
+        except FileNotFoundError as error:
+            if create:
+                raise _no_file(error) from None
+            raise HoldoutNotFound(
+                f"There is no ledger at {path}. Check the address, or create a holdout there."
+            ) from None
+        except OSError as error:
+            raise _no_file(error) from None
+        for suffix in ("", "-wal", "-shm"):  # SQLite makes these with the permissions that the file has then
+            make_private(path.with_name(path.name + suffix))
         super().__init__(patience=patience)
 
     @property
@@ -114,35 +139,6 @@ def _identity(path: Path) -> tuple[int, int]:
             "nothing was answered or charged"
         ) from None
     return found.st_dev, found.st_ino
-
-
-def _check_ours(path: Path, *, create: bool) -> None:
-    """Check that a file is a ledger or may become one, and close it to others only then.
-
-    Raises:
-        See `SQLite`.
-    """
-    try:
-        if create:
-            with contextlib.suppress(FileExistsError):
-                os.close(create_private(path))
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise EverholdError(f"{path} is no file, so it cannot hold a ledger. Choose another path for the storage.")
-        if (path, found.st_dev, found.st_ino) not in _ours:  # reading it would end the locks of our connections
-            with path.open("rb") as file:
-                header = file.read(_HEADER)
-            if header or not create:
-                _check_header(path, header, create=create)
-            _ours.add((path, found.st_dev, found.st_ino))
-    except FileNotFoundError as error:
-        if create:
-            raise _no_file(error) from None
-        raise HoldoutNotFound(f"There is no ledger at {path}. Check the address, or create a holdout there.") from None
-    except OSError as error:
-        raise _no_file(error) from None
-    for suffix in ("", "-wal", "-shm"):  # SQLite makes these with the permissions that the file has then
-        make_private(path.with_name(path.name + suffix))
 
 
 def _check_header(path: Path, header: bytes, *, create: bool) -> None:

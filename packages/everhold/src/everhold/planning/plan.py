@@ -294,7 +294,12 @@ def plan(
         steps=_steps(request, lines, disagreement, with_rows=rows is not None),
         published=tuple(published_line_of(name, request, radius, with_rows=rows is not None) for name in BOUNDS),
     )  # fmt: skip
-    _warn_if_vacuous(made)
+    advice = f"plan for more {sealed_units(made.dependence)}, fewer queries or fewer surprises"
+    said = "" if made.best.tuned is None else vacuous_in_words(made.best.tuned, made.alike)
+    if not said and made.requested_radius is not None and made.requested_radius >= VACUOUS:
+        said = f"the radius {made.requested_radius:.2f} is half the range or more and promises nothing"
+    if said:
+        warn_caller(VacuousGuaranteeWarning(f"{said}; {advice}"))
     return made
 
 
@@ -306,15 +311,6 @@ def _steps(
     if disagreement is None or not request.dependence.independent or not tuned:
         return None
     return steps_of(request if with_rows else request.with_rows(tuned[0].rows), disagreement)
-
-
-def _warn_if_vacuous(made: Plan) -> None:
-    advice = f"plan for more {sealed_units(made.dependence)}, fewer queries or fewer surprises"
-    said = "" if made.best.tuned is None else vacuous_in_words(made.best.tuned, made.alike)
-    if not said and made.requested_radius is not None and made.requested_radius >= VACUOUS:
-        said = f"the radius {made.requested_radius:.2f} is half the range or more and promises nothing"
-    if said:
-        warn_caller(VacuousGuaranteeWarning(f"{said}; {advice}"))
 
 
 # Lines of a plan: each mechanism, and each published statement, for a request.

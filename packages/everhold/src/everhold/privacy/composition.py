@@ -42,7 +42,10 @@ def composed(parts: Iterable[Part]) -> PrivacyCurve:
     for curve, times in _flat(parts):
         family, single, count = curve._family(times)
         joined[family] = single._joined(count, *joined[family]) if family in joined else (single, count)
-    closed = [(curve.repeat(n), 1) if _has_closed_form(curve) else (curve, n) for curve, n in joined.values()]
+    closed = [
+        (curve.repeat(n), 1) if type(curve).repeat is not PrivacyCurve.repeat else (curve, n)  # a closed form or none
+        for curve, n in joined.values()
+    ]
     if not closed:
         return PureCurve(0.0)
     if len(closed) == 1 and closed[0][1] == 1:
@@ -56,10 +59,6 @@ def _flat(parts: Iterable[Part]) -> Iterable[Part]:
             yield from ((inner, count * times) for inner, count in curve.parts)
         elif whole(times, "times") and curve.delta(0.0) > 0:
             yield curve, times
-
-
-def _has_closed_form(curve: PrivacyCurve) -> bool:
-    return type(curve).repeat is not PrivacyCurve.repeat
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -240,7 +239,9 @@ def _distribution(curve: PrivacyCurve, step: float, library: Any) -> Any:
     negative losses.
     """
     distributions, masses = library
-    reach = _reach(curve)
+    # A loss beyond which less than 1e-18 of delta is left to lose
+    floor = curve.delta(math.inf)
+    reach = min(curve._largest_loss(), curve.epsilon(min(1.0, floor + max(1e-18, floor * 1e-12))))
     step_count = min(math.ceil(reach / step), _LARGEST_GRID) or 1
     stride = math.ceil(reach / (step * step_count)) or 1
     positive = np.arange(step_count + 1) * stride
@@ -251,12 +252,6 @@ def _distribution(curve: PrivacyCurve, step: float, library: Any) -> Any:
     kept = _convex_hull(support * step, values)
     pmf = masses.create_pmf_pessimistic_connect_dots(step, support[kept], values[kept])
     return distributions.PrivacyLossDistribution(pmf)
-
-
-def _reach(curve: PrivacyCurve) -> float:
-    """A loss beyond which less than 1e-18 of delta is left to lose."""
-    floor = curve.delta(math.inf)
-    return min(curve._largest_loss(), curve.epsilon(min(1.0, floor + max(1e-18, floor * 1e-12))))
 
 
 def _convex_hull(epsilon: Floats, delta: Floats) -> NDArray[np.int64]:

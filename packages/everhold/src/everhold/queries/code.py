@@ -162,7 +162,10 @@ class _Content:
         if kind in (np.ndarray, np.memmap):
             return self._of_array(np.asarray(thing))
         if isinstance(thing, types.CodeType):
-            return self._of_code(thing)
+            # Instructions, without names of files and functions and without line numbers
+            counts = (thing.co_argcount, thing.co_posonlyargcount, thing.co_kwonlyargcount, thing.co_flags)
+            names = (thing.co_names, thing.co_varnames, thing.co_freevars, thing.co_cellvars)
+            return self._all("code", [thing.co_code, thing.co_consts, counts, names, thing.co_exceptiontable])
         if isinstance(thing, types.ModuleType):
             if not is_installed(thing.__name__):
                 raise TypeError("a module of one's own as data; expected the function or value that is used of it")
@@ -170,7 +173,12 @@ class _Content:
         if isinstance(thing, type):
             return self._of_class(thing)
         if isinstance(thing, types.FunctionType):
-            return self._of_function(thing)
+            if is_installed(thing.__module__) and _is_found(thing):
+                return _joined("function", *_reference(thing.__module__), thing.__qualname__.encode())
+            used = list(_used_names(thing.__code__, thing.__globals__))
+            return self._all(
+                "function", [thing.__code__, thing.__defaults__, thing.__kwdefaults__, thing.__closure__, used]
+            )
         if isinstance(thing, types.CellType):
             return self._all("cell", [thing.cell_contents])
         if isinstance(thing, (staticmethod, classmethod)):
@@ -181,7 +189,15 @@ class _Content:
             return self._all("cached", [thing.func])
         if isinstance(thing, _NAMED) and isinstance(getattr(thing, "__self__", None), _OF_NO_OBJECT):
             return _joined("named", *_reference(getattr(thing, "__module__", None)), thing.__qualname__.encode())
-        return self._of_parts(thing)
+        # An object as pickle would take it apart
+        parts = thing.__reduce_ex__(4)
+        if isinstance(parts, str):
+            owner = getattr(thing, "__module__", None) or type(thing).__module__
+            inside = None if is_installed(owner) else getattr(thing, "__wrapped__", None)
+            return _joined("found", *_reference(owner), parts.encode(), self.digest(inside))
+        made, arguments, *rest = parts
+        state, items, pairs = (*rest, None, None, None)[:3]
+        return self._all("made", [made, arguments, state, list(items or ()), list(pairs or ())])
 
     def _of_array(self, array: NDArray[Any]) -> bytes:
         described = f"{array.dtype.str}{array.shape}".encode()
@@ -194,37 +210,12 @@ class _Content:
             return self._all("texts", array.ravel().tolist())
         return _joined("array", described, np.ascontiguousarray(array).tobytes())
 
-    def _of_parts(self, thing: Any) -> bytes:
-        """An object as pickle would take it apart."""
-        parts = thing.__reduce_ex__(4)
-        if isinstance(parts, str):
-            owner = getattr(thing, "__module__", None) or type(thing).__module__
-            inside = None if is_installed(owner) else getattr(thing, "__wrapped__", None)
-            return _joined("found", *_reference(owner), parts.encode(), self.digest(inside))
-        made, arguments, *rest = parts
-        state, items, pairs = (*rest, None, None, None)[:3]
-        return self._all("made", [made, arguments, state, list(items or ()), list(pairs or ())])
-
     def _of_class(self, thing: type) -> bytes:
         name = thing.__qualname__.encode()
         if is_installed(thing.__module__) and _is_found(thing):
             return _joined("class", *_reference(thing.__module__), name)
         entries = ((name, entry) for name, entry in sorted(vars(thing).items()) if _says_something(name, entry))
         return _joined("class", name, self._all("", thing.__bases__), self._all("", [p for e in entries for p in e]))
-
-    def _of_function(self, thing: types.FunctionType) -> bytes:
-        if is_installed(thing.__module__) and _is_found(thing):
-            return _joined("function", *_reference(thing.__module__), thing.__qualname__.encode())
-        used = list(_used_names(thing.__code__, thing.__globals__))
-        return self._all(
-            "function", [thing.__code__, thing.__defaults__, thing.__kwdefaults__, thing.__closure__, used]
-        )
-
-    def _of_code(self, code: types.CodeType) -> bytes:
-        """Instructions, without names of files and functions and without line numbers."""
-        counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
-        names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-        return self._all("code", [code.co_code, code.co_consts, counts, names, code.co_exceptiontable])
 
 
 def _joined(kind: str, *parts: bytes) -> bytes:

@@ -11,7 +11,7 @@ import os
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
 import numpy as np
@@ -363,11 +363,7 @@ def _errors_of_appending() -> Iterator[None]:
         text = str(error)
         if "nothing was created" not in text:
             raise
-        raise HoldoutRejected(text.replace("nothing was created", _DONE), **_data(error)) from None
-
-
-def _data(error: HoldoutRejected) -> dict[str, Any]:
-    return dict(getattr(error, "data", {}))
+        raise HoldoutRejected(text.replace("nothing was created", _DONE), **dict(getattr(error, "data", {}))) from None
 
 
 def _keep(path: Path) -> None:

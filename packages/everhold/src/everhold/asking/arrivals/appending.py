@@ -162,21 +162,6 @@ def append(
         QueryRejected: If the holdout cannot grow. Nothing was changed.
     """
     check_grows(first)
-    _check_given(first, rows=rows, training=training, until=until)
-    with arriving(folder):
-        head = first.ledger.head()
-        _check_accounts(head.accounts, first.record.configuration)
-        growth = Growth.of(first, folder, known=known, head=head)
-        try:
-            return _append(growth, head, folder, rows=rows, training=training, until=_checked(until, growth))
-        finally:
-            growth.rows.close()
-
-
-def _check_given(
-    first: QueryExecutor, *, rows: RowSource | None, training: RowSource | None, until: str | None
-) -> None:
-    """Check that there are rows to append: given ones, or those of a table up to a time."""
     if table_of_rows(first) is None:
         if rows is None and training is None:
             raise HoldoutRejected("there are no rows to append; expected some; nothing was appended")
@@ -195,6 +180,14 @@ def _check_given(
             "Members of declared families rest on the training rows of their declaration, so none arrive here. Append "
             "the rows without training=; nothing was appended"
         )
+    with arriving(folder):
+        head = first.ledger.head()
+        _check_accounts(head.accounts, first.record.configuration)
+        growth = Growth.of(first, folder, known=known, head=head)
+        try:
+            return _append(growth, head, folder, rows=rows, training=training, until=_checked(until, growth))
+        finally:
+            growth.rows.close()
 
 
 def _checked(until: str | None, growth: Growth) -> str | None:

@@ -198,7 +198,9 @@ def prediction_table(predictions: object) -> PredictionTable | None:
     if predictions is None or isinstance(predictions, (PredictionTable, np.ndarray, type)):
         return predictions if isinstance(predictions, PredictionTable) else None
     source: Any = predictions
-    counted = _is_counted(getattr(source, "index", None))
+    # Labels of rows that say nothing but their order; lists have a method of that name.
+    index = getattr(source, "index", None)
+    counted = index is None or callable(index) or np.array_equal(np.asarray(index), np.arange(len(index)))
     if isinstance(source, Mapping):
         return _table(list(source), source.__getitem__)
     if hasattr(source, "index") and hasattr(source, "to_numpy") and not hasattr(source, "columns"):  # a pandas series
@@ -225,11 +227,6 @@ def listed(names: Iterable[str]) -> str:
     every = list(names)
     more = [f"and {len(every) - _MOST_LISTED:,} more"] if len(every) > _MOST_LISTED else []
     return " ".join([", ".join(map(repr, every[:_MOST_LISTED])), *more]) or "none"
-
-
-def _is_counted(index: Any) -> bool:
-    """True if the labels of rows say nothing but their order; lists have a method of that name."""
-    return index is None or callable(index) or np.array_equal(np.asarray(index), np.arange(len(index)))
 
 
 def _table(names: Sequence[Any], column: Any) -> PredictionTable:

@@ -154,22 +154,20 @@ class ColumnReading:
         order = self._order(schema.row_id, ids, rows_are=rows_are, span=span)
         if name not in self._batch:
             rows = schema.rows if rows_are == "sealed" else schema.training_rows
-            self._batch = self._source.read(self._some(name, most=_MOST_CELLS // rows))
+            # A column and those that will be asked about after it
+            most = _MOST_CELLS // rows
+            place = self._next if name in self._names[self._next :] else 0
+            place = self._names.index(name, place)
+            some = dict.fromkeys([name])
+            while place < len(self._names) and len(some) < most:
+                some[self._names[place]] = None
+                place += 1
+            self._next = place
+            self._batch = self._source.read(list(some))
         column = self._batch[name]
         if order is not None:
             return column[order] if len(column) == self._lines[rows_are] else column
         return column if span is None else span.cut(column, what=f"the predictions in column {name!r}")
-
-    def _some(self, name: str, *, most: int) -> list[str]:
-        """A column and those that will be asked about after it."""
-        place = self._next if name in self._names[self._next :] else 0
-        place = self._names.index(name, place)
-        some = dict.fromkeys([name])
-        while place < len(self._names) and len(some) < most:
-            some[self._names[place]] = None
-            place += 1
-        self._next = place
-        return list(some)
 
     def _order(
         self, row_id: str | None, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None

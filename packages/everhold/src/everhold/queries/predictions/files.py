@@ -227,7 +227,7 @@ class _Reading:
     def connected(self, *others: Path) -> duckdb.DuckDBPyConnection:
         """An engine of its own, which can open this file and no other; or some that are named."""
         connection = duckdb.connect(":memory:", config={"temp_directory": ""})
-        allowed = ", ".join(_literal(path) for path in (self.path, *others))
+        allowed = ", ".join(("'" + str(path.resolve()).replace("'", "''") + "'") for path in (self.path, *others))
         connection.execute(f"SET allowed_paths = [{allowed}]")
         connection.execute("SET enable_external_access = false")
         return connection
@@ -236,7 +236,13 @@ class _Reading:
         """The table in the file, of which only the size was looked at."""
         pattern = file_pattern(self.path.resolve())
         if self.form == PARQUET:
-            self._check_parquet(connection, pattern)
+            counted = "SELECT count(*) FROM parquet_schema(?) WHERE num_children IS NULL"
+            sized = "SELECT coalesce(sum(total_uncompressed_size), 0) FROM parquet_metadata(?)"
+            columns, size = (connection.execute(text, [pattern]).fetchall()[0][0] for text in (counted, sized))
+            if size > (most := self.wanted.most_bytes):
+                raise _rejected(f"{self.name} unpacks to {size:,} bytes", f"expected at most {most:,} for so many rows")
+            self._check_columns(columns)
+            self.check_parquet_lines(connection)
             return connection.read_parquet(pattern, hive_partitioning=False)
         if self.form == ARROW:
             return connection.from_arrow(self._arrow())
@@ -255,15 +261,6 @@ class _Reading:
             rows = self._written_relation(connection, file_pattern(self.path.resolve()))
             group = max(_MOST_CELLS // max(len(rows.columns), 1), _LEAST_GROUP)
             rows.write_parquet(str(into.resolve()), row_group_size=group)
-
-    def _check_parquet(self, connection: duckdb.DuckDBPyConnection, pattern: str) -> None:
-        counted = "SELECT count(*) FROM parquet_schema(?) WHERE num_children IS NULL"
-        sized = "SELECT coalesce(sum(total_uncompressed_size), 0) FROM parquet_metadata(?)"
-        columns, size = (connection.execute(text, [pattern]).fetchall()[0][0] for text in (counted, sized))
-        if size > (most := self.wanted.most_bytes):
-            raise _rejected(f"{self.name} unpacks to {size:,} bytes", f"expected at most {most:,} for so many rows")
-        self._check_columns(columns)
-        self.check_parquet_lines(connection)
 
     def check_parquet_lines(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Refuse a Parquet file with too many lines, from what it says of itself."""
@@ -328,11 +325,6 @@ class _Reading:
             f"{self.name} has more than {self.wanted.most_lines:,} lines",
             f"expected one for each of {self.wanted.rows:,} rows",
         )
-
-
-def _literal(path: Path) -> str:
-    """A path as a text in SQL."""
-    return "'" + str(path.resolve()).replace("'", "''") + "'"
 
 
 def _rejected(problem: str, advice: str) -> QueryRejected:

@@ -190,27 +190,20 @@ class SealRequest:
 
     def __post_init__(self) -> None:
         most_rows = check_most_rows(self.rows.most_rows)
-        _check_columns(label=self.label, row_id=self.rows.row_id)
+        # Check that columns are named by their names
+        label = self.label
+        for what, column in (("label", label), ("row id", self.rows.row_id)):
+            if column is not None and not isinstance(column, str):
+                raise ValueError(f"the {what} column is {brief(column)}; expected its name; nothing was created")
+        if label is not None and label == self.rows.row_id:
+            raise ValueError(
+                f"{brief(label)} is both the label and the row id; expected two columns, because a row id names rows "
+                "and says nothing about them; nothing was created"
+            )
         object.__setattr__(self, "seed", checked_seed(self.seed))
         classes, missing = checked_classes(self.rows.classes), checked_missing(self.rows.missing)
         rows = replace(self.rows, most_rows=most_rows, classes=classes, missing=missing)
         object.__setattr__(self, "rows", rows)
-
-
-def _check_columns(*, label: Any, row_id: Any) -> None:
-    """Check that columns are named by their names.
-
-    Raises:
-        ValueError: If not.
-    """
-    for what, column in (("label", label), ("row id", row_id)):
-        if column is not None and not isinstance(column, str):
-            raise ValueError(f"the {what} column is {brief(column)}; expected its name; nothing was created")
-    if label is not None and label == row_id:
-        raise ValueError(
-            f"{brief(label)} is both the label and the row id; expected two columns, because a row id names rows "
-            "and says nothing about them; nothing was created"
-        )
 
 
 def checked_seed(seed: int | None) -> int | None:

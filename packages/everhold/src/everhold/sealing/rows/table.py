@@ -439,7 +439,8 @@ class PartedRows(StoredRows):
 
     def _column_arrays(self, names: Sequence[str]) -> Mapping[str, Any]:
         found = [part._column_arrays(names) for part in self.parts]
-        return {name: _joined([some[name] for some in found]) for name in names}
+        concatenate: Any = np.ma.concatenate  # masked where a value is missing; numpy has no types for it
+        return {name: concatenate([some[name] for some in found]) for name in names}
 
     def _row_ids(self, name: str) -> list[Any]:
         return [each for part in self.parts for each in part._row_ids(name)]
@@ -462,8 +463,3 @@ def parted(
     if len(parts) > 1 and not isinstance(parts[0], StoredRows):
         return cast("StoredRows", parts[0].together(parts, schema))
     return parts[0] if len(parts) == 1 else PartedRows(parts, schema, sealed=sealed, order_key=order_key)
-
-
-def _joined(columns: Sequence[Any]) -> Any:
-    """Columns of several files as one, masked where a value is missing."""
-    return np.ma.concatenate(columns)  # type: ignore[no-untyped-call]

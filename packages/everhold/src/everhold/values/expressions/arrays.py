@@ -199,7 +199,15 @@ class _Compiler:
                 crossed = [self._put(np.logical_and, ones[0], others[1]), self._put(np.logical_and, others[0], ones[1])]
                 return _Found(self._put(np.logical_or, *both), self._put(np.logical_or, *crossed))
             case Operation.IS_NULL:
-                return self._is_null(inputs[0], kind)
+                found = inputs[0]
+                match kind:
+                    case ColumnKind.BOOLEAN:
+                        there = self._put(np.logical_or, found.one, found.other)
+                    case ColumnKind.STRING:
+                        there = self._put(partial(np.not_equal, _MISSING), found.one)
+                    case _:
+                        there = self._put(np.equal, found.one, found.one)
+                return _Found(self._put(np.logical_not, there), there)
             case Operation.CASE:
                 return self._case(node.kind, ones[:-1:2], [*inputs[1::2], inputs[-1]])
             case Operation.LOWER | Operation.UPPER:
@@ -251,16 +259,6 @@ class _Compiler:
         if node.kind is ColumnKind.BOOLEAN:
             return _Found(self._put(partial(np.equal, 1), number), self._put(partial(np.equal, 0), number))
         return self._same(number, self._words.get(name, ()))
-
-    def _is_null(self, found: _Found, kind: ColumnKind) -> _Found:
-        match kind:
-            case ColumnKind.BOOLEAN:
-                there = self._put(np.logical_or, found.one, found.other)
-            case ColumnKind.STRING:
-                there = self._put(partial(np.not_equal, _MISSING), found.one)
-            case _:
-                there = self._put(np.equal, found.one, found.one)
-        return _Found(self._put(np.logical_not, there), there)
 
     def _case(self, kind: ColumnKind, conditions: Sequence[int], results: Sequence[_Found]) -> _Found:
         """From the last branch to the first, so that the first true condition wins."""

@@ -89,7 +89,14 @@ def _tree(syntax: exp.Expr, columns: Columns) -> Node:
     order, stack = [], [syntax]
     while stack:
         item = stack.pop()
-        parts = _parts(item)
+        # Syntax below an item that has a value; refuses every item and every option that is not on the list
+        form, called = _FORMS.get(type(item)), type(item).__name__.lower()
+        if form is None:
+            raise rejected(f"the expression uses {shown_text(called)}, which is not allowed", SEE)
+        for name, value in item.args.items():
+            if name not in form.arguments and value not in (None, False, []):
+                raise rejected(f"the expression uses an option of {shown_text(called)}", "leave it out")
+        parts = list(form.parts(item)) if form.parts else []
         order.append((item, len(parts)))
         stack.extend(parts)
     nodes: list[Node] = []
@@ -97,17 +104,6 @@ def _tree(syntax: exp.Expr, columns: Columns) -> Node:
         first = len(nodes) - count
         nodes[first:] = [_FORMS[type(item)].build(nodes[first:], item, columns)]
     return nodes[0]
-
-
-def _parts(item: exp.Expr) -> list[exp.Expr]:
-    """Syntax below an item that has a value; refuses every item and every option that is not on the list."""
-    form, called = _FORMS.get(type(item)), type(item).__name__.lower()
-    if form is None:
-        raise rejected(f"the expression uses {shown_text(called)}, which is not allowed", SEE)
-    for name, value in item.args.items():
-        if name not in form.arguments and value not in (None, False, []):
-            raise rejected(f"the expression uses an option of {shown_text(called)}", "leave it out")
-    return list(form.parts(item)) if form.parts else []
 
 
 def _branches(item: exp.Expr) -> list[exp.Expr]:
@@ -410,7 +406,18 @@ def read_tokens(text: str, columns: Columns) -> list[Token]:
     if "." in words:
         tokens = _with_leading_points(tokens, words)
         words = _words(text, tokens)
-    return _resolved(tokens, words, columns)
+    # Each token itself if it belongs to the language, and a column token for a known name
+    found, meant = [], ["("]  # the words, with nothing in the place of a column
+    for token, word, following in zip(tokens, words, [*words[1:], ""], strict=True):
+        if _is_of_language(token, word, meant[-1], following, columns):
+            found.append(token)
+            meant.append(word)
+        else:
+            name = _column_named(token, word, meant[-1], following, columns)
+            found.append(Token(TokenType.IDENTIFIER, name, token.line, token.col, token.start, token.end))
+            meant.append("")
+    _check_nesting(meant[1:])
+    return found
 
 
 def _words(text: str, tokens: Sequence[Token]) -> list[str]:
@@ -457,21 +464,6 @@ def _check_nesting(words: Sequence[str]) -> None:
                 f"the expression is nested more than {MAX_NESTING} deep", "use fewer brackets, cases and negations"
             )
         previous = word
-
-
-def _resolved(tokens: Sequence[Token], words: Sequence[str], columns: Columns) -> list[Token]:
-    """Each token itself if it belongs to the language, and a column token for a known name."""
-    found, meant = [], ["("]  # the words, with nothing in the place of a column
-    for token, word, following in zip(tokens, words, [*words[1:], ""], strict=True):
-        if _is_of_language(token, word, meant[-1], following, columns):
-            found.append(token)
-            meant.append(word)
-        else:
-            name = _column_named(token, word, meant[-1], following, columns)
-            found.append(Token(TokenType.IDENTIFIER, name, token.line, token.col, token.start, token.end))
-            meant.append("")
-    _check_nesting(meant[1:])
-    return found
 
 
 def _is_of_language(token: Token, word: str, previous: str, following: str, columns: Columns) -> bool:

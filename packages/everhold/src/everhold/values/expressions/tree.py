@@ -183,7 +183,11 @@ class Node:
                 if first.is_literal:  # then it is not known which side of an equality is the subject
                     return Node.of(Operation.OR, *(Node.of(Operation.EQUAL, first, other) for other in operands[1:]))
             case Operation.LEAST | Operation.GREATEST | Operation.AND | Operation.OR:
-                operands = _flat(operation, operands)
+                # Operands of an operation that takes up its own results, and knows neither order nor repetition
+                found: set[Node] = set()
+                for operand in operands:
+                    found.update(operand.operands if operand.operation is operation else (operand,))
+                operands = _sorted(_joined(operation, found) if operation in _DUAL else found)
                 if len(operands) == 1:
                     return operands[0]
         if operation in _CONDITIONS:
@@ -193,14 +197,6 @@ class Node:
 
 def _sorted(nodes: Iterable[Node]) -> tuple[Node, ...]:
     return tuple(sorted(nodes, key=attrgetter("digest")))
-
-
-def _flat(operation: Operation, operands: Iterable[Node]) -> tuple[Node, ...]:
-    """Operands of an operation that takes up its own results, and knows neither order nor repetition."""
-    found: set[Node] = set()
-    for operand in operands:
-        found.update(operand.operands if operand.operation is operation else (operand,))
-    return _sorted(_joined(operation, found) if operation in _DUAL else found)
 
 
 def _joined(operation: Operation, parts: Iterable[Node]) -> set[Node]:
@@ -461,7 +457,7 @@ def _logarithm(number: Node) -> Node:
     """
     mantissa, exponent = number, Node.literal(0.0)
     for power in _POWERS:
-        above, below = _less(_under(2.0**power), mantissa), _less(mantissa, 2.0**-power)
+        above, below = _less(math.nextafter(2.0**power, 0.0), mantissa), _less(mantissa, 2.0**-power)
         mantissa, exponent = (
             _choice(above, _times(mantissa, 2.0**-power), below, _times(mantissa, 2.0**power), mantissa),
             _choice(above, _plus(exponent, power), below, _plus(exponent, -power), exponent),
@@ -478,11 +474,6 @@ def _logarithm(number: Node) -> Node:
     small = _plus(_times(_times(share, 2.0), series), _times(exponent, _LN2_LOW))
     null = Node(Operation.NULL, ColumnKind.NUMBER)
     return _choice(_less(0.0, number), _plus(_times(exponent, _LN2_HIGH), small), null)
-
-
-def _under(number: float) -> float:
-    """The next smaller double, so that "more than it" is "at least"."""
-    return math.nextafter(number, 0.0)
 
 
 _RULES: dict[Operation, Callable[..., Node]] = {
