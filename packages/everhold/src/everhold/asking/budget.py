@@ -192,4 +192,6 @@ def affordable(state: State, accounts: Accounts, analyst: str | None, count: int
     This looks at public state alone, so a refusal tells nothing and needs no look at the sealed rows.
     """
     sure = pricing.sure(state, count)
-    return sure if pricing.reserved else min(sure, part_of(accounts, analyst).affords(pricing.most))
+    if pricing.reserved or analyst is None:
+        return sure
+    return min(sure, allotment_of(accounts, analyst).affords(pricing.most))

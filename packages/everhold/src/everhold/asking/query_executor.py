@@ -136,7 +136,13 @@ class QueryExecutor:
             QueryRejected: If one of its entries is new and the study was unsealed. Nothing is charged.
             Outdated: If the query is about something that changed since it was compiled; nothing was answered.
         """
-        work = Execution(self, plan, [_signed(draft, self.analyst) for draft in plan.asked])
+        drafts = plan.asked
+        if self.analyst is not None or any(ANALYST in draft.description for draft in drafts):
+            # The analyst's name is in the descriptions, and no part of the queries' identity.
+            name = {} if self.analyst is None else {ANALYST: self.analyst}
+            unnamed = ({key: of for key, of in draft.description.items() if key != ANALYST} for draft in drafts)
+            drafts = [EntryDraft(draft.fingerprint, own | name) for draft, own in zip(drafts, unnamed, strict=True)]
+        work = Execution(self, plan, drafts)
         stored = self.ledger.repeated(work.drafts)
         entries: Sequence[Committed | None]
         if stored is not None:
@@ -343,17 +349,9 @@ class Execution:
             raise EverholdError(
                 "the query would charge more than the price that it named; nothing was charged; ask another one"
             ) from None
-        for draft, outcome in zip(drafts, made, strict=True):  # at gates and with teams, too
+        for draft, outcome in zip(drafts, made, strict=True) if accounts.extensions else ():  # of gates, of teams
             accounts.settle(draft.description, outcome.answer["source"], outcome.charged)
         return state, made
-
-
-def _signed(line: EntryDraft, analyst: str | None) -> EntryDraft:
-    """An entry with the analyst's name in its description, which is no part of the query's identity."""
-    if analyst is None and ANALYST not in line.description:
-        return line
-    own = {name: value for name, value in line.description.items() if name != ANALYST}
-    return EntryDraft(line.fingerprint, own if analyst is None else {**own, ANALYST: analyst})
 
 
 def _why_refused(entries: Sequence[Committed | None], analyst: str | None) -> str:

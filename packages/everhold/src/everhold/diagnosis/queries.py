@@ -175,7 +175,8 @@ class DependenceMonitor:
             plan: How many are planned; each has its share of the level.
             bets: Whether the procedure of each measures the spread of its values; by default none does.
         """
-        if self.rows_for_one is None or (self.alone and not any(bets)):
+        alone = len(self.orders) < 2 and not self.groups and self.units is None  # one order, and nothing else
+        if self.rows_for_one is None or (alone and not any(bets)):
             sums = training.block_totals(bound, order_by=self.order_by, unit=unit)
             return np.asarray(sums.sum(axis=1)), dict(self.seen(sums, unit=unit, level=LEVEL / plan))
         totals, clearest = np.zeros(len(bound), dtype=np.int64), {}
@@ -185,11 +186,6 @@ class DependenceMonitor:
             if (found := self.worth(grid / unit, plan=plan, bets=measured, skip=skip)) is not None:
                 clearest[place] = found
         return totals, clearest
-
-    @property
-    def alone(self) -> bool:
-        """True if there is one order only, and nothing else to look at."""
-        return len(self.orders) < 2 and not self.groups and self.units is None
 
     def worth(
         self, values: NDArray[np.float64], *, plan: int, bets: bool = False, skip: Collection[str] | None = (),

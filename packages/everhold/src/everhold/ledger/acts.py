@@ -251,17 +251,16 @@ class Accounts:
 
     def into(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The state with these accounts in it; unchanged if there never was an act."""
-        carried = {**self.unread, **state, **({_KEY: self._stored()} if self._any else {})}
+        stored = self._stored()
+        carried = {**self.unread, **state, **({} if stored is None else {_KEY: stored})}
         for extension in self.extensions.values():
             carried = extension.into(carried)
         return carried
 
-    @property
-    def _any(self) -> bool:
-        """True if there ever was an act of any kind."""
-        return bool(self.acts or self.lost.recoveries or self.closed)
-
-    def _stored(self) -> dict[str, Any]:
+    def _stored(self) -> dict[str, Any] | None:
+        """The accounts as the state carries them; None if there never was an act of any kind."""
+        if not (self.acts or self.lost.recoveries or self.closed):
+            return None
         return {
             "acts": self.acts,
             "analysts": [
@@ -379,7 +378,7 @@ class Accounts:
 
     def agree_with(self, state: Mapping[str, Any]) -> bool:
         """True if a head's state carries exactly these accounts."""
-        kept = bool(state.get(_KEY) == (self._stored() if self._any else None))
+        kept = bool(state.get(_KEY) == self._stored())
         used = {key for key in state.keys() - _NO_EXTENSIONS if extension_of_key(key) is not None}
         return (
             kept

@@ -25,7 +25,7 @@ from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.described import Description
 from everhold.queries.means.batch import FailingShare, Prepared
-from everhold.queries.procedures import TrainingEvaluator, needs_of, procedure_for, takes_spreads
+from everhold.queries.procedures import TrainingEvaluator, needs_of, procedure_for
 from everhold.queries.query import never_declared, paying
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.evaluation import models_in
@@ -110,7 +110,7 @@ class IntervalPlanner:
             prepared.append(
                 Prepared(
                     query, scaled, trained, procedure=procedure, estimate=estimate, described=described,
-                    failing=self._failing(query, surprises),
+                    failing=None if query.row_value is not None else self._failing(query, surprises),
                 )
             )  # fmt: skip
         return prepared
@@ -256,7 +256,8 @@ class IntervalPlanner:
             if needs != "total" and seen is None:
                 _, (seen,) = rows.evaluate([bound], [needs], group_by=group_by, unit=self.mechanism.unit)
         expected = at if own_guess else None
-        if seen is None and takes_spreads(bound, self.mechanism):
+        independent = self.mechanism.traits.unsealable and self.mechanism.dependence.independent
+        if seen is None and independent and not bound.yes_no:  # bet on, however values spread, which nothing shows
             from everhold.queries.predictions.public import likely_values
 
             likely = likely_values(bound, schema, self.evaluator.labels(), guess=expected)

@@ -121,11 +121,6 @@ def takes_ratios(mechanism: Mechanism) -> bool:
     return mechanism.traits.unsealable and known and not mechanism.parameters().get("slack")
 
 
-def takes_spreads(bound: BoundQuery, mechanism: Mechanism) -> bool:
-    """True if independent rows of it are bet on, however their values spread, where no training rows show that."""
-    return mechanism.traits.unsealable and mechanism.dependence.independent and not bound.yes_no
-
-
 def takes_statistics(mechanism: Mechanism) -> bool:
     """True if a statistic of all rows is one query for it, without a price of its own."""
     return mechanism.traits.unsealable

@@ -197,8 +197,8 @@ class BoundQuery:
     @property
     def clips(self) -> list[Clip]:
         """What of a row counts as the end of a range, in this query or its parts."""
-        pair = () if self.pair is None else (self.pair.first, self.pair.second)
-        return [*kept_clips(self.facts), *(clip for part in pair for clip in part.clips)]
+        own = kept_clips(self.facts) if CLIPS in self.facts else []
+        return own if self.pair is None else [*own, *self.pair.first.clips, *self.pair.second.clips]
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -218,7 +218,7 @@ class BoundQuery:
     @property
     def rounded_up(self) -> float:
         """By at most how many grid steps the value of a row on the grid is above the true one."""
-        return _rounded(self)[0]
+        return 0.0 if self.pair is None else _rounded(self)[0]
 
     @cached_property
     def query(self) -> str:

@@ -220,9 +220,15 @@ class MeanUnits:
         """
         if low is None or high is None:
             return None, None, None
-        ends = sorted((self._from_mean(low), self._from_mean(high)))  # an error rate turns an accuracy round
+        first, last = sorted((self._from_mean(low), self._from_mean(high)))  # an error rate turns an accuracy round
         mean = None if value is None else self._from_mean(value)
-        return self._opened(mean, *self._outwards(*ends, row_step=row_step))
+        least, most = sorted((self.at_zero, self.at_one))
+        if (least, most) != (0.0, 1.0) or self.rounded_up:
+            # Rounded outwards, as the change of units may have rounded inwards. Where row values may be above the true
+            # ones, so may be the ends; by less than what that makes, in any units.
+            step = 4.0 * max(math.ulp(least), math.ulp(most)) + self.rounded_up * row_step * (most - least)
+            first, last = max(first - step, least), min(last + step, most)
+        return self._opened(mean, first, last) if any(self.unbounded) else (mean, first, last)
 
     def radius(self, within: float | None, interval: tuple[float, float] | None) -> float | None:
         """A half-width in the analyst's units; infinite where the interval ends where nothing bounds the number.
@@ -256,14 +262,3 @@ class MeanUnits:
 
     def _from_mean(self, mean: float) -> float:
         return self.at_zero + (self.at_one - self.at_zero) * mean
-
-    def _outwards(self, low: float, high: float, *, row_step: float) -> tuple[float, float]:
-        """An interval in the analyst's units, rounded outwards where the change of units may have rounded inwards.
-
-        Where row values may be above the true ones, so may be the ends; by less than what that makes, in any units.
-        """
-        least, most = sorted((self.at_zero, self.at_one))
-        if (least, most) == (0.0, 1.0) and not self.rounded_up:
-            return low, high
-        step = 4.0 * max(math.ulp(least), math.ulp(most)) + self.rounded_up * row_step * (most - least)
-        return max(low - step, least), min(high + step, most)

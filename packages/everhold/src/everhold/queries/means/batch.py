@@ -98,7 +98,7 @@ class RowwiseQuery(Query[Answer]):
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
         """The query with its guess; about the rows that have a value, where others are left out."""
-        if needed := self.needed(compiler.schema):
+        if compiler.schema.missing and (needed := self.needed(compiler.schema)):
             from everhold.queries.means.shares import ratio
 
             among = replace(ratio(self, have_values(needed)), left_out=compiler.left_out(needed))
@@ -200,14 +200,11 @@ class Means(QueryPlan[Result]):
         """One entry for each mean."""
         lines = []
         for mean in self.prepared:
-            read_as = {UNITS: MeanUnits.of(mean.bound).to_list()}
+            clips = mean.bound.clips
             described = {
-                **mean.bound.description,
-                "shown": mean.bound.shown[:MOST_SHOWN],
-                **mean.bound.facts,
-                **noted_clips(mean.bound.clips),
-                **read_as,
-            }
+                **mean.bound.description, "shown": mean.bound.shown[:MOST_SHOWN], **mean.bound.facts,
+                **(noted_clips(clips) if clips else {}), UNITS: MeanUnits.of(mean.bound).to_list(),
+            }  # fmt: skip
             lines.append(EntryDraft(mean.bound.query, marked(described, by_position=mean.bound.by_position)))
         return lines
 
@@ -259,7 +256,8 @@ class Means(QueryPlan[Result]):
         means, unit = [self.prepared[place] for place in places], self.mechanism.unit
         tolerances, described = np.array([mean.tolerance for mean in means]), [*map(attrgetter("described"), means)]
         procedures = [mean.procedure for mean in means if mean.procedure is not None]
-        with self._noting() as noted:
+        has_models = any(mean.failing is not None for mean in self.prepared)
+        with self._noting() if has_models else nullcontext() as noted:
             totals, seen = sealed.evaluate(
                 [mean.bound for mean in means],
                 ["total" if mean.procedure is None else mean.procedure.needs for mean in means],
@@ -278,7 +276,7 @@ class Means(QueryPlan[Result]):
             silent=self.silent,
             described=described if any(described) else None,
             yes_no=np.array([mean.bound.yes_no and mean.bound.pair is None for mean in means]),
-            failing=self._failing(means, noted, sealed),
+            failing=None if noted is None else self._failing(means, noted, sealed),
         )
         return evaluations, means
 
@@ -380,12 +378,14 @@ class Means(QueryPlan[Result]):
             needed = f" {made}" if self.mechanism.traits.one_law else ""
             made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows) + needed
             narrower = what_narrows(procedure, self.mechanism, kept["source"])
+        clips = bound.clips
         exact = kept["source"] == DECLARED and isinstance(procedure, OfMeans) and bound.yes_no and bound.pair is None
         return Answer(
             value, low, high, kept["source"], entry.charged, result.remaining, bound.query,
             entry.repeated, statement, self.mechanism.confidence, self.mechanism.traits.adaptive,
             made, result.analyst, about, bound.shown,
-            sealed, sealed_low, sealed_high, narrower, exact, rows_of(kept), clips_in_words(bound.clips),
+            sealed, sealed_low, sealed_high, narrower, exact,
+            rows_of(kept) if "rows" in kept else None, clips_in_words(clips) if clips else "",
             None if bound.row_value is not None else self.failing_rows(bound.description, kept),
         )  # fmt: skip
 

@@ -69,7 +69,15 @@ class MeanQuery(RowwiseQuery):
     def bind(self, schema: Schema) -> BoundQuery:
         """The parsed query about these columns."""
         expression = parsed(self.text, schema)
-        low, high = self._range(expression)
+        low, high = 0.0 if self.low is None else self.low, 1.0 if self.high is None else self.high
+        if (self.low is None) != (self.high is None):
+            raise QueryRejected("only one end of the range is given; expected both low and high; nothing was charged")
+        if self.low is None and expression.kind is ColumnKind.NUMBER and not only_zero_to_one(expression):
+            raise QueryRejected(
+                f"{brief(self.text)} is a number and its range is not known; expected low and high, at which values "
+                f"are clipped, such as low=-60, high=180, or a condition, such as {brief(f'{self.text} > 0')}; nothing "
+                "was charged"
+            )
         return bound_mean(RowValue(expression, low, high), shown=f"mean of {in_one_line(self.text)}")
 
     def needed(self, schema: Schema) -> frozenset[str]:
@@ -79,19 +87,6 @@ class MeanQuery(RowwiseQuery):
     def tested(self, schema: Schema) -> frozenset[str]:
         """See `RowwiseQuery.tested`."""
         return tested(parsed(self.text, schema))
-
-    def _range(self, expression: Expression) -> tuple[float, float]:
-        if self.low is not None and self.high is not None:
-            return self.low, self.high
-        if (self.low is None) != (self.high is None):
-            raise QueryRejected("only one end of the range is given; expected both low and high; nothing was charged")
-        if expression.kind is ColumnKind.NUMBER and not only_zero_to_one(expression):
-            raise QueryRejected(
-                f"{brief(self.text)} is a number and its range is not known; expected low and high, at which values "
-                f"are clipped, such as low=-60, high=180, or a condition, such as {brief(f'{self.text} > 0')}; nothing "
-                "was charged"
-            )
-        return 0.0, 1.0
 
 
 def is_condition(asked: MeanQuery, schema: Schema) -> bool:

@@ -120,7 +120,14 @@ class ColumnStore:
 
     def spans(self, wanted: Mapping[str, ColumnKind]) -> Iterator[Span]:
         """The rows with these columns: all at once where they are kept, else as many as are read at once."""
-        columns = self._all_rows(wanted)
+        columns: dict[str, KeptColumn] = {}
+        if self._rows * len(wanted) <= MOST_KEPT:  # not too many together: those that are kept, read now if need be
+            with self.lock:
+                columns = {name: column for name in wanted if (column := _kept.get(id(self), name)) is not None}
+                absent = {name: of for name, of in wanted.items() if name not in columns and name not in self._wordy}
+                for name, column in self._loaded(absent).items() if absent else ():
+                    _kept.put(id(self), name, column)
+                    columns[name] = column
         if len(columns) == len(wanted):
             yield Span(0, self._rows, columns)
             return
@@ -131,18 +138,6 @@ class ColumnStore:
             some |= {name: _texts(values) if left[name] is ColumnKind.STRING else KeptColumn(values)
                      for name, values in found.items()}  # fmt: skip
             yield Span(start, stop, some)
-
-    def _all_rows(self, wanted: Mapping[str, ColumnKind]) -> dict[str, KeptColumn]:
-        """Columns that are kept, read now if need be; none where they are too many together."""
-        if self._rows * len(wanted) > MOST_KEPT:
-            return {}
-        with self.lock:
-            found = {name: column for name in wanted if (column := _kept.get(id(self), name)) is not None}
-            missing = {name: kind for name, kind in wanted.items() if name not in found and name not in self._wordy}
-            for name, column in self._loaded(missing).items() if missing else ():
-                _kept.put(id(self), name, column)
-                found[name] = column
-        return found
 
     def _loaded(self, missing: Mapping[str, ColumnKind]) -> dict[str, KeptColumn]:
         arrays = {name: np.empty(self._rows, dtype=_TYPES.get(kind, np.int32)) for name, kind in missing.items()}

@@ -104,7 +104,7 @@ class EvaluatedRows(ABC):
 
     def _value(self, query: BoundQuery) -> AnyValue | None:
         """Expression of a query that the subclass evaluates; None for code and for what is combined here."""
-        return None if is_known(query, sealed=self._sealed) else query.row_value
+        return query.row_value if self._sealed or query.training_values is None else None
 
     def _counted(
         self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int

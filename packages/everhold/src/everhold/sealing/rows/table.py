@@ -351,7 +351,8 @@ class EmbeddedRows:
         """Positions and row values of some rows at a time."""
         program: ArrayProgram | None = None
         words: dict[str, Any] = {}
-        for span in self._store.spans(_columns(values)):
+        nodes = [node for value in values for node in value.expression.nodes if node.operation is Operation.COLUMN]
+        for span in self._store.spans({str(node.value): node.kind for node in nodes}):
             own = {name: column.words for name, column in span.columns.items() if column.words}
             if program is None or any(own[name] is not words.get(name) for name in own) or own.keys() != words.keys():
                 program, words = ArrayProgram(values, own, unit=unit), own
@@ -360,15 +361,6 @@ class EmbeddedRows:
                 some = slice(start - span.start, stop - span.start)
                 columns = {name: column.values[some] for name, column in span.columns.items()}
                 yield start, stop, program.run(columns, stop - start)
-
-
-def _columns(values: Sequence[RowValue]) -> dict[str, ColumnKind]:
-    return {
-        str(node.value): node.kind
-        for value in values
-        for node in value.expression.nodes
-        if node.operation is Operation.COLUMN
-    }
 
 
 def _on_grid(found: NDArray[Any], unit: int) -> NDArray[np.int64]:

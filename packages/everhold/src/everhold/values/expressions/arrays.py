@@ -107,8 +107,16 @@ class ArrayProgram:
         for place, value in enumerate(values):
             compiler.add(value, place, unit)
         self._columns, self._constants = compiler.columns, compiler.constants
-        self._steps = _scheduled(compiler.steps)
         self._values = len(values)
+        # Steps that row values need, each with the numbers that can be let go after it.
+        needed: set[int] = set()
+        scheduled: list[_ExpressionStep] = []
+        for step in reversed(compiler.steps):
+            if step.place is not None or step.made in needed:
+                last = tuple({*step.inputs} - needed)
+                needed.update(last)
+                scheduled.append(_ExpressionStep(step.run, step.inputs, step.made, step.place, last))
+        self._steps = scheduled[::-1]
 
     def run(self, columns: Mapping[str, NDArray[Any]], rows: int) -> list[NDArray[Any]]:
         """The array of each row value, for one block of rows.
@@ -134,18 +142,6 @@ class ArrayProgram:
                 for number in step.last:
                     del arrays[number]
         return found
-
-
-def _scheduled(steps: Sequence[_ExpressionStep]) -> list[_ExpressionStep]:
-    """The steps that row values need, each with the numbers that can be let go after it."""
-    needed: set[int] = set()
-    scheduled: list[_ExpressionStep] = []
-    for step in reversed(steps):
-        if step.place is not None or step.made in needed:
-            last = tuple({*step.inputs} - needed)
-            needed.update(last)
-            scheduled.append(_ExpressionStep(step.run, step.inputs, step.made, step.place, last))
-    return scheduled[::-1]
 
 
 class _Compiler:
