@@ -17,9 +17,8 @@ from typing import Any
 
 from benchmarks.engines import made_rows
 from benchmarks.timing import seconds
-from everhold.sealing.rows.columns import ColumnStore
 from everhold.sealing.rows.embedded import Embedded
-from everhold.sealing.rows.table import EmbeddedRows
+from everhold.sealing.rows.table import ColumnStore, EmbeddedRows
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions import ColumnKind, RowValue, parse
 

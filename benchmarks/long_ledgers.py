@@ -9,7 +9,7 @@ import numpy as np
 from everhold import Holdout
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import Accounts
-from everhold.ledger.sealed_values import SEALED_VALUE
+from everhold.ledger.ledger import SEALED_VALUE
 from everhold.progress import progress
 from everhold.queries.query import digest
 from everhold.sealing.configuration import bound_state

@@ -1277,7 +1277,7 @@ MUTATIONS = [
     Mutation(
         "commit before answer",
         "a commit is on the disk",
-        "everhold/ledger/sqlite.py",
+        "everhold/ledger/address.py",
         "PRAGMA synchronous = FULL",
         "PRAGMA synchronous = OFF",
         ("everhold/integration/ledger/test_ledger_database.py",),
@@ -1293,7 +1293,7 @@ MUTATIONS = [
     Mutation(
         "seals",
         "an altered entry is not believed",
-        "everhold/ledger/sealed_values.py",
+        "everhold/ledger/ledger.py",
         "unaltered = row[-2] == known and hmac.compare_digest(row[-1], seal)",
         "unaltered = True",
         ("everhold/integration/test_tampered_answers.py", "everhold/integration/test_altered_ledgers.py"),
@@ -1301,7 +1301,7 @@ MUTATIONS = [
     Mutation(
         "seals",
         "an altered head is not believed",
-        "everhold/ledger/sealed_values.py",
+        "everhold/ledger/ledger.py",
         "if not hmac.compare_digest(seal.encode(), seal_of(self.key, holdout=self.holdout, **fields).encode()):",
         "if False:",
         ("everhold/integration/test_altered_ledgers.py::test_an_altered_head_answers_nothing",),
@@ -1325,7 +1325,7 @@ MUTATIONS = [
     Mutation(
         "seals",
         "an envelope belongs to its query",
-        "everhold/ledger/sealed_values.py",
+        "everhold/ledger/ledger.py",
         'return f"{holdout}\\n{query}".encode()',
         'return b""',
         ("everhold/integration/ledger/test_sealed_values.py",),

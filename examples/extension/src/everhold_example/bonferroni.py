@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from everhold.guarantees.concentration import hoeffding_radius
+from everhold.guarantees.description_length import hoeffding_radius
 from everhold.mechanisms import Mechanism, Promise, Replies, Source, State, Traits
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.presentation import Presentation

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from everhold.guarantees.concentration import hoeffding_radius
-from everhold.guarantees.description_length import LadderTree, log_ladder_size
+from everhold.guarantees.description_length import LadderTree, hoeffding_radius, log_ladder_size
 from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, Traits, whole
 from everhold.mechanisms.checks_guesses import with_best_grid

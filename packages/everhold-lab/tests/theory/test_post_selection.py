@@ -12,8 +12,7 @@ from tiny_worlds import QUERIES, binary_data, independent_law, noisy_mean, rando
 
 from everhold.dependence import Groups, MarkovChain
 from everhold.errors import DependenceError
-from everhold.guarantees.concentration import hoeffding_radius
-from everhold.guarantees.description_length import QueryTree
+from everhold.guarantees.description_length import QueryTree, hoeffding_radius
 from everhold.privacy.curves import GaussianCurve, PureCurve
 from everhold_lab.theory.post_selection import (
     corrected_level,

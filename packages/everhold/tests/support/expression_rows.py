@@ -5,9 +5,8 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from everhold.sealing.rows.columns import ColumnStore
 from everhold.sealing.rows.embedded import SEALED, fetched, locked_connection
-from everhold.sealing.rows.table import EmbeddedRows
+from everhold.sealing.rows.table import ColumnStore, EmbeddedRows
 
 
 @contextmanager

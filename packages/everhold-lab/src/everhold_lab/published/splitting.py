@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from everhold.arguments import fraction
-from everhold.guarantees import concentration
+from everhold.guarantees import description_length
 from everhold_lab.published.bound import BoundOfSource, StatementOfSource, check_count, check_session
 
 _NAME = "hoeffding_splitting"
@@ -24,7 +24,7 @@ def hoeffding_radius(rows: int, *, queries: int = 1, confidence: float) -> float
     check_count("rows", rows)
     check_count("queries", queries)
     level = math.log(queries) - math.log1p(-fraction(confidence, "confidence"))
-    return float(concentration.hoeffding_radius(rows=rows, log_inverse_level=level))
+    return float(description_length.hoeffding_radius(rows=rows, log_inverse_level=level))
 
 
 def hoeffding_splitting(

@@ -15,8 +15,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import erfc
 
 from everhold.arguments import fraction, positive
-from everhold.guarantees.concentration import hoeffding_radius
-from everhold.guarantees.description_length import log_ladder_size
+from everhold.guarantees.description_length import hoeffding_radius, log_ladder_size
 from everhold.mechanisms import Mechanism
 from everhold.privacy.curves import PrivacyCurve
 from everhold_lab.published import (

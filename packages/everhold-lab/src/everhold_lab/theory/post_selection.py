@@ -22,7 +22,7 @@ from scipy.special import ndtr, ndtri
 
 from everhold.arguments import fraction
 from everhold.errors import DependenceError
-from everhold.guarantees.concentration import hoeffding_radius
+from everhold.guarantees.description_length import hoeffding_radius
 from everhold.privacy.curves import GaussianCurve
 from everhold_lab.published.bound import check_count, check_nonnegative
 

@@ -33,7 +33,7 @@ from everhold.queries.query import (
 from everhold.queries.query_compiler import QueryCompiler
 from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.sealing.configuration import bound_state, state_from
-from everhold.sealing.watched_code import declared_code
+from everhold.sealing.rows.code_trials import declared_code
 from everhold.values.base import CLIPS, clips_in_words, kept_clips
 
 if TYPE_CHECKING:

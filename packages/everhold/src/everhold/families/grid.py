@@ -29,7 +29,7 @@ from everhold.queries.metrics.models import Judge, open_rows, require_sklearn
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.query import digest
-from everhold.sealing.watched_code import calling_code, used_alone
+from everhold.sealing.rows.code_trials import calling_code, used_alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

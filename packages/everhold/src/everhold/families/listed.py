@@ -14,7 +14,7 @@ from everhold.families.base import BoundFamily, Family
 from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.means.mean import MeanQuery, in_one_line
 from everhold.queries.query import MOST_SHOWN, MemberLevels, Query, digest
-from everhold.sealing.watched_code import used_alone
+from everhold.sealing.rows.code_trials import used_alone
 
 if TYPE_CHECKING:
     from everhold.queries.query import QueryPlan

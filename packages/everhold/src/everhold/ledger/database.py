@@ -1,7 +1,7 @@
 """The database under the ledger: tables and transactions, whichever database it is.
 
 `everhold.ledger.schema` makes the tables. JSON is stored as canonical text, not as a JSON column: the hash chain is
-over bytes. What differs between the databases is in `everhold.ledger.sqlite` and in the classes of
+over bytes. What differs between the databases is in `everhold.ledger.address` and in the classes of
 `everhold.databases`.
 """
 
@@ -10,38 +10,23 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sqlite3
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError, Unavailable
-from everhold.ledger.faults import BUSY, database_errors
+from everhold.errors import AuthError, EverholdError, HoldoutNotFound, HoldoutRejected, IntegrityError, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from everhold.ledger.chain import EntryIndex
     from everhold.ledger.records import Head
-
-__all__ = [
-    "COUNT",
-    "CURRENT_REVISION",
-    "TEXT",
-    "VERSION_TABLE",
-    "LedgerDatabase",
-    "checkpoints",
-    "database_errors",
-    "entries",
-    "head",
-    "holdouts",
-    "metadata",
-    "queries_in_order",
-]
 
 CURRENT_REVISION = "0100"
 """What a database says that has these tables."""
@@ -328,3 +313,198 @@ def _revision(connection: sa.Connection) -> str | None:
             "restore a backup"
         )
     return str(found[0][0])
+
+
+# The errors of the drivers in plain words; nothing of the original is kept, because it may quote data.
+
+BUSY = "the ledger is busy: another process kept it locked; nothing was charged; try again"
+
+_UNWRITABLE = "the ledger cannot be opened for writing; check the permissions of {}"
+_FAILING = "the ledger cannot be written: the disk is full or fails; nothing was charged"
+DAMAGED = (
+    "the ledger's {} is damaged, altered or not a ledger; expected tables as everhold wrote them; restore a backup"
+)
+_LOST = (
+    "the database of the ledger cannot be reached, or the connection to it was lost; nothing was charged; check that "
+    "it runs and that its address is right, then ask again"
+)
+_UNKNOWN = (
+    "the ledger's database was lost, or its disk failed, while the answer was written, so it may have been recorded "
+    "and charged, once; nothing is lost: ask the same query again, which is free if it was; a holdout that was "
+    "being created is there if it is listed"
+)
+
+
+@contextlib.contextmanager
+def database_errors(*, committing: bool = False) -> Iterator[None]:
+    """Turn the errors of a driver into everhold's own.
+
+    Args:
+        committing: Whether something is being committed: nobody knows what became of it if the connection is lost.
+    """
+    try:
+        yield
+    except DBAPIError as error:
+        raise _in_words(error.orig, committing=committing) from None
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter from names in a damaged file
+        raise _in_words(error, committing=committing) from None
+    except SQLAlchemyError:  # what it says may quote data, too
+        raise EverholdError("the ledger's database failed; nothing was charged; try again") from None
+
+
+def is_busy(error: object) -> bool:
+    """True if an error of SQLite's driver says that another process keeps the file locked."""
+    return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _in_words(error: object, *, committing: bool) -> EverholdError:
+    if isinstance(error, (sqlite3.Error, UnicodeDecodeError)):
+        return _of_sqlite(error, committing=committing)
+    state: str | None = getattr(error, "sqlstate", None)
+    return _refused(error) if state is None and not committing else _of_postgres(state, committing=committing)
+
+
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH}
+_NOT_OPEN = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
+_NO_SPACE = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
+
+
+def _primary_code(error: object) -> int | None:
+    code: Any = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else int(code) & 0xFF
+
+
+def _of_sqlite(error: object, *, committing: bool) -> EverholdError:
+    code = _primary_code(error)
+    if committing and code == sqlite3.SQLITE_IOERR:  # what was written may be found there after a crash
+        return _unknown()
+    if is_busy(error):
+        return Unavailable(BUSY)
+    if code in _NOT_OPEN:
+        return EverholdError(_UNWRITABLE.format("its file and folder"))
+    if code in _NO_SPACE:
+        return EverholdError(_FAILING)
+    if code is None or code in _CORRUPT or code == sqlite3.SQLITE_ERROR:
+        return IntegrityError(DAMAGED.format("file"))
+    return EverholdError(f"the ledger's database failed (SQLite code {code}); nothing was charged; try again")
+
+
+_LOCKED = ("55P03", "40P01", "40001", "57014", "53300")  # locked, deadlock, conflict, timed out, too many connections
+_READ_ONLY = ("42501", "25006", "0A000")  # also a transaction that wants to write, on a standby
+_ALTERED = ("23", "42", "22", "XX001", "XX002")  # constraints, other tables or columns, other types, damaged pages
+_GONE = ("08", "57P", "25P")  # the connection, or the server, which stops, starts, crashed or waited for too long
+_FULL = ("53", "58", "XX")  # resources, input and output, internal
+
+
+def _refused(error: object) -> EverholdError:
+    """Why there is no connection: the driver tells it in words alone, which may be of another language."""
+    said = str(error)
+    if "invalid connection option" in said or "invalid URI" in said:
+        return EverholdError(
+            "the address of the database has options that PostgreSQL does not know; expected only its own beside rows="
+        )
+    if "password" in said or "authentication" in said:
+        return _of_postgres("28000", committing=False)
+    if "does not exist" in said:
+        return _of_postgres("3D000", committing=False)
+    return Unavailable(_LOST)
+
+
+def _unknown() -> Unavailable:
+    return Unavailable(_UNKNOWN, may_be_recorded=True)
+
+
+def _of_postgres(state: str | None, *, committing: bool) -> EverholdError:
+    """Meaning of an SQLSTATE; without one the connection was never made, or was lost."""
+    if state is None or state.startswith(_GONE):
+        return _unknown() if committing else Unavailable(_LOST)
+    if state in _LOCKED:
+        return Unavailable(BUSY)
+    if state.startswith("28"):
+        return AuthError(
+            "the database of the ledger does not take this user or password; expected those of its owner; give them "
+            "in the address, the environment (PGUSER, PGPASSWORD) or ~/.pgpass; nothing was charged"
+        )
+    if state == "3D000":
+        return EverholdError("the server has no database, or no user, of that name; create it first, as with createdb")
+    if state in _READ_ONLY:
+        return EverholdError(_UNWRITABLE.format("the database's user; a standby takes no answers"))
+    if state.startswith(_ALTERED):
+        return IntegrityError(DAMAGED.format("database"))
+    if state.startswith(_FULL):
+        return EverholdError(_FAILING)
+    return EverholdError(f"the ledger's database failed (SQLSTATE {state}); nothing was charged; try again")
+
+
+# All tables of one database copied into another, of either kind, as of one moment.
+
+_AT_ONCE = 500  # rows
+
+
+def own_tables(database: LedgerDatabase) -> set[str]:
+    """The names of the tables of a ledger, seen in a new database."""
+    with database.transaction() as connection, database_errors():
+        return {*sa.inspect(connection).get_table_names()} - {VERSION_TABLE}
+
+
+def count_rows(database: LedgerDatabase, name: str) -> int:
+    """Number of rows of a table; 0 if it is not there."""
+    with database.transaction() as connection, database_errors():
+        if not sa.inspect(connection).has_table(name):
+            return 0
+        return int(connection.execute(sa.select(sa.func.count()).select_from(sa.table(name))).scalar_one())
+
+
+def copy_tables(
+    source: LedgerDatabase, target: LedgerDatabase, names: Collection[str], *, then: Callable[[], object] = lambda: None
+) -> None:
+    """Copy tables into a database in which they are empty; the source is read at one moment and holds nobody up.
+
+    Args:
+        source: Where they are.
+        target: Where they go; its tables are there already.
+        names: Of the tables.
+        then: Called before the copy is committed; if it raises, nothing is copied.
+
+    Raises:
+        HoldoutRejected: If the target holds anything already.
+        IntegrityError: If the source has other tables than these.
+    """
+    with source.transaction() as reading, target.transaction(writing=True) as writing:
+        with database_errors():
+            found, made = sa.MetaData(), sa.MetaData()
+            found.reflect(reading, only=lambda name, _: name in names)
+            made.reflect(writing, only=lambda name, _: name in names)
+            _check_same(found, made)
+            for table in made.sorted_tables:
+                if writing.execute(sa.select(sa.literal(1)).select_from(table).limit(1)).first() is not None:
+                    raise HoldoutRejected(
+                        "the storage is not empty; expected one without holdouts and people; nothing was restored; "
+                        "give another address"
+                    )
+            for table in made.sorted_tables:
+                _copy(found.tables[table.name], table, reading, writing)
+        then()
+
+
+def _check_same(found: sa.MetaData, made: sa.MetaData) -> None:
+    for name, table in made.tables.items():
+        if name not in found.tables or {*table.columns.keys()} != {*found.tables[name].columns.keys()}:
+            raise IntegrityError(
+                "the tables are not those of a ledger of this version; expected them as everhold wrote them; nothing "
+                "was copied"
+            )
+
+
+def _copy(source: sa.Table, target: sa.Table, reading: sa.Connection, writing: sa.Connection) -> None:
+    columns = [source.columns[name] for name in target.columns.keys()]  # noqa: SIM118  # a collection, not a mapping
+    rows = reading.execute(sa.select(*columns).execution_options(yield_per=_AT_ONCE))
+    for part in rows.mappings().partitions():
+        writing.execute(sa.insert(target), [dict(row) for row in part])
+    if writing.dialect.name == "postgresql":
+        # Let numbers that the database gives to new rows begin after those that were copied
+        counted = [column for column in target.primary_key if isinstance(column.type, sa.Integer)]
+        for column in counted:
+            counter = sa.func.pg_get_serial_sequence(target.name, column.name)
+            last = sa.select(sa.func.max(column)).scalar_subquery()
+            writing.execute(sa.select(sa.func.setval(counter, last)).where(counter.is_not(None), last.is_not(None)))

@@ -10,7 +10,7 @@ from everhold.ledger.acts import Accounts
 from everhold.ledger.extension import is_act
 
 if TYPE_CHECKING:
-    from everhold.ledger.sealed_values import Numbers
+    from everhold.ledger.ledger import Numbers
 
 
 @dataclass(frozen=True, slots=True)

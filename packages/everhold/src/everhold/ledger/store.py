@@ -17,9 +17,8 @@ from everhold.ledger.address import connected
 from everhold.ledger.chain import canonical, holdout_hash, seal_of
 from everhold.ledger.database import database_errors, entries, head, holdouts, queries_in_order
 from everhold.ledger.head_file import Reached
-from everhold.ledger.ledger import Ledger
+from everhold.ledger.ledger import Ledger, find_head
 from everhold.ledger.records import Head, HoldoutRecord
-from everhold.ledger.sealed_values import find_head
 from everhold.progress import progress
 
 if TYPE_CHECKING:

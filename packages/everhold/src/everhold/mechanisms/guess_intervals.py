@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.guarantees.concentration import hoeffding_radius
+from everhold.guarantees.description_length import hoeffding_radius
 from everhold.guarantees.intervals.bets.in_order import betting_on
 from everhold.guarantees.intervals.shares.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.shares.means import OfMeans

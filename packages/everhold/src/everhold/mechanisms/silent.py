@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from everhold.arguments import as_whole, brief
-from everhold.guarantees.concentration import hoeffding_radius
+from everhold.guarantees.description_length import hoeffding_radius
 from everhold.guarantees.intervals.shares.means import ClopperPearson, Hoeffding
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, Traits
 from everhold.mechanisms.guess_intervals import bets_on_groups

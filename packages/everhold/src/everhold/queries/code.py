@@ -31,6 +31,7 @@ import numpy as np
 from everhold.sealing.rows.code_trials import (
     EstimatedValues,
     check_rows_alone,
+    is_of_a_package,
     made_up_rows,
     made_up_values,
     predicted,
@@ -39,7 +40,6 @@ from everhold.sealing.rows.code_trials import (
     try_on_public_rows,
     varied_rows,
 )
-from everhold.sealing.watched_code import is_of_a_package
 from everhold.values.evaluation import to_grid
 
 if TYPE_CHECKING:

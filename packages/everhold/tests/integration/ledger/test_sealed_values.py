@@ -4,7 +4,7 @@ import struct
 import pytest
 
 from everhold.errors import IntegrityError
-from everhold.ledger.sealed_values import opened, sealed
+from everhold.ledger.ledger import opened, sealed
 
 NUMBERS = (0.25, 0.125, 1.0)
 PLACE = {"key": b"k" * 32, "holdout": "ab" * 16, "query": "cd" * 32}

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from series_brute_force import EPSILONS, joint_law, joint_with_training, random_matrix, stationary_law, worst_excess
 
-from everhold.dependence.series import chain_law
 from everhold.dependence.series import coupling as chain_coupling
+from everhold.dependence.series import markov_chain as chain_law
 from everhold.dependence.series.coupling import ChainCoupling, UniformCoupling, mean_tail, spread
 from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.dependence.series.mixing import Chain, Contraction

@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_expression_engines import KINDS, LARGE, ROWS, UNITS, by_row, expected, generated
 
-from everhold.sealing.rows import columns
 from everhold.sealing.rows import table as evaluator
 from everhold.values.expressions import ColumnKind, RowValue, arrays, parse
 from everhold.values.expressions.arrays import ArrayProgram
@@ -200,8 +199,8 @@ def test_no_rows_have_no_sums(tmp_path):
 
 @pytest.mark.parametrize("limit", ["cells", "words"])
 def test_columns_that_are_not_kept_give_the_same_integers(data, tmp_path, limit, monkeypatch):
-    monkeypatch.setattr(columns, "_SPAN", 13)
-    monkeypatch.setattr(columns, "MOST_KEPT" if limit == "cells" else "MOST_WORDS", 3)
+    monkeypatch.setattr(evaluator, "_SPAN", 13)
+    monkeypatch.setattr(evaluator, "MOST_KEPT" if limit == "cells" else "MOST_WORDS", 3)
     items = list(generated(150, seed=9, size=3))
     by_hand = by_row(data)
     values = [value for _, value in items]
@@ -209,7 +208,7 @@ def test_columns_that_are_not_kept_give_the_same_integers(data, tmp_path, limit,
         for _ in range(2):
             found = rows.grids(values, unit=2**30)
             assert [one.tolist() for one in found] == [expected(*item, 2**30, by_hand) for item in items]
-            kept = {name for store, name in columns._kept._columns if store == id(rows._store)}
+            kept = {name for store, name in evaluator._kept._columns if store == id(rows._store)}
             assert kept == (set() if limit == "cells" else {*KINDS} - {"carrier", 'quo"te'})
 
 
@@ -220,21 +219,21 @@ def test_columns_are_read_once_and_the_oldest_make_room(data, tmp_path, monkeypa
         for _ in range(3):
             rows.totals([RowValue(parse("x > 1 and carrier = 'UA'", KINDS))], unit=1)
         assert len(read) == 1
-        monkeypatch.setattr(columns, "MOST_KEPT", 2 * ROWS + 40)
+        monkeypatch.setattr(evaluator, "MOST_KEPT", 2 * ROWS + 40)
         rows.totals([RowValue(parse("n > 1 and flag", KINDS))], unit=1)
-        assert {name for _, name in columns._kept._columns} == {"n", "flag"}
+        assert {name for _, name in evaluator._kept._columns} == {"n", "flag"}
         rows.close()
-        assert not columns._kept._columns
+        assert not evaluator._kept._columns
 
 
 def test_a_store_that_is_gone_keeps_nothing(data, tmp_path):
     with embedded_rows(arrow_of(data), tmp_path) as rows:
         rows.totals([RowValue(parse("x > 1", KINDS))], unit=1)
         store = id(rows._store)
-        assert columns._kept.get(store, "x") is not None
+        assert evaluator._kept.get(store, "x") is not None
         del rows
     gc.collect()
-    assert columns._kept.get(store, "x") is None
+    assert evaluator._kept.get(store, "x") is None
 
 
 def test_the_largest_expressions_are_quick(rows):

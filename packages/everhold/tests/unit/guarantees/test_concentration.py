@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from everhold.guarantees.concentration import binomial_interval, hoeffding_radius
+from everhold.guarantees.description_length import binomial_interval, hoeffding_radius
 
 LEVELS = (0.5, 0.1, 0.01, 1e-5)
 

@@ -2,24 +2,57 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import math
+import operator
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
-from everhold.dependence.base import DependenceModel, require_rows
+from everhold.dependence.base import ONE_STEP, DependenceModel, require_rows
 from everhold.dependence.leakage import LeakageCurve, RowClass
-from everhold.dependence.series.coupling import says_nothing, spread, uniform_rows
-from everhold.dependence.series.row_checks import check_follows, check_rows, check_training_before
-from everhold.dependence.series.training_link import lost_to_training, refuse_unknown_gap, training_link
-from everhold.errors import DependenceError
+from everhold.dependence.series.coupling import mean_tail, says_nothing, spread, uniform_rows
+from everhold.errors import DependenceError, DependenceWarning, warn_caller
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from everhold.dependence.base import RowStructure
-    from everhold.dependence.series.law import SeriesLaw
+    from everhold.dependence.base import RowStructure, SeriesFacts
+    from everhold.dependence.series.coupling import Coupling, Lengths
     from everhold.privacy.curves import PrivacyCurve
+
+# Laws of series: what is known of how a row follows the one before.
+
+
+class SeriesLaw(ABC):
+    """A law, or a set of laws one of which is true."""
+
+    @property
+    def uncertain(self) -> bool:
+        """True for a set."""
+        return False
+
+    @abstractmethod
+    def coupling(self) -> Coupling:
+        """Couplings of two series that differ in a row.
+
+        Raises:
+            DependenceError: If the series need not forget.
+        """
+
+    @abstractmethod
+    def distance(self, steps: int) -> float:
+        """Total variation between two rows so many steps apart and independent ones, at most."""
+
+    @property
+    @abstractmethod
+    def norm(self) -> float:
+        """Norm of the kernel on mean-zero functions, at most; 1 where nothing is known."""
+
+    def bayesian_price(self, epsilon: float, longest: int) -> float:
+        """Price of a series of so many rows (P5); by default all of its other rows are nearby."""
+        return longest / epsilon
+
 
 SEEN_ROWS = (
     "Rows between the training rows and the sealed ones count as left out only if nobody who asks has seen them: "
@@ -178,3 +211,304 @@ class SeriesModel(DependenceModel):
         """Refuse rows without a state, or with one that the model does not know."""
         if self.state is not None:
             structure.unknown_values(self.state, frozenset())
+
+
+# Settings of every series: its columns, the gap to the training rows, and how far a fit may be trusted.
+
+_LARGEST_GAP = 10**12
+
+
+class SeriesSettings(TypedDict, total=False):
+    """Settings of every series about its columns and its training rows; see `MarkovChain`."""
+
+    order_by: str | None
+    state: str | None
+    groups: str | None
+    gap: float | None
+    miss: float
+    step: float | None
+    lengths: Iterable[Iterable[int]] | None
+
+
+UNDECLARED = SeriesSettings(order_by=None, state=None, groups=None, gap=None, miss=0.0, step=None, lengths=None)
+"""Settings of a series about which nothing is said."""
+
+
+def checked_settings(given: SeriesSettings) -> dict[str, Any]:
+    """Attributes of a `SeriesModel`, by name.
+
+    Raises:
+        DependenceError: If a setting makes no sense.
+    """
+    settings: dict[str, Any] = {**UNDECLARED, **given}
+    settings["fit_miss"] = settings.pop("miss")
+    settings["gap"] = _checked_gap(settings["gap"])
+    settings["lengths"] = _checked_lengths(settings["lengths"])
+    settings["step"] = _checked_step(settings["step"])
+    if not 0.0 <= settings["fit_miss"] < 1.0:
+        raise DependenceError(f"miss is {settings['fit_miss']}; expected a probability below 1, such as 0.01")
+    for name in ("order_by", "state", "groups"):
+        if settings[name] is not None and not (isinstance(settings[name], str) and settings[name]):
+            raise DependenceError(f"{name} is {settings[name]!r}; expected the name of a column")
+    return settings
+
+
+def declare(model: SeriesModel, given: SeriesSettings) -> None:
+    """Set the attributes of a frozen model."""
+    if unknown := sorted(given.keys() - UNDECLARED.keys()):
+        raise TypeError(f"{type(model).__name__}.__init__() got an unexpected keyword argument {unknown[0]!r}")
+    for name, value in checked_settings(given).items():
+        object.__setattr__(model, name, value)
+
+
+def plain_settings(model: SeriesModel) -> dict[str, Any]:
+    """The plain data that all series share."""
+    gap = model.gap if model.gap is None else "independent" if math.isinf(model.gap) else int(model.gap)
+    return {
+        "order_by": model.order_by,
+        "state": model.state,
+        "groups": model.groups,
+        "gap": gap,
+        "miss": model.fit_miss,
+        "step": model.step,
+        "lengths": None if model.lengths is None else [list(pair) for pair in model.lengths],
+    }
+
+
+def read_settings(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `plain_settings`, as arguments of the constructor."""
+    gap = data.get("gap")
+    names = {name: data.get(name) for name in ("order_by", "state", "groups", "step", "lengths")}
+    return {**names, "gap": math.inf if gap == "independent" else gap, "miss": float(data.get("miss", 0.0))}
+
+
+def described(model: SeriesModel, what: str) -> str:
+    """One sentence: what a step is, then the rows, the gap and the fit."""
+    ordered = "" if model.order_by is None else f" in the order of column {model.order_by!r}"
+    parts = "the sealed rows are one series"
+    if model.groups is not None:
+        parts = f"the sealed rows are independent series (equal values of column {model.groups!r})"
+    said = f"{parts}{ordered}, one row per step; {what}"
+    if model.gap is None and model.fitted:
+        said += "; the gap to the sealed rows is not declared yet"
+    elif model.gap is None:
+        said += "; no training row belongs to the same series, and nobody who asks has seen any other row of it"
+    elif math.isinf(model.gap):
+        said += (
+            "; the training rows are independent of the sealed rows, and nobody who asks has seen any other row of "
+            "a sealed series"
+        )
+    else:
+        unseen = f"any of these {model.gap:,} rows, any " if model.gap else "any row "
+        said += (
+            f"; {int(model.gap):,} rows are left out between the training rows and the sealed rows of a series, and "
+            f"nobody who asks has seen {unseen}between the sealed rows or any on their other side"
+        )
+    if model.fit_miss:
+        said += f"; its parameters were bounded from training rows with confidence {1.0 - model.fit_miss:.6g}"
+    return said
+
+
+def _checked_gap(gap: Any) -> float | None:
+    if gap is None or gap == math.inf:
+        return None if gap is None else math.inf
+    try:
+        number = -1 if isinstance(gap, bool) else operator.index(gap)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= _LARGEST_GAP:
+        raise DependenceError(f"the gap is {gap!r}; expected a whole number of rows left out, or math.inf")
+    return number
+
+
+def _checked_step(step: Any) -> float | None:
+    if step is None:
+        return None
+    if isinstance(step, bool) or not isinstance(step, (int, float)) or not 0.0 < step < math.inf:
+        raise DependenceError(f"step is {step!r}; expected the positive distance of neighbouring rows, or nothing")
+    return float(step)
+
+
+def _checked_lengths(lengths: Iterable[Iterable[int]] | None) -> tuple[tuple[int, int], ...] | None:
+    if lengths is None:
+        return None
+    pairs = tuple(sorted((operator.index(length), operator.index(number)) for length, number in lengths))
+    if not pairs or min(min(pair) for pair in pairs) < 1:
+        raise DependenceError(
+            "the lengths of the series make no sense; expected pairs (length, number), each at least 1"
+        )
+    return pairs
+
+
+# Checks of rows against a model of series: their order, the gap to training rows, and their steps.
+
+_SHORTER = 0.02  # by how much the usual sealed step may fall short of the fitted one: clocks jitter, months differ
+
+
+def check_rows(model: SeriesModel, facts: SeriesFacts) -> None:
+    """Check that a model's order, gap and steps are those of the rows to seal.
+
+    Warns:
+        DependenceWarning: If training and sealed rows may be of one series and are declared independent with an
+            infinite gap.
+    """
+    if facts.ties:
+        raise DependenceError(
+            f"some sealed rows of one series have the same value in column {model.order_by!r}; expected one row per "
+            "step; name the column that tells series apart as `groups`"
+        )
+    if model.gap is None or math.isfinite(model.gap):
+        _check_training(model, facts.training)
+        _check_gap(model, facts)
+    elif facts.training != "none":
+        _check_another_series(model, facts.training)
+        warn_caller(
+            DependenceWarning(
+                f"training rows lie {facts.training} the sealed rows, and gap=math.inf says that they are another "
+                "series that is independent of the sealed one, as another station's days are; if they are of the "
+                "same series, the promise is false: seal a later block and declare its gap, or tell the series "
+                "apart with groups=..."
+            )
+        )
+    if model.step or model.fit_miss:
+        _check_steps(model, facts)
+
+
+def check_follows(model: SeriesModel, structure: RowStructure) -> None:
+    """Check rows that arrive (the sealed ones of ``structure``) against all earlier ones (its training rows).
+
+    Raises:
+        DependenceError: If they do not come after all earlier rows, in the same steps.
+    """
+    facts = structure.series(str(model.order_by), within=None)
+    if facts.training != "before" or facts.ties:
+        raise DependenceError(
+            f"in column {model.order_by!r} they do not come after all sealed rows, one row per step. Append the "
+            "rows that follow"
+        )
+    _check_steps(model, facts)
+    if facts.apart is not None and facts.apart < 1.0 - ONE_STEP:
+        raise DependenceError(
+            f"in column {model.order_by!r} the first one is {facts.apart:.3g} steps after the last sealed row. "
+            "Append whole steps"
+        )
+    model.check_state(structure)
+
+
+def check_training_before(model: SeriesModel, structure: RowStructure) -> None:
+    """Check that rows that arrive do not come near training rows that lie after the sealed ones.
+
+    Raises:
+        DependenceError: If training rows of the series do not all come before them.
+    """
+    independent = model.gap is not None and math.isinf(model.gap)
+    if not independent and structure.series(str(model.order_by), within=None).training != "before":
+        raise DependenceError(
+            f"in column {model.order_by!r} training rows do not all come before them, and rows that go on would "
+            "come near these. Seal the rows as another holdout"
+        )
+
+
+def _check_training(model: SeriesModel, training: str) -> None:
+    if training == "among":
+        raise DependenceError(
+            "training rows lie among the sealed rows of a series; expected all of them on one side, for neighbours "
+            "tell about each other; seal a later block of every series, or whole series named by `groups`"
+        )
+    if training != "none" and model.gap is None:
+        raise DependenceError(
+            f"the training rows come {training} the sealed rows of the same series and the gap is not known; "
+            "expected the number of unseen rows left out in between; declare gap=... (0 if none), or gap=math.inf "
+            "if the training rows are another, independent series"
+        )
+
+
+def _check_another_series(model: SeriesModel, training: str) -> None:
+    if model.groups is not None:
+        raise DependenceError(
+            f"training rows lie {training} sealed rows with the same value in column {model.groups!r}, so they are "
+            "of the same series, and gap=math.inf says that they are of another; expected one of both; declare the "
+            "number of unseen rows left out in between as gap=..., or keep whole series on one side"
+        )
+
+
+def _check_gap(model: SeriesModel, facts: SeriesFacts) -> None:
+    """Hold the declared gap against the order column."""
+    if facts.apart is None or model.gap is None:
+        return
+    if facts.apart < model.gap + 0.5:  # half a step for clocks that are not even
+        raise DependenceError(
+            f"the gap is declared as {int(model.gap):,} rows, and in column {model.order_by!r} the nearest training "
+            f"row is {facts.apart:.3g} steps from a sealed one of its series; expected at least "
+            f"{int(model.gap) + 1:,}; declare the true gap, or leave more rows out"
+        )
+
+
+def _check_steps(model: SeriesModel, facts: SeriesFacts) -> None:
+    """Hold the steps that the model was fitted to against those of the sealed rows."""
+    fitted = model.step or facts.training_step
+    if not facts.step or not fitted:
+        return
+    if facts.step < (1.0 - _SHORTER) * fitted:
+        raise DependenceError(
+            f"the rows that the model was fitted to are {fitted / facts.step:.3g} times as far apart as the sealed "
+            f"ones in column {model.order_by!r}, so what was fitted to them is too little dependence; expected the "
+            "same steps; fit the model to rows as dense as the sealed ones, or order both by a column that counts "
+            "the steps"
+        )
+    if facts.least_step is not None and facts.least_step < (1.0 - ONE_STEP) * fitted:
+        raise DependenceError(
+            f"some sealed rows are only {facts.least_step / fitted:.3g} steps apart in column "
+            f"{model.order_by!r}, and the model was fitted to whole steps; expected one row per step, up to a "
+            "tenth; thin the rows out, or order them by a column that counts the steps"
+        )
+
+
+# The link of a series to its training rows: how much the last of these tells about the sealed rows after a gap.
+
+
+def is_linked(model: SeriesModel) -> bool:
+    """True if training rows lie a finite gap before or after the sealed rows of their series."""
+    return model.gap is not None and math.isfinite(model.gap)
+
+
+def training_link(model: SeriesModel) -> float:
+    """Total variation between (training rows, sealed rows) and independent ones, at most."""
+    refuse_unknown_gap(model)
+    if not is_linked(model):
+        return 0.0
+    refuse_unknown_number(model)
+    series = sum(number for _, number in model.lengths or ((1, 1),))
+    return min(series * model.law.distance(int(model.gap or 0) + 1), 1.0)
+
+
+def refuse_unknown_number(model: SeriesModel) -> None:
+    """Refuse a model whose number of series matters and is not known."""
+    if model.groups is not None and model.lengths is None:
+        raise DependenceError(
+            f"the number of series in column {model.groups!r} is not known before rows are sealed, and each tells "
+            "about its training rows; expected the lengths of the sealed series; give lengths=[(length, number of "
+            "such series), ...]"
+        )
+
+
+def refuse_unknown_gap(model: SeriesModel) -> None:
+    """Refuse a fitted model whose gap to the sealed rows is not known."""
+    if model.fit_miss and model.gap is None:
+        raise DependenceError(
+            "the model was fitted to rows and the gap between them and the sealed rows is not known; expected "
+            "the number of unseen rows left out; declare gap=... (0 if none), or gap=math.inf if they are "
+            "independent"
+        )
+
+
+def lost_to_training(model: SeriesModel, lengths: Lengths) -> float:
+    """Probability that the coupling from a sealed row reaches a training row, averaged over rows."""
+    if model.fitted or not is_linked(model):
+        return 0.0
+    refuse_unknown_number(model)
+    first = int(model.gap or 0) + 1
+    longest = first + max(length for length, _ in lengths)
+    tails = [mean_tail(model.law.coupling(), longest, backward=side) for side in (False, True)]
+    reached = [sum(number * tail.total(first, first + length) for length, number in lengths) for tail in tails]
+    return min(max(reached) / sum(length * number for length, number in lengths), 1.0)

@@ -11,18 +11,19 @@ import numpy as np
 
 from everhold.arguments import names_keywords
 from everhold.dependence.blocks import warn_of_long_memory
-from everhold.dependence.series.base import SEEN_ROWS, SeriesModel
-from everhold.dependence.series.coupling import GaussianCoupling
-from everhold.dependence.series.fitting import bound_correlation, continuous, missed, ordered_runs
-from everhold.dependence.series.law import SeriesLaw
-from everhold.dependence.series.settings import (
+from everhold.dependence.series.base import (
+    SEEN_ROWS,
     UNDECLARED,
+    SeriesLaw,
+    SeriesModel,
     SeriesSettings,
     declare,
     described,
     plain_settings,
     read_settings,
 )
+from everhold.dependence.series.coupling import GaussianCoupling
+from everhold.dependence.series.fitting import bound_correlation, continuous, missed, ordered_runs
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:

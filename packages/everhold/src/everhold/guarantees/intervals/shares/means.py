@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import scipy
 
-from everhold.guarantees.concentration import binomial_interval, hoeffding_radius
+from everhold.guarantees.description_length import binomial_interval, hoeffding_radius
 from everhold.guarantees.intervals.base import Needs, Procedure
 
 if TYPE_CHECKING:
