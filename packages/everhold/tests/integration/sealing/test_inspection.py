@@ -102,7 +102,7 @@ from everhold.{module} import {owner}
 {call}
 """
 CREATION = {
-    "module": "ledger", "owner": "LedgerStore", "method": "create",
+    "module": "ledger", "owner": "LedgerStore", "method": "create_all",
     "call": "eh.Holdout.create(sys.argv[1], 'second', holdout={'x': [0.5, 0.7] * 2000}, queries=10)",
 }  # fmt: skip
 BACKUP = {

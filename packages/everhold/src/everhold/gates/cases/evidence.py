@@ -291,17 +291,8 @@ class CaseEvidence(Evidence[CaseVersion]):
             "open": opened is not None,
             **({"open_challenge": told} if told else {}),
             "provable": self.units.can_prove(nats),
-            "sees": self._smallest_step(nats),
+            "sees": self.units.smallest_step(nats),
         }
-
-    def _smallest_step(self, nats: float) -> float | None:
-        """The smallest gain in the first metric that can be proved; None where there is none."""
-        from everhold.gates.cases.steps import smallest_step
-
-        if (first := self.units.suite.first) is None:
-            return None
-        step = smallest_step(self.units.all_at_once, self.units.suite.claims[0].floor, nats)
-        return None if step is None else step * first.width
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ class CaseSuite:
         population: `NEW_CASES` or `NEW_RUNS`.
         limits: Guards against a fixed number: by the name of a metric, the number that its mean has to be above.
         ratios: By the name of a success or guard that is a ratio of means, its columns.
+        tail: Whether the binomial tail proves successes about yes-or-no runs, in place of bets (Lemma Y).
     """
 
     ids: Sequence[Any] = field(repr=False)
@@ -56,6 +57,7 @@ class CaseSuite:
     population: str
     limits: Mapping[str, float] = field(default_factory=dict)
     ratios: Mapping[str, CaseRatio] = field(default_factory=dict)
+    tail: bool = False
 
     @property
     def claims(self) -> list[GateClaim]:
@@ -92,6 +94,7 @@ class CaseSuite:
             "metrics": [each.described() for each in self.metrics],
             "low": first.low, "high": first.high, **({"limits": dict(self.limits)} if self.limits else {}),
             **({"ratios": {name: asdict(ratio) for name, ratio in self.ratios.items()}} if self.ratios else {}),
+            **({"tail": True} if self.tail else {}),
         }  # fmt: skip
 
     @classmethod
@@ -102,6 +105,7 @@ class CaseSuite:
             described["margin"], described["not_worse"], described["runs"], described["population"],
             described.get("limits", {}),
             {name: CaseRatio(**ratio) for name, ratio in described.get("ratios", {}).items()},
+            described.get("tail", False),
         )  # fmt: skip
 
     def values(self, results: Any, cases: Sequence[Any] | None = None) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ from everhold.guarantees.intervals.pairs.claims import (
     ClaimUnits,
     RatioUnits,
     first_proof,
+    least_by_tail,
     least_gain,
     most_nats,
 )
@@ -99,8 +100,29 @@ class UnitPlan:
 
     def can_prove(self, nats: float) -> bool:
         """True if any results at all could prove the claims at this level."""
-        floors = [0.0 if claim.ratio else claim.floor for claim in self.suite.claims]
-        return all(most_nats(self.all_at_once, floor) >= nats for floor in floors)
+        return all(self._most_nats(claim) >= nats for claim in self.suite.claims)
+
+    def by_tail(self, claim: GateClaim) -> bool:
+        """True if the binomial tail of yes-or-no runs proves a claim, in place of a bet (Lemma Y)."""
+        return self.suite.tail and not (claim.guard or claim.ratio) and self.suite.metric(claim.metric).yes_no
+
+    def _most_nats(self, claim: GateClaim) -> float:
+        """The most that can be proved of a claim: the challenger is always right, and the other version never."""
+        if self.by_tail(claim):
+            return -2.0 * self.all_at_once * math.log(claim.null)
+        return most_nats(self.all_at_once, 0.0 if claim.ratio else claim.floor)
+
+    def smallest_step(self, nats: float) -> float | None:
+        """The smallest gain in the first metric that can be proved, in its units; None for a ratio or if there is none.
+
+        Of bets it is the one that would do if no unit spread at all.
+        """
+        claim = self.suite.claims[0]
+        if (first := self.suite.first) is None or not self.can_prove(nats):
+            return None
+        least = least_by_tail if self.by_tail(claim) else least_gain
+        gain = least(self.all_at_once, claim.floor, nats)
+        return gain * first.width if gain <= 1.0 else None
 
     def least_slacks(self, nats: float) -> dict[str, float]:
         """Guards that even an equal version cannot prove at this level, and the slack that it could.
@@ -233,7 +255,7 @@ class PairedResults:
 
     def _units(
         self, summed: Callable[[NDArray[np.float64]], NDArray[np.float64]], sizes: NDArray[np.float64], *,
-        largest: float = 1.0, signs: bool = False, spent: NDArray[np.bool_] | None = None,
+        largest: float = 1.0, signs: bool = False, whole: bool = False, spent: NDArray[np.bool_] | None = None,
     ) -> list[UnitValues]:  # fmt: skip
         """Values of each claim by unit.
 
@@ -242,6 +264,7 @@ class PairedResults:
             sizes: Shape (units,): cases in each unit.
             largest: The largest size of all units.
             signs: True if a unit is one run of one independent case of one law.
+            whole: True if the units are all runs of all cases.
             spent: Shape (units,): True for draws without a run left, which count as the worst.
         """
         suite, gone = self.plan.suite, np.zeros(len(sizes), dtype=bool) if spent is None else spent
@@ -254,12 +277,13 @@ class PairedResults:
                 found.append(RatioUnits(sums, sizes, top, bottom, ratio.lower, largest, gone))
             else:
                 exact = signs and suite.metric(claim.metric).yes_no
-                found.append(ClaimUnits(np.where(gone, 0.0, sums[0]), sizes, largest, signs=exact))
+                tail = whole and self.plan.by_tail(claim)
+                found.append(ClaimUnits(np.where(gone, 0.0, sums[0]), sizes, largest, signs=exact, tail=tail))
         return found
 
     def _whole(self) -> list[UnitValues]:
         if self.plan.suite.population == NEW_RUNS:
-            return self._units(np.ravel, np.ones(self.plan.all_at_once))
+            return self._units(np.ravel, np.ones(self.plan.all_at_once), whole=True)
         return self._handed_out(range(self.plan.count), signs=self.plan.yes_no)
 
     def _handed_out(self, order: Sequence[int], *, signs: bool = False) -> list[UnitValues]:

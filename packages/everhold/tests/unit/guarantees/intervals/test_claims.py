@@ -15,6 +15,7 @@ from everhold.guarantees.intervals.pairs.claims import (
     most_nats,
     sign_nats,
     stakes_for,
+    tail_nats,
 )
 
 STAKES = np.array([0.95, 0.57, 0.34])
@@ -136,3 +137,55 @@ def test_all_guards_are_proved_at_the_full_level_and_one_success_at_its_share(lo
     units = [ProvedAt(look) for look in looks]
     assert first_proof(claims, units, planned=9, nats=5.0, looks=[3, 6, 9]) == at
     assert [each.levels for each in units] == [[5.0 + math.log(2.0)]] * 2 + [[5.0]] * 2
+
+
+def sums_of(chances):
+    """Probability of each number of independent events."""
+    law = np.ones(1)
+    for chance in chances:
+        law = np.convolve(law, [1.0 - chance, chance])
+    return law
+
+
+def test_yes_or_no_runs_of_unlike_laws_have_no_heavier_tail_than_the_binomial():
+    rng, worst, below_the_mean = np.random.default_rng(2), 0.0, 0.0
+    for _ in range(300):
+        null = rng.choice([0.3, 0.5, 0.62])
+        chances = np.round(rng.beta(0.3, 0.3, 12), 1)  # many that are nearly certain
+        chances = np.clip(chances + null - chances.mean(), 0.0, 1.0)
+        chances *= min(null / max(chances.mean(), 1e-9), 1.0)
+        law = sums_of(chances)
+        for events in range(1, 13):
+            wrong = law[events:].sum()
+            worst = max(worst, wrong / math.exp(-tail_nats(events, 12, null)))
+            below_the_mean = max(below_the_mean, wrong / scipy.stats.binom.sf(events - 1, 12, null))
+    assert 0.9 < worst <= 1.0 + 1e-9
+    assert below_the_mean > 1.05  # from the mean to one above it the binomial tail is no bound
+
+
+def wrong_promotion(nats, *, joint):
+    """Chance that runs of two equal versions prove a gain, over all results of three cases with two runs each."""
+    claim, chances, total = GateClaim("passed", 0.0), np.repeat([0.9, 0.5, 0.1], 2), 0.0
+    for own, other in product(product((0, 1), repeat=6), repeat=2):
+        x, y = np.array(own), np.array(other)
+        if joint:  # a judge of pairs: one version passes exactly where the other fails
+            y = 1 - x
+            chance = 2.0**-6 * np.prod(np.full(6, 0.5))
+        else:
+            chance = np.prod(np.where(x, chances, 1 - chances)) * np.prod(np.where(y, chances, 1 - chances))
+        units = ClaimUnits((1.0 + x - y) / 2.0, np.ones(6), tail=True)
+        total += chance * (units.first_look(claim, planned=6, nats=nats, looks=[6]) == 0)
+    return float(total)
+
+
+def test_equal_versions_are_promoted_as_rarely_as_the_level_says_and_runs_that_depend_on_each_other_are_not_covered():
+    for level in (0.3, 0.1, 0.03, 0.01):
+        assert wrong_promotion(-math.log(level), joint=False) <= level
+    assert wrong_promotion(-math.log(0.1), joint=True) > 0.1
+
+
+def test_a_step_that_a_bet_does_not_prove_is_proved_by_the_tail_of_runs():
+    gains = np.repeat([1.0, 1.0, 0.0, 0.0, 0.0, -1.0], 20)
+    plain, tail = (ClaimUnits((1.0 + gains) / 2.0, np.ones(120), tail=tail) for tail in (False, True))
+    claim = GateClaim("passed", 0.0)
+    assert [units.first_look(claim, planned=120, nats=4.0, looks=[120]) for units in (plain, tail)] == [1, 0]

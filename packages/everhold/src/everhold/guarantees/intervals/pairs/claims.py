@@ -10,6 +10,12 @@ version's ratio r solves ``E[x' - r y'] = 0``. If the claim that a version's rat
 false, the paired mean ``E[s(x - x') - s r (y - y') - floor y]`` is at most 0 there, with s = -1 where less is better.
 Two bets on the equation and one on the paired mean make a fair game at the true r, which is one fixed number. So the
 claim is proved if the capital reaches 1 / level at each r: in all cells of `JointBets`.
+
+*Yes-or-no runs (Lemma Y).* Runs of both versions are independent given the cases, so the challenger's successes and
+the other version's failures are independent events, whose chances have a mean of at most (1 + floor) / 2 if the claim
+is false. Their number then has no heavier upper tail than a binomial number of that chance (Hoeffding 1956, theorem 4).
+Where the runs of one version are known to disagree often, this tail replaces the bets of successes: they would pay for
+several stakes to learn it.
 """
 
 from __future__ import annotations
@@ -78,12 +84,15 @@ class ClaimUnits:
         largest: The largest size of all units of the suite, also of those that are not looked at yet.
         signs: True if units are independent, of one law, and each gain is -1, 0 or 1: then the exact sign test replaces
             the bet on a floor of 0. It is decided by public facts.
+        tail: True if each unit is a run of a yes-or-no metric, and the runs of both versions are independent: then the
+            binomial tail replaces the bet of a success. It is decided by public facts.
     """
 
     sums: NDArray[np.float64] = field(repr=False)
     sizes: NDArray[np.float64]
     largest: float = 1.0
     signs: bool = False
+    tail: bool = False
 
     def first_look(self, claim: GateClaim, *, planned: int, nats: float, looks: Sequence[int]) -> int:
         """Index of the first look at which the capital has reached the level; the number of looks if never.
@@ -96,6 +105,9 @@ class ClaimUnits:
         """
         if self.signs and claim.floor == 0.0 and len(looks) == 1:
             return 0 if sign_nats(self.sums) >= nats + _ROUNDING else 1
+        if self.tail and not claim.guard and len(looks) == 1:
+            events = round(2.0 * float(self.sums.sum()))
+            return 0 if tail_nats(events, 2 * len(self.sums), claim.null) >= nats + _ROUNDING else 1
         return first_look(log_capital(self, claim.null, stakes_for(planned, nats), looks), nats)
 
 
@@ -261,6 +273,37 @@ def sign_nats(values: NDArray[np.float64]) -> float:
     """
     wins, losses = int(np.count_nonzero(values == 1.0)), int(np.count_nonzero(values == 0.0))
     return 0.0 if not wins else -math.log(scipy.special.bdtrc(wins - 1, wins + losses, 0.5))
+
+
+def tail_nats(events: int, of: int, chance: float) -> float:
+    """ln(1 / p) of so many independent events or more, whose chances have at most this mean.
+
+    Source: Hoeffding 1956, theorem 4. It holds from one event above the mean on; below that it says nothing.
+
+    Args:
+        events: How many happened.
+        of: How many there are.
+        chance: Mean of their chances.
+
+    Examples:
+        >>> round(tail_nats(138, 240, 0.5), 2), tail_nats(120, 240, 0.5)
+        (4.44, 0.0)
+    """
+    if events < of * chance + 1.0:
+        return 0.0
+    return float(-scipy.stats.binom.logsf(events - 1, of, chance))
+
+
+def least_by_tail(units: int, floor: float, nats: float) -> float:
+    """The smallest mean gain of so many yes-or-no runs that the binomial tail proves; above 1 if none is.
+
+    Examples:
+        >>> round(least_by_tail(300, 0.0, 3.74), 3), least_by_tail(2, 0.0, 3.74) > 1.0
+        (0.083, True)
+    """
+    null = (1.0 + floor) / 2.0
+    events = max(scipy.stats.binom.isf(math.exp(-nats), 2 * units, null) + 1.0, 2.0 * units * null + 1.0)
+    return float(events) / units - 1.0
 
 
 def least_gain(units: int, floor: float, nats: float) -> float:
