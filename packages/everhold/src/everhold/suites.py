@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
 
 from everhold.arguments import brief, names_keywords
 from everhold.asking.session import USUAL_SUITE, SuiteTerms
 from everhold.errors import CaseWarning, QueryRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
-from everhold.gates.cases.evidence import CaseRules, with_champion
+from everhold.gates.cases.evidence import CaseRules, open_case_gate, with_champion
+from everhold.gates.cases.halves import OpenCases, deal_cases, often_disagrees
 from everhold.gates.cases.results import CASE, ids_in, runs_by_case
 from everhold.holdout import DEFAULT_STORAGE, Holdout
 from everhold.sealing.intake.request import Planning, Rows
@@ -40,8 +44,11 @@ def seal_cases(
         **terms: ``challenges``, those that are planned, 200 by default; the level of each follows from it, and more
             are answered. ``surprises``: planned promotions, ten by default. ``confidence``: probability with which all
             promotions hold at once. ``allow_resealing``: seal cases of another suite again, for promises about new
-            runs: all runs have to be new. The claims are ``better`` or ``any_of``, ``not_worse``, ``margin``,
-            ``baseline``, ``units``, ``ranges`` and ``lower``, ``at_most`` and ``at_least``, as for `Holdout.gate`.
+            runs: all runs have to be new. ``open``: share of the cases that stay open, drawn by chance, with whole
+            groups, and as many of each stratum where ``strata`` names one for each case; see `Gate.open_cases` and
+            `Gate.worth_asking`. The others are sealed. The claims are ``better`` or ``any_of``, ``not_worse``,
+            ``margin``, ``baseline``, ``units``, ``ranges`` and ``lower``, ``at_most`` and ``at_least``, as for
+            `Holdout.gate`.
 
     Returns:
         The holdout; its gate is ``holdout.gate(name=gate)``.
@@ -60,13 +67,25 @@ def seal_cases(
     """
     from everhold.dependence import Groups
 
-    table = _table(ids_in(results), groups, first=0)
     claims: dict[str, Any] = {**terms}
+    share, strata = claims.pop("open", None), claims.pop("strata", None)
+    if strata is not None and share is None:
+        raise QueryRejected("strata= says how open cases are drawn. Pass open=0.5, too.")
+    ids = ids_in(results)
+    rng = np.random.default_rng()
+    drawn = [] if share is None else deal_cases(ids, share, groups=groups, strata=strata, rng=rng)
+    halves = OpenCases(tuple(drawn))
+    table = _table([case for case in ids if case not in set(drawn)], groups, first=0)
     planned = {term: claims.pop(term, USUAL_SUITE[term]) for term in _PLANNED}
     rules = CaseRules(name=gate, **{claim: value for claim, value in claims.items() if claim != "baseline"})
+    everything, results = results, halves.sealed_part(results)
     claimed = with_champion(rules.suite(table[CASE]), results)  # before anything is sealed
     if claims.get("baseline") is not None:
+        claims["baseline"] = halves.sealed_part(claims["baseline"])
         claimed.values(claims["baseline"])
+    shown = halves.open_part(claimed, everything) if halves.ids else None
+    if shown is not None:
+        rules = replace(rules, tail=often_disagrees(claimed, shown))
     with warnings.catch_warnings():  # means over few cases say little, and a gate does not tell any
         warnings.simplefilter("ignore", SmallHoldoutWarning)
         warnings.simplefilter("ignore", VacuousGuaranteeWarning)
@@ -77,7 +96,13 @@ def seal_cases(
         )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CaseWarning)  # of these very results it was told
-        holdout.gate(name=gate, champion=results, **claims)
+        session = holdout._session("seal_cases")
+        first = open_case_gate(
+            session.executor, session.folder, rules, champion=results, baseline=claims.get("baseline")
+        )  # fmt: skip
+    if shown is not None:
+        opened = replace(halves, champion=first.champion, results=shown)
+        opened.save(session.folder, session.executor.key.notes_key)
     return holdout
 
 

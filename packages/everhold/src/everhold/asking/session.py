@@ -220,6 +220,8 @@ class SuiteTerms(CaseClaims, total=False):
     surprises: int | None
     confidence: float
     allow_resealing: bool
+    open: float | None
+    strata: Mapping[Any, Any] | None
 
 
 USUAL_FIT = FitTerms(cv=5, features=None, where=None, guess=None, strict=False, silent=False)

@@ -48,6 +48,10 @@ class ClaimOptions:
     units: Annotated[str, typer.Option(help="'runs': these cases, new runs; 'cases': cases like these.")] = "runs"
     margin: Annotated[float, typer.Option(help="A challenger has to be better by more than this.")] = 0.0
     challenges: Annotated[int, typer.Option(help="Challenges that are planned.")] = 200
+    open: Annotated[
+        float | None,
+        typer.Option(help="Share of the cases that stay open, drawn by chance: climb on them, ask about the others."),
+    ] = None
 
     def terms(self) -> dict[str, Any]:
         """The claims, by the names of `seal_cases`."""
@@ -58,7 +62,7 @@ class ClaimOptions:
         limits = {name: _range(value) for name, value in map(_pair, self.ranges or [])}
         return {
             "better": self.better, "not_worse": slacks, "ranges": limits, "units": self.units, "margin": self.margin,
-            "challenges": self.challenges, "at_most": most, "at_least": least,
+            "challenges": self.challenges, "at_most": most, "at_least": least, "open": self.open,
         }  # fmt: skip
 
 

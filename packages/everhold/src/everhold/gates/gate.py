@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.cases.evidence import CaseEvidence
+    from everhold.gates.cases.halves import Worth
     from everhold.gates.cases.open_challenge import OpenChallenge
     from everhold.gates.cases.results import CaseSuite, VarianceShares
     from everhold.gates.challenge import Evidence, Opening, Version
@@ -134,7 +135,10 @@ class Gate(SeesArrivals):
             if isinstance(found, Verdict):
                 return found
             try:
-                return found[0].ask(found[1], strict=strict)
+                verdict = found[0].ask(found[1], strict=strict)
+                if verdict.promoted and self.about_cases:
+                    self._cases.remember_open(self._at(self._executor.ledger.latest()), candidate)
+                return verdict
             except Outdated:  # somebody else's challenger was promoted meanwhile
                 self._executor.ledger.head()
             finally:
@@ -287,6 +291,28 @@ class Gate(SeesArrivals):
         self._at(head)
         suite = self._cases.units.suite
         return variance_shares(suite, suite.values(results), nats=self._cases.next_nats(head))
+
+    @property
+    def open_cases(self) -> list[Any]:
+        """Ids of the cases that are open: run them, look at them, and climb on them as you like."""
+        return list(self._cases.open_cases.ids)
+
+    @current
+    def worth_asking(self, open_results: Any, *, champion: Any = None) -> Worth:
+        """Say from results on the open cases whether a challenge is worth its place. Free, and nothing is asked.
+
+        Args:
+            open_results: Results of the version, as for `challenge`; only those on open cases are read.
+            champion: The same of the champion, where it was promoted without results on open cases.
+
+        Returns:
+            ``"yes"``, ``"no"`` with the gain that would do, or ``"never"`` with the number of cases that are missing.
+
+        Raises:
+            QueryRejected: If no case is open, results are missing, or the first success is a ratio.
+        """
+        head = self._executor.ledger.head()
+        return self._cases.worth_asking(self._at(head), head, open_results, champion)
 
     @property
     def _cases(self) -> CaseEvidence:

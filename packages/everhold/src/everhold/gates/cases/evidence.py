@@ -18,6 +18,7 @@ import numpy as np
 
 from everhold.arguments import as_float, brief
 from everhold.errors import NotFound, QueryRejected, VacuousGuaranteeWarning, warn_caller
+from everhold.gates.cases.halves import OpenCases, Worth, worth_asking
 from everhold.gates.cases.results import CaseSuite, cases_and_runs, limits_for, metrics_for, runs_in, warn_of_copies
 from everhold.gates.cases.units import PairedResults, UnitPlan, with_runs_shuffled
 from everhold.gates.challenge import (
@@ -88,6 +89,11 @@ class CaseEvidence(Evidence[CaseVersion]):
         suite = CaseSuite.read(self.described, ids)
         return UnitPlan(suite, groups_of(self.executor, suite.population))
 
+    @property
+    def open_cases(self) -> OpenCases:
+        """Cases that are open, with the champion's results on them."""
+        return OpenCases.of(self.folder, self.executor.key.notes_key)
+
     @cached_property
     def store(self) -> ResultStore:
         """Files of results."""
@@ -128,7 +134,9 @@ class CaseEvidence(Evidence[CaseVersion]):
     ) -> CaseVersion:  # fmt: skip
         """See `Evidence.version`."""
         named = self.identity_of(f"run {secrets.token_hex(4)}" if challenger is None else challenger)
-        results = self.units.suite.values(given)
+        opened = self.open_cases
+        results = self.units.suite.values(opened.sealed_part(given))
+        champion, baseline = map(opened.sealed_part, (champion, baseline))
         warn_of_copies(results)
         return CaseVersion(
             named.digest, named.shown, named.about, named.name, results, self.rerun(champion, baseline)
@@ -276,6 +284,32 @@ class CaseEvidence(Evidence[CaseVersion]):
                 "its results."
             )
 
+    def worth_asking(self, gate: GateAccount, head: Head, results: Any, champion: Any) -> Worth:
+        """See `everhold.gates.gate.Gate.worth_asking`."""
+        opened, suite = self.open_cases, self.units.suite
+        if not opened.ids:
+            raise QueryRejected(
+                "All cases of this suite are sealed. Seal a suite with open=0.5 to climb on open cases."
+            )
+        own = opened.open_part(suite, results)
+        theirs = None if champion is None else opened.open_part(suite, champion)
+        if champion is None and opened.champion == gate.champion:
+            theirs = opened.results
+        if own is None or theirs is None:
+            whose = "the version" if own is None else "the champion"
+            raise QueryRejected(
+                f"The results of {whose} do not have all {len(opened.ids)} open cases. Run the cases of open_cases"
+                f"{'' if own is None else ', and pass them as champion='}."
+            )
+        left = None if gate.limit is None else gate.left
+        return worth_asking(self.units, own, theirs, nats=self.next_nats(head), left=left)
+
+    def remember_open(self, gate: GateAccount, results: Any) -> None:
+        """Keep the results of a new champion on open cases, where they came with the challenge."""
+        opened = self.open_cases
+        if opened.ids and (own := opened.open_part(self.units.suite, results)) is not None:
+            replace(opened, champion=gate.champion, results=own).save(self.folder, self.executor.key.notes_key)
+
     def facts(self, gate: GateAccount, head: Head) -> dict[str, Any]:
         """See `Evidence.facts`."""
         suite, nats = self.units.suite, self.next_nats(head)
@@ -285,6 +319,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         }  # fmt: skip
         return {
             "cases": len(suite.ids),
+            **({"open_cases": len(ids)} if (ids := self.open_cases.ids) else {}),
             "runs": suite.runs,
             "results": self.size,
             "population": suite.population,
@@ -409,6 +444,7 @@ class CaseRules:
     lower: Iterable[str] | None = None
     at_most: Mapping[str, float] | None = None
     at_least: Mapping[str, float] | None = None
+    tail: bool = False
 
     def suite(self, ids: Sequence[Any]) -> CaseSuite:
         """Cases and what is claimed of them, before there are results.
@@ -442,7 +478,8 @@ class CaseRules:
         slacks = {name: float(slack) for name, slack in not_worse.items()}
         fixed, numbers = limits_for(at_most, at_least, ranges=ranges)
         return CaseSuite(
-            ids, (*metrics, *fixed), successes, float(self.margin), slacks, 1, _POPULATIONS[self.units], numbers, ratios
+            ids, (*metrics, *fixed), successes, float(self.margin), slacks, 1, _POPULATIONS[self.units], numbers,
+            ratios, self.tail,
         )  # fmt: skip
 
 
@@ -537,7 +574,7 @@ def _check_same(known: GateAccount, suite: CaseSuite) -> None:
     if known.metric.get("kind") == "cases":
         there = CaseSuite.read(known.metric, suite.ids)
         metrics = tuple(replace(metric, yes_no=False) for metric in there.metrics)
-        if replace(there, metrics=metrics, runs=suite.runs) == suite:
+        if replace(there, metrics=metrics, runs=suite.runs, tail=suite.tail) == suite:
             return
     raise QueryRejected(
         f"there is another gate named {known.name!r}; expected the same claims again, another name for a new gate, or "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,6 +84,10 @@ class CaseSuite:
     def first(self) -> CaseMetric | None:
         """The metric of the first success; None for a ratio."""
         return None if self.better[0] in self.ratios else self.metric(self.better[0])
+
+    def over(self, ids: Sequence[Any]) -> Self:
+        """The same claims about other cases."""
+        return replace(self, ids=ids)
 
     def describe(self) -> dict[str, Any]:
         """All but the ids, as the ledger holds it."""

@@ -144,7 +144,7 @@ def step_with_power(*, cases: int, runs: int, nats: float, disagreement: float, 
         spread = max(disagreement - gain * gain, 0.0)
         if not new_runs:
             spread /= runs
-        if _reaches(units, gain, math.sqrt(spread), nats):
+        if reaches(units, gain, math.sqrt(spread), nats):
             return float(round(gain, 3))
     return None
 
@@ -173,12 +173,20 @@ def _at_least(wins: NDArray[np.float64], of: NDArray[np.float64], chance: float)
     return np.where(wins <= 0.0, 1.0, np.where(wins > of, 0.0, inside))
 
 
-def _reaches(units: int, gain: float, sd: float, nats: float) -> bool:
-    """True if the mixture reaches the level in four cases of five, by the normal law of log capital."""
+def reaches(units: int, gain: float, sd: float, nats: float, *, quantile: float = _POWER_80) -> bool:
+    """True if a mixture of bets reaches its level, by the normal law of log capital.
+
+    Args:
+        units: Number of units.
+        gain: Mean gain of one.
+        sd: How far it spreads.
+        nats: ln(1 / level).
+        quantile: Of the normal law, for the probability with which it does; 80 % by default.
+    """
     stakes = stakes_for(units, nats)
     low, high = max(gain - sd, -1.0), min(gain + sd, 1.0)  # two gains with this mean and spread
     logs = np.log1p(np.outer(stakes, [low, high]))
-    growth = units * logs.mean(axis=1) - _POWER_80 * math.sqrt(units) * logs.std(axis=1)
+    growth = units * logs.mean(axis=1) - quantile * math.sqrt(units) * logs.std(axis=1)
     return bool(np.logaddexp.reduce(growth) - math.log(len(stakes)) >= nats)
 
 

@@ -1,0 +1,267 @@
+"""Open and sealed cases of one suite: climb on the open ones, and ask the gate once, about the sealed ones.
+
+A version that was chosen among many by its results on the open cases looks better there than it is. The sealed cases do
+not know of that, so one challenge proves the whole climb. Which cases are open is public, and so are their results.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import as_float, brief
+from everhold.display import Display
+from everhold.errors import QueryRejected
+from everhold.gates.cases.results import runs_by_case
+from everhold.gates.cases.steps import reaches
+from everhold.gates.challenge import NEW_RUNS
+from everhold.guarantees.intervals.pairs.claims import least_by_tail
+from everhold.sealing.sealed_files import sealed_note, write_note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from everhold.gates.cases.results import CaseSuite
+    from everhold.gates.cases.units import UnitPlan
+
+__all__ = ["OpenCases", "Worth", "deal_cases", "often_disagrees", "worth_asking"]
+
+OPEN_FILE = "open-cases.json"
+"""Note beside the sealed rows: the open cases, and the champion's results on them."""
+
+_POWER_80 = 0.8416  # standard normal quantile of 80 %
+_OFTEN = 0.25  # share of pairs of runs of one version that differ, from which on the binomial tail is sharper
+_MOST_CASES = 10**6
+_GAINS = np.arange(0.005, 1.0, 0.005).tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCases:
+    """The open cases of a suite, with the results of one champion.
+
+    Attributes:
+        ids: Of the open cases.
+        champion: Digest of the champion whose results these are.
+        results: Of the champion, shape (cases, runs, metrics).
+    """
+
+    ids: tuple[Any, ...]
+    champion: str = ""
+    results: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty((0, 0, 0)))
+
+    @classmethod
+    def of(cls, folder: Path, key: bytes) -> OpenCases:
+        """Those of a suite; none if all of its cases are sealed.
+
+        Args:
+            folder: Private folder of the suite.
+            key: The steward's `notes_key`.
+
+        Raises:
+            IntegrityError: If the note about them was altered.
+        """
+        note = sealed_note(folder / OPEN_FILE, key=key)
+        if note is None:
+            return cls(())
+        told = json.loads(note)
+        return cls(tuple(told["ids"]), told["champion"], np.asarray(told["results"], dtype=np.float64))
+
+    def save(self, folder: Path, key: bytes) -> None:
+        """Write the note."""
+        told = {"ids": list(self.ids), "champion": self.champion, "results": self.results.tolist()}
+        write_note(folder / OPEN_FILE, json.dumps(told).encode(), key=key)
+
+    def sealed_part(self, results: Any) -> Any:
+        """Results without those on open cases.
+
+        Raises:
+            QueryRejected: If nothing is left. Nothing was charged.
+        """
+        if not self.ids or results is None:
+            return results
+        opened = set(self.ids)
+        sealed = {case: runs for case, runs in runs_by_case(results).items() if case not in opened}
+        if not sealed:
+            raise QueryRejected("These results are of open cases alone. A challenge needs results of the sealed cases.")
+        return sealed
+
+    def open_part(self, suite: CaseSuite, results: Any) -> NDArray[np.float64] | None:
+        """Results on the open cases as numbers, shape (cases, runs, metrics); None if some of them are missing."""
+        by_case = runs_by_case(results)
+        if any(case not in by_case for case in self.ids):
+            return None
+        return suite.over(self.ids).values({case: by_case[case] for case in self.ids})
+
+
+def deal_cases(
+    ids: Sequence[Any], share: Any, *, groups: Mapping[Any, Any] | None, strata: Mapping[Any, Any] | None,
+    rng: np.random.Generator,
+) -> list[Any]:  # fmt: skip
+    """Draw the cases that are open: whole groups, and as near to the same share of each stratum as can be.
+
+    Args:
+        ids: Of all cases.
+        share: Of the cases, or groups, that are open; above 0 and below 1.
+        groups: Case to group, where cases of one group belong together.
+        strata: Case to stratum, where the share of each stratum is kept.
+        rng: Decides which cases are open; nothing else does.
+
+    Raises:
+        QueryRejected: If one half would be empty, or a case has no group or stratum. Nothing was sealed.
+    """
+    part = as_float(share)
+    if not 0.0 < part < 1.0:
+        raise QueryRejected(f"open is {brief(share)}. Pass the share of cases that are open, such as 0.5.")
+    for what, named in (("group", groups), ("stratum", strata)):
+        if named is not None and (missing := [case for case in ids if case not in named]):
+            raise QueryRejected(f"Case {brief(missing[0])} has no {what}. Name one for each of {len(ids)} cases.")
+    members: dict[Any, list[Any]] = {}
+    for case in ids:
+        members.setdefault(case if groups is None else groups[case], []).append(case)
+    by_stratum: dict[Any, list[list[Any]]] = {}
+    for cases in members.values():
+        by_stratum.setdefault(None if strata is None else strata[cases[0]], []).append(cases)
+    drawn: set[Any] = set()
+    owed = 0.0
+    for units in by_stratum.values():
+        owed += part * len(units)
+        count = min(round(owed), len(units))
+        owed -= count
+        drawn.update(case for place in rng.permutation(len(units))[:count] for case in units[place])
+    if not 0 < len(drawn) < len(ids):
+        raise QueryRejected(
+            f"With open={part:g} one half of {len(ids)} cases is empty. Use more cases or another share."
+        )
+    return [case for case in ids if case in drawn]
+
+
+def often_disagrees(suite: CaseSuite, results: NDArray[np.float64]) -> bool:
+    """Whether two runs of a version differ so often that the binomial tail is sharper than bets (Lemma Y).
+
+    Args:
+        suite: The claims.
+        results: On open cases, shape (cases, runs, metrics).
+    """
+    first = suite.first
+    if suite.population != NEW_RUNS or first is None or not first.yes_no or suite.runs < 2:
+        return False
+    passed = results[:, :, suite.metrics.index(first)].mean(axis=1)
+    differ = 2.0 * passed * (1.0 - passed) * suite.runs / (suite.runs - 1.0)
+    return bool(differ.mean() >= _OFTEN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth(Display):
+    """Whether a challenge is worth its place among the planned ones, from results on open cases alone.
+
+    Attributes:
+        verdict: ``"yes"``, ``"no"``, or ``"never"`` where these sealed cases could not even prove a version without a
+            fault.
+        gain: The gain on the open cases, in the units of the first metric. It is too high for a version that was chosen
+            by it.
+        needed_gain: The gain that the sealed cases prove in four of five such challenges.
+        needed_cases: How many more sealed cases would prove the gain, or without a fault the best there can be; 0 with
+            ``"yes"``, None where no number would.
+        sealed_cases: Sealed cases of the suite.
+        left: Places left, where the gate's challenges are limited; None without a limit.
+    """
+
+    verdict: str
+    gain: float
+    needed_gain: float
+    needed_cases: int | None
+    sealed_cases: int
+    left: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.verdict == "yes"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row."""
+        return [{name: getattr(self, name) for name in
+                 ("verdict", "gain", "needed_gain", "needed_cases", "sealed_cases", "left")}]  # fmt: skip
+
+    def explain(self) -> str:
+        """In words: what to do."""
+        more = "" if not self.needed_cases else f" About {self.needed_cases:,} more sealed cases would do."
+        if self.verdict == "yes":
+            return (
+                f"Ask: the open cases show a gain of {self.gain:.3f}, and {self.sealed_cases} sealed cases prove "
+                f"{self.needed_gain:.3f} in four of five challenges."
+            )
+        if self.verdict == "never":
+            return f"These {self.sealed_cases} sealed cases cannot prove a version without a fault.{more}"
+        return (
+            f"Climb on: the open cases show a gain of {self.gain:.3f}, and {self.sealed_cases} sealed cases prove "
+            f"{self.needed_gain:.3f} in four of five challenges.{more}"
+        )
+
+
+def worth_asking(
+    plan: UnitPlan, own: NDArray[np.float64], champion: NDArray[np.float64], *, nats: float, left: int | None
+) -> Worth:
+    """Compare the gain on open cases with the one that the sealed cases prove with a power of 80 %.
+
+    Args:
+        plan: Of the sealed cases.
+        own: The challenger's results on open cases, shape (cases, runs, metrics).
+        champion: The champion's.
+        nats: ln(1 / level) of the next challenge.
+        left: Places left.
+
+    Raises:
+        QueryRejected: If the first success is a ratio.
+    """
+    suite, metric = plan.suite, plan.suite.first
+    if metric is None:
+        raise QueryRejected(
+            "The first success is a ratio, of which no needed gain is known. Challenge when you think fit."
+        )
+    place, floor = suite.metrics.index(metric), suite.claims[0].floor
+    scaled, others = (metric.scaled(values[:, :, place]) for values in (own, champion))
+    if suite.population != NEW_RUNS:  # then a unit is a case with the mean of its runs
+        scaled, others = (values.mean(axis=1, keepdims=True) for values in (scaled, others))
+    gains, best = scaled - others, 1.0 - others
+    gain, sealed, level = float(gains.mean()), len(suite.ids), nats + math.log(len(suite.better))
+    units_of_a_case, by_tail = plan.all_at_once / sealed, plan.by_tail(suite.claims[0])
+
+    def proves(cases: int, gain: float, spread: float) -> bool:
+        units = max(round(cases * units_of_a_case), 1)
+        if by_tail:
+            return gain >= least_by_tail(units, floor, level)
+        return reaches(units, gain - floor, spread, level, quantile=0.0)
+
+    def needed(cases: int) -> float:
+        spread = float(gains.std())
+        least = next((each for each in _GAINS if proves(cases, each, spread)), math.inf)
+        return float(least + _POWER_80 * gains.mean(axis=1).std() / math.sqrt(cases))
+
+    def enough(cases: int) -> bool:
+        return proves(cases, float(best.mean()), float(best.std())) if never else needed(cases) <= gain
+
+    never = not proves(sealed, float(best.mean()), float(best.std()))
+    verdict = "never" if never else "yes" if gain >= needed(sealed) else "no"
+    return Worth(
+        verdict=verdict, gain=gain * metric.width, needed_gain=needed(sealed) * metric.width,
+        needed_cases=0 if verdict == "yes" else _more(enough, sealed), sealed_cases=sealed, left=left,
+    )  # fmt: skip
+
+
+def _more(enough: Callable[[int], bool], cases: int) -> int | None:
+    """How many more cases are enough, within a twentieth of all; None if a million is not."""
+    least, most = cases, cases
+    while not enough(most):
+        least, most = most, 2 * most
+        if most > _MOST_CASES:
+            return None
+    while most - least > max(most // 20, 1):
+        middle = (least + most) // 2
+        least, most = (least, middle) if enough(middle) else (middle, most)
+    return most - cases

@@ -1,0 +1,125 @@
+"""Suites with open and sealed cases: what is open, what a challenge reads, and whether it is worth asking."""
+
+import json
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.errors import CaseRejected, CaseWarning, IntegrityError, QueryRejected
+from everhold.gates.cases.halves import OPEN_FILE, deal_cases
+from everhold.sealing.storage import rows_folder
+
+CASES = [f"case {number}" for number in range(120)]
+
+
+def results(chance, seed=0, cases=CASES, runs=4):
+    rng = np.random.default_rng(seed)
+    return {case: [{"passed": int(rng.random() < chance)} for _ in range(runs)] for case in cases}
+
+
+def good_on(cases):
+    return results(0.95, cases=cases) | results(0.1, cases=[case for case in CASES if case not in cases])
+
+
+def sealed(folder, name="suite", **terms):
+    given = {"results": results(0.6), "better": "passed", "units": "runs", "open": 0.5, "challenges": 3} | terms
+    return eh.seal_cases(f"sqlite:///{folder}/suite.db", name, **given)
+
+
+def test_half_of_the_cases_is_open_and_challenges_are_about_the_others(tmp_path):
+    with sealed(tmp_path) as suite:
+        gate = suite.gate(name="main")
+        hidden = [case for case in CASES if case not in gate.open_cases]
+        assert (len(gate.open_cases), len(hidden)) == (60, 60)
+        assert (gate.status()["cases"], gate.status()["open_cases"]) == (60, 60)
+        better, luck = good_on(hidden), good_on(gate.open_cases)
+        assert gate.challenge(better, challenger="good on sealed cases alone").promoted
+        assert not gate.challenge(luck, challenger="good on open cases alone").promoted
+        with pytest.raises(QueryRejected, match="are of open cases alone"):
+            gate.challenge({case: better[case] for case in gate.open_cases})
+        with pytest.raises(CaseRejected, match="has no result"):
+            gate.challenge({case: better[case] for case in hidden[1:]})
+        assert (
+            gate.challenge({case: luck[case] for case in hidden}, challenger="sealed cases are enough").promoted
+            is False
+        )
+
+
+def test_open_cases_are_whole_groups_and_the_same_share_of_each_stratum():
+    groups = {case: int(case.split()[1]) // 4 for case in CASES}
+    strata = {case: "hard" if group < 10 else "easy" for case, group in groups.items()}
+    drawn = deal_cases(CASES, 0.3, groups=groups, strata=strata, rng=np.random.default_rng(1))
+    per_group = {group: sum(groups[case] == group for case in drawn) for group in groups.values()}
+    assert set(per_group.values()) == {0, 4}
+    assert sum(strata[case] == "hard" for case in drawn) == 3 * 4
+    assert len(drawn) == 9 * 4
+    with pytest.raises(QueryRejected, match="'case 3' has no stratum"):
+        deal_cases(CASES, 0.3, groups=None, strata=dict.fromkeys(CASES[:3], 1), rng=np.random.default_rng(1))
+    for share in (0.0, 1.0, "half", 1e-4):
+        with pytest.raises(QueryRejected, match=r"open is|is empty"):
+            deal_cases(CASES, share, groups=None, strata=None, rng=np.random.default_rng(1))
+
+
+def test_worth_asking_says_yes_no_or_never_and_asks_nothing(tmp_path):
+    with sealed(tmp_path) as suite:
+        gate = suite.gate(name="main")
+        same, better = gate.worth_asking(results(0.6, seed=1)), gate.worth_asking(results(0.9, seed=2))
+        assert (same.verdict, bool(same)) == ("no", False)
+        assert same.gain < same.needed_gain < 0.2
+        assert (better.verdict, better.needed_cases) == ("yes", 0)
+        assert suite.remaining["queries"] == 3
+    with sealed(tmp_path, "small", results=results(0.6, cases=CASES[:4]), challenges=300) as suite:
+        never = suite.gate(name="main").worth_asking(results(1.0))
+        assert never.verdict == "never"
+        assert never.needed_cases >= 1
+    closed = sealed(tmp_path, "closed", results=results(0.6, seed=3), open=None, allow_resealing=True)
+    with closed as suite, pytest.raises(QueryRejected, match="All cases of this suite are sealed"):
+        suite.gate(name="main").worth_asking(results(0.9))
+
+
+def test_the_gain_that_is_needed_is_proved_in_about_four_of_five_challenges(tmp_path):
+    needed = proved = 0.0
+    for seed in range(12):
+        first = results(0.6, seed=100 + seed)
+        with sealed(tmp_path, f"suite {seed}", results=first, challenges=1, allow_resealing=True) as suite:
+            gate = suite.gate(name="main")
+            needed = gate.worth_asking(results(0.75, seed=200 + seed)).needed_gain
+            proved += gate.challenge(results(0.6 + needed, seed=300 + seed)).promoted
+    assert 6 <= proved <= 12  # of ten games like this one, one has fewer than seven
+
+
+def test_a_new_champion_brings_its_results_on_open_cases(tmp_path):
+    with sealed(tmp_path) as suite:
+        gate = suite.gate(name="main")
+        assert gate.challenge(results(0.95, seed=4)).promoted
+        assert gate.worth_asking(results(0.95, seed=5)).gain == pytest.approx(0.0, abs=0.05)
+    with sealed(tmp_path, "again", allow_resealing=True) as suite:
+        gate = suite.gate(name="main")
+        hidden = [case for case in CASES if case not in gate.open_cases]
+        assert gate.challenge({case: runs for case, runs in results(0.95).items() if case in hidden}).promoted
+        with pytest.raises(QueryRejected, match="results of the champion do not have all 60 open cases"):
+            gate.worth_asking(results(0.95))
+        assert gate.worth_asking(results(0.95, seed=5), champion=results(0.95, seed=4)).gain < 0.1
+
+
+def test_which_test_is_used_follows_from_the_open_cases_of_the_first_champion(tmp_path):
+    with sealed(tmp_path) as suite:
+        assert suite.gate(name="main").suite.tail
+        assert suite.gate(name="main", better="passed", units="runs").suite.tail
+    steady = {case: [{"passed": int(number % 3 > 0)}] * 4 for number, case in enumerate(CASES)}
+    with pytest.warns(CaseWarning), sealed(tmp_path, "steady", results=steady, allow_resealing=True) as suite:
+        assert not suite.gate(name="main").suite.tail
+    for terms in ({"units": "cases"}, {"open": None}):
+        with sealed(tmp_path, f"with {next(iter(terms))}", allow_resealing=True, **terms) as suite:
+            assert not suite.gate(name="main").suite.tail
+
+
+def test_an_altered_list_of_open_cases_is_found(tmp_path):
+    sealed(tmp_path).close()
+    (note,) = rows_folder(f"sqlite:///{tmp_path}/suite.db").glob(f"*/{OPEN_FILE}")
+    assert set(json.loads(note.read_bytes()[:-65])) == {"ids", "champion", "results"}
+    note.chmod(0o600)
+    note.write_bytes(note.read_bytes().replace(b"case 1", b"case 2", 1))
+    with pytest.raises(IntegrityError, match=OPEN_FILE):
+        eh.Holdout.open(f"sqlite:///{tmp_path}/suite.db", "suite")
