@@ -13,7 +13,7 @@ from _pytest.doctest import DoctestItem
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
 pytest_plugins = ["external_services"]
 
@@ -27,8 +27,11 @@ STUDIES = ROOT / "tests" / "studies.txt"
 A test without its parameters stands for all of them.
 """
 
-RECORDED_FROM = 0.4
-"""Seconds from which `make durations` lists a test as slow."""
+RECORDED_FROM, WAITED_FROM, KEPT_UP_TO = 0.3, 2.0, 2.0
+"""Seconds of the processor, and on the clock, from which `make durations` lists a test as slow.
+
+Where all cases of a test are slow, the fastest one stays in `make test` if it takes no longer than the last number.
+"""
 
 SERVICES = {"postgres_installed", "postgres", "spark", "browser"}
 """Fixtures that need a Debian package: PostgreSQL, Java, Chromium."""
@@ -48,7 +51,7 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("hunt", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("same")
 
-_times: dict[str, float] = {}
+_times: dict[str, tuple[float, float]] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -83,17 +86,36 @@ def _listed(file: Path) -> set[str]:
     return set(file.read_text(encoding="utf-8").split("\n")) if file.exists() else set()
 
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add up the time of each test."""
-    _times[report.nodeid] = _times.get(report.nodeid, 0.0) + report.duration
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Measure each test without its fixtures, which others share."""
+    before = os.times()
+    try:
+        return (yield)
+    finally:
+        used = [after - begun for after, begun in zip(os.times(), before, strict=True)]
+        _times[item.nodeid] = sum(used[:4]), used[4]
+
+
+def slow_tests(times: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Names of the tests that take long, from the processor's seconds and those on the clock of each."""
+    slow, cases = set[str](), dict[str, list[str]]()
+    for name in times:
+        cases.setdefault(name.partition("[")[0], []).append(name)
+    for names in cases.values():
+        found = {name for name in names if times[name][0] > RECORDED_FROM or times[name][1] > WAITED_FROM}
+        fastest = min(names, key=lambda name: times[name])
+        if len(found) == len(names) > 1 and max(times[fastest]) <= KEPT_UP_TO:
+            found.remove(fastest)
+        slow |= found
+    return sorted(slow)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the list of slow tests; extensions complain of what is not looked through when Python ends."""
     gc.unfreeze()
     if session.config.getoption("--record-slow") and not hasattr(session.config, "workerinput"):
-        slow = sorted(name for name, seconds in _times.items() if seconds > RECORDED_FROM)
-        SLOW.write_text("\n".join(slow) + "\n", encoding="utf-8")
+        SLOW.write_text("\n".join(slow_tests(_times)) + "\n", encoding="utf-8")
 
 
 @pytest.fixture(autouse=True)

@@ -245,35 +245,35 @@ def test_groups_of_rows_are_wider_and_hold(tmp_path):
         assert widths[0] > 1.3 * widths[1]
 
 
-@pytest.mark.parametrize(
-    ("predictions", "said"),
-    [
-        ({"id": IDS, "prediction": np.where(TRUTH == 1, np.nan, 0.0)}, "nan or infinite"),
-        ({"id": IDS, "prediction": TRUTH * 0.3}, "are no labels"),
-        ({"id": IDS, "prediction": np.array(["yes", "no"])[TRUTH]}, "expected 0 and 1, or False and True"),
-        ({"id": IDS[:-1], "prediction": TRUTH[:-1]}, "not at all"),
-        ({"id": np.append(IDS[:-1], IDS[0]), "prediction": TRUTH}, "more than once"),
-        ({"id": np.append(IDS[:-1], "zebra"), "prediction": TRUTH}, "no sealed row has"),
-        ({"id": np.arange(ROWS), "prediction": TRUTH}, "are text"),
-        ({"prediction": TRUTH}, "none of them is 'id'"),
-        ({"id": IDS, "a": TRUTH, "b": TRUTH}, "one column of predictions"),
-        ({"id": IDS, **{f"c{number}": TRUTH for number in range(300)}}, "one column of predictions"),
-        ({"id": IDS, "prediction": TRUTH[:, None]}, "shape"),
-        (None, "shape|kind"),
-        (TRUTH[:7], "shape"),
-    ],
-)
+HOSTILE = [
+    ({"id": IDS, "prediction": np.where(TRUTH == 1, np.nan, 0.0)}, "nan or infinite"),
+    ({"id": IDS, "prediction": TRUTH * 0.3}, "are no labels"),
+    ({"id": IDS, "prediction": np.array(["yes", "no"])[TRUTH]}, "expected 0 and 1, or False and True"),
+    ({"id": IDS[:-1], "prediction": TRUTH[:-1]}, "not at all"),
+    ({"id": np.append(IDS[:-1], IDS[0]), "prediction": TRUTH}, "more than once"),
+    ({"id": np.append(IDS[:-1], "zebra"), "prediction": TRUTH}, "no sealed row has"),
+    ({"id": np.arange(ROWS), "prediction": TRUTH}, "are text"),
+    ({"prediction": TRUTH}, "none of them is 'id'"),
+    ({"id": IDS, "a": TRUTH, "b": TRUTH}, "one column of predictions"),
+    ({"id": IDS, **{f"c{number}": TRUTH for number in range(300)}}, "one column of predictions"),
+    ({"id": IDS, "prediction": TRUTH[:, None]}, "shape"),
+    (None, "shape|kind"),
+    (TRUTH[:7], "shape"),
+]
+
+
 @pytest.mark.parametrize("feedback", ["none", "leader", "score"])
-def test_hostile_predictions_cost_nothing_before_anybody_looks(tmp_path, monkeypatch, predictions, said, feedback):
+def test_hostile_predictions_cost_nothing_before_anybody_looks(tmp_path, monkeypatch, feedback):
     with contest(tmp_path, feedback=feedback) as holdout:
         monkeypatch.setattr(StoredRows, "evaluate", lambda *_, **__: pytest.fail("sealed rows were evaluated"))
         monkeypatch.setattr(StoredRows, "row_values", lambda *_, **__: pytest.fail("sealed rows were evaluated"))
         before, files = head(holdout), sorted(holdout._folder.iterdir())
-        for refused in (holdout.competition.submit, holdout.competition.check):
-            with pytest.raises(eh.QueryRejected, match=said) as fault:
-                refused(predictions, team="owls")
-            assert "nothing was" in str(fault.value)
-        assert (head(holdout), sorted(holdout._folder.iterdir())) == (before, files)
+        for predictions, said in HOSTILE:
+            for refused in (holdout.competition.submit, holdout.competition.check):
+                with pytest.raises(eh.QueryRejected, match=said) as fault:
+                    refused(predictions, team="owls")
+                assert "nothing was" in str(fault.value)
+            assert (head(holdout), sorted(holdout._folder.iterdir())) == (before, files)
 
 
 def test_teams_and_submissions_are_as_many_as_were_planned(tmp_path):

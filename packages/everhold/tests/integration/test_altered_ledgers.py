@@ -4,7 +4,8 @@ import json
 import sqlite3
 
 import pytest
-from holdout_samples import copied, create, rows
+from holdout_samples import create, rows
+from sealed_copies import copied_into
 
 from everhold import Holdout, IntegrityError
 from everhold.ledger import LedgerStore
@@ -42,12 +43,16 @@ ALTERED = {
 ENTRIES_ALTERED = {how for how in ALTERED if how.startswith(("another", "an act", "no act"))}
 
 
-@pytest.fixture
-def storage(tmp_path):
-    with copied(tmp_path, mechanism="privacy_budget", queries=30) as holdout:
+def allotted(folder):
+    with create(folder, mechanism="privacy_budget", queries=30) as holdout:
         holdout.allot("team-a", queries=5)
         holdout.analyst("team-a").ask("delay > 3")
         assert holdout.certificate().ledger_head[0] == 2
+
+
+@pytest.fixture
+def storage(tmp_path):
+    copied_into(tmp_path, allotted)
     return tmp_path / "study.db"
 
 
@@ -128,19 +133,16 @@ SETTINGS = (
 )
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_renamed_settings_are_called_altered(storage, name):
-    configurations(storage, lambda found: {f"{key}_" if key == name else key: value for key, value in found.items()})
-    with pytest.raises(IntegrityError, match="recorded settings"):
-        Holdout.open(storage, "study")
-
-
-@pytest.mark.parametrize("value", [5, None, "../..", {}, []])
-@pytest.mark.parametrize("name", SETTINGS)
-def test_settings_of_another_kind_are_called_altered(storage, name, value):
-    configurations(storage, lambda found: {**found, name: value if found[name] != value else "altered"})
-    with pytest.raises(IntegrityError, match="recorded settings"):
-        Holdout.open(storage, "study")
+def test_renamed_settings_and_those_of_another_kind_are_called_altered(storage):
+    content, values = storage.read_bytes(), [5, None, "../..", {}, []]
+    for name in SETTINGS:
+        renamed = [lambda found, name=name: {f"{key}_" if key == name else key: found[key] for key in found}]
+        others = [lambda found, n=name, v=v: {**found, n: v if found[n] != v else "altered"} for v in values]
+        for alter in renamed + others:
+            storage.write_bytes(content)
+            configurations(storage, alter)
+            with pytest.raises(IntegrityError, match="recorded settings"):
+                Holdout.open(storage, "study")
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.services)])

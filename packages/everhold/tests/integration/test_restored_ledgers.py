@@ -74,7 +74,7 @@ def answers_of_one_state(executor, times):
 
 
 def test_the_mean_of_ten_thousand_restores_is_the_first_answer(tmp_path):
-    with create(tmp_path, mechanism=NOISE, training=None) as study:
+    with copied(tmp_path, mechanism=NOISE, training=None) as study:
         first = study.ask("delay > 0").value
         values = answers_of_one_state(study._executor, 10_000)
     assert set(values) == {values[0]}
@@ -84,7 +84,7 @@ def test_the_mean_of_ten_thousand_restores_is_the_first_answer(tmp_path):
 
 def test_noise_that_is_drawn_anew_is_averaged_away_by_restores(tmp_path, monkeypatch):
     monkeypatch.setattr(everhold.asking.query_executor, "noise_for", lambda *_, **__: SecureNoise())
-    with create(tmp_path, mechanism=NOISE, training=None) as study:
+    with copied(tmp_path, mechanism=NOISE, training=None) as study:
         values = answers_of_one_state(study._executor, 10_000)
         asked = study._executor.compiler.prepare([QUERY], None)[0].bound
         truth = study._executor.sealed.totals([asked])[0, 0] / NOISE.steps
@@ -97,7 +97,7 @@ def test_the_same_query_on_a_full_copy_gets_the_same_answer(tmp_path, mechanism)
     if mechanism == "thresholdout":
         create_thresholdout(tmp_path).close()
     else:
-        create(tmp_path, mechanism=RELEASES[mechanism], queries=30).close()
+        copied(tmp_path, mechanism=RELEASES[mechanism], queries=30).close()
     saved(tmp_path, "old.db")
     before, values = head_file(tmp_path).read_bytes(), []
     for _ in range(5):
@@ -109,7 +109,7 @@ def test_the_same_query_on_a_full_copy_gets_the_same_answer(tmp_path, mechanism)
 
 
 def test_different_queries_and_states_get_different_noise(tmp_path):
-    with create(tmp_path, mechanism=NOISE, training=None) as study:
+    with copied(tmp_path, mechanism=NOISE, training=None) as study:
         same_rows = ["delay > 15", "(delay > 15) and (delay > 14)", "delay >= 15"]
         assert len({study.ask(text).value for text in same_rows}) == len(same_rows)
 
@@ -130,7 +130,7 @@ def test_different_queries_and_states_get_different_noise(tmp_path):
     ],
 )
 def test_an_open_holdout_notices_that_its_ledger_was_set_back(tmp_path, use):
-    with create(tmp_path, mechanism=NOISE) as study:
+    with copied(tmp_path, mechanism=NOISE) as study:
         study.ask("delay > 0")
         study.ask(QUERY)
         reached = study._executor.ledger.head_file.find()
@@ -148,7 +148,7 @@ def moved(folder, to):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows moves no file that is open")
 def test_a_file_that_takes_the_place_of_the_open_one_is_asked_and_not_the_one_that_is_gone(tmp_path):
-    create(tmp_path, mechanism=NOISE).close()
+    copied(tmp_path, mechanism=NOISE).close()
     saved(tmp_path, "old.db")
     with opened(tmp_path) as study:
         newest = study.ask(QUERY).value
@@ -205,7 +205,7 @@ def test_a_second_recovery_goes_beyond_the_first(set_back):
 
 
 def test_recovering_what_was_not_lost_changes_nothing(tmp_path):
-    with create(tmp_path, mechanism=NOISE) as study:
+    with copied(tmp_path, mechanism=NOISE) as study:
         study.ask(QUERY)
     with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
         assert "lost" not in study.status()
@@ -213,7 +213,7 @@ def test_recovering_what_was_not_lost_changes_nothing(tmp_path):
 
 
 def test_a_missing_head_file_is_refused_and_a_recovery_spends_all_that_is_left(tmp_path):
-    with create(tmp_path, mechanism=NOISE) as study:
+    with copied(tmp_path, mechanism=NOISE) as study:
         first = study.ask(QUERY).value
     head_file(tmp_path).unlink()
     with pytest.raises(IntegrityError, match=r"ledger\.head.*is missing or was altered"):
@@ -225,7 +225,7 @@ def test_a_missing_head_file_is_refused_and_a_recovery_spends_all_that_is_left(t
 
 
 def test_a_head_file_of_another_key_or_altered_is_as_good_as_none(tmp_path):
-    with create(tmp_path, mechanism=NOISE) as study:
+    with copied(tmp_path, mechanism=NOISE) as study:
         study.ask(QUERY)
     content = head_file(tmp_path).read_bytes()
     head_file(tmp_path).write_bytes(content.replace(b'"charged":', b'"charged":1'))
@@ -234,7 +234,7 @@ def test_a_head_file_of_another_key_or_altered_is_as_good_as_none(tmp_path):
 
 
 def test_a_head_write_that_was_cut_short_is_no_fault(tmp_path):
-    with create(tmp_path, mechanism=NOISE) as study:
+    with copied(tmp_path, mechanism=NOISE) as study:
         study.ask(QUERY)
         study.ask("delay > 0")
     content = bytearray(head_file(tmp_path).read_bytes())
@@ -247,7 +247,7 @@ def test_a_head_write_that_was_cut_short_is_no_fault(tmp_path):
 
 
 def test_two_ledgers_that_went_different_ways_are_not_mixed_up(tmp_path):
-    with create(tmp_path, mechanism=NOISE) as study:
+    with copied(tmp_path, mechanism=NOISE) as study:
         pass
     saved(tmp_path, "old.db")
     before = head_file(tmp_path).read_bytes()
@@ -279,7 +279,7 @@ def test_a_noisy_threshold_never_comes_into_force_again(tmp_path):
 
 
 def test_guess_and_check_goes_on_and_what_a_lost_surprise_told_counts_as_the_dearest_label(tmp_path):
-    with create(tmp_path, mechanism=guess_and_check(tolerance=0.25)) as study:
+    with copied(tmp_path, mechanism=guess_and_check(tolerance=0.25)) as study:
         study.ask("delay > 0")
     saved(tmp_path, "old.db")
     with opened(tmp_path) as study:
@@ -298,7 +298,7 @@ def test_guess_and_check_goes_on_and_what_a_lost_surprise_told_counts_as_the_dea
 
 
 def test_a_part_of_sample_splitting_is_used_once(tmp_path):
-    with create(tmp_path, mechanism="sample_splitting", queries=4):
+    with copied(tmp_path, mechanism="sample_splitting", queries=4):
         pass
     saved(tmp_path, "old.db")
     with opened(tmp_path) as study:
@@ -309,7 +309,7 @@ def test_a_part_of_sample_splitting_is_used_once(tmp_path):
 
 
 def test_a_leaderboard_that_lost_its_best_cannot_go_on(tmp_path):
-    with create(tmp_path, mechanism=RELEASES["ladder"]) as study:
+    with copied(tmp_path, mechanism=RELEASES["ladder"]) as study:
         study.ask("delay > 15")
     saved(tmp_path, "old.db")
     with opened(tmp_path) as study:
@@ -321,7 +321,7 @@ def test_a_leaderboard_that_lost_its_best_cannot_go_on(tmp_path):
 
 
 def test_lost_spending_of_analysts_cannot_be_spent_twice(tmp_path):
-    with create(tmp_path, mechanism=NOISE) as study:
+    with copied(tmp_path, mechanism=NOISE) as study:
         study.allot("team-a", queries=5)
         study.analyst("team-a").ask("delay > 0")
     saved(tmp_path, "old.db")

@@ -24,8 +24,7 @@ def copied_into(folder, make, *wanted):
         make(folder)
         return
     if key not in _made:
-        template = Path(_kept.name) / str(len(_made))
-        template.mkdir()
+        template = Path(tempfile.mkdtemp(dir=_kept.name))
         make(template)
         _made[key] = template
     for part in _made[key].iterdir():

@@ -3,6 +3,7 @@
 import warnings
 
 import pytest
+from sealed_copies import copy_of
 
 import everhold as eh
 from everhold.asking.arrivals import appending
@@ -21,11 +22,13 @@ def go_on(opened, found):
     return reply.verdict
 
 
+def seal(folder, units):
+    return eh.seal_cases(folder / "suite.db", results=results(60), better="a", not_worse={"cost": 0.5}, units=units)
+
+
 @pytest.fixture(params=["cases", "runs"])
 def suite(request, tmp_path):
-    with eh.seal_cases(
-        tmp_path / "suite.db", results=results(60), better="a", not_worse={"cost": 0.5}, units=request.param
-    ) as made:
+    with copy_of(tmp_path, seal, request.param, storage="suite.db", name="suite") as made:
         yield made
 
 

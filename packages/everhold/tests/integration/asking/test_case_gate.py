@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sealed_copies import copy_of
 
 import everhold as eh
 from everhold.errors import CaseWarning
@@ -36,7 +37,7 @@ def create(folder, *, queries=100, **wanted):
 
 @pytest.fixture
 def holdout(tmp_path):
-    with create(tmp_path) as made:
+    with copy_of(tmp_path, create, name="suite") as made:
         yield made
 
 

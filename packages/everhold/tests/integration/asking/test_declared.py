@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from certificate_samples import signed_again
-from holdout_samples import create, rows
+from holdout_samples import copied, create, rows
 
 import everhold as eh
 from everhold.ledger import verify
@@ -23,7 +23,7 @@ FAMILIES = {
 def study(folder, **wanted):
     tuned = eh.GuessAndCheck.tuned(rows=COUNT, queries=40, surprises=3, training_rows=COUNT)
     wanted = {"declared": FAMILIES, "mechanism": tuned, **wanted}
-    return create(folder, **{"holdout": rows(0, COUNT), "training": rows(1, COUNT), **wanted})
+    return copied(folder, **{"holdout": rows(0, COUNT), "training": rows(1, COUNT), **wanted})
 
 
 def findings(holdout):

@@ -46,6 +46,7 @@ def query(text):
 
 
 def create(folder, listed, *, training=True, **more):
+    folder.mkdir(exist_ok=True)
     wanted = {"training": flights(1)} if training else {}
     return eh.Holdout.create(
         f"sqlite:///{folder}/s.db", "s", holdout=flights(0), label="late", queries=20, declared={"end points": listed},
@@ -53,34 +54,37 @@ def create(folder, listed, *, training=True, **more):
     )  # fmt: skip
 
 
-def ask(folder, asked, **more):
-    """Whether it is declared, and then what an answer costs."""
+def ask(folder, *asked, **more):
+    """Whether they are declared, and then what an answer costs."""
     try:
-        with create(folder, eh.listed([asked]), **more) as holdout:
-            first = holdout.quote(asked)
-            assert (first.charged_at_most, first.answered_before) == (0, False)
+        with create(folder, eh.listed(asked), **more) as holdout:
+            for each in asked:
+                first = holdout.quote(each)
+                assert (first.charged_at_most, first.answered_before) == (0, False)
             holdout.ask("late > 2", guess=0.0)
             holdout.unseal()  # members are answered after the end, too
-            holdout.ask(asked)
+            for each in asked:
+                holdout.ask(each)
+                assert holdout.quote(each).answered_before
             told = holdout.transcript().rows[1:]
             assert {(row["source"], row["charged"]) for row in told} == {("declared", 0)}
-            assert holdout.quote(asked).answered_before
             return None
     except eh.QueryRejected as refused:
         return refused
 
 
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize(("text", "may", "instead"), ROWS, ids=[row[0] for row in ROWS])
-def test_each_row_of_the_table_is_true(tmp_path, text, may, instead, training):
-    refused = ask(tmp_path, query(text), training=training)
-    if may == "yes" or (training and may == "with training rows"):
-        assert refused is None
-    else:
-        assert refused is not None
-        assert [each["entry"] for each in refused.data["entries"]] == [1]
-        if may == "no" and instead:
-            assert "List what it is made of" in str(refused)
+def test_each_row_of_the_table_is_true(tmp_path, training):
+    may_be = {"yes", "with training rows"} if training else {"yes"}
+    listed = [query(text) for text, may, _ in ROWS if may in may_be]
+    for part in range(5):  # no query may be listed twice, and some have two names
+        assert ask(tmp_path / str(part), *listed[part::5], training=training) is None
+    for text, may, instead in ROWS:
+        if may not in may_be:
+            refused = ask(tmp_path / "refused", query(text), training=training)
+            assert [each["entry"] for each in refused.data["entries"]] == [1], text
+            if may == "no" and instead:
+                assert "List what it is made of" in str(refused), text
 
 
 def test_the_table_has_a_row_for_every_kind_of_query():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sealed_copies import copy_of
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
@@ -23,11 +24,15 @@ def rows(seed):
 SEALED, TRAINING = rows(1), rows(2)
 
 
-def create(folder, **more):
+def seal(folder, more):
     return eh.Holdout.create(
         f"sqlite:///{folder}/s.db", "s", holdout=SEALED, training=TRAINING, label="y", mechanism="guess_and_check",
         planning=eh.Planning(allow_vacuous=True), queries=50, **more,
     )  # fmt: skip
+
+
+def create(folder, **more):
+    return copy_of(folder, seal, more, storage="s.db", name="s")
 
 
 def told(answer):

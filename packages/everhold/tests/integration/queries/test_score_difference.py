@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sealed_copies import copy_of
 from sklearn import metrics
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -23,9 +24,13 @@ def table(seed, *, of="classes"):
     return {"x": x, "z": z, "region": rng.choice(["N", "S"], ROWS), "y": label if of != "binary" else (number > 1) * 1}
 
 
-def create(folder, of):
+def seal(folder, of):
     rows = {"holdout": table(1, of=of), "training": table(2, of=of), "label": "y"}
     return eh.Holdout.create(f"{folder}/s.db", "h", **rows, mechanism="guess_and_check", queries=100)
+
+
+def create(folder, of):
+    return copy_of(folder, seal, of, storage="s.db", name="h")
 
 
 def classifiers():

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sealed_copies import copy_of
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import (
     accuracy_score,
@@ -28,10 +29,14 @@ def table(seed):
     return {"x": x, "z": z, "y": (x + rng.normal(size=ROWS) > 0).astype(int)}
 
 
+def seal(folder):
+    rows = {"holdout": table(1), "training": table(2), "label": "y"}
+    return eh.Holdout.create(f"sqlite:///{folder}/s.db", "s", **rows, queries=100)
+
+
 @pytest.fixture
 def holdout(tmp_path):
-    rows = {"holdout": table(1), "training": table(2), "label": "y"}
-    with eh.Holdout.create(f"sqlite:///{tmp_path}/s.db", "s", **rows, queries=100) as holdout:
+    with copy_of(tmp_path, seal, storage="s.db", name="s") as holdout:
         yield holdout
 
 
