@@ -689,7 +689,10 @@ class Holdout:
         return evaluate(self._session("evaluate"), self.ask, estimator, metric, by=by, **terms)
 
     @names_keywords(FitTerms, USUAL_FIT)
-    def compare(self, first: Any, second: Any, metric: Any = "accuracy", **terms: Unpack[FitTerms]) -> Any:
+    def compare(
+        self, first: Any, second: Any, metric: Any = "accuracy", *, margin: float | None = None,
+        **terms: Unpack[FitTerms],
+    ) -> Any:  # fmt: skip
         """Ask how much better or larger the score of one model is than that of another, row by row: one query.
 
         Of two arrays it is about labels drawn anew on these rows, and only rows on which they differ are bet on.
@@ -700,12 +703,14 @@ class Holdout:
                 ``eh.accuracy(predictions, training=...)``.
             second: The same.
             metric: As for `evaluate`; one by which two models are compared, or a loss with its range.
+            margin: In units of the metric: by how much the first model may be worse and still be called not worse.
             **terms: ``cv``, ``features``, ``strict`` and ``silent``: as for `evaluate`. ``where``, too; a loss with its
                 range then takes its guess from training rows alone. ``guess``: the analyst's own guess of the
                 difference; needed for predictions without ``training=``, such as 0.
 
         Returns:
-            The answer: the first score minus the second one.
+            The answer: the first score minus the second one. With a margin a `MarginVerdict`: ``"not worse"``,
+            ``"worse"`` or ``"undecided"``, with that answer.
 
         Raises:
             QueryRejected: If they cannot be compared; nothing was charged.
@@ -713,8 +718,8 @@ class Holdout:
         from everhold.asking.model_scores import compare, compare_elsewhere
 
         if (session := self._transport.session) is None:
-            return compare_elsewhere(self.ask, (first, second), metric, **terms)
-        return compare(session, self.ask, (first, second), metric, **terms)
+            return compare_elsewhere(self.ask, (first, second), metric, margin=margin, **terms)
+        return compare(session, self.ask, (first, second), metric, margin=margin, **terms)
 
     def training_rows(self, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
         """The training rows as estimators take them, in the types in which they will meet the sealed rows.

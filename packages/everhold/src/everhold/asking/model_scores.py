@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from everhold.answers import Answer
+from everhold.arguments import as_float, brief
 from everhold.asking.arrivals.growth import current
 from everhold.asking.query_executor import ask_apart
 from everhold.asking.session import USUAL_FIT
+from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.queries.means.batch import OneMean
 from everhold.queries.metrics.difference import difference
@@ -95,22 +100,83 @@ def _check_widths(executor: QueryExecutor, plans: Sequence[Any]) -> None:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class MarginVerdict(Display):
+    """Whether the first of two models is worse than the second by more than a margin, as far as the interval proves it.
+
+    Attributes:
+        verdict: ``"not worse"``: it is worse by less than the margin, or better. ``"worse"``: by more than the margin.
+            ``"undecided"``: the interval holds both.
+        margin: In units of the metric.
+        answer: The first score minus the second one, with its interval.
+    """
+
+    verdict: Literal["not worse", "worse", "undecided"]
+    margin: float
+    answer: Answer
+
+    @classmethod
+    def of(cls, answer: Answer, margin: float, *, greater: bool) -> MarginVerdict:
+        """The verdict of an answer.
+
+        Args:
+            answer: The first score minus the second one.
+            margin: Not negative.
+            greater: Whether a higher score is a better one.
+        """
+        low, high = answer.low, answer.high
+        if low is None or high is None:
+            return cls("undecided", margin, answer)
+        least, most = (low, high) if greater else (-high, -low)  # of how much better the first one is
+        return cls("not worse" if least > -margin else "worse" if most < -margin else "undecided", margin, answer)
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"verdict", "margin"}``, and the answer."""
+        return {"verdict": self.verdict, "margin": self.margin, **self.answer.to_dict()}
+
+
+def _checked_margin(margin: float, query: Any, *, silent: bool) -> tuple[float, bool]:
+    """The margin, and whether a higher score is a better one.
+
+    Raises:
+        QueryRejected: If it cannot be used. Nothing is charged.
+    """
+    found, greater = as_float(margin), query.greater
+    if not 0.0 <= found < math.inf:
+        raise QueryRejected(f"margin is {brief(margin)}. Pass a number that is not negative, in units of the metric")
+    if silent:
+        raise QueryRejected("A silent comparison is told nothing. Leave margin out, and unseal")
+    return found, greater
+
+
+def _judged(
+    ask: Callable[..., Any], query: Any, margin: float | None, terms: FitTerms, *, guessed: bool
+) -> Any:  # fmt: skip
+    """The answer to a comparison, or its verdict."""
+    checked = None if margin is None else _checked_margin(margin, query, silent=terms["silent"])
+    asked = in_slice(query, terms["where"], guessed=guessed)
+    answer = ask(asked, guess=terms["guess"], strict=terms["strict"], silent=terms["silent"])
+    return answer if checked is None else MarginVerdict.of(answer, checked[0], greater=checked[1])
+
+
 def compare(
-    session: HoldoutSession, ask: Callable[..., Any], both: tuple[Any, Any], metric: Any, **given: Unpack[FitTerms]
-) -> Any:
+    session: HoldoutSession, ask: Callable[..., Any], both: tuple[Any, Any], metric: Any, *,
+    margin: float | None = None, **given: Unpack[FitTerms],
+) -> Any:  # fmt: skip
     """See `Holdout.compare`."""
     terms: FitTerms = {**USUAL_FIT, **given}
-    guess = terms["guess"]
     query = comparison(session.executor.compiler, both, metric, cv=terms["cv"], features=terms["features"])
     with no_false_alarms():
-        asked = in_slice(query, terms["where"], guessed=guess is not None)
-        return ask(asked, guess=guess, strict=terms["strict"], silent=terms["silent"])
+        return _judged(ask, query, margin, terms, guessed=terms["guess"] is not None)
 
 
-def compare_elsewhere(ask: Callable[..., Any], both: tuple[Any, Any], metric: Any, **given: Unpack[FitTerms]) -> Any:
+def compare_elsewhere(
+    ask: Callable[..., Any], both: tuple[Any, Any], metric: Any, *, margin: float | None = None,
+    **given: Unpack[FitTerms],
+) -> Any:  # fmt: skip
     """See `Holdout.compare`, of two predictions for rows that are in a service: nothing is fitted there."""
     terms: FitTerms = {**USUAL_FIT, **given}
     if terms["guess"] is None:
         raise QueryRejected("Compared over HTTP, predictions need your own guess. Pass guess=0 if you have none")
-    asked = in_slice(difference(*(of_predictions(metric, each) for each in both)), terms["where"], guessed=True)
-    return ask(asked, guess=terms["guess"], strict=terms["strict"], silent=terms["silent"])
+    query = difference(*(of_predictions(metric, each) for each in both))
+    return _judged(ask, query, margin, terms, guessed=True)

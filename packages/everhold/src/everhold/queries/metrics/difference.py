@@ -53,6 +53,11 @@ class DifferenceQuery(CombinedQuery):
         """Both queries."""
         return self.first, self.second
 
+    @property
+    def greater(self) -> bool:
+        """Whether a higher mean is a better one; also where nothing says so."""
+        return bool(getattr(self.first, "greater", True))
+
     def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
         """One query; the same as that of ``difference(second, first)``, which is answered the other way round."""
         first, second = _turned_alike(first, second)

@@ -70,6 +70,11 @@ class MetricQuery(Query["Answer"]):
         return cls(metric, (rows,), given or {}, where)
 
     @property
+    def greater(self) -> bool:
+        """Whether a higher number is a better one."""
+        return self.metric.greater
+
+    @property
     def positive(self) -> Any:
         """The class that counts as label 1; None for label 1 itself."""
         return self.models[0].positive

@@ -103,6 +103,11 @@ class AccuracyQuery(LabelQuery):
         """Its name, as `everhold.metric` takes it."""
         return "error" if self.missed else "accuracy"
 
+    @property
+    def greater(self) -> bool:
+        """Whether a higher number is a better one."""
+        return not self.missed
+
     def spec(self) -> QuerySpec:
         """See `Query.made`."""
         return QuerySpec(self.score, self.predictions, {"training": self.training})
@@ -261,6 +266,7 @@ class LossQuery(LabelQuery):
     """
 
     _at_fault: ClassVar[float] = 1.0
+    greater: ClassVar[bool] = False
 
     loss: str | Loss
     predictions: Any
