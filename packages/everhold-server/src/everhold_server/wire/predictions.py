@@ -13,8 +13,8 @@ from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.predictions.arrays import PredictionTable, check_lengths, prediction_table
 from everhold.queries.predictions.columns import PredictionColumn
+from everhold.queries.scalars import a_text, a_truth, refuse
 from everhold.values.base import LocatedPredictions
-from everhold_server.wire.scalars import a_text, a_truth, refuse
 
 if TYPE_CHECKING:
     from everhold.values.base import Schema

@@ -10,7 +10,7 @@ are those of the command line. The server reads this form in `everhold_server.wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +20,10 @@ from everhold.errors import QueryRejected
 from everhold.queries import DETAILS, Form, Kind
 from everhold.queries.predictions.arrays import PredictionTable
 from everhold.queries.query import Query
+from everhold.queries.scalars import SCALARS, a_number, a_text, plain, refuse, spelled
 from everhold_server.wire.predictions import written_predictions
-from everhold_server.wire.scalars import a_list, a_number, a_scalar, a_text, a_truth, a_whole_number, plain, refuse
 
 TOLERANCE = "tolerance"
-SCALARS: Mapping[Form, Callable[[Any, str], Any]] = {
-    Form.NUMBER: a_number, Form.WHOLE: a_whole_number, Form.TEXT: a_scalar, Form.BEST: a_text, Form.LIST: a_list,
-    Form.FLAG: a_truth,
-}  # fmt: skip
 
 
 def written(
@@ -44,11 +40,6 @@ def written(
     """
     tables = {} if tables is None else tables
     return _Writing(tables).query(query), tables
-
-
-def spelled(option: str) -> str:
-    """The public name of a detail: some have an underscore where Python has a keyword."""
-    return option.rstrip("_")
 
 
 def kind_of(name: Any) -> Kind:

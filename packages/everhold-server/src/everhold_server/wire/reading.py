@@ -25,9 +25,9 @@ from everhold import queries as registry
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries import DETAILS, Form, Kind
+from everhold.queries.scalars import MOST_ITEMS, SCALARS, a_text, refuse, spelled
 from everhold_server.wire.predictions import Tables, predictions_from
-from everhold_server.wire.queries import SCALARS, TOLERANCE, kind_of, spelled
-from everhold_server.wire.scalars import MOST_ITEMS, a_text, refuse
+from everhold_server.wire.queries import TOLERANCE, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -134,7 +134,7 @@ def _needed(kind: Kind) -> set[str]:
 
 
 def _typed(form: Form, name: str) -> Any:
-    """The type of a field: checked by the functions of `everhold_server.wire.scalars`, whose errors name the field."""
+    """The type of a field: checked by the functions of `everhold.queries.scalars`, whose errors name the field."""
 
     def checked(value: Any) -> Any:
         if form in SCALARS:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.display import write_parquet
-from everhold_server.wire.scalars import refuse
+from everhold.queries.scalars import refuse
 
 if TYPE_CHECKING:
     from everhold.queries.predictions.arrays import PredictionTable

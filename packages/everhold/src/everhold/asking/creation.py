@@ -92,7 +92,7 @@ class Creation:
 
             self.share = checked_share(share, declared=declared is not None)
         self.mostly_declared = self.share > 0.5  # what other queries are told matters less
-        self.families: list[tuple[str, BoundFamily]] = []
+        self.families: list[tuple[str, BoundFamily, Sequence[str]]] = []
         self.alike: float | None = None
 
     def finish(self, executor: QueryExecutor, folder: Path) -> None:

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
 _KINDS: dict[str, Any] = {kind.kind: kind for kind in (BoundList, BoundSubgroups, BoundTexts, BoundGrid)}
+WORDS = "words"
+"""What a family declares, entry by entry, as its author wrote it."""
+
 _CLOSED = "the study was unsealed, so nothing can be declared any more; nothing was changed; seal new rows"
 
 Families = Mapping[str, Family] | Sequence[Family]
@@ -86,7 +89,7 @@ def checked_share(share: object, *, declared: bool) -> float:
 def bound_families(
     families: Families, *, schema: Schema, mechanism: Mechanism, training: StoredRows | None, levels: MemberLevels
 ) -> list[Any]:
-    """Names and families of a holdout that is about to be created.
+    """Names and families of a holdout that is about to be created, with what each declares in words.
 
     Raises:
         QueryRejected: If one of them cannot be declared there. Nothing was created.
@@ -99,7 +102,7 @@ def bound_families(
             f"declared is {brief(families)}; expected families, such as [eh.texts()]; nothing was created"
         )
     named = families if isinstance(families, Mapping) else {f"family {n}": f for n, f in enumerate(families, 1)}
-    return [(checked_name(name), _bound(family, compiler)) for name, family in named.items()]
+    return [(checked_name(name), *_bound(family, compiler)) for name, family in named.items()]
 
 
 def checked_name(name: str) -> str:
@@ -116,23 +119,26 @@ def checked_name(name: str) -> str:
     return name
 
 
-def _bound(family: Family, compiler: QueryCompiler) -> BoundFamily:
+def _bound(family: Family, compiler: QueryCompiler) -> tuple[BoundFamily, Sequence[str]]:
     if not isinstance(family, Family):
         raise QueryRejected(
             f"{brief(family)} is no family; expected eh.listed([...]), eh.subgroups([...], of=...), eh.texts() or "
             "eh.grid(estimator, space); "
             "nothing was changed"
         )
-    return family.bind(compiler)
+    from everhold.families.protocol import in_words
+
+    return family.bind(compiler), in_words(family)
 
 
-def declare_first(executor: QueryExecutor, families: Sequence[tuple[str, BoundFamily]]) -> None:
+def declare_first(executor: QueryExecutor, families: Sequence[tuple[str, BoundFamily, Sequence[str]]]) -> None:
     """Declare the families of a holdout's creation, which share alike what was set apart for them."""
     mechanism = executor.mechanism
     assert isinstance(mechanism, GuessAndCheck)
     nats = mechanism.described(math.log(len(families)))
     made = [
-        _declaration(name, family, nats, entry=entry, later=False) for entry, (name, family) in enumerate(families, 1)
+        _declaration(name, family, words, nats, entry=entry, later=False)
+        for entry, (name, family, words) in enumerate(families, 1)
     ]
     with executor.ledger.transaction([_draft(each) for each in made]) as transaction:
         accounts = Accounts.from_state(transaction.state)
@@ -163,7 +169,7 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
             f"families are declared, and {mechanism.name} has no level to give them; expected a holdout with "
             "guess_and_check; nothing was changed"
         )
-    bound = _bound(family, _of_declarations(executor))
+    bound, words = _bound(family, _of_declarations(executor))
     head = executor.ledger.head()
     _check_free(head.accounts, name)
     state = executor.state_from(head.state)
@@ -175,7 +181,7 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
     checked = isinstance(bound, BoundTexts) and bound.bits <= mechanism.text_bits
     if checked and not executor.compiler.families.first_rows:  # else their events are others
         nats = min(nats, mechanism.of_text(0.0))
-    made = _declaration(name, bound, nats, entry=head.sequence + 1, later=True)
+    made = _declaration(name, bound, words, nats, entry=head.sequence + 1, later=True)
     with executor.ledger.transaction([_draft(made)]) as transaction:
         accounts = Accounts.from_state(transaction.state)
         _check_free(accounts, name)
@@ -199,9 +205,16 @@ def _check_free(accounts: Accounts, name: str) -> None:
         raise QueryRejected(f"there is a family named {name!r}; expected another name; nothing was changed")
 
 
-def _declaration(name: str, family: BoundFamily, nats: float, *, entry: int, later: bool) -> Declaration:
-    text = json.dumps(family.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def _declaration(
+    name: str, family: BoundFamily, words: Sequence[str], nats: float, *, entry: int, later: bool
+) -> Declaration:
+    text = _text_of(family, words)
     return Declaration(name, family.shown[:MOST_SHOWN], text, nats, entry, later)
+
+
+def _text_of(family: BoundFamily, words: Sequence[str]) -> str:
+    held = {**family.to_dict(), WORDS: [word[:MOST_SHOWN] for word in words]}
+    return json.dumps(held, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def _draft(made: Declaration) -> EntryDraft:
@@ -237,7 +250,7 @@ class FamilyLevels:
     def family(self, declaration: Declaration) -> BoundFamily:
         """The family of a declaration."""
         if declaration.family not in self._known:
-            data = json.loads(declaration.family)
+            data = {name: held for name, held in json.loads(declaration.family).items() if name != WORDS}
             self._known[declaration.family] = _KINDS[data["kind"]].from_dict(data, self._schema)
         return self._known[declaration.family]
 
@@ -346,7 +359,7 @@ class HoldoutFamilies(HoldoutAccessor):
         """
         bound, executor = BoundGrid(family.facts), self._executor
         head = executor.ledger.head()
-        text = json.dumps(bound.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        text = _text_of(bound, ())
         if all(each.family != text for each in head.accounts.of(Declarations).by_name.values()):
             raise QueryRejected(
                 "this space is not declared on this holdout, or with other versions of packages; expected it as it was "
@@ -376,7 +389,8 @@ class HoldoutFamilies(HoldoutAccessor):
 
         facts = [
             {"name": each.name, "holds": each.shown, "nats": each.nats, "entry": each.entry, "later": each.later,
-             "fixed": fixed(each.entry), "digest": digest(json.loads(each.family))}
+             "fixed": fixed(each.entry), "digest": digest(json.loads(each.family)),
+             "members": json.loads(each.family)[WORDS]}
             for each in declared
         ]  # fmt: skip
         return {"declared": facts} if facts else {}

@@ -100,6 +100,7 @@ def _family_items(families: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, 
         when += f", fixed at {family['fixed']}"
         level = f"a probability of failure of {math.exp(-family['nats']):.3g} in all"
         yield f"declared family {family['name']!r}", f"{family['holds']}, {when}, {level}, {family['digest']}"
+        yield from ((f"declared in {family['name']!r}", member) for member in family["members"])
 
 
 def _gate_items(gates: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -185,6 +185,7 @@ def _query(value: object) -> bool:
 _family: dict[str, Fits] = {
     "name": _text, "holds": _text, "nats": lambda value: _number(value) and value > 0,  # type: ignore[operator]
     "entry": _count, "later": lambda value: isinstance(value, bool), "digest": _hash, "fixed": _text,
+    "members": _list(_text),
 }  # fmt: skip
 _declared = _object(**_family)
 _arrived = _object(

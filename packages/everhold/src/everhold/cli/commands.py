@@ -37,6 +37,7 @@ OWN = {
     "transcript": ("holdouts", "Print every query with its answer, in order; the same as 'everhold ledger show'."),
     "list": ("holdouts", "Print all holdouts of a storage."),
     "declare": ("declare", "Declare families of queries, whose members cost nothing from then on."),
+    "protocol": ("declare", "A study's protocol beside its certificate: check."),
     "unseal": ("unsealing", "End the study: print what the sealed rows say about all queries asked."),
     "diagnose": ("diagnose", "Look for rows that depend on each other more than declared; reads training rows only."),
     "gate": ("gate", "Keep or revert: a champion and proved promotions: create, challenge, complete, status."),

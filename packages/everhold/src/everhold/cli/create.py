@@ -101,7 +101,8 @@ def create(
       9  the groups or the model do not match the rows; nothing was created
     """
     storage, name = place_of(place.storage, place.name)
-    settings = {**rows.settings(), **plan.settings(), "dependence": dependence.declared()}
+    rest = {} if (stated := dependence.declared()) is None else {"dependence": stated}
+    settings = {"dependence": None, "missing": "refuse", **plan.settings(), **rows.settings(), **rest}
     extended = {name: value for further in extensions.values() for name, value in further.settings().items()}
     settings |= extended
     with arguments_checked():

@@ -138,7 +138,7 @@ class RowOptions:
         return {
             "label": self.label, "classes": self._classes(), "row_id": self.row_id, "features": self.features.value,
             "stratified": self.stratified, "most_rows": self.most_rows, "equal_rows": self.equal_rows,
-            "allow_resealing": self.allow_resealing, "missing": self._missing(),
+            "allow_resealing": self.allow_resealing, **({} if self.missing is None else {"missing": self._missing()}),
         }  # fmt: skip
 
     def _missing(self) -> Missing:
@@ -288,8 +288,12 @@ class PlanOptions:
         ),
     ] = None
     confidence: Annotated[
-        float, typer.Option(help="Probability with which all answers hold together.", rich_help_panel=_PLAN)
-    ] = 0.95
+        float | None,
+        typer.Option(
+            help="Probability with which all answers hold together; by default what the protocol says, or 0.95.",
+            rich_help_panel=_PLAN,
+        ),
+    ] = None
     slack: Annotated[
         float,
         typer.Option(help="Spend nothing on guesses closer than this part of the radius.", rich_help_panel=_PLAN),
@@ -322,26 +326,25 @@ class PlanOptions:
     protocol: Annotated[
         Path | None,
         typer.Option(
-            help="A TOML file of declared families, whose queries cost nothing; see 'everhold declare'.",
+            help="A TOML or YAML file of what is declared, whose queries cost nothing; see 'everhold declare'.",
             rich_help_panel=_PLAN,
         ),
     ] = None
 
     def settings(self) -> dict[str, Any]:
         """The plan, by the names of `Holdout.create`."""
-        declared: dict[str, Any] = {}
-        queries, surprises = self.queries, self.surprises
+        said: dict[str, Any] = {}
         if self.protocol is not None:
             from everhold.families.protocol import protocol
 
-            said = protocol(self.protocol)
-            declared = {"declared": said.families, "share": said.share}
-            queries = said.queries if queries is None else queries
-            surprises = said.surprises if surprises is None else surprises
+            said = protocol(self.protocol).settings()
+            if "rows" in said:
+                said["missing"] = said.pop("rows").missing
+        given = {"queries": self.queries, "surprises": self.surprises, "confidence": self.confidence}
         return {
-            **declared,
-            "mechanism": self.mechanism, "queries": 1_000 if queries is None else queries, "surprises": surprises,
-            "confidence": self.confidence, "slack": self.slack, "allow_vacuous": self.allow_vacuous,
+            "queries": 1_000, "surprises": None, "confidence": 0.95, **said,
+            **{name: value for name, value in given.items() if value is not None},
+            "mechanism": self.mechanism, "slack": self.slack, "allow_vacuous": self.allow_vacuous,
             **({"grows": True} if self.grows else {}),
             **({} if self.largest_group is None else {"largest_group": self.largest_group}),
         }  # fmt: skip

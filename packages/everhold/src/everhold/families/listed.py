@@ -54,7 +54,8 @@ class ListedFamily(Family):
                 found[bound.query] = found.get(bound.query, 0.0) + weight / len(plan.members)
                 if (values := _values_digest(bound, compiler.training)) is not None:
                     trained[bound.query] = values
-        return BoundList({query: (shown[query], -math.log(weight)) for query, weight in found.items()}, trained)
+        members = {query: (shown[query], -math.log(weight)) for query, weight in found.items()}
+        return BoundList(members, trained, len(wholes))
 
     def _each(self, check: Callable[[Query[Any]], Checked]) -> list[Checked]:
         """What is found of each query.
@@ -69,7 +70,7 @@ class ListedFamily(Family):
                 found.append(check(asked))
             except QueryRejected as fault:
                 why = fault.message.removesuffix(f"; {fault.unchanged}")
-                refused.append({"entry": entry, "query": _name(asked), "why": why.removesuffix(".")})
+                refused.append({"entry": entry, "query": name_of(asked), "why": why.removesuffix(".")})
         if refused:
             shown = " ".join(f"Entry {each['entry']}, {each['query']}: {each['why']}." for each in refused[:_SHOWN])
             more = f" {len(refused) - _SHOWN:,} more are refused." if len(refused) > _SHOWN else ""
@@ -125,7 +126,7 @@ def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[An
     Raises:
         QueryRejected: If it is not answered so. The reason says what to declare in its place, if there is something.
     """
-    _check_kind(query)
+    _check_kind(query).check(compiler)
     plan = _compiled(query, compiler)
     if not plan.members:
         raise QueryRejected("It takes places among the queries that are not declared. List what it is made of.")
@@ -141,9 +142,10 @@ def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[An
     return plan
 
 
-def _check_kind(query: object) -> None:
+def _check_kind(query: object) -> Query[Any]:
     if not isinstance(query, Query):
         raise QueryRejected("It is no query. List texts or queries, such as 'delay > 15' or accuracy(model).")
+    return query
 
 
 def _compiled(query: Any, compiler: QueryCompiler) -> QueryPlan[Any]:
@@ -163,7 +165,7 @@ def _is_code(bound: BoundQuery) -> bool:
     return bound.row_value is None and not bound.by_position
 
 
-def _name(query: object) -> str:
+def name_of(query: object) -> str:
     """A query in a message, as short as its maker's name and arguments allow."""
     if isinstance(query, MeanQuery):
         return in_one_line(query.text)[:MOST_SHOWN] if isinstance(query.text, str) else brief(query.text)
@@ -189,11 +191,13 @@ class BoundList(BoundFamily):
         members: What is shown of each, and ln(1 / weight), by its fingerprint.
         trained: SHA-256 of the row values of training rows, of members that are predictions, by fingerprint. They say
             how the interval is made, and were fixed when the member was declared (S10).
+        wholes: Number of listed queries, of which the members are the parts.
     """
 
     kind: ClassVar[str] = "listed"
     members: dict[str, tuple[str, float]] = field(repr=False)
     trained: dict[str, str] = field(default_factory=dict, repr=False)
+    wholes: int = 0
 
     def nats(self, bound: BoundQuery) -> float | None:
         """See `BoundFamily.nats`."""
@@ -211,18 +215,19 @@ class BoundList(BoundFamily):
     def to_dict(self) -> dict[str, Any]:
         """See `BoundFamily.to_dict`."""
         members = [[query, shown, nats] for query, (shown, nats) in self.members.items()]
-        return {"kind": self.kind, "members": members, **({"trained": self.trained} if self.trained else {})}
+        trained = {"trained": self.trained} if self.trained else {}
+        return {"kind": self.kind, "members": members, "wholes": self.wholes, **trained}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> Self:
         """The inverse of `to_dict`."""
         members = {str(query): (str(shown), float(nats)) for query, shown, nats in data["members"]}
-        return cls(members, dict(data.get("trained", {})))
+        return cls(members, dict(data.get("trained", {})), int(data["wholes"]))
 
     @property
     def shown(self) -> str:
         """See `BoundFamily.shown`."""
-        return f"{len(self.members):,} listed {'query' if len(self.members) == 1 else 'queries'}"
+        return f"{self.wholes:,} listed {'query' if self.wholes == 1 else 'queries'}"
 
     @property
     def most_nats(self) -> float:

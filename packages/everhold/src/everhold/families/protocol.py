@@ -1,12 +1,16 @@
-"""A protocol: a TOML file that says which families a study declares, to be written down before it begins.
+"""A protocol: a file that says what a study declares, to be written down before it begins, and its comparison.
 
-Such a file looks like this::
+Such a file looks like this in TOML, and where PyYAML is installed in YAML::
 
-    share = 0.5
+    share = 0.99
+    confidence = 0.95
+    groups = "patient"
+    missing = {bp = "drop"}
+    arms = {arm = "treatment", treated = "active", control = "placebo"}
 
     [families."end points"]
-    listed = ["late", {mean = "delay", low = -60, high = 180}]
-    weights = [0.75, 0.25]
+    listed = ["late", {mean = "delay", low = -60, high = 180}, {risk_difference = "died = 1", given = "age > 65"}]
+    weights = [0.5, 0.25, 0.25]
 
     [families.rules]
     listed = [{accuracy = "x > 3"}, {difference = [{accuracy = "x > 4"}, {accuracy = "x > 3"}]}]
@@ -18,8 +22,9 @@ Such a file looks like this::
     [families.texts]
     texts = 40
 
-A plan may know less: ``members = 1_000_000`` says how many members a family is going to have. Where PyYAML is
-installed, the same may be written in YAML.
+A query is a text, or a table of its kind with its subject, and its details by the names of the command line. Contrasts
+have the ``arms`` of the protocol unless they say others. A plan may know less: ``members = 1_000_000`` says how many
+members a family is going to have.
 """
 
 from __future__ import annotations
@@ -30,20 +35,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from everhold.arguments import as_whole, brief
-from everhold.errors import QueryRejected
+from everhold.arguments import as_float, as_whole, brief
+from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.families.base import MOST_SHARE, Family, share_of
-from everhold.families.listed import ListedFamily, listed
+from everhold.families.listed import ListedFamily, listed, name_of
 from everhold.families.planned import PlannedFamily
 from everhold.families.subgroups import SubgroupFamily, subgroups
 from everhold.families.texts import TextFamily, texts
 from everhold.mechanisms.declared import SHARE
-from everhold.queries.means.batch import RowwiseQuery
-from everhold.queries.means.mean import MeanQuery, mean
-from everhold.queries.metrics.difference import DifferenceQuery, difference
-from everhold.queries.metrics.row_scores import AccuracyQuery
+from everhold.queries import DETAILS, KINDS, Form
+from everhold.queries.means.mean import in_one_line, mean
+from everhold.queries.scalars import SCALARS, plain, spelled
+from everhold.values.missing import Missing, MissingRule, checked_missing
 
-__all__ = ["SHARE", "Protocol", "checked_share", "family_from", "from_toml", "protocol", "protocol_from", "written"]
+__all__ = [
+    "SHARE", "Protocol", "checked_share", "compared", "family_from", "from_toml", "in_words", "protocol",
+    "protocol_from", "written",
+]  # fmt: skip
 
 _KEYS = {
     "listed": {"weights"},
@@ -56,7 +64,6 @@ _KEYS = {
 _LARGEST, _DEEPEST, _LONGEST_NUMBER = 2**20, 20, 40
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
-_DIFFERENCE, _OF_RULES = "difference", ("accuracy", "error")
 
 
 class Protocol(NamedTuple):
@@ -66,12 +73,31 @@ class Protocol(NamedTuple):
         share: Part of the probability of failure that they have.
         queries: Planned queries that are no members; None where it is not said.
         surprises: Planned surprises among them; None where it is not said.
+        confidence: Probability with which all intervals hold at once; None where it is not said.
+        groups: Column of the groups of rows, such as patients; None where it is not said.
+        missing: Rule for missing values; None where it is not said.
     """
 
     families: dict[str, Family]
     share: float
     queries: int | None = None
     surprises: int | None = None
+    confidence: float | None = None
+    groups: str | None = None
+    missing: Missing | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """What it says, by the names of `Holdout.create`."""
+        from everhold.dependence import Groups
+        from everhold.sealing.intake.request import Rows
+
+        made = {
+            "queries": self.queries, "surprises": self.surprises, "confidence": self.confidence,
+            "dependence": None if self.groups is None else Groups(self.groups),
+            "rows": None if self.missing is None else Rows(missing=self.missing),
+        }  # fmt: skip
+        said = {name: value for name, value in made.items() if value is not None}
+        return {"declared": self.families, "share": self.share, **said}
 
 
 def protocol(path: Path | str) -> Protocol:
@@ -178,16 +204,32 @@ def protocol_from(said: object) -> Protocol:
     """
     if not isinstance(said, Mapping):
         raise QueryRejected(f"the protocol is {brief(said)}; expected families by name; nothing was changed")
-    _check_keys("the protocol", said, {"families", "share", "queries", "surprises"})
-    families = said.get("families")
+    known = {"families", "share", "queries", "surprises", "confidence", "groups", "missing", "arms"}
+    _check_keys("the protocol", said, known)
+    families, arms = said.get("families"), said.get("arms", {})
     if not isinstance(families, Mapping) or not families:
         raise QueryRejected(
             "the protocol declares nothing; expected families, such as [families.texts] with texts = 40; nothing was "
             "changed"
         )
-    share = checked_share(said.get("share", SHARE))
-    found = {str(name): family_from(table, what=f"the family {str(name)!r}") for name, table in families.items()}
-    return Protocol(found, share, _count(said, "queries"), _count(said, "surprises"))
+    if not isinstance(arms, Mapping):
+        raise QueryRejected(f"arms is {brief(arms)}; expected a table with arm, treated and control")
+    _check_keys("arms", arms, {"arm", "treated", "control"})
+    confidence, groups = said.get("confidence"), said.get("groups")
+    if confidence is not None and not 0.0 < as_float(confidence) < 1.0:
+        raise QueryRejected(f"confidence is {brief(confidence)}; expected a number between 0 and 1, such as 0.95")
+    if groups is not None and not isinstance(groups, str):
+        raise QueryRejected(f"groups is {brief(groups)}; expected the name of a column")
+    try:
+        missing = checked_missing(said["missing"]) if "missing" in said else None
+    except (HoldoutRejected, ValueError) as fault:
+        raise QueryRejected(str(fault).partition(";")[0]) from None
+    found = {str(name): family_from(table, what=f"the family {str(name)!r}", arms=arms)
+             for name, table in families.items()}  # fmt: skip
+    return Protocol(
+        found, checked_share(said.get("share", SHARE)), _count(said, "queries"), _count(said, "surprises"),
+        None if confidence is None else float(confidence), groups, missing,
+    )  # fmt: skip
 
 
 def checked_share(share: object) -> float:
@@ -210,8 +252,14 @@ def _count(said: Mapping[str, Any], name: str) -> int | None:
     return count
 
 
-def family_from(table: object, *, what: str) -> Family:
-    """A family from plain data, such as ``{"texts": 40}``."""
+def family_from(table: object, *, what: str, arms: Mapping[str, Any] | None = None) -> Family:
+    """A family from plain data, such as ``{"texts": 40}``.
+
+    Args:
+        table: The data.
+        what: How messages call it.
+        arms: The arms of contrasts that name none.
+    """
     _check_depth(table, what)
     kinds = [kind for kind in _KEYS if isinstance(table, Mapping) and kind in table]
     if not isinstance(table, Mapping) or len(kinds) != 1:
@@ -225,9 +273,11 @@ def family_from(table: object, *, what: str) -> Family:
     if kind == "listed":
         if not isinstance(table["listed"], list):
             raise QueryRejected(f"{what} lists {brief(table['listed'])}; expected a list; nothing was changed")
-        return listed([_query(what, each) for each in table["listed"]], weights=table.get("weights"))
+        entries = enumerate(table["listed"], 1)
+        read = [_query(f"entry {entry} of {what}", each, arms or {}) for entry, each in entries]
+        return listed(read, weights=table.get("weights"))
     ranged = {end: table[end] for end in ("low", "high") if end in table}
-    of = _mean(what, {"mean": table.get("of"), **ranged})
+    of = _query(what, {"mean": table.get("of"), **ranged}, {})
     return subgroups(table["subgroups"], of=of, together=table.get("together", 2), values=table.get("values"))
 
 
@@ -243,38 +293,53 @@ def _check_depth(said: object, what: str) -> None:
         raise QueryRejected(f"{what.capitalize()} is nested more than {_DEEPEST} deep. Flatten it.")
 
 
-def _mean(what: str, said: object) -> MeanQuery:
-    """A text, or a table with its range."""
+def _query(what: str, said: object, arms: Mapping[str, Any]) -> Any:
+    """A query from plain data: a text, or a table of its kind with its subject and details.
+
+    Raises:
+        QueryRejected: If it is none. It says which entry it is. Nothing is changed.
+    """
     if isinstance(said, str):
         return mean(said)
-    if not isinstance(said, Mapping) or not isinstance(said.get("mean"), str):
+    kinds = [kind for name in said if (kind := KINDS.named(str(name)))] if isinstance(said, Mapping) else []
+    if not isinstance(said, Mapping) or len(kinds) != 1 or kinds[0].form in (Form.CODE, Form.CELLS):
         raise QueryRejected(
-            f"{what} holds {brief(said)}; expected a text such as 'delay > 15', or {{mean = 'delay', low = -60, "
-            "high = 180}; nothing was changed"
+            f"{what} holds {brief(said)}; expected a text such as 'delay > 15', or one of "
+            f"{', '.join(kind.name for kind in KINDS if kind.form not in (Form.CODE, Form.CELLS))}, such as "
+            "{mean = 'delay', low = -60, high = 180}; nothing was changed"
         )
-    _check_keys(what, said, {"mean", "low", "high"})
-    return mean(said["mean"], low=said.get("low"), high=said.get("high"))
+    (kind,) = kinds
+    details = {spelled(option): option for option in kind.details if DETAILS[option].form is not Form.PREDICTIONS}
+    _check_keys(what, said, {kind.name, *details} | ({kind.several} if kind.form is not Form.FLAG else set()) - {""})
+    said = {**{name: value for name, value in arms.items() if name in details}, **said}
+    of = said[kind.name]
+    try:
+        given = {kind.details[details[name]]: _value(what, DETAILS[details[name]].form, said[name], name, arms)
+                 for name in details if said.get(name) is not None}  # fmt: skip
+        if not kind.several:
+            return kind.make(_value(what, kind.form, of, kind.name, arms), **given)
+        if not isinstance(of, list) or (kind.form is Form.FLAG and len(of) != 2):
+            many = "two" if kind.form is Form.FLAG else "queries"
+            raise QueryRejected(f"{what} holds a {kind.name} of {brief(of)}; expected a list of {many}")
+        queries = [_query(what, each, arms) for each in of]
+        if kind.form is Form.FLAG:
+            return kind.make(*queries, **given)
+        return kind.make(queries, **{kind.several: _value(what, kind.form, said.get(kind.several), kind.several, arms)},
+                         **given)  # fmt: skip
+    except (ValueError, TypeError, ArithmeticError) as fault:
+        raise QueryRejected(f"{what} holds {brief(dict(said))}: {fault}") from None
 
 
-def _query(what: str, said: object) -> RowwiseQuery:
-    """A text, a table with its range, a metric of a rule, or a difference of two of these."""
-    kind = next((kind for kind in (_DIFFERENCE, *_OF_RULES) if isinstance(said, Mapping) and kind in said), None)
-    if kind is None or not isinstance(said, Mapping):
-        return _mean(what, said)
-    _check_keys(what, said, {kind})
-    of = said[kind]
-    if kind == _DIFFERENCE:
-        if not isinstance(of, list) or len(of) != 2:
-            raise QueryRejected(
-                f"{what} holds a difference of {brief(of)}; expected a list of two, such as [{{accuracy = 'x > 4'}}, "
-                "{accuracy = 'x > 3'}]; nothing was changed"
-            )
-        return difference(*(_query(what, each) for each in of))
-    if not isinstance(of, str):
-        raise QueryRejected(
-            f"{what} holds the {kind} of {brief(of)}; expected a rule, such as 'x > 3'; nothing was changed"
-        )
-    return AccuracyQuery(of, missed=kind == "error")
+def _value(what: str, form: Form, value: Any, name: str, arms: Mapping[str, Any]) -> Any:
+    """A subject or detail, checked; predictions are a rule."""
+    if form in SCALARS:
+        return SCALARS[form](value, f"{name} of {what}")
+    if form is Form.EXPRESSION and isinstance(value, Mapping):
+        return _query(what, value, arms)
+    if not isinstance(value, str):
+        wanted = "a rule, such as 'x > 3'" if form is Form.PREDICTIONS else "a text, such as 'delay > 15'"
+        raise QueryRejected(f"{what} holds the {name} of {brief(value)}; expected {wanted}; nothing was changed")
+    return value
 
 
 def written(family: Family) -> dict[str, Any]:
@@ -302,19 +367,92 @@ def written(family: Family) -> dict[str, Any]:
     )
 
 
-def _written(query: object) -> str | dict[str, Any]:
+def _written(query: Any) -> Any:
+    """The inverse of `_query`.
+
+    Raises:
+        QueryRejected: If it holds predictions other than a rule, or code. Nothing is changed.
+    """
     if isinstance(query, str):
         return query
-    if isinstance(query, DifferenceQuery):
-        return {_DIFFERENCE: [_written(each) for each in query.operands]}
-    if isinstance(query, AccuracyQuery) and isinstance(query.predictions, str) and query.score in _OF_RULES:
-        return {query.score: query.predictions}
-    if not isinstance(query, MeanQuery) or query != mean(query.text, low=query.low, high=query.high):
+    spec = query.spec()
+    kind = KINDS.named(spec.kind)
+    plainly = kind is not None and kind.form not in (Form.CODE, Form.CELLS)
+    if kind is None or not plainly or (kind.form is Form.PREDICTIONS and not isinstance(spec.of, str)):
         raise QueryRejected(
-            f"{brief(query)} cannot be sent as plain data; expected texts, means of columns, accuracies of rules, and "
-            "differences of two; declare other queries where the storage is; nothing was changed"
+            f"{brief(query)} cannot be sent as plain data; expected queries of columns and of rules; declare other "
+            "queries where the storage is; nothing was changed"
         )
-    return {"mean": query.text} | {n: v for n, v in (("low", query.low), ("high", query.high)) if v is not None}
+    given = {spelled(option): (DETAILS[option].form, spec.details[argument])
+             for option, argument in kind.details.items() if spec.details.get(argument) is not None}  # fmt: skip
+    if kind.several and kind.form is not Form.FLAG:
+        given[kind.several] = kind.form, spec.details[kind.several]
+    details = {name: plain(value, SCALARS[form], name) if form in SCALARS else _written(value)
+               for name, (form, value) in given.items()}  # fmt: skip
+    of = [_written(each) for each in spec.of] if kind.several else _written(spec.of)
+    return of if kind.name == "mean" and not details else {kind.name: of, **details}
+
+
+def in_words(family: Family) -> list[str]:
+    """What a family declares, entry by entry, in the words of a protocol; models by their name."""
+    if isinstance(family, ListedFamily):
+        return [_in_words(query) for query in family.queries]
+    try:
+        return ["; ".join(f"{name} {_plainly(value)}" for name, value in written(family).items())]
+    except QueryRejected:
+        return []
+
+
+def _in_words(query: Any) -> str:
+    try:
+        return _plainly(_written(query))
+    except (QueryRejected, KeyError):
+        return name_of(query)
+
+
+def _plainly(said: Any) -> str:
+    """Plain data in one line."""
+    if isinstance(said, Mapping):
+        (kind, of), *details = said.items()
+        return ", ".join([f"{kind} of {_plainly(of)}", *(f"{name} {_plainly(value)}" for name, value in details)])
+    if isinstance(said, list):
+        return " and ".join(map(_plainly, said))
+    return in_one_line(said) if isinstance(said, str) else f"{said:g}" if isinstance(said, float) else str(said)
+
+
+def compared(planned: Protocol, document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A protocol beside what a certificate says of its holdout.
+
+    Args:
+        planned: The protocol.
+        document: The certificate, as `everhold.Certificate.to_dict` has it.
+
+    Returns:
+        One row for each thing that either of them says: what, protocol, certificate, and same.
+    """
+    rows, dependence = document["rows"], document["assumptions"]["dependence"]
+    kept = dict(rows.get("missing", ()))
+    said: list[tuple[str, Any, Any]] = [("share", planned.share, document["mechanism"]["parameters"].get("share"))]
+    if planned.confidence is not None:
+        said.append(("confidence", planned.confidence, document["promise"]["confidence"]))
+    if planned.groups is not None:
+        said.append(("groups", planned.groups, dependence.get("column")))
+    if planned.missing is not None:
+        by_column = planned.missing if isinstance(planned.missing, Mapping) else dict.fromkeys(kept, planned.missing)
+        said += [(f"missing {name}", str(MissingRule.of(rule)), kept.get(name)) for name, rule in by_column.items()]
+    found = [{"what": what, "protocol": told, "certificate": held, "same": told == held} for what, told, held in said]
+    certified = {family["name"]: family for family in document["account"].get("declared", ())}
+    for name in dict.fromkeys([*planned.families, *certified]):
+        entries = in_words(planned.families[name]) if name in planned.families else []
+        held = certified.get(name, {"members": [], "later": False, "entry": 0})
+        when = f"declared later, by entry {held['entry']}" if held["later"] else "declared"
+        for entry in dict.fromkeys([*entries, *held["members"]]):
+            there = when if entry in held["members"] else None
+            found.append({
+                "what": f"{name}: {entry}", "protocol": "declared" if entry in entries else None,
+                "certificate": there, "same": entry in entries and there == "declared",
+            })  # fmt: skip
+    return found
 
 
 def _check_keys(what: str, said: Mapping[str, Any], known: set[str]) -> None:

@@ -23,7 +23,7 @@ from everhold.guarantees.intervals.bets.joint import Units
 from everhold.guarantees.intervals.composites.parts import units_of
 from everhold.guarantees.intervals.pairs.arms import ArmDifference, SeenArms
 from everhold.queries.derived import BoundDerived, Derived, Estimate, JointMeans, estimate_between
-from everhold.queries.means.mean import parsed
+from everhold.queries.means.mean import condition, parsed, rows_that_meet
 from everhold.queries.means.shares import ShareQuery, in_ends, ratio
 from everhold.queries.metrics.difference import as_rowwise
 from everhold.queries.metrics.query import largest_group
@@ -96,6 +96,17 @@ class ContrastQuery(Query["Answer"]):
             parsed(self.given, schema)  # without brackets: its own must pair among themselves
             conditions = [f"{each} and ({self.given})" for each in conditions]
         return ratio(self.event, conditions[0]), ratio(self.event, conditions[1])
+
+    def check(self, compiler: QueryCompiler) -> None:
+        """See `Query.check`: arms that no training row has."""
+        if compiler.training is None or compiler.training.whole is not None:
+            return
+        for value in (self.treated, self.control):
+            inside = condition(has_value(self.arm, value, compiler.schema), compiler.schema)
+            if not rows_that_meet(compiler.training, inside).any():
+                raise QueryRejected(
+                    f"No training row has {brief(value)} in the column {brief(self.arm)}. Name an arm that is there."
+                )
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
@@ -246,6 +257,10 @@ class ContrastsQuery(Query[Contrasts]):
         """See `Query.made`."""
         whole = self.whole.spec()
         return replace(whole, details={**whole.details, "by": self.by, "groups": self.groups})
+
+    def check(self, compiler: QueryCompiler) -> None:
+        """See `Query.check`."""
+        self.whole.check(compiler)
 
     def each(self, compiler: QueryCompiler) -> dict[str, ContrastQuery]:
         """One contrast for each group, by the group's name.

@@ -141,6 +141,13 @@ class Query(ABC, Generic[Result]):
             "or ask where the rows are; nothing was charged"
         )
 
+    def check(self, compiler: QueryCompiler) -> None:  # most have nothing to check
+        """Refuse what public rows speak against, before it is declared.
+
+        Raises:
+            QueryRejected: If they do. Nothing is charged.
+        """
+
     @abstractmethod
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None

@@ -69,6 +69,58 @@ def test_a_protocol_with_one_wrong_family_declares_none(run, what):
     assert run("status", "s.db", "flights", "--format", "json").stdout == before
 
 
+def test_a_protocol_is_held_against_a_certificate(run, everhold):
+    same = PROTOCOL + "[families.late]\nlisted = [{quantile = 'delay', low = 0, high = 60}]"
+    Path("study.toml").write_text(same)
+    run("declare", "s.db", "flights", "--protocol", "study.toml")
+    assert "quantile of delay, low 0, high 60" in everhold("certificate", "show", "s.db", "flights").stdout
+    everhold("certificate", "save", "s.db", "flights", "--output", "c.json")
+    told = run("protocol", "check", "study.toml", "c.json", "--format", "json", code=1)  # it was declared later
+    rows = {row["what"]: row for row in json.loads(told.stdout)["compared"]}
+    assert rows["thresholds: delay > 15"]["certificate"].startswith("declared later, by entry")
+    assert not rows["share"]["same"]
+    Path("study.toml").write_text(PROTOCOL.replace("delay > 60", "delay > 61"))
+    told = run("protocol", "check", "study.toml", "c.json", "--format", "json", code=1)
+    rows = {row["what"]: row for row in json.loads(told.stdout)["compared"]}
+    assert (rows["thresholds: delay > 61"]["certificate"], rows["thresholds: delay > 60"]["protocol"]) == (None, None)
+    Path("c.json").write_text(Path("c.json").read_text().replace("delay > 60", "delay > 61"))
+    assert "not to be trusted" in run("protocol", "check", "study.toml", "c.json", code=7).stderr
+    assert "there is no file" in run("protocol", "check", "study.toml", "d.json", code=2).stderr
+    Path("study.toml").write_text("budget = 3")
+    assert "has 'budget'" in run("protocol", "check", "study.toml", "c.json", code=5).stderr
+
+
+def test_a_trial_is_sealed_as_its_protocol_says(everhold, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for file, first in (("sealed.csv", 0), ("open.csv", 1_000)):
+        rows = [f"{first + i // 2},{'AB'[i // 2 % 2]},{120 + i % 30},{i % 7 // 6}" for i in range(600)]
+        Path(file).write_text("\n".join(["patient,arm,bp,died", *rows]))
+    trial = """
+confidence: 0.9
+share: 0.99
+groups: patient
+missing: {bp: drop}
+arms: {arm: arm, treated: B, control: A}
+families:
+  end points:
+    listed: [risk_difference: died = 1, risk_difference: {mean: bp, low: 60, high: 200}, f1: bp > 125]
+"""
+    Path("trial.yaml").write_text(trial)
+    made = ("create", "t.db", "t", "--holdout", "sealed.csv", "--training", "open.csv", "--label", "died")
+    for right, wrong, code in (("died = 1", "dead = 1", 5), ("treated: B", "treated: X", 5), ("f1:", "f2:", 5),
+                               ("share: 0.99", "confidence: 0.8", 5), ("patient", "person", 9)):  # fmt: skip
+        Path("wrong.yaml").write_text(trial.replace(right, wrong))
+        why = {"confidence: 0.8": r"'confidence' twice (line 3)", "treated: X": "Entry 1, "}.get(
+            wrong, wrong.strip(" =1:")
+        )
+        assert why in everhold(*made, "--protocol", "wrong.yaml", code=code).stderr
+        assert not Path("t.db").exists()
+    everhold(*made, "--protocol", "trial.yaml")
+    everhold("certificate", "save", "t.db", "t", "--output", "t.json")
+    told = json.loads(everhold("protocol", "check", "trial.yaml", "t.json", "--format", "json").stdout)
+    assert [row["same"] for row in told["compared"]] == [True] * 7
+
+
 def test_a_study_is_planned_before_there_are_data(everhold, tmp_path):
     (tmp_path / "plan.toml").write_text("queries = 50\n[families.ends]\nmembers = 30")
     wanted = ("plan", "--rows", "2000", "--protocol", str(tmp_path / "plan.toml"))

@@ -6,18 +6,30 @@ import pytest
 
 import everhold as eh
 from everhold.families.listed import ListedFamily
-from everhold.families.protocol import family_from
+from everhold.families.protocol import family_from, in_words
 from everhold.families.protocol import written as plain
 from everhold.families.subgroups import SubgroupFamily
 from everhold.families.texts import TextFamily
 
 WHOLE = """
 share = 0.75
+confidence = 0.9
+groups = "patient"
+missing = {bp = "drop"}
+arms = {arm = "arm", treated = "B", control = "A"}
 [families."end points"]
 listed = ["late", {mean = "delay", low = -60, high = 180}]
 weights = [0.75, 0.25]
 [families.rules]
 listed = [{error = "x > 3"}, {difference = [{accuracy = "x > 4"}, {accuracy = "x > 3"}]}, {difference = ["x > 4", "y"]}]
+[families.trial]
+listed = [
+  {risk_difference = "died", given = "age > 65"},
+  {risk_ratio = {mean = "bp", low = 60, high = 200}, control = "C", by = "centre", groups = ["N", "S"]},
+  {quantile = "delay", level = 0.9}, {correlation = "x > 3", with = "y"}, {mean = "late", given = "x > 3"},
+  {choose = ["x > 3", {error = "x > 3"}], best = "lowest"}, {f1 = "x > 3"}, {histogram = "x", edges = [0, 1]},
+  {metric = "x > 3", score = "recall", where = "y"},
+]
 [families.carriers]
 subgroups = ["carrier"]
 of = "delay"
@@ -38,9 +50,16 @@ def written(folder, text):
 
 def test_a_protocol_says_what_is_declared(tmp_path):
     found = eh.protocol(written(tmp_path, WHOLE))
-    points, rules, carriers, texts = found.families.values()
-    assert found.share == 0.75
-    assert [*found.families] == ["end points", "rules", "carriers", "texts"]
+    points, rules, trial, carriers, texts = found.families.values()
+    assert [*found.families] == ["end points", "rules", "trial", "carriers", "texts"]
+    settings = found.settings()
+    assert (settings["share"], settings["confidence"], settings["dependence"]) == (0.75, 0.9, eh.Groups("patient"))
+    assert settings["rows"] == eh.Rows(missing={"bp": "drop"})
+    assert (trial.queries[0].treated, trial.queries[1].whole.control, trial.queries[0].given) == ("B", "C", "age > 65")
+    assert in_words(trial)[:2] == [
+        "risk_difference of died, arm arm, treated B, control A, given age > 65",
+        "risk_ratio of mean of bp, low 60, high 200, arm arm, treated B, control C, by centre, groups N and S",
+    ]
     assert isinstance(points, ListedFamily)
     assert points.queries == [eh.mean("late"), eh.mean("delay", low=-60, high=180)]
     assert [query.spec().kind for query in rules.queries] == ["error", "difference", "difference"]
@@ -67,6 +86,17 @@ def test_a_protocol_says_what_is_declared(tmp_path):
         ("[families.a]\nlisted = [{accuracy = 'x', low = 3}]", "has 'low'"),
         ("[families.a]\nsubgroups = ['carrier']", "expected a text"),
         ("budget = 3\n[families.a]\ntexts = 40", "has 'budget'"),
+        ("[families.a]\nlisted = ['x', {medain = 'x'}]", "^entry 2 of the family 'a' holds .* expected a text"),
+        ("[families.a]\nlisted = [{mean = 'x', accuracy = 'y'}]", "expected a text"),
+        ("[families.a]\nlisted = [{risk_difference = 'x'}]", "entry 1 of the family 'a' holds"),
+        ("[families.a]\nlisted = [{quantile = 'x', level = 'high'}]", "level of entry 1 of the family 'a' is 'high'"),
+        ("[families.a]\nlisted = [{choose = 'x', best = 'lowest'}]", "expected a list of queries"),
+        ("[families.a]\nlisted = [{choose = ['x']}]", "best of entry 1 of the family 'a' is None"),
+        ("arms = 3\n[families.a]\ntexts = 40", "arms is 3"),
+        ("arms = {treatd = 'B'}\n[families.a]\ntexts = 40", "arms has 'treatd'"),
+        ("confidence = 2\n[families.a]\ntexts = 40", "confidence is 2"),
+        ("groups = 2\n[families.a]\ntexts = 40", "groups is 2"),
+        ("missing = []\n[families.a]\ntexts = 40", "missing is"),
     ],
 )
 def test_everything_else_is_refused(tmp_path, text, why):

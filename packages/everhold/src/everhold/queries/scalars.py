@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from everhold.arguments import as_float, as_whole, brief
 from everhold.errors import QueryRejected
+from everhold.queries import Form
 
 MOST_ITEMS = 10_000
 """Of a list of edges, categories or groups."""
@@ -83,3 +84,15 @@ def plain(value: Any, of: Callable[[Any, str], Any], name: str) -> Any:
 
 def _finite(item: Any) -> Any:
     return next((text for text, number in _INFINITE.items() if item == number), item)
+
+
+SCALARS: Mapping[Form, Callable[[Any, str], Any]] = {
+    Form.NUMBER: a_number, Form.WHOLE: a_whole_number, Form.TEXT: a_scalar, Form.BEST: a_text, Form.LIST: a_list,
+    Form.FLAG: a_truth,
+}  # fmt: skip
+"""Checks of single values by their form."""
+
+
+def spelled(option: str) -> str:
+    """The public name of a detail: some have an underscore where Python has a keyword."""
+    return option.rstrip("_")
