@@ -121,8 +121,18 @@ def check_estimand(bound: Sequence[BoundQuery], schema: Schema, mechanism: Mecha
         QueryRejected: If it cannot be asked. Nothing is charged.
     """
     for query in bound:
-        if query.by_position:
-            _check_by_position(mechanism)
+        if query.by_position and mechanism.traits.one_law:
+            raise QueryRejected(
+                f"{mechanism.name} answers from a part of the rows, and predictions as arrays or files belong to their "
+                "rows by position, so that no part stands for the whole; expected an estimator or a text expression, "
+                "or a holdout with another mechanism; nothing was charged"
+            )
+        if query.by_position and not mechanism.dependence.holds_given_features:
+            raise QueryRejected(
+                f"predictions as arrays or files are about labels drawn anew on these rows, and {_SERIES} (rows are "
+                f"declared as {mechanism.dependence.to_dict()['kind']!r}); expected the estimator itself, or a text "
+                "expression; nothing was charged"
+            )
         if mechanism.traits.one_law and schema.row_id is not None and schema.row_id in (query.columns or ()):
             raise QueryRejected(
                 f"{mechanism.name} needs rows of one law, and the column {schema.row_id!r} names the rows; expected a "
@@ -130,21 +140,6 @@ def check_estimand(bound: Sequence[BoundQuery], schema: Schema, mechanism: Mecha
             )
     if schema.features_public and all(query.columns is not None for query in bound):
         check_label_is_read({name for query in bound for name in query.columns or ()}, schema)
-
-
-def _check_by_position(mechanism: Mechanism) -> None:
-    if mechanism.traits.one_law:
-        raise QueryRejected(
-            f"{mechanism.name} answers from a part of the rows, and predictions as arrays or files belong to their "
-            "rows by position, so that no part stands for the whole; expected an estimator or a text expression, or "
-            "a holdout with another mechanism; nothing was charged"
-        )
-    if not mechanism.dependence.holds_given_features:
-        raise QueryRejected(
-            f"predictions as arrays or files are about labels drawn anew on these rows, and {_SERIES} (rows are "
-            f"declared as {mechanism.dependence.to_dict()['kind']!r}); expected the estimator itself, or a text "
-            "expression; nothing was charged"
-        )
 
 
 def check_label_is_read(columns: Iterable[str], schema: Schema) -> None:

@@ -75,7 +75,8 @@ def allot(executor: QueryExecutor, analyst: str, *, queries: int, charges: int |
         none = Outcome({"value": None, "low": None, "high": None, "source": ACT}, 0)
         return accounts.into(data), [none if changed else None]
 
-    executor.ledger.commit([_act_of(analyst, most, charges)], step)
+    act = {"kind": ACT, ANALYST: analyst, "queries": most, "charges": charges, "act": secrets.token_hex(16)}
+    executor.ledger.commit([EntryDraft(digest(act), {**act, "shown": f"allotment for {analyst!r}"})], step)
     data = executor.ledger.head().state
     accounts = Accounts.from_state(data)
     _warn_of_promises(accounts, executor.mechanism, executor.state_from(data))
@@ -110,13 +111,6 @@ def _limit(what: str, value: int) -> int:
     if not 0 <= number <= MOST:
         raise ValueError(f"{what} is {brief(value)}; expected a whole number of at least 0, the most that is allotted")
     return number
-
-
-def _act_of(analyst: str, queries: int, charges: int) -> EntryDraft:
-    """A steward's act as an entry of the ledger; no two of them are the same."""
-    limits = {"queries": queries, "charges": charges}
-    public = {"kind": ACT, ANALYST: analyst, **limits, "act": secrets.token_hex(16)}
-    return EntryDraft(digest(public), {**public, "shown": f"allotment for {analyst!r}"})
 
 
 def _set_limits(accounts: Accounts, analyst: str, queries: int, charges: int) -> bool:

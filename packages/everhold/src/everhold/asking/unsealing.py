@@ -71,7 +71,9 @@ def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None)
                     f"asked; {_CHANGED_NOTHING}"
                 )
             accounts.unseal()
-            transaction.record(accounts.into(transaction.state), [_outcome(told)])
+            lines = [[sequence, *numbers] for sequence, numbers in told]
+            answer = {"value": None, "low": None, "high": None, "source": UNSEALING, DISCLOSED: lines}
+            transaction.record(accounts.into(transaction.state), [Outcome(answer, 0)])
     return _result(executor)
 
 
@@ -105,11 +107,6 @@ def _sealed_numbers(ledger: Ledger, entries: Sequence[Entry]) -> list[tuple[int,
             if numbers is not None:
                 kept.append((entry.sequence, numbers))
     return kept
-
-
-def _outcome(told: Sequence[tuple[int, Numbers]]) -> Outcome:
-    lines = [[sequence, *numbers] for sequence, numbers in told]
-    return Outcome({"value": None, "low": None, "high": None, "source": UNSEALING, DISCLOSED: lines}, 0)
 
 
 def disclosed(entries: Sequence[Entry]) -> dict[int, Numbers]:

@@ -200,7 +200,8 @@ def procedure_for_gain(
     score = METRICS.get(challenger.metric["kind"])
     if score is not None and score.outcomes:
         return gain_of(score.outcomes, schema.rows)
-    if independent and public is not None and _is_sign(challenger, schema):
+    of_accuracy = challenger.metric["kind"] == "accuracy" and schema.label_kind == "binary"
+    if independent and public is not None and of_accuracy and challenger.predictions is not None:
         differing = int(np.count_nonzero(challenger.predictions != public.predictions))
         return SignTest(rows=schema.rows, training=schema.rows, differing=differing)
     if compiler.training is not None and champion.training is not None and challenger.training is not None:
@@ -221,12 +222,6 @@ def procedure_for_gain(
             return Betting(rows=mechanism.rows, training=cells_of(gains, unit=unit))
     rows = mechanism.effective_rows(schema.rows)
     return (Chernoff if independent else Hoeffding)(rows=rows, training=rows)
-
-
-def _is_sign(challenger: Candidate, schema: Schema) -> bool:
-    """True if every gain is the sign of who is right, as for accuracies of public predictions for two classes."""
-    accuracies = challenger.metric["kind"] == "accuracy" and schema.label_kind == "binary"
-    return accuracies and challenger.predictions is not None
 
 
 def _labels_that_matter(challenger: Candidate, champion: Candidate, schema: Schema) -> list[NDArray[Any]]:

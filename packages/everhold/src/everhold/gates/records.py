@@ -208,7 +208,16 @@ class Gates(LedgerExtension):
         stopped = source == KEPT and charged == 1 and description.get("opened") is not None
         if charged != (source == PROMOTED) and not stopped:
             raise ValueError("a promotion or a stop for futility costs one surprise, and nothing else is charged")
-        self._challenge(description, promoted=source == PROMOTED)
+        champion, challenger = description.get("champion"), description.get("challenger")
+        gate = self._gate_of(description)
+        if gate is None or not _is_digest(challenger):
+            raise ValueError("the challenge is malformed")
+        if champion != gate.champion:
+            raise ValueError("the challenge was not about the champion of its gate")
+        if gate.left < 1:
+            raise ValueError("the gate answered more challenges than its limit")
+        arrived = _arrived_in(description) if gate.about_rows else 0
+        self.by_name[gate.name] = gate.after(challenger, promoted=source == PROMOTED, arrived=arrived)
 
     def _open(self, description: Mapping[str, Any]) -> None:
         name, metric, margin, limit, champion = (
@@ -223,18 +232,6 @@ class Gates(LedgerExtension):
     def _gate_of(self, description: Mapping[str, Any]) -> GateAccount | None:
         name = description.get("gate")
         return self.by_name.get(name) if isinstance(name, str) else None
-
-    def _challenge(self, description: Mapping[str, Any], *, promoted: bool) -> None:
-        champion, challenger = description.get("champion"), description.get("challenger")
-        gate = self._gate_of(description)
-        if gate is None or not _is_digest(challenger):
-            raise ValueError("the challenge is malformed")
-        if champion != gate.champion:
-            raise ValueError("the challenge was not about the champion of its gate")
-        if gate.left < 1:
-            raise ValueError("the gate answered more challenges than its limit")
-        arrived = _arrived_in(description) if gate.about_rows else 0
-        self.by_name[gate.name] = gate.after(challenger, promoted=promoted, arrived=arrived)
 
 
 def _arrived_in(description: Mapping[str, Any]) -> int:

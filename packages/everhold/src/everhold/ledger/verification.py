@@ -200,17 +200,12 @@ def _everything(snapshot: Snapshot, walk: _Walk) -> list[LedgerFinding]:
 
 def _walked(snapshot: Snapshot, walk: _Walk) -> Iterator[LedgerFinding]:
     """Take all entries that come after where a walk stands, then the head."""
-    with progress("checking the ledger", _count(snapshot.head)) as line:
+    said = snapshot.head["sequence"]  # the number of entries there should be, if it is one
+    with progress("checking the ledger", said if isinstance(said, int) else None) as line:
         for row in snapshot.entries(walk.sequence or None):
             yield from walk.step(row)
             line(walk.sequence)
     yield from (LedgerFinding(None, f"the head {what}") for what in _head_findings(snapshot.head, walk))
-
-
-def _count(head: Mapping[str, Any]) -> int | None:
-    """Number of entries there should be; None if the head does not say."""
-    said = head["sequence"]
-    return said if isinstance(said, int) else None
 
 
 def _stored_checkpoint(snapshot: Snapshot, walk: _Walk) -> Checkpoint | None:

@@ -184,7 +184,8 @@ class StatisticQuery(Query[Answer]):
         shows_spread = groups is not None or mechanism.dependence.independent
         known = statistic.on_training_rows(schema.training_rows, groups) if schema.training_rows else None
         procedure = statistic_procedure(
-            mechanism, schema, moved=_moved(statistic.grid), spread=known[1] if known and shows_spread else None,
+            mechanism, schema, moved=math.nextafter(float(statistic.grid.unit * statistic.grid.share), math.inf),
+            spread=known[1] if known and shows_spread else None,
             own_guess=guess is not None or known is None,
         )  # fmt: skip
         bound = BoundQuery(
@@ -253,11 +254,6 @@ class OneStatistic(OneNumber):
     def price(self, mean: Prepared, state: State) -> Quote:
         """That of its own procedure, whose width is nearly the same for all guesses."""
         return OneMean.price(self, mean if mean.guess >= 0 else replace(mean, guess=self.mechanism.steps // 2), state)
-
-
-def _moved(grid: StatisticGrid) -> float:
-    """By how much of the range one row may move its position on the grid, rounded up."""
-    return math.nextafter(float(grid.unit * grid.share), math.inf)
 
 
 def check_rows(statistic: Statistic, mechanism: Mechanism, *, groups: bool) -> None:

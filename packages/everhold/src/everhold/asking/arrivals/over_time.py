@@ -128,8 +128,10 @@ def ask_over_time(
     growth, rows, shown = executor.growth, list[dict[str, Any]](), ""
     joint = (-float("inf"), float("inf"))
     windows = windows_of(growth, by)
-    executors = [
-        _at_creation(executor) if growth is None else growth.window(first, last, executor.analyst)
+    executors = [  # before rows arrived that of the first window; the same query finds its answer when some have
+        replace(executor, schema=replace(executor.schema, about=(("window_from", 0), ("window_to", 0))))
+        if growth is None
+        else growth.window(first, last, executor.analyst)
         for _, first, last in windows
     ]
     answers = ask_windows([(query, each) for each in executors], guess=guess)
@@ -150,12 +152,6 @@ def ask_over_time(
     found = OverTime(shown, rows, changed, _contradiction(changed, executor.mechanism.confidence))
     warn_caller(EverholdWarning(found.contradiction))
     return found
-
-
-def _at_creation(executor: QueryExecutor) -> QueryExecutor:
-    """The executor of the first window before rows arrived; the same query finds its answer when some have."""
-    about = (("window_from", 0), ("window_to", 0))
-    return replace(executor, schema=replace(executor.schema, about=about))
 
 
 def _contradiction(changed: Sequence[tuple[str, str]], confidence: float) -> str:

@@ -291,18 +291,17 @@ class _StoredAnswers:
                 f"that was asked; ask it first; {_SIGNED_NOTHING}"
             )
         answer: Answer = ready.present(
-            ExecutionResult([_committed(entry, self.told.get(entry.sequence)) for entry in entries], {}, "", None)
-        )
+            ExecutionResult(
+                [Committed(each.sequence, each.answer, 0, True, {}, self.told.get(each.sequence)) for each in entries],
+                {}, "", None,
+            )
+        )  # fmt: skip
         asked = f"{answer.shown}; {answer.clipped}" if answer.clipped else answer.shown
         return _Shown(
             entries=entries, told=(answer.value, answer.low, answer.high),
             sealed=(answer.sealed, answer.sealed_low, answer.sealed_high), measure=_measure(ready), asked=asked,
             name=asked, query=answer.query, source=answer.source,
         ).fact()  # fmt: skip
-
-
-def _committed(entry: Entry, sealed: Numbers | None) -> Committed:
-    return Committed(entry.sequence, entry.answer, 0, True, {}, sealed)
 
 
 def _measure(ready: OneMean | Derived) -> str:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry, Head
     from everhold.ledger.acts import Declaration
     from everhold.mechanisms import Promise, State
-    from everhold.mechanisms.base import Quote
 
 _LATEST = 5  # answers that a notebook shows
 _GLANCE = ("sequence", "asked", "value", "low", "high", "source", "charged")
@@ -238,17 +237,11 @@ def worth_now(executor: QueryExecutor, head: Head) -> Worth:
         return Worth(())
     now = executor.state_from(head.state)
     later = now.after(asked=AHEAD, charged=AHEAD, labels=AHEAD * mechanism.cells.cost)
-    rows = [] if closed else _undeclared(mechanism, now, later)
-    return Worth([*rows, *_declared(executor, mechanism, head, now, later)])
-
-
-def _undeclared(mechanism: GuessAndCheck, now: State, later: State) -> list[dict[str, Any]]:
     at = [mechanism.quote(state, guess=0.5, procedure=mechanism.yes_no_procedure) for state in (now, later)]
-    return [_row(said, *(_kept(getattr(quote, name), quote) for quote in at)) for name, said in _KINDS.items()]
-
-
-def _kept(half: float | None, quote: Quote) -> float | None:
-    return None if quote.refused else half
+    rows = [] if closed else [
+        _row(said, *(None if quote.refused else getattr(quote, name) for quote in at)) for name, said in _KINDS.items()
+    ]  # fmt: skip
+    return Worth([*rows, *_declared(executor, mechanism, head, now, later)])
 
 
 def _declared(

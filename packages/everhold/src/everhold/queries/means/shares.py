@@ -165,17 +165,13 @@ class ShareQuery(DerivedQuery):
         return BoundDerived(
             name=self.name,
             description={"kind": self.name.partition(" ")[2], **({} if ends == (0.0, 1.0) else {"ends": list(ends)})},
-            parts=(self._joint(schema), self.whole),
+            parts=(self.part if self.nested else WithinQuery(self.part, self.whole), self.whole),
             combine=lambda parts: in_ends(share_of(parts[0], _complement(parts[1]) if turned else parts[1]), *ends),
             shown=self._in_words(part, _as_answered(whole)),
         )
 
     def check_texts(self, schema: Schema) -> None:
         """Refuse texts that cannot be meant as numerator and denominator."""
-
-    def _joint(self, schema: Schema) -> RowwiseQuery:
-        """The numerator within the denominator, as one query."""
-        return self.part if self.nested else WithinQuery(self.part, self.whole)
 
     def _check(self, whole: BoundQuery) -> None:
         if not (self.nested or whole.yes_no):

@@ -404,7 +404,8 @@ def warn_of_texts(
             text = f"trim({quoted(name)}::VARCHAR)"
             missing = f"lower({text}) IN ({words})"
             known = f"({text} <> '' AND NOT {missing})"
-            number = f"(regexp_full_match({_bare(text)}, '{_NUMBER}') AND regexp_matches({text}, '\\d'))"
+            bare = f"regexp_replace({text}, '[\\s\\pZ$€£¥%]', '', 'g')"
+            number = f"(regexp_full_match({bare}, '{_NUMBER}') AND regexp_matches({text}, '\\d'))"
             counted += [
                 f"count(*) FILTER ({known})", f"count(*) FILTER ({missing})",
                 f"count(*) FILTER ({known} AND {number})",
@@ -463,8 +464,3 @@ def lacking_rows(folder: Path, columns: Mapping[str, ColumnKind]) -> dict[str, i
             counts = rows.aggregate(", ".join(f"count(*) FILTER ({is_missing(name, columns)})" for name in some))
             found |= dict(zip(some, counts.fetchall()[0], strict=True))
     return {name: int(count) for name, count in found.items() if count}
-
-
-def _bare(text: str) -> str:
-    """A text without blanks and the signs of currencies and percentages."""
-    return f"regexp_replace({text}, '[\\s\\pZ$€£¥%]', '', 'g')"

@@ -127,11 +127,6 @@ def seal_rows(folder: Path, request: SealRequest) -> SealedFiles:
     )
 
 
-def _scalar(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
-    row = connection.execute(sql).fetchall()[0]
-    return row[0]
-
-
 def write_rows(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[str, ColumnKind], path: Path) -> int:
     """Write the view of a source, ``holdout_source`` or ``training_source``, which is read this once.
 
@@ -152,7 +147,7 @@ def write_rows(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[s
         )
         path.chmod(0o400)
         connection.read_parquet(file_pattern(path), hive_partitioning=False).create_view(what)
-        rows = int(_scalar(connection, f"SELECT count(*) FROM {what}"))
+        rows = int(connection.execute(f"SELECT count(*) FROM {what}").fetchall()[0][0])
     if rows == 0:
         raise HoldoutRejected(f"the {what} table is empty; expected at least one row; nothing was created")
     return rows

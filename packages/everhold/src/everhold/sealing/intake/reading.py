@@ -155,7 +155,10 @@ def _opened(
             _check_names(file.names, what=what)
             return file
         pattern = file_pattern(path)
-        _check_parquet_size(connection, pattern, most_rows=most_rows, what=what)
+        # A Parquet file is judged by its footer, before a row is read. The table is a part of its schema, too.
+        counted = connection.execute("SELECT sum(num_rows) FROM parquet_file_metadata($1)", [pattern]).fetchall()
+        parts = connection.execute("SELECT count(*) FROM parquet_schema($1)", [pattern]).fetchall()
+        check_size(rows=int(counted[0][0]), columns=int(parts[0][0]) - 1, most_rows=most_rows, what=what)
         _check_names(_parquet_names(connection, pattern), what=what)
         connection.read_parquet(pattern, hive_partitioning=False).create_view(f"{name}_given")
     else:
@@ -356,17 +359,6 @@ def check_size(*, rows: int | None, columns: int | None, most_rows: int, what: s
             rows=rows,
             most_rows=most_rows,
         )
-
-
-def _check_parquet_size(connection: duckdb.DuckDBPyConnection, pattern: str, *, most_rows: int, what: str) -> None:
-    """Refuse a Parquet file by its footer, before a row is read.
-
-    Raises:
-        HoldoutRejected: If it says that there are too many rows or columns. Nothing was created.
-    """
-    rows = connection.execute("SELECT sum(num_rows) FROM parquet_file_metadata($1)", [pattern]).fetchall()[0][0]
-    parts = connection.execute("SELECT count(*) FROM parquet_schema($1)", [pattern]).fetchall()[0][0]
-    check_size(rows=int(rows), columns=int(parts) - 1, most_rows=most_rows, what=what)  # the table is a part, too
 
 
 def _check_delimited_size(path: Path, *, packed: bool, most_rows: int, what: str) -> None:

@@ -249,7 +249,9 @@ def locked_connection(
         connection = duckdb.connect(":memory:")
         try:
             without_progress_bar(connection)
-            settings["disabled_optimizers"] = _text(_rewriting(connection))
+            names = [str(name) for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
+            rewriting = ",".join(name for name in names if name not in _KEPT_OPTIMIZERS)
+            settings["disabled_optimizers"] = _text(rewriting)
             connection.execute("; ".join(f"SET {name} = {value}" for name, value in settings.items()))
             # refuses a file with a column of that name; a folder called delay=5 is no column
             rows = f"read_parquet({_text(pattern)}, {POSITION} = true, hive_partitioning = false)"
@@ -296,12 +298,6 @@ def _check_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> None:
             "two columns have names that differ in case only; expected names that differ otherwise; "
             "rename one of them and seal the rows again"
         )
-
-
-def _rewriting(connection: duckdb.DuckDBPyConnection) -> str:
-    """All optimizers but the few that only save columns, rows and repeated work."""
-    names = [str(name) for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
-    return ",".join(name for name in names if name not in _KEPT_OPTIMIZERS)
 
 
 def _text(value: str) -> str:
