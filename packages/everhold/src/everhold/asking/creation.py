@@ -31,7 +31,7 @@ from everhold.sealing.duplicates.splits import warn_of_matched_classes
 from everhold.sealing.intake.checks import lacking_rows
 from everhold.sealing.intake.create import seal
 from everhold.sealing.intake.request import CURRENT, FLAT, Planning, divided, place_of
-from everhold.sealing.rows.opening import training_rows
+from everhold.sealing.rows.row_store import training_rows
 from everhold.sealing.storage import TRAINING_FILE, check_name_is_free, new_folder, rows_folder, storage_url
 
 if TYPE_CHECKING:

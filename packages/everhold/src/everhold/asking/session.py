@@ -14,7 +14,7 @@ from everhold.ledger.acts import ARRIVALS, Declarations
 from everhold.ledger.head_file import HeadFile
 from everhold.private_files import make_private
 from everhold.sealing.configuration import mechanism_from, recorded_extensions, schema_from, state_from
-from everhold.sealing.rows.opening import engine_of, sealed_rows, training_rows
+from everhold.sealing.rows.row_store import engine_of, sealed_rows, training_rows
 from everhold.sealing.sealed_files import altered_notes
 from everhold.sealing.storage import KEY_FILE, StewardKey
 

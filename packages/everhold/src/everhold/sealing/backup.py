@@ -30,7 +30,7 @@ from everhold.ledger.verification import verify
 from everhold.private_files import create_private, in_use, move_durably
 from everhold.progress import progress
 from everhold.sealing.configuration import check_settings, state_from
-from everhold.sealing.rows.opening import arrival_rows, engine_of
+from everhold.sealing.rows.row_store import arrival_rows, engine_of
 from everhold.sealing.sealed_files import altered_notes, sealed_files
 from everhold.sealing.storage import (
     KEY_FILE,

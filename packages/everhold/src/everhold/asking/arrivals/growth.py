@@ -23,7 +23,7 @@ from everhold.queries.query import digest
 from everhold.sealing.configuration import FAMILIES_GROW, GROWS, LARGEST_GROUP, MISSING
 from everhold.sealing.intake.reading import MOST_ROWS
 from everhold.sealing.rows.code_trials import predicted_once
-from everhold.sealing.rows.opening import arrival_rows
+from everhold.sealing.rows.row_store import arrival_rows
 from everhold.sealing.rows.table import StoredRows, parted
 from everhold.sealing.sealed_files import sealed_files
 from everhold.values.missing import MissingRule, read_rules
