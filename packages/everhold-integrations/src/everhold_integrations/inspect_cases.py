@@ -8,6 +8,8 @@ from everhold.errors import QueryRejected
 from everhold.gates.cases.files import CaseRun, outcomes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from inspect_ai.log import EvalLog, EvalSample
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -31,20 +33,21 @@ def case_results_of(log: EvalLog) -> dict[str, list[Any]]:
         CaseRejected: If a sample is no outcome: it ended with an error or at a limit of time, was retried, invalidated,
             read from a cache, or is there twice.
     """
+    return outcomes(runs_of_log(log))
+
+
+def runs_of_log(log: EvalLog) -> Iterator[CaseRun]:
+    """The runs of a log: an epoch is a run of its case; arguments and errors as for `case_results_of`."""
     samples = log.samples or []
     if not samples:
         raise QueryRejected("The log has no samples. Read it whole, by read_eval_log(file).")
     if log.status != "success":
         raise QueryRejected(f"The evaluation ended as {log.status!r}. Run it to its end.")
     names = sorted({name for sample in samples for name in sample.scores or {}})
-    return outcomes(
-        CaseRun(
-            str(sample.id), f"epoch {sample.epoch}",
-            {**{name: _value(sample, name) for name in names}, "tokens": _tokens(sample), "seconds": sample.total_time},
-            sample.epoch, *_fault_of(sample),
-        )
-        for sample in samples
-    )  # fmt: skip
+    for sample in samples:
+        metrics = {name: _value(sample, name) for name in names}
+        used = {"tokens": _tokens(sample), "seconds": sample.total_time}
+        yield CaseRun(str(sample.id), f"epoch {sample.epoch}", metrics | used, sample.epoch, *_fault_of(sample))
 
 
 def _fault_of(sample: EvalSample) -> tuple[str | None, str]:

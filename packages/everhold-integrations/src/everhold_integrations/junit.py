@@ -17,8 +17,6 @@ from everhold.gates.cases.results import RUN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["exception_in", "junit_runs"]
-
 _MOST_DEPTH = 64
 _WORDS = {
     **dict.fromkeys(("", "run", "completed", "executed"), None),
@@ -40,6 +38,7 @@ _CRASH = re.compile(
 _HEAD = re.compile(r"\s*([A-Za-z_][\w.$\\]*)\s*(?::|$)")
 _PYTHON_TAIL = re.compile(r"\.py:\d+: ([A-Za-z_][\w.]*)\s*$")
 _LONGEST_MESSAGE = 4096
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 def exception_in(kind: str, message: str, text: str) -> str | None:
@@ -72,9 +71,10 @@ def exception_in(kind: str, message: str, text: str) -> str | None:
 def junit_runs(content: bytes) -> list[CaseRun]:
     """The runs of a JUnit file: ``passed`` and ``duration`` (seconds) of cases named by suite, class and test.
 
+    Properties of a test case that are numbers are metrics too, by their names.
+
     Raises:
-        ValueError: If it is no JUnit XML.
-        QueryRejected: If it declares a document type, or reports an error outside of its cases.
+        QueryRejected: If it is no JUnit XML, declares a document type, or reports an error outside of its cases.
     """
     reader = _JUnit()
     parser = reader.parser = expat.ParserCreate(namespace_separator=" ")
@@ -84,7 +84,7 @@ def junit_runs(content: bytes) -> list[CaseRun]:
     try:
         parser.Parse(content, True)
     except expat.ExpatError as fault:
-        raise ValueError from fault
+        raise QueryRejected(f"Line {fault.lineno} of the file is not well-formed XML. Write the file again.") from None
     return reader.runs
 
 
@@ -101,6 +101,8 @@ class _JUnit:
         self._tags: list[str] = []
         self._suites: list[str] = []
         self._case: dict[str, str] | None = None
+        self._line = 0
+        self._scores: dict[str, float] = {}
         self._faults: list[tuple[str, str]] = []
         self._failures: list[tuple[str, str]] = []
         self._text = ""
@@ -118,6 +120,9 @@ class _JUnit:
             if self._case is not None:
                 raise ValueError
             self._case, self._faults, self._failures, self._run = attributes, [], [], None
+            self._line, self._scores = self.parser.CurrentLineNumber, {}
+            if "name" not in attributes:
+                raise QueryRejected(f"Line {self._line} of the file names no test. Pass well-formed XML of JUnit.")
         elif name in ("failure", "error") and self._case is None:
             raise QueryRejected(
                 f"The suite {brief((self._suites or [''])[-1])} reports an error outside of its cases (line "
@@ -133,8 +138,18 @@ class _JUnit:
                 self._faults.append(("crashed", (attributes.get("type") or attributes.get("message") or "")[:80]))
             elif name in ("skipped", "disabled", "ignored", "notrun", "not-run", "pending"):
                 self._faults.append(("skipped", (attributes.get("message") or f"as <{name}> says")[:80]))
-        elif name == "property" and parent == "properties" and self._case is not None and attributes.get("name") == RUN:
-            self._run = attributes.get("value")
+        elif name == "property" and parent == "properties" and self._case is not None:
+            self._property(attributes.get("name", ""), attributes.get("value", ""))
+
+    def _property(self, name: str, value: str) -> None:
+        """The number of the run, or a score; a property that is no number is a note."""
+        if name == RUN:
+            self._run = value
+        elif _NUMBER.fullmatch(value):
+            if name in (*self._scores, "passed", "duration"):
+                line = f"Line {self.parser.CurrentLineNumber} of the file"
+                raise QueryRejected(f"{line} has {brief(name)} of one test twice. Name it otherwise.")
+            self._scores[name] = float(value)
 
     def characters(self, text: str) -> None:
         """Text of a failure; its start and its end tell what failed."""
@@ -174,9 +189,8 @@ class _JUnit:
             if attributes.get(name, "").strip().lower() not in no:
                 self._faults.append(("skipped", f"its {name} is {brief(attributes[name])}"))
         fault, why = self._faults[0] if self._faults else (None, "")
-        metrics = {"passed": passed, "duration": _duration(attributes.get("time"))}
-        where = f"test case {len(self.runs) + 1}"
-        self.runs.append(CaseRun(case, where, metrics, self._run, fault, why))
+        metrics = {"passed": passed, "duration": _duration(attributes.get("time")), **self._scores}
+        self.runs.append(CaseRun(case, f"line {self._line}", metrics, self._run, fault, why))
 
 
 def _duration(text: str | None) -> Any:

@@ -1,4 +1,4 @@
-"""promptfoo: rows of a JSON file of results as runs of cases, and what of them is an outcome."""
+"""promptfoo: rows of its results, in JSON or JSONL, as runs of cases, and what of them is an outcome."""
 
 from __future__ import annotations
 
@@ -9,36 +9,33 @@ from typing import TYPE_CHECKING, Any
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.gates.cases.files import CaseRun
-from everhold.strict_json import JsonFault, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["promptfoo_runs"]
-
-_MOST_OBJECTS = 2_500_000
 _CRASHED = 2  # failureReason of promptfoo: the provider or the test itself failed, and no assertion did
 
 
-def promptfoo_runs(content: bytes) -> Iterator[CaseRun]:
-    """The runs of a promptfoo file: ``passed``, ``score``, ``cost`` and ``latency`` (seconds).
+def promptfoo_runs(results: Any) -> Iterator[CaseRun]:
+    """The runs of results of promptfoo: ``passed``, ``score``, ``cost``, ``latency`` (seconds) and its named scores.
 
     Cases are named by their description and variables.
 
+    Args:
+        results: The document of a JSON file, or the lines of a JSONL file by their numbers.
+
     Raises:
-        ValueError: If it is no JSON of promptfoo.
-        QueryRejected: If it has results of several providers, or a name twice.
+        ValueError: If these are no results of promptfoo.
+        QueryRejected: If they are of several providers.
     """
-    if content.count(b"{") > _MOST_OBJECTS:
-        raise QueryRejected(f"The JSON file has more than {_MOST_OBJECTS:,} objects. Pass results of promptfoo alone.")
-    try:
-        document = read_json(content)
-    except JsonFault as wrong:
-        raise QueryRejected(f"The JSON file {wrong}. Write it again, with each name once and finite numbers.") from None
-    found = document["results"]
-    rows = found["results"] if isinstance(found, dict) else found
-    if not isinstance(rows, list):
-        raise ValueError
+    if "results" in results:
+        found = results["results"]
+        rows = found["results"] if isinstance(found, dict) else found
+        if not isinstance(rows, list):
+            raise ValueError
+        places = [f"row {number}" for number in range(1, len(rows) + 1)]
+    else:
+        rows, places = list(results.values()), [f"line {number}" for number in results]
     arms = {json.dumps([row.get("provider"), row.get("promptIdx")], sort_keys=True) for row in rows}
     if len(arms) > 1:
         raise QueryRejected(
@@ -48,11 +45,11 @@ def promptfoo_runs(content: bytes) -> Iterator[CaseRun]:
     runs: Counter[str] = Counter()
     tests: dict[str, str] = {}
     seen: dict[str, int] = {}
-    for number, row in enumerate(rows, 1):
+    for number, (place, row) in enumerate(zip(places, rows, strict=True)):
         test = row.get("testCase") or {}
         variables, described = row.get("vars") or test.get("vars") or {}, test.get("description")
         if not (described is None or isinstance(described, str)):
-            raise QueryRejected(f"The description of test {number} is {brief(described)}. Expected a text.")
+            raise QueryRejected(f"The description of test {number + 1} is {brief(described)}. Expected a text.")
         written = json.dumps(variables, sort_keys=True, ensure_ascii=False)
         case = " ".join(filter(None, (described, written if variables or not described else "")))
         whole = json.dumps({**test, "vars": variables}, sort_keys=True)
@@ -62,16 +59,16 @@ def promptfoo_runs(content: bytes) -> Iterator[CaseRun]:
         identity = ("id", row["id"]) if row.get("id") is not None else ("test", row.get("testIdx"))
         for key in (json.dumps(identity), json.dumps(row, sort_keys=True)):
             if fault is None and key != '["test", null]' and seen.setdefault(key, number) != number:
-                fault, why = "doubled", f"the same run as row {seen[key]}"
+                fault, why = "doubled", f"the same run as {places[seen[key]]}"
         index = row.get("testIdx")
         if fault is None and index is not None and seen.setdefault(json.dumps(["test", index]), number) != number:
-            fault, why = "doubled", f"test {brief(index)} is also row {seen[json.dumps(['test', index])]}"
+            fault, why = "doubled", f"test {brief(index)} is also {places[seen[json.dumps(['test', index])]]}"
         runs[case] += 1
         latency = row.get("latencyMs")
-        measured = {"score": row.get("score"), "cost": row.get("cost"),
+        measured = {**(row.get("namedScores") or {}), "score": row.get("score"), "cost": row.get("cost"),
                     "latency": latency / 1000.0 if isinstance(latency, (int, float)) else latency}  # fmt: skip
         metrics = {} if fault else {"passed": int(_promptfoo_passed(row)), **measured}
-        yield CaseRun(case, f"row {number}", metrics, runs[case], fault, why)
+        yield CaseRun(case, place, metrics, runs[case], fault, why)
 
 
 def _promptfoo_passed(row: Mapping[str, Any]) -> Any:

@@ -53,7 +53,7 @@ def read(folder, content, kind):
     ],
 )  # fmt: skip
 def test_a_junit_test_that_has_no_outcome_is_refused_by_name(tmp_path, content, fault):
-    with pytest.raises(CaseRejected, match=r"runs? 1 is refused: case 's::c::t' \(test case") as found:
+    with pytest.raises(CaseRejected, match=r"1 case x \d runs?, 1 refused: case 's::c::t' \(line") as found:
         read(tmp_path, content, ".xml")
     assert (found.value.data["fault"], found.value.data["case"]) == (fault, "s::c::t")
 
@@ -134,7 +134,7 @@ def test_promptfoo_repeats_are_runs_and_tests_with_one_description_are_cases(tmp
         ("case,passed,passed\na,1,0\n", ".csv", "column 'passed' twice"),
         ("case,passed\na,1,0\n", ".csv", "Line 2 of the CSV file has 3 values for 2 columns"),
         ("case,a,b\nx,1\n", ".csv", "has 2 values for 3 columns"),
-        ("case,passed\n,1\n", ".csv", "Line 2 of the CSV file has no case"),
+        ("case,passed\n,1\n", ".csv", "Line 2 of the file has no case"),
         ("case,run,passed\na,,1\n", ".csv", "has no run"),
         ("case,passed\na,1\na,1\n", ".csv", "case 'a' \\(line 3\\) is there twice, also at line 2"),
         ("case,run,passed\na,1,1\na,1,0\n", ".csv", "is there twice, run '1' also at line 2"),
@@ -146,7 +146,7 @@ def test_promptfoo_repeats_are_runs_and_tests_with_one_description_are_cases(tmp
         ("case,a\n" + "x,1\n" * 250_001, ".csv", "more than 250,000 runs"),
         ("<testsuite><failure/><testcase name='a'/></testsuite>", ".xml", "error outside of its cases"),
         ('<?xml version="1.0" encoding="rot13"?><a/>', ".xml", "not well-formed XML"),
-        ("<testsuite><testcase/></testsuite>", ".xml", "not well-formed XML"),
+        ("<testsuite><testcase/></testsuite>", ".xml", "Line 1 of the file names no test"),
         (prompt({"testCase": {"description": {}}}), ".json", "description of test 1"),
         ('{"results":' * 200_000, ".json", "not well-formed JSON"),
         ('{"results": [{"success": false, "success": true}]}', ".json", "'success' twice"),

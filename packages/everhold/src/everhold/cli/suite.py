@@ -18,7 +18,11 @@ from everhold.errors import BudgetExhausted, EverholdError
 _KEPT, _FAULT, _SPENT = 1, 2, 3
 
 FileArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="CSV with a column case, JUnit XML, or promptfoo JSON.")
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="JUnit XML, a table (CSV, JSONL, Parquet), or promptfoo, Inspect, deepeval, lm-eval.",
+    ),
 ]
 StorageOption = Annotated[str | None, typer.Option(help=f"Path or URL of the storage; or set {STORAGE_VARIABLE}.")]
 HoldoutOption = Annotated[str, typer.Option("--holdout", help="Name of the holdout of the cases.")]
@@ -79,6 +83,21 @@ class AddingOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """Columns of tables of results."""
+
+    case: Annotated[str, typer.Option(help="Column of the case ids.")] = "case"
+    run: Annotated[str, typer.Option(help="Column that tells the runs of a case apart.")] = "run"
+    passed: Annotated[str | None, typer.Option(help="Column that says whether a run passed.")] = None
+
+    def read(self, file: Path | None) -> Any:
+        """The results in a file; None without one."""
+        from everhold.gates.cases.files import Columns, read_case_file
+
+        return file and read_case_file(file, columns=Columns(self.case, self.run, self.passed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SuitePlace:
     """The holdout of the cases, and its storage."""
 
@@ -121,6 +140,10 @@ def suite(
     *,
     claims: ClaimOptions,
     adding: AddingOptions,
+    columns: TableOptions,
+    group: Annotated[
+        str | None, typer.Option(help="Column of groups: cases of one group may depend on each other.")
+    ] = None,
     gate: GateOption = "main",
     place: SuitePlace,
     form: FormatOption = Format.TABLE,
@@ -144,7 +167,7 @@ def suite(
       3  the cases cannot be sealed
       5  the results or claims cannot be used
     """
-    from everhold.gates.cases.files import read_case_file
+    from everhold.gates.cases.files import groups_in
     from everhold.gates.cases.results import counted
     from everhold.suites import add_cases, seal_cases
 
@@ -152,17 +175,18 @@ def suite(
         raise Misuse("--baseline-results belongs to --add; pass both, or none")
     storage = place.address()
     with arguments_checked():
-        results = read_case_file(file)
+        results = columns.read(file)
+        groups = None if group is None else groups_in(results, group)
     if adding.add:
         with arguments_checked(), opened_here(storage, place.holdout) as found:
-            fixed = adding.baseline_results and read_case_file(adding.baseline_results)
-            add_cases(found, results, gate=gate, baseline=fixed)
+            fixed = columns.read(adding.baseline_results)
+            add_cases(found, results, gate=gate, baseline=fixed, groups=groups)
             note(f"read {counted(results)}")
             show_record(found.gate(name=gate).status(), form)
         return
     terms = claims.terms()
     with arguments_checked():
-        made = seal_cases(storage, place.holdout, results=results, gate=gate, **terms)
+        made = seal_cases(storage, place.holdout, results=results, gate=gate, groups=groups, **terms)
         with made:
             note(f"sealed {counted(results)}")
             show_record(made.gate(name=gate).status(), form)
@@ -173,6 +197,7 @@ def challenge(
     *,
     gate: GateOption = "main",
     challenger: VersionOptions,
+    columns: TableOptions,
     place: SuitePlace,
     analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,
@@ -195,18 +220,17 @@ def challenge(
          charged, and the same challenger can be reported anew
       3  refused: what is left of the budget does not pay for it
     """
-    from everhold.gates.cases.files import read_case_file
     from everhold.gates.cases.results import counted
     from everhold.gates.cases.summary import markdown_of
 
     try:
         with arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
             asked = found.gate(name=gate)
-            results = read_case_file(file)
+            results = columns.read(file)
             verdict = asked.challenge(
                 results, challenger=challenger.challenger,
-                champion=challenger.champion_results and read_case_file(challenger.champion_results),
-                baseline=challenger.baseline_results and read_case_file(challenger.baseline_results),
+                champion=columns.read(challenger.champion_results),
+                baseline=columns.read(challenger.baseline_results),
             )  # fmt: skip
             facts: dict[str, Any] = dict(asked.status())
     except BudgetExhausted as fault:

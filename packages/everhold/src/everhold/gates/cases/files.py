@@ -5,8 +5,8 @@ a cache. Each reader makes a `CaseRun` of each row and says what it is. `outcome
 run that passed, failed or was measured counts, and each run counts once. Everything else is refused by name, because a
 champion would be compared with something that never happened.
 
-Tables are read here. Readers of what tools write (JUnit, promptfoo) are in everhold-integrations. Files may come from
-strangers, so size, rows and columns are limited.
+CSV tables are read here, other files by `everhold_integrations.readers`. They may come from strangers, so size, rows
+and columns are limited.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 from everhold.arguments import brief
 from everhold.errors import CaseRejected, ExtensionError, QueryRejected
 from everhold.extensions import imported
-from everhold.gates.cases.results import CASE, RUN
+from everhold.gates.cases.results import CASE, RUN, cases_and_runs
 from everhold.untrusted import ReadingLimits, read_in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 REFUSED = {
     "skipped": ("did not run", "Run it, or leave it out of the suite."),
@@ -43,12 +43,14 @@ _MOST_BYTES = 64 * 2**20
 _MOST_ROWS, _MOST_COLUMNS = 250_000, 200
 _MOST_NAMED = 3  # runs that a message names
 
-_READERS = {
-    ".csv": "everhold.gates.cases.files:table_runs",
-    ".xml": "everhold_integrations.junit:junit_runs",
-    ".json": "everhold_integrations.promptfoo:promptfoo_runs",
+_OTHERS = (".xml", ".json", ".jsonl", ".eval", ".parquet")
+"""Kinds of files that everhold-integrations reads."""
+
+_PASSED = {
+    **dict.fromkeys(("true", "1", "1.0", "yes", "pass", "passed", "success", "ok"), 1),
+    **dict.fromkeys(("false", "0", "0.0", "no", "fail", "failed", "failure"), 0),
 }
-"""Reader of each kind of file, from its content to its runs."""
+"""Words of a column that says whether a case passed."""
 
 NOT_RUN = {
     **dict.fromkeys(("error", "errored", "crashed", "crash", "timeout", "timedout", "timed out", "aborted"), "crashed"),
@@ -95,7 +97,7 @@ def outcomes(runs: Iterable[CaseRun]) -> dict[str, list[Any]]:
         {'case': ['a', 'b'], 'passed': [1, 0]}
         >>> outcomes([CaseRun("a", "line 2", fault="skipped", why="its status is 'notrun'")])
         Traceback (most recent call last):
-        everhold.errors.CaseRejected: Of 1 runs 1 is refused: case 'a' (line 2) did not run, its status is 'notrun'. ...
+        everhold.errors.CaseRejected: 1 case x 1 run, 1 refused: case 'a' (line 2) did not run, its status is ...
     """
     found: list[CaseRun] = []
     refused: list[tuple[CaseRun, str, str]] = []
@@ -115,10 +117,11 @@ def outcomes(runs: Iterable[CaseRun]) -> dict[str, list[Any]]:
             f"case {brief(run.case)} ({run.where}) {REFUSED[each][0]}{f', {why}' if why else ''}"
             for run, each, why in refused[:_MOST_NAMED]
         ]
+        times = Counter(run.case for run in (*found, *(run for run, _, _ in refused))).values()
         left = len(refused) - len(named)
         more = f", and {left} more" if left else ""
         raise CaseRejected(
-            f"Of {len(found) + len(refused)} runs {len(refused)} {'is' if len(refused) == 1 else 'are'} refused: "
+            f"{cases_and_runs(len(times), *sorted({min(times), max(times)}))}, {len(refused)} refused: "
             f"{', '.join(named)}{more}. {REFUSED[fault][1]}",
             case=first.case, fault=fault,
         )  # fmt: skip
@@ -130,15 +133,91 @@ def outcomes(runs: Iterable[CaseRun]) -> dict[str, list[Any]]:
     }  # fmt: skip
 
 
-def read_case_file(path: str | Path, *, kind: str | None = None) -> dict[str, list[Any]]:
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns of a table of results: which one says what. All others are metrics.
+
+    Attributes:
+        case: Id of the case.
+        run: What tells the runs of a case apart; not needed where each case has one.
+        passed: Whether the run passed, as a truth value or a word; it becomes the metric ``passed``.
+    """
+
+    case: str = CASE
+    run: str = RUN
+    passed: str | None = None
+
+    def check(self, names: Sequence[str], what: str) -> None:
+        """Refuse a table that lacks a column or has too many.
+
+        Raises:
+            QueryRejected: With the names that are there.
+        """
+        if len(names) > _MOST_COLUMNS:
+            raise QueryRejected(f"{what} has {len(names):,} columns. Expected at most {_MOST_COLUMNS}.")
+        wanted = (self.case, *([self.run] if self.run != RUN else []), *([self.passed] if self.passed else []))
+        if (lacking := next((name for name in wanted if name not in names), None)) is not None:
+            listed = ", ".join(map(brief, names[:20]))
+            option = {self.case: "case", self.run: "run"}.get(lacking, "passed")
+            raise QueryRejected(f"{what} has no column {lacking!r}, but {listed}. Name it with --{option}.")
+
+
+def table_run(row: dict[str, Any], where: str, columns: Columns) -> CaseRun:
+    """The run of a row of a table; None stands for an empty cell.
+
+    Raises:
+        QueryRejected: If it has no case, or no run where others have.
+    """
+    case, run = row.pop(columns.case), row.pop(columns.run, "")
+    if case is None or run is None:
+        what = columns.case if case is None else columns.run
+        raise QueryRejected(f"{where.capitalize()} of the file has no {what}. Name each.")
+    fault, why = None, ""
+    if columns.passed:
+        told = row.pop(columns.passed)
+        word = str(told).strip().lower()
+        row["passed"] = _PASSED.get(word)
+        if row["passed"] is None:
+            fault, why = NOT_RUN.get(word, "broken"), f"its {columns.passed} is {brief(told)}"
+    if str(row.pop("cached", None) or "").lower() not in SAYS_NO:
+        fault, why = "copied", "as the column 'cached' says"
+    for name in ("status", "result", "outcome"):
+        if (word := str(row.get(name) or "").strip().lower()) in NOT_RUN:
+            fault, why = NOT_RUN[word], f"its {name} is {brief(row[name])}"
+    return CaseRun(case, where, row, run if run != "" else None, fault, why)
+
+
+def groups_in(results: Mapping[str, Sequence[Any]], column: str) -> dict[Any, Any]:
+    """The group of each case, from a column of a table of results.
+
+    Raises:
+        QueryRejected: If there is no such column.
+        CaseRejected: If a case has no group, or its runs are in different ones.
+    """
+    if column not in results or column in (CASE, RUN):
+        raise QueryRejected(f"The results have no column {column!r} of groups, but {', '.join(map(brief, results))}.")
+    groups: dict[Any, Any] = {}
+    for case, group in zip(results[CASE], results[column], strict=True):
+        if group is None or groups.setdefault(case, group) != group:
+            told = "no group" if group is None else f"the groups {brief(groups[case])} and {brief(group)}"
+            raise CaseRejected(f"The case {brief(case)} has {told}. Expected one.", case=case, fault="broken")
+    return groups
+
+
+def read_case_file(
+    path: str | Path, *, kind: str | None = None, columns: Columns | None = None
+) -> dict[str, list[Any]]:  # fmt: skip
     """Read the results of a file as a table.
 
     Args:
         path: ``*.csv`` has a column ``case``, a column ``run`` where a case has several, and a metric in each other
             column. ``*.xml`` is JUnit, with ``passed`` and ``duration`` (seconds) of cases that are named by suite,
-            class and test. ``*.json`` is promptfoo, with ``passed``, ``score``, ``cost`` and ``latency`` (seconds) of
-            cases that are named by their description and variables. The last two need everhold-integrations.
-        kind: ``".xml"``, ``".json"`` or ``".csv"``; by default the ending of the path.
+            class and test, and numbers that are properties of a test case. ``*.json`` is promptfoo, with ``passed``,
+            ``score``, ``cost`` and ``latency`` (seconds) of cases that are named by their description and variables, or
+            Inspect (also ``*.eval``), with its scorers, or deepeval. ``*.jsonl`` is promptfoo, samples of
+            lm-evaluation-harness, or a table, as ``*.parquet`` is. All but CSV need everhold-integrations.
+        kind: Such as ``".xml"``; by default the ending of the path.
+        columns: Of tables: which column says what, if they are not named ``case`` and ``run``.
 
     Raises:
         QueryRejected: If it is none of these. Nothing was charged.
@@ -147,10 +226,12 @@ def read_case_file(path: str | Path, *, kind: str | None = None) -> dict[str, li
     """
     path = Path(path)
     kind = path.suffix.lower() if kind is None else kind
-    if kind not in _READERS:
-        raise _unreadable(path, "Pass a .xml (JUnit), .json (promptfoo) or .csv file.")
+    if kind != ".csv" and kind not in _OTHERS:
+        raise _unreadable(path, f"Pass JUnit as .xml, a table as .csv, or a file of a tool: {', '.join(_OTHERS[1:])}.")
     try:
-        reader: Callable[[bytes], Iterable[CaseRun]] = imported(_READERS[kind])
+        reader: Callable[[bytes, str, Columns], Iterable[CaseRun]] = (
+            table_runs if kind == ".csv" else imported("everhold_integrations.readers:runs_of")
+        )
     except ModuleNotFoundError:
         raise ExtensionError(
             f"{brief(path.name)} is no CSV table. Install its reader: pip install 'everhold[integrations]'."
@@ -163,7 +244,7 @@ def read_case_file(path: str | Path, *, kind: str | None = None) -> dict[str, li
         raise _unreadable(path, f"It has more than {_MOST_BYTES // 2**20} MiB. Leave out what the suite does not need.")
     runs: list[CaseRun] = []
     try:
-        for run in reader(content):
+        for run in reader(content, kind, columns or Columns()):
             runs.append(run)
             if len(runs) > _MOST_ROWS:
                 raise _unreadable(
@@ -184,8 +265,8 @@ def _unreadable(path: Path, why: str) -> QueryRejected:
     return QueryRejected(f"The file {brief(path.name)} cannot be used. {why}")
 
 
-def table_runs(content: bytes) -> Iterator[CaseRun]:
-    """The runs of a CSV table: a column ``case``, ``run`` where cases have several, and a metric in each other one.
+def table_runs(content: bytes, _kind: str, columns: Columns) -> Iterator[CaseRun]:
+    """The runs of a CSV table.
 
     Raises:
         QueryRejected: If it is no such table.
@@ -196,13 +277,11 @@ def table_runs(content: bytes) -> Iterator[CaseRun]:
         raise QueryRejected("The CSV file is not encoded in UTF-8. Write it again as UTF-8.") from None
     lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     names = next(lines, [])
-    if CASE not in names:
+    if columns.case not in names:
         wide = next((sign for sign in (";", "\t") if sign in "".join(names)), None)
         if wide is not None:
             raise QueryRejected(f"The CSV file separates values by {wide!r}. Write commas, and points in numbers.")
-        raise QueryRejected(f"The CSV file has no column {CASE!r}. Name the case ids so.")
-    if len(names) > _MOST_COLUMNS:
-        raise QueryRejected(f"The CSV file has {len(names):,} columns. Expected at most {_MOST_COLUMNS}.")
+    columns.check(names, "The CSV file")
     if doubled := [name for name, times in Counter(names).items() if times > 1]:
         raise QueryRejected(f"The CSV file has the column {brief(doubled[0])} twice. Expected each column once.")
     for values in lines:
@@ -214,22 +293,13 @@ def table_runs(content: bytes) -> Iterator[CaseRun]:
                 "one for each, and quotes around texts with commas."
             )
         row: dict[str, Any] = {name: None if value == "" else value for name, value in zip(names, values, strict=True)}
-        case, run, where = row.pop(CASE), row.pop(RUN, None), f"line {lines.line_num}"
-        if case is None or (RUN in names and run is None):
-            raise QueryRejected(f"Line {lines.line_num} of the CSV file has no {RUN if case else CASE}. Name each.")
-        fault, why = None, ""
-        if str(row.pop("cached", None) or "").lower() not in SAYS_NO:
-            fault, why = "copied", "as the column 'cached' says"
-        for name in ("status", "result", "outcome"):
-            if (word := str(row.get(name) or "").strip().lower()) in NOT_RUN:
-                fault, why = NOT_RUN[word], f"its {name} is {brief(row[name])}"
-        yield CaseRun(case, where, row, run, fault, why)
+        yield table_run(row, f"line {lines.line_num}", columns)
 
 
 # Results of cases from strangers' files, read by a worker; their form is told by their content.
 
 _LIMITS = ReadingLimits(content=2**26, memory=2**30)
-_MOST_COLUMNS = 100
+_MOST_STRANGE_COLUMNS = 100
 _MOST_VALUES = 2**19
 _FIRST_BYTES, _LONGEST_LINE = 2**10, 2**16
 
@@ -252,19 +322,22 @@ def listed_results(path: Path, *, name: str) -> dict[str, list[Any]]:
     """The results in a file by metric; run by the worker."""
     with path.open("rb") as file:
         begins = file.read(_FIRST_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    kind = {b"<": ".xml", b"{": ".json", b"[": ".json"}.get(begins, ".csv")
+        file.seek(0)
+        first = file.readline(_LONGEST_LINE).strip()
+        several = first.startswith(b"{") and first.endswith(b"}") and bool(file.readline(1))  # objects, a line each
+    kind = {b"<": ".xml", b"{": ".jsonl" if several else ".json", b"[": ".json"}.get(begins, ".csv")
     if kind == ".csv":
         with path.open("rb") as file:
             columns = 1 + file.readline(_LONGEST_LINE + 1).count(b",")
-        if columns > _MOST_COLUMNS:
+        if columns > _MOST_STRANGE_COLUMNS:
             raise QueryRejected(
-                f"{name} has more than {_MOST_COLUMNS} columns. Keep one for the case and one for each metric."
+                f"{name} has more than {_MOST_STRANGE_COLUMNS} columns. Keep one for the case and one for each metric."
             )
     found = read_case_file(path, kind=kind)
     cells = sum(map(len, found.values()))
-    if len(found) > _MOST_COLUMNS or cells > _MOST_VALUES:
+    if len(found) > _MOST_STRANGE_COLUMNS or cells > _MOST_VALUES:
         raise QueryRejected(
             f"{name} has {len(found):,} columns with {cells:,} values. "
-            f"Send at most {_MOST_COLUMNS} and {_MOST_VALUES:,}."
+            f"Send at most {_MOST_STRANGE_COLUMNS} and {_MOST_VALUES:,}."
         )
     return found

@@ -1,0 +1,179 @@
+"""Files that test and evaluation tools write, as runs of cases: one registry, one reader for each format.
+
+`FORMATS` is the registry. A reader takes the content of a file and yields a `CaseRun` for each result, with its place
+in the file. It says what is no outcome, and `everhold.gates.cases.files.outcomes` refuses that. JUnit, promptfoo and
+Inspect have modules of their own. Files may come from strangers: strict JSON, XML without declarations.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.arguments import brief
+from everhold.errors import ExtensionError, QueryRejected
+from everhold.gates.cases.files import CaseRun, Columns, table_run
+from everhold.strict_json import JsonFault, read_json
+from everhold_integrations.junit import junit_runs
+from everhold_integrations.promptfoo import promptfoo_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+_MOST_OBJECTS = 2_500_000  # of a JSON file
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A form of files of results.
+
+    Attributes:
+        name: Of the tool or form.
+        kind: Ending of its files.
+        read: From the content to runs. Of JSON the content is the document, of JSONL its lines by their numbers.
+        marks: Names that its JSON document, or each JSONL line, has; what tells it from others of its ending.
+    """
+
+    name: str
+    kind: str
+    read: Callable[[Any, Columns], Iterable[CaseRun]]
+    marks: frozenset[str] = frozenset()
+
+
+def runs_of(content: bytes, kind: str, columns: Columns) -> Iterable[CaseRun]:
+    """The runs of a file.
+
+    Args:
+        content: Of the file.
+        kind: Its ending.
+        columns: Of tables, which columns say what.
+
+    Raises:
+        QueryRejected: If no format has this ending and these marks.
+        ValueError: If it is not well-formed.
+    """
+    found: Any = content
+    names: set[str] = set()
+    if kind == ".json":
+        found = _document(content)
+        names = set(found) if isinstance(found, dict) else set()
+    elif kind == ".jsonl":
+        found = dict(_lines(content))
+        names = set.intersection(*map(set, found.values())) if found else set()
+    known = [each for each in FORMATS if each.kind == kind]
+    for each in known:
+        if each.marks <= names:
+            return each.read(found, columns)
+    listed = " or ".join(f"{each.name} ({', '.join(sorted(each.marks))})" for each in known)
+    raise QueryRejected(f"The {kind[1:].upper()} file is of no known form. Pass results of {listed}.")
+
+
+def _document(content: bytes, what: str = "The JSON file") -> Any:
+    if content.count(b"{") > _MOST_OBJECTS:
+        raise QueryRejected(f"{what} has more than {_MOST_OBJECTS:,} objects. Pass results alone.")
+    try:
+        return read_json(content)
+    except JsonFault as wrong:
+        raise QueryRejected(f"{what} {wrong}. Write it again, with each name once and finite numbers.") from None
+
+
+def _lines(content: bytes) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for number, line in enumerate(content.splitlines(), 1):
+        if line.strip():
+            found = _document(line, f"Line {number} of the JSONL file")
+            if not isinstance(found, dict):
+                raise QueryRejected(f"Line {number} of the JSONL file is {brief(found)}. Expected an object.")
+            yield number, found
+
+
+def _inspect(content: bytes, _: Columns) -> Iterator[CaseRun]:
+    try:
+        from inspect_ai.log import read_eval_log
+    except ModuleNotFoundError:
+        raise ExtensionError("Logs of Inspect are read by its own package. Install inspect-ai.") from None
+    from everhold_integrations.inspect_cases import runs_of_log
+
+    try:
+        log = read_eval_log(io.BytesIO(content), format="eval" if content[:2] == b"PK" else "json")
+    except Exception:  # of zip files, JSON and pydantic, which quote what they read
+        raise QueryRejected(
+            "The log of Inspect cannot be read. Write it again, with this version of Inspect."
+        ) from None
+    return runs_of_log(log)
+
+
+def _lm_eval(lines: Mapping[int, Mapping[str, Any]], _: Columns) -> Iterator[CaseRun]:
+    """Samples of lm-evaluation-harness: a case is a document. Of several filters each is a prefix of its metrics."""
+    filters = list(dict.fromkeys(line.get("filter") or "none" for line in lines.values()))
+    found: dict[Any, tuple[int, dict[str, Any]]] = {}
+    for number, line in lines.items():
+        case, prefix = line["doc_id"], "" if len(filters) == 1 else f"{line.get('filter') or 'none'}:"
+        metrics = {f"{prefix}{name}": line[name] for name in line["metrics"]}
+        where, known = found.setdefault(case, (number, {}))
+        if known.keys() & metrics.keys():
+            yield CaseRun(case, f"line {number}", fault="doubled", why=f"also at line {where}")
+        odd = next((name for name, value in metrics.items() if not isinstance(value, (bool, int, float))), None)
+        if odd is not None:
+            why = f"its {odd} is {brief(metrics[odd])}, which is no number of one document"
+            yield CaseRun(case, f"line {number}", fault="broken", why=why)
+        known.update({name: float(value) for name, value in metrics.items() if isinstance(value, (bool, int, float))})
+    for case, (number, metrics) in found.items():
+        yield CaseRun(case, f"line {number}", metrics)
+
+
+def _deepeval(document: Mapping[str, Any], _: Columns) -> Iterator[CaseRun]:
+    """A test run of deepeval: ``passed``, and the score of each metric; cases with one name and input are runs."""
+    told = document.get("testRunData", document)
+    rows = [*(told.get("testCases") or []), *(told.get("conversationalTestCases") or [])]
+    numbers: dict[str, int] = {}
+    for place, row in enumerate(rows, 1):
+        numbered = str(row["name"]).startswith("test_case_") and row.get("input")  # by its place, which may change
+        case = " ".join(filter(None, ("" if numbered else row["name"], row.get("input"))))
+        numbers[case] = numbers.get(case, 0) + 1
+        judged = row.get("metricsData") or []
+        error = next((each["error"] for each in judged if each.get("error")), None)
+        fault, why = (None, "") if error is None else ("crashed", str(error)[:80])
+        if fault is None and not isinstance(row.get("success"), bool):
+            fault, why = "broken", f"its success is {brief(row.get('success'))}"
+        metrics = {} if fault else {
+            "passed": int(row["success"]), **{each["name"]: each.get("score") for each in judged},
+            "seconds": row.get("runDuration"), "cost": row.get("evaluationCost"),
+        }  # fmt: skip
+        yield CaseRun(case, f"test case {place}", metrics, numbers[case], fault, why)
+
+
+def _rows(lines: Mapping[int, Mapping[str, Any]], columns: Columns) -> Iterator[CaseRun]:
+    names = list(dict.fromkeys(name for line in lines.values() for name in line))
+    columns.check(names, "The JSONL file")
+    for number, line in lines.items():
+        yield table_run({name: line.get(name) for name in names}, f"line {number}", columns)
+
+
+def _parquet(content: bytes, columns: Columns) -> Iterator[CaseRun]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(pa.BufferReader(content))
+    except (pa.ArrowException, OSError):
+        raise ValueError from None
+    columns.check(table.column_names, "The Parquet file")
+    for number, row in enumerate(table.to_pylist(), 1):
+        yield table_run(row, f"row {number}", columns)
+
+
+FORMATS = (
+    Format("JUnit", ".xml", lambda content, _: junit_runs(content)),
+    Format("Inspect", ".eval", _inspect),
+    Format("Inspect", ".json", lambda log, _: _inspect(json.dumps(log).encode(), _), frozenset({"eval", "samples"})),
+    Format("deepeval", ".json", _deepeval, frozenset({"testCases"})),
+    Format("deepeval", ".json", _deepeval, frozenset({"testRunData"})),
+    Format("promptfoo", ".json", lambda document, _: promptfoo_runs(document), frozenset({"results"})),
+    Format("promptfoo", ".jsonl", lambda lines, _: promptfoo_runs(lines), frozenset({"testCase", "promptIdx"})),
+    Format("lm-evaluation-harness", ".jsonl", _lm_eval, frozenset({"doc_id", "metrics"})),
+    Format("a table", ".jsonl", _rows),
+    Format("a table", ".parquet", _parquet),
+)
+"""Every format that is read, beside CSV, which everhold reads itself; of one ending the first whose marks are there."""
