@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -12,14 +13,12 @@ import scipy
 
 from everhold.dependence import DependenceModel
 from everhold.sealing.intake.duckdb_files import POSITION
-from everhold.sealing.rows.embedded import SEALED, fetched, locked_connection
+from everhold.sealing.rows.embedded import SEALED, Embedded
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
-    from typing import Self
 
     from numpy.typing import NDArray
 
@@ -83,10 +82,10 @@ class OpenRows:
 
 
 class OpenFile:
-    """A file of open rows; the engine is locked to it, so that nothing else can be read.
+    """A file of open rows.
 
     Args:
-        path: A Parquet file as `everhold.sealing.intake.files.seal_rows` writes it.
+        engine: What reads the file, and can read nothing else.
         label: Column that is always looked at.
         also: Columns that are always looked at, too.
 
@@ -96,29 +95,16 @@ class OpenFile:
         notes: What is left out, in words.
     """
 
-    def __init__(self, path: Path, *, label: str | None = None, also: Sequence[str] = ()) -> None:
-        self._label = label
-        self._connection = locked_connection(path)
-        try:
-            self.rows = int(fetched(self._connection, f"SELECT count(*) FROM {SEALED}")[0][0])
-            types = dict(fetched(self._connection, f"SELECT column_name, column_type FROM (DESCRIBE {SEALED})"))
-        except BaseException:
-            self._connection.close()
-            raise
+    def __init__(self, engine: Embedded, *, label: str | None = None, also: Sequence[str] = ()) -> None:
+        self._engine, self._label = engine, label
+        self.rows = int(engine.rows(f"SELECT count(*) FROM {SEALED}")[0][0])
+        types = dict(engine.rows(f"SELECT column_name, column_type FROM (DESCRIBE {SEALED})"))
         del types[POSITION]
         kinds = {name: kind for name, type_ in types.items() if (kind := _kind(type_)) is not None}
         chosen = sorted(kinds, key=lambda name: (name != label, name not in also))[:_MOST_COLUMNS]
         self.kinds: dict[str, Kind] = {name: kind for name, kind in kinds.items() if name in chosen}
         left = len(types) - len(self.kinds)
         self.notes = (f"{left} of {len(types)} columns were not looked at",) if left else ()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._connection.close()
 
     def first(self, most: int, kinds: Collection[Kind] = get_args(Kind)) -> OpenRows:
         """The columns of some kinds in the first rows of the file, at most so many; a span is that for so many rows."""
@@ -139,13 +125,13 @@ class OpenFile:
         if not named:
             return set()
         some = ", ".join(f"CAST(any_value({quoted(name)}) AS VARCHAR)" for name in named)
-        found = fetched(self._connection, f"SELECT {some} FROM {SEALED} WHERE {where}")[0]
+        found = self._engine.rows(f"SELECT {some} FROM {SEALED} WHERE {where}")[0]
         return {name for name, text in zip(named, found, strict=True) if text is not None and may_be_time(text)}
 
     def _texts(self, name: str, where: str) -> list[str]:
         """The different values of a column as text, in the order of the ranks."""
         sql = f"SELECT CAST(v AS VARCHAR) FROM (SELECT DISTINCT {quoted(name)} AS v FROM {SEALED} WHERE {where}) "
-        return [text for (text,) in fetched(self._connection, f"{sql} WHERE v IS NOT NULL ORDER BY v")]
+        return [text for (text,) in self._engine.rows(f"{sql} WHERE v IS NOT NULL ORDER BY v")]
 
     def whole_groups(self, name: str, others: Sequence[str], most: int) -> OpenRows:
         """A column and others, in all rows of about so many rows' worth of values of the column, picked by a hash."""
@@ -158,7 +144,7 @@ class OpenFile:
             return OpenRows(0, ())
         listed = ", ".join(_rank_sql(name, self.kinds[name]) + f" AS r{number}" for number, name in enumerate(names))
         sql = f"SELECT {listed} FROM (SELECT * FROM {SEALED} WHERE {where}) ORDER BY {POSITION}"
-        found = fetched(self._connection, sql, as_arrays=True)
+        found = self._engine.arrays(sql)
         ranks = [np.asarray(found[f"r{number}"]).astype(np.int64) for number in range(len(names))]
         columns = [
             ExaminedColumn(name, self.kinds[name], column, self._values(name, where), span)
@@ -172,7 +158,7 @@ class OpenFile:
             f"CAST(max({quoted(name)}) AS DOUBLE) - CAST(min({quoted(name)}) AS DOUBLE)"
             if self.kinds[name] == "whole" else "NULL" for name in names
         )  # fmt: skip
-        found = fetched(self._connection, f"SELECT {told} FROM {SEALED} WHERE {where}")[0]
+        found = self._engine.rows(f"SELECT {told} FROM {SEALED} WHERE {where}")[0]
         return [math.inf if span is None else float(span) for span in found]
 
     def _values(self, name: str, where: str) -> dict[int, str]:
@@ -183,7 +169,7 @@ class OpenFile:
             f"FROM {SEALED} WHERE {where} AND {quoted(name)} IS NOT NULL GROUP BY 1) ORDER BY n DESC, value "
             f"LIMIT {_MOST_COMMON}"
         )
-        return {int(rank): str(value) for rank, value in fetched(self._connection, sql)}
+        return {int(rank): str(value) for rank, value in self._engine.rows(sql)}
 
 
 def _kind(type_: str) -> Kind | None:
@@ -439,7 +425,8 @@ def likeness(path: Path, *, groups: str, label: str | None) -> float:
     """
     if label is None or label == groups:
         return UNKNOWN
-    with OpenFile(path, label=label, also=(groups,)) as file:
+    with closing(Embedded(path)) as engine:
+        file = OpenFile(engine, label=label, also=(groups,))
         if not {groups, label} <= file.kinds.keys():
             return UNKNOWN
         return likeness_of_rows(file.whole_groups(groups, (label,), _MOST_ROWS), groups=groups, label=label)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from everhold.display import Display, html_sentences, html_table, text_table
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.planning import PlanRequest, tuned_mechanism
 from everhold.progress import progress
+from everhold.sealing.rows.embedded import Embedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -174,7 +176,8 @@ def diagnose_file(
     Raises:
         EverholdError: If the file cannot be read.
     """
-    with progress("looking for dependence"), OpenFile(path, label=label) as file:
+    with progress("looking for dependence"), closing(Embedded(path)) as engine:
+        file = OpenFile(engine, label=label)
         rows, notes = file.first(_MOST_ROWS), file.notes
         if drawn_from is not None:
             notes = (*notes, _DRAWN.format(drawn_from))

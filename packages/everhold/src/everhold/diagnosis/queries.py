@@ -336,8 +336,7 @@ def columns_to_test(
 
 def _columns_of_interest(training: StoredRows, label: str | None) -> OpenRows:
     """Columns that may order or group the first training rows."""
-    with OpenFile(training.engine.path, label=label) as file:
-        return file.first(_MOST_ROWS, ("time", "whole", "text"))
+    return OpenFile(training.engine, label=label).first(_MOST_ROWS, ("time", "whole", "text"))
 
 
 def warn_of_queries(found: Sequence[tuple[str, QueryWorth]]) -> None:

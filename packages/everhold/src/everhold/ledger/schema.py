@@ -6,7 +6,7 @@ A ledger says its revision in a table of the form that Alembic uses, so that a l
 from __future__ import annotations
 
 import sqlalchemy as sa
-from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 
 from everhold.ledger.database import CURRENT_REVISION, VERSION_TABLE, metadata
 
@@ -150,13 +150,21 @@ _POSTGRESQL_TRIGGERS = (
     """,
 )
 
+_statements: dict[str, tuple[str, ...]] = {}
+"""What makes the tables of each kind of database; SQLAlchemy takes longer to write it than a database to do it."""
+
 
 def create_tables(connection: sa.Connection) -> None:
     """Make all tables in an empty database; commits nothing."""
-    for table in metadata.sorted_tables:
-        connection.execute(CreateTable(table))
-        for index in table.indexes:
-            connection.execute(CreateIndex(index))
-    triggers = _SQLITE_TRIGGERS if connection.dialect.name == "sqlite" else _POSTGRESQL_TRIGGERS
-    for statement in (_CHARGED_INDEX, *triggers, *_REVISION_TABLE):
+    dialect = connection.dialect
+    if dialect.name not in _statements:
+        tables = metadata.sorted_tables
+        made: list[DDLElement] = [
+            *map(CreateTable, tables),
+            *(CreateIndex(index) for table in tables for index in table.indexes),
+        ]
+        triggers = _SQLITE_TRIGGERS if dialect.name == "sqlite" else _POSTGRESQL_TRIGGERS
+        compiled = (str(each.compile(dialect=dialect)) for each in made)
+        _statements[dialect.name] = (*compiled, _CHARGED_INDEX, *triggers, *_REVISION_TABLE)
+    for statement in _statements[dialect.name]:
         connection.exec_driver_sql(statement)

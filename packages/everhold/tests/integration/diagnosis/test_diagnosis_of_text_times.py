@@ -1,6 +1,7 @@
 """Dates that are held as text order the rows, as long as the whole column says which dates they are."""
 
 import warnings
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from everhold import Holdout
 from everhold.diagnosis.columns import OpenFile, as_times
 from everhold.diagnosis.diagnosis import diagnose_file
 from everhold.errors import DependenceWarning
+from everhold.sealing.rows.embedded import Embedded
 
 WRITTEN = {
     "iso": lambda day: day,
@@ -80,7 +82,7 @@ def test_a_query_is_judged_in_the_order_of_dates_as_text(tmp_path):
 
 def test_days_as_text_that_sort_otherwise_are_marked(tmp_path):
     written(tmp_path / "rows.parquet", dated(WRITTEN["day_first"]))
-    with OpenFile(tmp_path / "rows.parquet", label="late") as file:
-        column = file.first(10_000).column("day")
+    with closing(Embedded(tmp_path / "rows.parquet")) as engine:
+        column = OpenFile(engine, label="late").first(10_000).column("day")
     assert column.kind == "time"
     assert not column.sorted_alike
