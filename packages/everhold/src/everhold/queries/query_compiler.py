@@ -110,6 +110,15 @@ class QueryCompiler:
                 return self.compile(query, None, tolerance)
         return ready.silently() if self.silent else ready  # type: ignore[return-value]  # a text's is one, too
 
+    def is_declared(self, query: Query[Any]) -> bool:
+        """True if it is answered as a member of a declared family; nothing is asked."""
+        if self.families.level_of is never_declared:
+            return False
+        try:
+            return bool(self.compile(query, None, None).members)
+        except QueryRejected:
+            return False
+
     def mean(self, query: RowwiseQuery, guess: float | None, tolerance: float | None) -> Prepared:
         """One mean that is asked for itself, as `prepare` does it for many.
 

@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -117,3 +118,29 @@ def test_predictions_of_todays_rows_are_refused_where_more_will_arrive(tmp_path)
     said = eh.accuracy(np.ones(COUNT), training=np.ones(COUNT))
     assert "more will arrive. List a model" in str(ask(tmp_path, said, **growing))
     assert ask(tmp_path, said, rows=eh.Rows(features="public")) is None
+
+
+def test_the_registered_answer_is_the_one_that_everything_gives(tmp_path):
+    table = flights(1)
+    models = [LogisticRegression(C=c).fit(pd.DataFrame({"delay": table["delay"]}), table["late"]) for c in (1.0, 0.1)]
+    pairs = [eh.difference(metric(models[0]), metric(models[1])) for metric in (eh.accuracy, eh.auc)]
+    listed = [eh.accuracy(models[0]), eh.auc(models[0]), *pairs]
+    with create(tmp_path, eh.listed(listed)) as holdout:
+        told = [holdout.ask(each, guess=0.5) for each in listed]  # a guess says nothing of a member
+        one, other = LogisticRegression(C=1.0), LogisticRegression(C=0.1)
+        terms = {"features": ["delay"]}
+        again = [holdout.evaluate(one, metric, **terms) for metric in ("accuracy", "roc_auc")]
+        again += [holdout.compare(one, other, metric, **terms) for metric in ("accuracy", "roc_auc")]
+        ends = [(each.low, each.high, each.source) for each in told]
+        assert [(each.low, each.high, each.source) for each in again] == ends
+        assert {source for _, _, source in ends} == {"declared"}
+
+
+def test_other_training_predictions_than_the_declared_ones_are_refused(tmp_path):
+    rng = np.random.default_rng(1)
+    said, one, other = rng.random((3, COUNT))
+    listed = eh.auc(said, training=one), eh.difference(eh.brier(said, training=one), eh.brier(other, training=one))
+    with create(tmp_path, eh.listed(listed), rows=eh.Rows(features="public")) as holdout:
+        assert holdout.ask(listed[0]).source == "declared"
+        with pytest.raises(eh.QueryRejected, match="other predictions for the training rows"):
+            holdout.ask(eh.auc(said, training=other))

@@ -91,6 +91,8 @@ def evaluation(
         sliced: Whether it is asked of slices, so that the guess needs one prediction for each training row.
     """
     query, guess = cross_validated(compiler, estimator, metric_by(metric), cv=cv, features=features)
+    if compiler.is_declared(plain := Judge(metric_by(metric), compiler.schema).query(estimator)):
+        return plain, None
     if sliced and guess is not None:
         raise QueryRejected(
             "these folds do not leave out each training row once, so they make no guess for a slice or a comparison; "
@@ -127,7 +129,8 @@ def comparison(
         for each in asked
     ]  # fmt: skip
     found: DifferenceQuery | MetricQuery = difference(*queries)
-    return found
+    plain = difference(*(each if isinstance(each, Query) else judge.query(each) for each in asked))
+    return plain if compiler.is_declared(plain) else found
 
 
 def of_predictions(metric: Any, predictions: Any) -> Any:
