@@ -15,7 +15,7 @@ from everhold_competitions.competition import Competition
     [
         ("average_precision", "roc_auc"),
         ("neg_median_absolute_error", "neg_mean_absolute_error"),
-        ("roc_auc_ovr", "roc_auc"),
+        ("roc_auc_ovo", "roc_auc_ovr"),
         ("precision_samples", "precision"),
         ("max_error", "neg_mean_absolute_error"),
         ("recall_macro", "balanced_accuracy"),

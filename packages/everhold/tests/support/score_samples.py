@@ -52,6 +52,14 @@ def f1(average):
     return lambda labels, predictions: metrics.f1_score(labels, predictions, average=average)
 
 
+def relative(labels, told):
+    return float(np.mean(np.abs(labels - told) / np.maximum(np.abs(labels), 20.0)))
+
+
+def benefit(labels, told):
+    return float(np.mean(told & (labels == 1)) - 0.25 * np.mean(told & (labels == 0)))
+
+
 CASES = {
     "balanced_accuracy": ("kind", three, metrics.balanced_accuracy_score, {}),
     "f1_macro": ("kind", three, f1("macro"), {}),
@@ -68,6 +76,9 @@ CASES = {
     "neg_mean_absolute_error": ("amount", amount, lambda a, b: -metrics.mean_absolute_error(a, b), {}),
     "neg_mean_squared_error": ("amount", amount, lambda a, b: -metrics.mean_squared_error(a, b), {"clip": 900.0}),
     "neg_root_mean_squared_error": ("amount", amount, lambda a, b: -(metrics.mean_squared_error(a, b) ** 0.5), {}),
+    "mape": ("amount", amount, relative, {"floor": 20.0}),
+    "net_benefit": ("y", chances, lambda labels, p: benefit(labels, p >= 0.2), {"threshold": 0.2}),
+    "calibration_in_the_large": ("y", chances, lambda labels, p: float(np.mean(p) - np.mean(labels)), {}),
     "r2": ("amount", amount, metrics.r2_score, {}),
     "expected_calibration_error": ("y", chances, lambda labels, p: seen_bins(p, labels, 5).score, {"bins": 5}),
     "recall_at_fpr": ("y", chances, lambda labels, p: seen_rules(p, labels == 1, 0.1).score, {"rate": 0.1}),

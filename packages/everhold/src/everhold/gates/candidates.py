@@ -268,9 +268,9 @@ class OutputCandidate(Candidate):
         Raises:
             QueryRejected: If it cannot be compared, or the metric is another one. Nothing is charged.
         """
-        if query.where is not None or len(query.models) > 1:
+        if query.where is not None or query.weight is not None or len(query.models) > 1:
             raise QueryRejected(
-                "a gate compares all rows, and this score is that of some; expected it without where=..."
+                "a gate compares all rows alike, and this score is that of some; expected it without where= and weight="
             )
         reader = query.reader(compiler)
         _check_compared(reader, compiler)

@@ -1,5 +1,6 @@
 """The table of what is promised of each metric is that of the docs, and each of its cells is what a holdout says."""
 
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -85,9 +86,15 @@ def test_each_cell_is_what_a_holdout_says(tmp_path, kind, rows):
     with create(tmp_path, kind, rows) as holdout:
         for name, metric in METRICS.own.items():
             ranged = RANGE if kind == "number" and "low" in metric.settings else {}
+            ranged = {**ranged, "floor": 1.0} if "floor" in metric.settings else ranged
             for models, where in product((1, 2), (False, True)):
                 how = {**ranged, **({"where": "x > 0"} if where else {})}
                 said = taken(quote, holdout, name, both[:models], **how)
                 assert said is expected(metric, kind, rows, models=models, where=where), (name, models, where)
-            said = taken(holdout.gate, name, champion=both[0], name=name)
+            said = taken(
+                holdout.gate,
+                partial(eh.metric, name, **ranged) if "floor" in ranged else name,
+                champion=both[0],
+                name=name,
+            )
             assert said is expected(metric, kind, rows, gate=True), (name, "gate")

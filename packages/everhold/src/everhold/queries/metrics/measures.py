@@ -34,8 +34,10 @@ from everhold.queries.metrics.score_parts import (
     PairedScores,
     RowPart,
     Sized,
+    benefit_parts,
     class_parts,
     correlation_parts,
+    excess_parts,
     explained_parts,
     failing_parts,
     largest_loss,
@@ -81,6 +83,7 @@ class Measure:
         power: Of the distance between number and label in the loss of a row.
         by_rank: Whether class shares that the split fixed break its proof.
         compares: Whether the difference of two models is computed (`see_difference`).
+        weighs: Whether rows may count with weights.
         needs_rows: Whether a procedure needs public rows, so that others stand in where predictions are unknown.
     """
 
@@ -92,6 +95,7 @@ class Measure:
     by_rank: ClassVar[bool] = False
     compares: ClassVar[bool] = False
     needs_rows: ClassVar[bool] = True
+    weighs: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -123,19 +127,23 @@ class Measure:
                 return None if rows is None else float(np.mean(beyond(rows)))
 
         if self.outputs == "probabilities":
-            return [Clip("losses", None, setting.clip, share(lambda rows: largest_loss(rows, "log") > setting.clip))]
+            return [
+                Clip(
+                    "losses", None, setting.clip, share(lambda rows: largest_loss(rows, "log", setting) > setting.clip)
+                )
+            ]
         low, high = setting.low, setting.high
         if rows is not None:
             labels = rows.labels
         of_labels = None if labels is None else float(np.mean((labels < low) | (labels > high)))
-        of = "absolute" if self.power == 1 else "squared"
+        of = "relative" if setting.floor else "absolute" if self.power == 1 else "squared"
         found = [
             Clip("labels", low, high, of_labels),
             Clip("predictions", low, high, share(lambda rows: (rows.outputs < low) | (rows.outputs > high))),
         ]
-        widest = (high - low) ** self.power
+        widest = (high - low) / setting.floor if setting.floor else (high - low) ** self.power
         if setting.clip < widest * (1.0 - 1e-9):
-            apart = share(lambda rows: largest_loss(rows, of) > setting.clip)
+            apart = share(lambda rows: largest_loss(rows, of, setting) > setting.clip)
             found.append(Clip(f"{of} errors", None, setting.clip, apart))
         return found
 
@@ -183,6 +191,8 @@ class PartsMeasure(Measure):
     weights: Callable[[Setting], Sequence[float]] | None = field(default=None, kw_only=True)
     compared: PairedScores | None = field(default=None, kw_only=True)
     of_classes: Callable[[int], ClassGains] | None = field(default=None, kw_only=True)
+
+    weighs: ClassVar[bool] = True
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenParts:
         """Units of each part."""
@@ -364,6 +374,22 @@ def neg_mean_absolute_error(metric: Metric) -> PartsMeasure:
     """The mean distance of a number from the label."""
     return average_of(metric, partial(loss, of="absolute"), likely=made_up.with_errors(lambda told, _: -1.25 * told),
                       power=1)  # fmt: skip
+
+
+def mape(metric: Metric) -> PartsMeasure:
+    """The mean distance of a number from the label, over the size of the label or a floor."""
+    likely = made_up.with_errors(lambda told, labels: 1.25 * told * float(np.mean(np.abs(labels))))
+    return average_of(metric, partial(loss, of="relative"), likely=likely, power=1)
+
+
+def net_benefit(metric: Metric) -> PartsMeasure:
+    """True positives less false positives at the odds of a threshold, as a share of all rows."""
+    return average_of(metric, benefit_parts, likely=made_up.near_labels)
+
+
+def calibration_in_the_large(metric: Metric) -> PartsMeasure:
+    """The mean probability less the share of label 1."""
+    return average_of(metric, excess_parts)
 
 
 def neg_mean_squared_error(metric: Metric) -> PartsMeasure:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from everhold.values.base import Clip, Schema
 
 _MEANS = "everhold.queries.metrics.row_scores"
+_WEIGHTS = 2**20  # steps of a weight, from 0 to its cap
 _WIDEST = 1e150  # range of labels, so that squares of losses are finite
 
 
@@ -53,12 +54,16 @@ class MetricQuery(Query["Answer"]):
         models: Predictions of the model, or of both.
         given: Numbers that define it, as far as they were given.
         where: A condition: the number of the rows that meet it. None for all rows.
+        weight: A number of each row, from 0 to the cap, that says how much it counts. None where all count alike.
+        cap: The largest weight; larger ones of sealed rows count as this.
     """
 
     metric: Metric
     models: tuple[ScoredRows, ...]
     given: Mapping[str, float] = field(default_factory=dict)
     where: str | None = None
+    weight: str | None = None
+    cap: float | None = None
 
     @classmethod
     def of(
@@ -82,7 +87,7 @@ class MetricQuery(Query["Answer"]):
     @property
     def simplest(self) -> MetricQuery | LabelQuery:
         """The same as a mean over all rows, where it is one: then engines sum it, and every mechanism answers it."""
-        if not self.metric.mean or self.where is not None or len(self.models) > 1:
+        if not self.metric.mean or self.where is not None or self.weight is not None or len(self.models) > 1:
             return self
         (model,) = self.models
         mean: LabelQuery = imported(f"{_MEANS}:{self.metric.name}")(model.predictions, training=model.training)
@@ -90,7 +95,8 @@ class MetricQuery(Query["Answer"]):
 
     def share(self) -> ShareQuery | None:
         """The same as a ratio of two means, which every mechanism answers; None where it is none."""
-        if len(self.models) > 1 or not (self.metric.rate or (self.metric.mean and self.where is not None)):
+        of_some = self.metric.mean and self.where is not None
+        if len(self.models) > 1 or self.weight is not None or not (self.metric.rate or of_some):
             return None
         (model,), rows = self.models, None if self.where is None else MeanQuery(self.where)
         if rows is not None and self.metric.mean:
@@ -120,7 +126,9 @@ class MetricQuery(Query["Answer"]):
         """
         if len(self.models) + len(other.models) > 2:
             raise QueryRejected("a difference of differences is not asked; expected two models")
-        own, others = ((each.metric, dict(each.given), each.where, each.positive) for each in (self, other))
+        own, others = (
+            (each.metric, dict(each.given), each.where, each.positive, each.weight, each.cap) for each in (self, other)
+        )
         if own != others:
             if self.metric != other.metric:
                 raise QueryRejected(
@@ -143,7 +151,7 @@ class MetricQuery(Query["Answer"]):
         numbers = {name: self.given.get(name) for name in self.metric.settings}
         details = {
             "name": self.metric.name, "training": model.training, "where": self.where, "pos_label": self.positive,
-            **numbers,
+            "weight": self.weight, "weight_cap": self.cap, **numbers,
         }  # fmt: skip
         return QuerySpec("metric", model.predictions, details)
 
@@ -167,8 +175,12 @@ class MetricQuery(Query["Answer"]):
         reader = self.reader(compiler)
         if tolerance is not None:
             paying(mechanism)
-        bound = among(reader.bound(self), reader.inside, self.where, schema)
-        bound = with_clips(bound, reader.clips(compiler))
+        bound = self._weighed(among(reader.bound(self), reader.inside, self.where, schema), reader.weights)
+        clips = reader.clips(compiler)
+        if self.metric.clipped and any(clip.beyond for clip in clips):
+            name = f"{self.metric.clipped}({reader.setting.clip:.4g})"
+            bound = replace(bound, shown=bound.shown.replace(self.metric.name, name))
+        bound = with_clips(bound, clips)
         if (given := reader.given_values(compiler.training)) is not None:
             bound = replace(bound, training_values=given)
         known, procedure = reader.planned(compiler, None if guess is None else bound.to_mean(as_float(guess)))
@@ -181,6 +193,41 @@ class MetricQuery(Query["Answer"]):
             return measure.value(seen), seen
 
         return OneNumber([prepared], schema, mechanism, sealed)
+
+    def _weighed(self, bound: BoundQuery, weights: BoundQuery | None) -> BoundQuery:
+        """Identity of the same query of weighted rows; the query itself without weights."""
+        if weights is None:
+            return bound
+        return replace(
+            bound, description={**bound.description, "weight": weights.description, "cap": self.cap},
+            shown=f"{bound.shown} weighted by {self.weight} up to {self.cap:g}",
+            reads=tuple(dict.fromkeys((*(bound.reads or ()), *(weights.reads or ())))),
+        )  # fmt: skip
+
+    def _weights(self, compiler: QueryCompiler) -> BoundQuery | None:
+        """The weight of each row as a share of the cap; None without weights.
+
+        Raises:
+            QueryRejected: If no weight is meant, or one of a training row is beyond. Nothing is charged.
+        """
+        if self.weight is None:
+            return None
+        cap, name = as_float(self.cap), self.metric.title or self.metric.name
+        if not self.metric.measure.weighs:
+            raise QueryRejected(f"{name} takes no weights. Pass a metric that is made of means, such as accuracy or f1")
+        if not 0.0 < cap < math.inf:
+            raise QueryRejected(
+                f"weight_cap is {brief(self.cap)}. Pass the largest weight of a row, such as 1 for '1 / visits'"
+            )
+        for beyond in (f"({self.weight}) > {cap!r}", f"({self.weight}) < 0"):
+            if compiler.training is not None and (
+                count := int(np.count_nonzero(rows_that_meet(compiler.training, condition(beyond, compiler.schema))))
+            ):
+                raise QueryRejected(
+                    f"The weights {self.weight!r} of {count:,} training rows are not from 0 to {cap:g}. Pass a larger "
+                    "weight_cap, or weights that are not negative"
+                )
+        return MeanQuery(self.weight, 0.0, cap).bind(compiler.schema)
 
     def reader(self, compiler: QueryCompiler) -> ModelsReader:
         """Predictions, labels and the condition for one holdout.
@@ -216,6 +263,7 @@ class MetricQuery(Query["Answer"]):
         return ModelsReader(
             metric, setting, models, tuple(model.predictions for model in self.models),
             mechanism.dependence.group_column, _classes(schema, self.positive), known, inside, self.positive,
+            self._weights(compiler),
         )  # fmt: skip
 
     def is_promised(self, compiler: QueryCompiler) -> bool:
@@ -232,7 +280,7 @@ class MetricQuery(Query["Answer"]):
 
     def _pairs_outcomes(self, compiler: QueryCompiler) -> bool:
         """True if two models are compared by the pairs of outcomes of rows with labels 0 and 1."""
-        if len(self.models) == 1 or not self.metric.outcomes:
+        if len(self.models) == 1 or not self.metric.outcomes or self.weight is not None:
             return False
         independent = compiler.mechanism.dependence.independent
         two_classes = compiler.schema.label_kind == "binary" or self.positive is not None
@@ -300,7 +348,19 @@ class MetricQuery(Query["Answer"]):
             made = replace(made, low=low, high=high, centre=centre, clip=clip)
         if self.metric.outputs == "probabilities":
             made = replace(made, clip=LOG_CLIP)
-        made = replace(made, clip=given.get("clip", made.clip), rate=given.get("rate", made.rate))
+        if "floor" in self.metric.settings:
+            if not given.get("floor", 0.0) > 0.0:
+                raise QueryRejected(
+                    f"{self.metric.name} needs floor=..., the least distance from 0 by which an error is divided, "
+                    "because labels near 0 would make it as large as one likes"
+                )
+            made = replace(made, clip=1.0, floor=given["floor"])
+        if not 0.0 < given.get("threshold", made.threshold) < 1.0:
+            raise QueryRejected(f"threshold is {given['threshold']:g}. Pass a probability between 0 and 1")
+        made = replace(
+            made, clip=given.get("clip", made.clip), rate=given.get("rate", made.rate),
+            threshold=given.get("threshold", made.threshold),
+        )  # fmt: skip
         bins = as_float(given.get("bins", 10))
         if not made.clip > 0.0 or not 0.0 < made.rate < 1.0 or bins not in range(1, 101):
             raise QueryRejected(
@@ -420,6 +480,7 @@ class ModelsReader:
         unlike: Whether scores are known and labels are drawn anew on these rows.
         inside: The condition of rows that count; None for all rows.
         positive: The class that counts as label 1; None for label 1 itself.
+        weights: Of each row, as a share of their cap; None where all count alike.
     """
 
     metric: Metric
@@ -431,6 +492,7 @@ class ModelsReader:
     unlike: bool
     inside: BoundQuery | None = None
     positive: Any = None
+    weights: BoundQuery | None = None
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -519,7 +581,10 @@ class ModelsReader:
         label = self.models[0].label
         labels = rows.table((label,))[label]
         groups = None if self.group_column is None else rows.group_index(self.group_column)
-        counting = None if self.inside is None else rows_that_meet(rows, self.inside)
+        counting: Any = None if self.inside is None else rows_that_meet(rows, self.inside)
+        if self.weights is not None:
+            weights = rows.row_values(self.weights, unit=_WEIGHTS) / _WEIGHTS
+            counting = weights if counting is None else weights * counting
         order = rows.code.dealing_order() if dealt and self.metric.measure.by_rank else None
         return Judged(outputs, self.coded(labels), groups, counting, order)
 
@@ -550,7 +615,7 @@ class ModelsReader:
         at = None if guess is None else min(max(guess, 0.0), 1.0)
         sized = Sized(
             counting, schema.rows if own else max(schema.training_rows, 1), size, largest,
-            self.unlike and reach is None, self.inside is not None, schema.rows * meets, at,
+            self.unlike and reach is None, self.inside is not None or self.weights is not None, schema.rows * meets, at,
         )  # fmt: skip
         number = Fraction(measure.value(seen)) if known else None
         return number, measure.procedure(seen, self.setting, sized, reach=reach)

@@ -38,6 +38,8 @@ class Setting:
         high: Largest label and prediction of a number; larger ones count as this.
         clip: Largest loss of a row; larger ones count as this.
         centre: Of labels, on the scale [0, 1].
+        threshold: Probability from which on a row is treated as positive.
+        floor: Errors are divided by no less than this, as shares of the label; 0 where they are not divided.
         share: Planned share of label 1.
         shares: Planned share of each class.
         dealt: What an AUC bets on: ``"blocks"`` of rows, ``"ranks"`` of known scores, or blocks of ``"groups"``.
@@ -50,6 +52,8 @@ class Setting:
     centre: float = 0.5
     bins: int = 10
     rate: float = 0.05
+    threshold: float = 0.5
+    floor: float = 0.0
     share: float = 0.5
     shares: tuple[float, ...] = ()
     dealt: Literal["blocks", "ranks", "groups"] = "blocks"
@@ -61,6 +65,14 @@ def _unit(_: Setting) -> tuple[float, float]:
 
 def _signed(_: Setting) -> tuple[float, float]:
     return -1.0, 1.0
+
+
+def _cost(setting: Setting) -> tuple[float, float]:
+    return 0.0, setting.clip
+
+
+def _benefit(setting: Setting) -> tuple[float, float]:
+    return -setting.threshold / (1.0 - setting.threshold), 1.0
 
 
 def _loss(setting: Setting) -> tuple[float, float]:
@@ -91,6 +103,7 @@ class Metric:
         gain: Rows for which a gate compares by it.
         outcomes: By which of `everhold.guarantees.intervals.pairs.gains.GAINS` two models are compared, from the pairs
             of outcomes of independent rows with labels 0 and 1; empty where they are not.
+        clipped: Its name where losses of training rows are clipped, so that the number is not scikit-learn's.
         nearest: A metric by which two models are compared in its place.
         title: Its name in queries as people read them; by default `name`.
         instead: What to ask of rows and mechanisms for which nothing is promised.
@@ -112,6 +125,7 @@ class Metric:
     two: Rows = "any"
     gain: Rows = "any"
     outcomes: str = ""
+    clipped: str = ""
     nearest: str = "accuracy"
     title: str = ""
     instead: str = "accuracy, error, brier, risk, precision, recall or f1"
@@ -161,7 +175,8 @@ _OWN = (
     Metric("error", "classes", ends=lambda _: (1.0, 0.0), greater=False, mean=True),
     Metric("brier", "probability", _TWO, greater=False, mean=True),
     Metric("neg_brier_score", "probability", _TWO, ends=_loss, like="brier"),
-    Metric("neg_log_loss", "probabilities", ends=_loss, settings=("clip",), like={"loss": "log", "high": LOG_CLIP}),
+    Metric("neg_log_loss", "probabilities", ends=_loss, settings=("clip",), clipped="neg_log_loss_clipped",
+           like={"loss": "log", "high": LOG_CLIP}),
     Metric("balanced_accuracy", "classes", outcomes="balanced"),
     Metric("f1", "classes", _TWO, rate="an F1", two="independent", gain="independent", outcomes="f1"),
     Metric("f1_macro", "classes", two="independent", gain="independent", outcomes="macro",
@@ -180,6 +195,10 @@ _OWN = (
     Metric("neg_mean_squared_error", "numbers", _NUMBERS, ends=_loss, settings=_RANGE, like={"loss": "squared"}),
     Metric("neg_root_mean_squared_error", "numbers", _NUMBERS, ends=lambda setting: (0.0, -math.sqrt(setting.clip)),
            settings=_RANGE),
+    Metric("mape", "numbers", _NUMBERS, ends=_cost, settings=(*_RANGE, "floor"), greater=False),
+    Metric("net_benefit", "probability", _TWO, ends=_benefit, settings=("threshold",)),
+    Metric("calibration_in_the_large", "probability", _TWO, ends=_signed, two="none", gain="none",
+           nearest="neg_brier_score"),
     Metric("expected_calibration_error", "probability", _TWO, settings=("bins",), greater=False, one="independent",
            slices=0, two="none", gain="none", nearest="neg_brier_score"),
     Metric("recall_at_fpr", "scores", _TWO, settings=("rate",), one="independent", slices=0, two="none",
@@ -195,13 +214,15 @@ _NEAREST = {
     "precision_samples recall_samples": "precision or recall of one label",
     "roc_auc_ovo roc_auc_ovr_weighted roc_auc_ovo_weighted": "roc_auc_ovr",
     "average_precision": "roc_auc, or recall_at_fpr",
+    "calibration_slope": "calibration_in_the_large",
     "top_k_accuracy": "accuracy",
     "explained_variance d2_absolute_error_score": "r2",
     "d2_log_loss_score": "neg_log_loss",
     "d2_brier_score": "neg_brier_score",
     "max_error neg_max_error": "quantile of the error, as a column",
     "neg_median_absolute_error": "quantile of the error, as a column",
-    "neg_mean_absolute_percentage_error neg_mean_squared_log_error neg_root_mean_squared_log_error "
+    "neg_mean_absolute_percentage_error": "mape, with a floor under the labels",
+    "neg_mean_squared_log_error neg_root_mean_squared_log_error "
     "neg_mean_poisson_deviance neg_mean_gamma_deviance": "risk with a loss function and its range",
     "positive_likelihood_ratio neg_negative_likelihood_ratio": "recall and precision",
     "adjusted_mutual_info_score adjusted_rand_score completeness_score fowlkes_mallows_score homogeneity_score "
@@ -209,6 +230,14 @@ _NEAREST = {
 }  # fmt: skip
 REFUSED: Mapping[str, str] = {name: nearest for names, nearest in _NEAREST.items() for name in names.split()}
 """Names of scikit-learn's scores that are not promised, and what comes nearest."""
+
+REASONS: Mapping[str, str] = {
+    "average_precision": "It weights each row by a precision that depends on all other rows, and no interval for "
+    "finitely many rows is proved",
+    "calibration_slope": "It is the root of a likelihood equation without bounded terms, and no interval for finitely "
+    "many rows is proved",
+}
+"""Why some of them are not promised."""
 
 REFUSED_FUNCTIONS: Mapping[str, str] = {"fbeta_score": "f1", "average_precision_score": "roc_auc", "auc": "roc_auc"}
 """Functions of scikit-learn that stand behind no score's name, and what comes nearest."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -33,14 +33,15 @@ class Judged:
         outputs: Shape (rows,), or (rows, classes) of probabilities; nan where a model fails.
         labels: Shape (rows,).
         groups: Shape (rows,): the group of each row, from 0; None where rows are independent.
-        counting: Shape (rows,): True for rows of the slice that is asked about; None for all rows.
+        counting: Shape (rows,): True for rows of the slice that is asked about, or weights in [0, 1]; None for
+            all rows.
         order: Shape (rows,): in which rows are dealt to blocks; None for any.
     """
 
     outputs: Floats
     labels: Floats
     groups: NDArray[np.int64] | None = None
-    counting: NDArray[np.bool_] | None = None
+    counting: NDArray[Any] | None = None
     order: NDArray[np.intp] | None = None
 
 
@@ -94,8 +95,8 @@ class RowPart(NamedTuple):
         how = "mean" if self.how == "share" else self.how
         return self._replace(numerators=(self.whole + apart) / 2.0, how=how, empty=0.5)
 
-    def among(self, counting: NDArray[np.bool_] | None) -> RowPart:
-        """The same part of the rows that count, of which a mean is a ratio; of all rows it stays as it is."""
+    def among(self, counting: NDArray[Any] | None) -> RowPart:
+        """The same part of the rows that count, as far as they do; a mean of them is a ratio."""
         if counting is None:
             return self
         how = "free" if self.how == "free" else "ratio"
@@ -144,23 +145,43 @@ def loss(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
     Args:
         rows: Numbers, probabilities of label 1, or probabilities of each class.
         setting: The range of labels and of the loss.
-        of: ``"absolute"``, ``"squared"`` or ``"log"``.
+        of: ``"absolute"``, ``"relative"``, ``"squared"`` or ``"log"``.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         if of == "log":
             losses = -np.log(_of_what_happened(rows))
         else:
-            apart = np.abs(np.clip(rows.outputs, setting.low, setting.high) - _labels(rows, setting))
-            losses = apart if of == "absolute" else apart**2
+            labels = _labels(rows, setting)
+            apart = np.abs(np.clip(rows.outputs, setting.low, setting.high) - labels)
+            losses = apart**2 if of == "squared" else apart
+            if of == "relative":
+                losses = apart / np.maximum(np.abs(labels), setting.floor)
     return [RowPart(np.minimum(largest_losses(losses), setting.clip) / setting.clip)]
 
 
-def largest_loss(rows: Judged, of: str) -> Floats:
+def largest_loss(rows: Judged, of: str, setting: Setting) -> Floats:
     """The loss of each row before it is clipped; infinite where there is no prediction."""
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.abs(rows.outputs - rows.labels) if of != "log" else -np.log(_of_what_happened(rows))
     found = apart**2 if of == "squared" else apart
+    if of == "relative":
+        found = apart / np.maximum(np.abs(rows.labels), setting.floor)
     return np.where(np.isnan(found), np.inf, found)
+
+
+def benefit_parts(rows: Judged, setting: Setting) -> list[RowPart]:
+    """1 of a true positive, and minus the odds of the threshold of a false one, from its range on [0, 1]."""
+    odds = setting.threshold / (1.0 - setting.threshold)
+    positive, told = rows.labels == 1.0, rows.outputs >= setting.threshold
+    told = np.where(np.isnan(rows.outputs), ~positive, told)  # a failing row is a false alarm, or a missed positive
+    benefit = np.where(told, np.where(positive, 1.0, -odds), 0.0)
+    return [RowPart((benefit + odds) / (1.0 + odds))]
+
+
+def excess_parts(rows: Judged, setting: Setting) -> list[RowPart]:
+    """Half of one more than the probability less the label; of a failing row the farthest it can be."""
+    apart = np.where(np.isnan(rows.outputs), 1.0 - 2.0 * (rows.labels == 1.0), rows.outputs - (rows.labels == 1.0))
+    return [RowPart((1.0 + apart) / 2.0)]
 
 
 def _of_what_happened(rows: Judged) -> Floats:

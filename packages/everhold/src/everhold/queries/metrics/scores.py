@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from everhold.arguments import as_float, brief, items_of, names_keywords
 from everhold.errors import QueryRejected
 from everhold.queries.metrics.query import MetricQuery
-from everhold.queries.metrics.registry import METRICS, REFUSED, REFUSED_FUNCTIONS
+from everhold.queries.metrics.registry import METRICS, REASONS, REFUSED, REFUSED_FUNCTIONS
 from everhold.queries.metrics.scored_rows import ScoredRows
 
 if TYPE_CHECKING:
@@ -35,12 +35,14 @@ class ScoreSettings(TypedDict, total=False):
     clip: float | None
     bins: int | None
     rate: float | None
+    threshold: float | None
+    floor: float | None
 
 
 @names_keywords(ScoreSettings)
 def metric(
     name: str, predictions: Any, *, training: Any = None, where: str | None = None, pos_label: Any = None,
-    **settings: Unpack[ScoreSettings],
+    weight: str | None = None, weight_cap: float | None = None, **settings: Unpack[ScoreSettings],
 ) -> Any:  # fmt: skip
     """A score of predictions by its name in scikit-learn, with the sign that it has there.
 
@@ -54,11 +56,15 @@ def metric(
         where: A condition, such as ``"region = 'N'"``: the score of the rows that meet it.
         pos_label: The positive class, for metrics of labels 0 and 1: any class of the label against the rest. By
             default label 1. Probabilities and scores are those of this class.
+        weight: How much a row counts, as a number of its columns, such as ``"1 / visits"``; for metrics that are made
+            of means. Missing weights count as 0.
+        weight_cap: The largest weight, which is public. Larger ones of sealed rows count as this.
         **settings: ``low`` and ``high``: labels and predictions beyond them count as these, by default the least and
             the largest training label. ``clip``: larger losses of a row count as this, by default ln 1000 for
             ``"neg_log_loss"``, and for numbers the largest loss that the mean training label can have between them.
             ``bins``: equal bins of probabilities for ``"expected_calibration_error"``, 10 by default. ``rate``: the
-            false positive rate of ``"recall_at_fpr"``, .05 by default.
+            false positive rate of ``"recall_at_fpr"``, .05 by default. ``threshold``: the probability of
+            ``"net_benefit"``, .5 by default. ``floor``: of ``"mape"``, by which errors are divided at least.
 
     Raises:
         QueryRejected: If there is no such score, or it is not promised. Nothing is charged.
@@ -78,7 +84,10 @@ def metric(
         takers = ", ".join(each for each, metric in METRICS.own.items() if metric.takes_positive)
         raise QueryRejected(f"{name} takes no pos_label. It is for {takers}")
     positive = pos_label.item() if isinstance(pos_label, np.generic) else pos_label
-    return MetricQuery.of(kind, predictions, training, given, where, positive).simplest
+    if (weight is None) is not (weight_cap is None):
+        raise QueryRejected("Weights have a public cap. Pass both weight and weight_cap, or neither")
+    asked = MetricQuery.of(kind, predictions, training, given, where, positive)
+    return asked.simplest if weight is None else replace(asked, weight=weight, cap=weight_cap)
 
 
 @dataclass(frozen=True)
@@ -154,7 +163,8 @@ def metric_named(name: object) -> Metric:
         return METRICS[name]
     if isinstance(name, str) and name in REFUSED:
         raise QueryRejected(
-            f"{name!r} is not promised; the nearest score is {REFUSED[name]}",
+            f"{name!r} is not promised; the nearest score is {REFUSED[name]}"
+            + (f". {REASONS[name]}" if name in REASONS else ""),
             nearest=REFUSED[name],
         )
     raise QueryRejected(
@@ -166,7 +176,7 @@ def metric_named(name: object) -> Metric:
 @names_keywords(ScoreSettings)
 def metric_of(
     predictions: Any, *, name: str, training: Any = None, where: str | None = None, pos_label: Any = None,
-    **settings: Unpack[ScoreSettings],
+    weight: str | None = None, weight_cap: float | None = None, **settings: Unpack[ScoreSettings],
 ) -> Any:  # fmt: skip
     """`metric` with the predictions first, as a command or a request writes it.
 
@@ -174,7 +184,10 @@ def metric_of(
         >>> metric_of([0, 1, 1], name="f1_macro").spec().kind
         'metric'
     """
-    return metric(name, predictions, training=training, where=where, pos_label=pos_label, **settings)
+    return metric(
+        name, predictions, training=training, where=where, pos_label=pos_label, weight=weight, weight_cap=weight_cap,
+        **settings,
+    )  # fmt: skip
 
 
 def precision(predictions: Any, *, training: Any = None) -> MetricQuery:
