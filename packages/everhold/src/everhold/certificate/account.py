@@ -112,6 +112,11 @@ def _gate_items(gates: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]
             f"{gate['metric']}, margin {margin}, challenges {shown(gate['challenges'])}{limit}, "
             f"promotions {shown(len(gate['promotions']))}, first champion {gate['first']}",
         )
+        if (checks := gate.get("checks")) is not None:
+            yield (
+                f"gate {gate['gate']!r}, checks against the baseline",
+                f"{shown(checks['made'])}, of which {shown(checks['charged'])} were charged",
+            )
         for promotion in gate["promotions"]:
             yield (
                 f"gate {gate['gate']!r}, promoted in entry {shown(promotion['sequence'])}",

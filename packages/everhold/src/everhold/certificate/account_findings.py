@@ -107,7 +107,8 @@ def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, los
     """True if a mechanism of this kind gives such answers at such a price."""
     by_source = account["by_source"]
     taken, standing = by_source.get("holdout", 0), by_source.get("standing", 0)
-    taken += sum(len(gate["promotions"]) for gate in account.get("gates", ()))
+    gates = account.get("gates", ())
+    taken += sum(len(gate["promotions"]) + gate.get("checks", {"charged": 0})["charged"] for gate in gates)
     taken += account.get("open_challenges", {}).get("futile", 0)
     yield from kind.accounting().mispriced(charged=account["charged"], taken=taken, lost=lost, queries=queries)
     if by_source.get("silent", 0) and not kind.traits.unsealable:
@@ -183,6 +184,9 @@ def gate_findings(document: Mapping[str, Any]) -> Iterator[str]:
         most = gate["challenges"] if gate["limit"] is None else gate["limit"]
         if not len(gate["promotions"]) <= gate["challenges"] <= most or gate["margin"] < 0:
             yield "a gate promoted more often than it was challenged, or answered more challenges than its limit"
+        checks = gate.get("checks", {"made": 0, "charged": 0})
+        if checks["charged"] > checks["made"] or checks["made"] + len(gate["promotions"]) > gate["challenges"]:
+            yield "a gate has more checks than challenges, or more that were charged than it has"
         yield from _succession_findings(gate)
         yield from completion_findings(document, gate)
 

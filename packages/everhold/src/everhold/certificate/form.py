@@ -106,14 +106,18 @@ _GATE: Mapping[str, Fits] = {
     "gate": _text, "metric": _text, "margin": _number, "limit": _optional(_count), "first": _hash, "challenges": _count,
     "promotions": _list(_promoted),
 }  # fmt: skip
-_gate_alone = _object(**_GATE)
 _completed = _object(entry=_count, arrived=_count, rows=lambda value: _span(value))
-_gate_completed = _object(**_GATE, completed=_list(_completed))
+_GATE_BESIDES: Mapping[str, Fits] = {
+    "completed": lambda value: _list(_completed)(value) and bool(value),
+    "checks": lambda value: _object(made=_count, charged=_count)(value) and value["made"] > 0,  # type: ignore[index]
+}
 
 
 def _gate(value: object) -> bool:
-    """A gate, and how its champions got values for rows that arrived, where they did."""
-    return _gate_alone(value) or (_gate_completed(value) and isinstance(value, dict) and bool(value["completed"]))
+    """A gate; how its champions got values for rows that arrived, and its checks, where there are such."""
+    if not isinstance(value, dict):
+        return False
+    return _object(**_GATE, **{name: fits for name, fits in _GATE_BESIDES.items() if name in value})(value)
 
 
 def _open_challenges(value: object) -> bool:

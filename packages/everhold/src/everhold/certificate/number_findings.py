@@ -49,6 +49,7 @@ def unreachable_findings(document: Mapping[str, Any], mechanism: Mechanism) -> I
         yield "the lost answers cannot have been charged what is said"
     by_source = account["by_source"]
     forced = by_source.get("chosen", 0) + by_source.get("declared", 0) + _opened(account)
+    forced += sum(gate.get("checks", {"charged": 0})["charged"] for gate in account.get("gates", ()))
     least, most = mechanism.accounts.labels_of(by_source["holdout"], forced=forced)
     lost_labels = mechanism.accounts.lost_labels_of(0 if lost is None else lost["charges"])
     if not least <= account.get("labels", 0) - lost_labels <= most:

@@ -42,6 +42,7 @@ OWN = {
     "diagnose": ("diagnose", "Look for rows that depend on each other more than declared; reads training rows only."),
     "gate": ("gate", "Keep or revert: a champion and proved promotions: create, challenge, complete, status."),
     "suite": ("suite", "Seal the cases of a suite with the results of the present version, and open a gate."),
+    "check": ("suite", "Check a file of results against a baseline: not worse, a regression, or undecided."),
     "challenge": ("suite", "Compare a file of results with the champion of a gate; the exit code is the verdict."),
     "dependence": ("dependence", "Rows that depend on each other: fit a model, describe it, find its quilts."),
     "ledger": ("ledger", "The record of everything that was asked: show, spent, verify, recover."),

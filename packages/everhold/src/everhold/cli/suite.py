@@ -1,4 +1,4 @@
-"""Commands for continuous integration: suite seals cases, challenge compares a file of results with the champion."""
+"""Commands for continuous integration: suite seals cases, challenge and check compare results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_record, show_sentence
 from everhold.errors import BudgetExhausted, EverholdError
 
-_KEPT, _FAULT, _SPENT = 1, 2, 3
+_KEPT, _FAULT, _SPENT, _UNDECIDED = 1, 2, 3, 4
 
 FileArgument = Annotated[
     Path,
@@ -130,9 +130,9 @@ class VersionOptions:
 
 
 def register(app: typer.Typer) -> None:
-    """Add both commands."""
-    app.command()(with_option_groups(suite))
-    app.command()(with_option_groups(challenge))
+    """Add the commands."""
+    for command in (suite, challenge, check):
+        app.command()(with_option_groups(command))
 
 
 def suite(
@@ -244,6 +244,57 @@ def challenge(
             report.write(markdown_of(verdict, facts))
     code = 0 if verdict.promoted else _SPENT if verdict.refused else _KEPT
     raise typer.Exit(code)
+
+
+def check(
+    file: FileArgument,
+    *,
+    gate: GateOption = "main",
+    challenger: VersionOptions,
+    margin: Annotated[float, typer.Option(help="The version may be worse by so much, in the metric's units.")] = 0.0,
+    place: SuitePlace,
+    analyst: AnalystOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    r"""Check a file of results against the baseline of a gate; the exit code is the verdict.
+
+    The baseline is the version with which the suite was sealed. No champion changes,
+    and all verdicts of the gate hold at once. A verdict is free while it is the same
+    as before, and another one costs a surprise.
+
+    Example:
+      everhold check results.xml --gate main --margin 0.02 \
+        --challenger "$GITHUB_SHA" --storage suite.db
+
+    Exit codes:
+      0  not worse than the baseline by more than the margin (proved)
+      1  a regression (proved)
+      2  an error; nothing was charged
+      3  refused: what is left of the budget does not pay for it
+      4  undecided: neither is proved, and about so many more cases would tell
+    """
+    from everhold.gates.cases.files import read_case_file
+    from everhold.gates.cases.results import counted
+
+    if challenger.champion_results is not None:
+        raise Misuse("--champion-results belongs to 'everhold challenge'; a check is against the baseline")
+    try:
+        with arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
+            results = read_case_file(file)
+            verdict = found.gate(name=gate).check(
+                results, margin=margin, challenger=challenger.challenger,
+                baseline=challenger.baseline_results and read_case_file(challenger.baseline_results),
+            )  # fmt: skip
+    except BudgetExhausted as fault:
+        _leave(fault, _SPENT)
+    except (EverholdError, OSError, Misuse) as fault:
+        _leave(fault, _FAULT)
+    note(f"read {counted(results)}")
+    show_sentence(str(verdict), verdict.to_dict(), form)
+    if challenger.summary is not None:
+        with challenger.summary.open("a", encoding="utf-8") as report:
+            report.write(f"### Gate {gate}: {verdict.verdict}\n\n{verdict.explain()}\n")
+    raise typer.Exit({"not worse": 0, "regression": _KEPT, "undecided": _UNDECIDED, "refused": _SPENT}[verdict.verdict])
 
 
 def _leave(fault: Exception, code: int) -> None:

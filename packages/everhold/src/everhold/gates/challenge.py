@@ -188,9 +188,13 @@ class Challenge(QueryPlan[Verdict]):
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
         """One entry; gate, champion, challenger, and the rows where some arrived, are its identity."""
-        identity = {**challenge_of(self.gate, self.gate.champion, self.version.digest), **dict(self.rows)}
+        identity = self.identity()
         public = {**identity, "margin": self.gate.margin, **self.described, "shown": self.shown[:MOST_SHOWN]}
         return [EntryDraft(digest(identity), public)]
+
+    def identity(self) -> dict[str, Any]:
+        """What makes it this challenge and no other one."""
+        return {**challenge_of(self.gate, self.gate.champion, self.version.digest), **dict(self.rows)}
 
     @property
     def query(self) -> str:

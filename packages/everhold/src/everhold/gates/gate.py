@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.gates.cases.checks import CheckVerdict
     from everhold.gates.cases.evidence import CaseEvidence
     from everhold.gates.cases.halves import Worth
     from everhold.gates.cases.open_challenge import OpenChallenge
@@ -143,6 +144,51 @@ class Gate(SeesArrivals):
                 self._executor.ledger.head()
             finally:
                 self._evidence.discard()
+
+    @current
+    def check(
+        self, results: Any, *, margin: float = 0.0, challenger: str | None = None, baseline: Any = None,
+        strict: bool = False,
+    ) -> CheckVerdict:  # fmt: skip
+        """Check results against the baseline of a gate about cases: not worse, a regression, or undecided.
+
+        All verdicts of a gate hold at once, with those of its challenges. No champion changes. The verdict is free
+        while it is that of the latest check that was charged, at first ``"undecided"``; another one costs a surprise.
+
+        Args:
+            results: As for `challenge`.
+            margin: The version may be worse by so much, in the metric's units; a negative one asks for a gain. Guards
+                of the gate have their own slacks, and have to hold as well.
+            challenger: Name of the version; the same name and margin have the same verdict, and are free.
+            baseline: New results of the baseline, run after the version was finished; by default the stored ones.
+            strict: Raise `BudgetExhausted` instead of returning a refused verdict.
+
+        Returns:
+            ``"not worse"``, ``"regression"`` or ``"undecided"``, committed to the ledger before it is returned.
+
+        Raises:
+            QueryRejected: If the gate is about rows or a ratio, or the margin cannot be used. Nothing was charged.
+            CaseRejected: If a case is missing, unknown, doubled, crashed or has no number. Nothing was charged.
+        """
+        from everhold.gates.cases.checks import prepared_check
+
+        evidence = self._cases
+        version = self._on_latest(
+            lambda _: evidence.version(results, challenger=challenger, champion=baseline, baseline=(
+                baseline if evidence.units.suite.not_worse else None
+            ))
+        )  # fmt: skip
+
+        def prepared(head: Head) -> tuple[QueryExecutor, QueryPlan[CheckVerdict]]:
+            executor = evidence.answering(head)
+            return executor, prepared_check(evidence, self._at(head), version, head, executor, margin)
+
+        while True:
+            executor, plan = self._on_latest(prepared)
+            try:
+                return executor.ask(plan, strict=strict)
+            except Outdated:
+                self._executor.ledger.head()
 
     @current
     def complete(self, champion: Any, *, training: Any = None, baseline: Any = None) -> None:

@@ -129,7 +129,9 @@ def certified_gates(
         steps = [
             {**step, **_bounds(gate, number, accounts)} for number, step in enumerate(promotions.get(gate.name, []), 1)
         ]
-        later = {"completed": completions[gate.name]} if gate.name in completions else {}
+        later: dict[str, Any] = {"completed": completions[gate.name]} if gate.name in completions else {}
+        if gate.checks:
+            later["checks"] = {"made": gate.checks, "charged": gate.marks}
         metric = said["metric"] + (f"; about {about}" if about else "")
         found.append({**facts, "metric": metric, "first": gate.first, "promotions": steps, **later})
     return found

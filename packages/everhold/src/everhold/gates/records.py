@@ -67,6 +67,8 @@ class GateAccount:
         promotions: How many of them promoted the challenger.
         arrived: Arrival up to which the champion of a gate about rows has values.
         completions: Entries by which champions got values for rows that arrived.
+        checks: How many of the challenges were checks against the baseline, which promote nothing.
+        marks: How many of these were charged.
     """
 
     name: str
@@ -80,16 +82,18 @@ class GateAccount:
     promotions: int = 0
     arrived: int = 0
     completions: int = 0
+    checks: int = 0
+    marks: int = 0
 
     def __post_init__(self) -> None:
-        counts = (self.challenges, self.promotions, self.arrived, self.completions)
+        counts = (self.challenges, self.promotions, self.arrived, self.completions, self.checks, self.marks)
         digests = (self.first, self.champion, *([self.before] if self.promotions else []))
         sound = (
             isinstance(self.name, str) and 1 <= len(self.name) <= LONGEST_GATE and self.name.isprintable()
             and isinstance(self.metric, dict) and type(self.margin) is float and 0.0 <= self.margin < 1.0
             and (self.limit is None or (_is_count(self.limit) and self.limit >= 1))
             and all(map(_is_digest, digests)) and all(map(_is_count, counts))
-            and self.promotions <= self.challenges and self.left >= 0
+            and self.promotions + self.checks <= self.challenges and self.marks <= self.checks and self.left >= 0
         )  # fmt: skip
         if not sound:
             raise ValueError("the gate is malformed")
@@ -113,14 +117,22 @@ class GateAccount:
             asked, champion=challenger, before=self.champion, promotions=self.promotions + 1, arrived=arrived
         )
 
+    def checked(self, *, charged: bool) -> GateAccount:
+        """The gate after one more check."""
+        return replace(
+            self, challenges=self.challenges + 1, checks=self.checks + 1, marks=self.marks + int(charged)
+        )  # fmt: skip
+
     def completed(self, arrived: int) -> GateAccount:
         """The gate whose champion has values for the rows up to an arrival."""
         return replace(self, arrived=arrived, completions=self.completions + 1)
 
     def stored(self) -> list[Any]:
-        """As plain JSON data; without the last two where no rows arrived."""
+        """As plain JSON data; without the last numbers where they are 0."""
         counts = [self.name, self.metric, self.margin, self.limit, self.first, self.champion, self.before]
-        later = [self.arrived, self.completions] if self.arrived or self.completions else []
+        later = [self.arrived, self.completions, self.checks, self.marks]
+        while later and not later[-1]:
+            later.pop()
         return [*counts, self.challenges, self.promotions, *later]
 
 
@@ -205,9 +217,12 @@ class Gates(LedgerExtension):
         """
         if source not in VERDICTS:
             return
-        stopped = source == KEPT and charged == 1 and description.get("opened") is not None
+        check = "check" in description
+        if check and source != KEPT:
+            raise ValueError("a check promotes nothing")
+        stopped = source == KEPT and charged == 1 and (check or description.get("opened") is not None)
         if charged != (source == PROMOTED) and not stopped:
-            raise ValueError("a promotion or a stop for futility costs one surprise, and nothing else is charged")
+            raise ValueError("a promotion, a check or a stop for futility costs one surprise, and nothing else is charged")
         champion, challenger = description.get("champion"), description.get("challenger")
         gate = self._gate_of(description)
         if gate is None or not _is_digest(challenger):
@@ -216,6 +231,9 @@ class Gates(LedgerExtension):
             raise ValueError("the challenge was not about the champion of its gate")
         if gate.left < 1:
             raise ValueError("the gate answered more challenges than its limit")
+        if check:
+            self.by_name[gate.name] = gate.checked(charged=bool(charged))
+            return
         arrived = _arrived_in(description) if gate.about_rows else 0
         self.by_name[gate.name] = gate.after(challenger, promoted=source == PROMOTED, arrived=arrived)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -280,6 +280,10 @@ class PairedResults:
                 tail = whole and self.plan.by_tail(claim)
                 found.append(ClaimUnits(np.where(gone, 0.0, sums[0]), sizes, largest, signs=exact, tail=tail))
         return found
+
+    def against_baseline(self) -> list[ClaimUnits]:
+        """Values of all claims against the baseline, by unit; none of them is about a ratio."""
+        return cast("list[ClaimUnits]", replace(self, champion=self.baseline)._whole())
 
     def _whole(self) -> list[UnitValues]:
         if self.plan.suite.population == NEW_RUNS:

@@ -1,0 +1,287 @@
+"""Checks before a merge: is a version not worse than the baseline, is it a regression, or is neither proved?
+
+A check is a challenge that changes no champion. Its verdict is free while it is the same as that of the latest check
+that was charged; another verdict costs a surprise. So a branch that stays as good as it was is checked for nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from everhold.arguments import as_float, brief
+from everhold.display import at_least, at_most, left_in_words
+from everhold.errors import QueryRejected
+from everhold.gates.cases.evidence import ClaimChallenge, interim_label
+from everhold.gates.challenge import next_nats
+from everhold.guarantees.intervals.pairs.claims import ClaimUnits, GateClaim
+from everhold.ledger import Outcome
+from everhold.ledger.acts import KEPT
+from everhold.ledger.store import charged_entries
+from everhold.queries.query import Outdated, Pricing
+from everhold.queries.results import QueryResult
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.gates.cases.evidence import CaseEvidence, CaseVersion
+    from everhold.gates.cases.units import PairedResults, UnitPlan
+    from everhold.gates.records import GateAccount
+    from everhold.ledger import Entry, Head
+    from everhold.mechanisms import State
+    from everhold.queries.query import ExecutionResult
+    from everhold.randomness import Noise
+
+__all__ = ["Check", "CheckVerdict", "prepared_check"]
+
+NOT_WORSE, REGRESSION, UNDECIDED = "not worse", "regression", "undecided"
+CHECK = "check"
+"""Field of an entry's description: the margin of a check, and the verdict that is free."""
+
+_OTHERS = 2  # verdicts that are not the free one: the label of a mark says which it is
+_MOST_CASES = 10**7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckVerdict(QueryResult):
+    """Verdict of a check against the baseline of a gate.
+
+    Attributes:
+        verdict: ``"not worse"``: not worse than the baseline by more than the margin, and all guards hold (proved).
+            ``"regression"``: worse by more than the margin, or a guard is violated (proved). ``"undecided"``: neither
+            is proved. ``"refused"``: the budget left does not pay for it.
+        margin: In the metric's units.
+        low: The gain over the baseline is proved to be at least this, in the metric's units; None where it is not.
+        high: It is proved to be at most this; None where it is not, or a guard is violated.
+        cases_needed: Of an undecided check: about how many more cases like these would prove a version that is as good
+            as the baseline; 0 where the cases are enough for most such versions.
+        challenger: Name of the version.
+        statement: The statement that the verdict rests on.
+    """
+
+    verdict: str
+    margin: float
+    low: float | None
+    high: float | None
+    cases_needed: int | None
+    challenger: str
+    statement: str
+
+    def __bool__(self) -> bool:
+        return self.verdict == NOT_WORSE
+
+    def to_dict(self) -> dict[str, Any]:
+        """The attributes by name."""
+        named = ("verdict", "margin", "low", "high", "cases_needed", "challenger", "charged", "remaining", "query",
+                 "repeated", "about")  # fmt: skip
+        return {name: getattr(self, name) for name in named}
+
+    def __str__(self) -> str:
+        left = left_in_words(self.remaining)
+        if self.verdict == "refused":
+            return f"refused: what is left does not pay for it ({left} left)"
+        stored = f"stored verdict of {self.challenger}; these results were not read: " if self.repeated else ""
+        return f"{stored}{self._found()}, charged {self.charged}, {left} left"
+
+    def _found(self) -> str:
+        if self.verdict == NOT_WORSE:
+            if self.margin < 0.0:
+                return f"better than the baseline by more than {at_least(-self.margin)} (proved)"
+            return f"not worse than the baseline by more than {at_most(self.margin)} (proved)"
+        if self.verdict == REGRESSION:
+            guard = "" if self.high is not None else ", or a guard is violated"
+            return f"regression: worse than the baseline by more than {at_least(max(self.margin, 0.0))}{guard} (proved)"
+        more = "" if not self.cases_needed else f": about {self.cases_needed:,} more cases would tell"
+        return f"undecided{more}"
+
+    def explain(self) -> str:
+        """In words: what is proved, and what is not."""
+        if self.verdict == "refused":
+            return "The check was refused because what is left of the budget may not cover it. Nothing was charged."
+        if self.verdict == UNDECIDED:
+            return "Nothing is proved: the version may be as good as the baseline, or worse. " + (
+                f"With about {self.cases_needed:,} more cases, or as many times more runs, a version as good as the "
+                "baseline is proved to be so."
+                if self.cases_needed
+                else "A check of another version with this margin may well be decided."
+            )
+        return (
+            f"With probability {100.0 * self.confidence:.8g}%, together with all other verdicts and answers of this "
+            f"holdout, this is true: {self._found().removesuffix(' (proved)')} (statement {self.statement})."
+        )
+
+
+@dataclass(frozen=True)
+class Check(ClaimChallenge):
+    """A check, prepared on a state of the ledger.
+
+    Attributes:
+        margin: In units of the metric's range.
+        free: The verdict that costs nothing.
+        marks: Surprises that were charged before; with others the free verdict may be another one.
+        paired: The results. Secret.
+        cases_needed: What an undecided check says, from public facts and the version's own results.
+    """
+
+    margin: float = field(kw_only=True)
+    free: str = field(kw_only=True)
+    marks: int = field(kw_only=True)
+    paired: PairedResults = field(kw_only=True, repr=False)
+    cases_needed: int | None = field(kw_only=True, default=None)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """The margin, and what is free."""
+        return {CHECK: {"margin": self.margin, "free": self.free}}
+
+    def identity(self) -> dict[str, Any]:
+        """That of a challenge, and the margin."""
+        return {**super().identity(), CHECK: self.margin}
+
+    @property
+    def shown(self) -> str:
+        """The check as people read it."""
+        return f"gate {self.gate.name!r}: {self.version.name} checked against the baseline, margin {self.margin:g}"
+
+    @property
+    def pricing(self) -> Pricing:  # type: ignore[override]
+        """A surprise at most."""
+
+        def sure(state: State, count: int) -> int:
+            if state.charged != self.marks:
+                raise Outdated
+            return min(count, 1)
+
+        return Pricing(1, sure)
+
+    def answer(self, state: State, seen: None, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
+        """The verdict; one that is not the free one is a mark with a label."""
+        nats = next_nats(self.mechanism, state)
+        found = verdict_of(self.paired, self.margin, nats)
+        marked = found != self.free
+        node = {"by": "claims", "nats": nats, "one_sided": True, "verdict": found}
+        answer = {"value": None, "low": None, "high": None, "source": KEPT, "node": node}
+        return state.after(charged=int(marked), labels=interim_label(_OTHERS) if marked else 0), [
+            Outcome(answer, int(marked))
+        ]
+
+    def present(self, result: ExecutionResult) -> CheckVerdict:  # type: ignore[override]
+        """The verdict in the metric's units."""
+        (entry,) = result.entries
+        first, guards = self.units.suite.first, len(self.units.suite.claims) > 1
+        width = 1.0 if first is None else first.width
+        found = "refused" if entry is None else str(entry.answer["node"]["verdict"])
+        return CheckVerdict(
+            verdict=found, margin=self.margin * width, challenger=self.version.name or "",
+            low=-self.margin * width if found == NOT_WORSE else None,
+            high=-max(self.margin, 0.0) * width if found == REGRESSION and not guards else None,
+            cases_needed=self.cases_needed if found == UNDECIDED else None,
+            charged=0 if entry is None else entry.charged, remaining=result.remaining, query=self.query,
+            repeated=entry is not None and entry.repeated, confidence=self.mechanism.confidence, about=self.about,
+            shown=self.shown, statement=result.statement,
+        )  # fmt: skip
+
+
+def verdict_of(paired: PairedResults, margin: float, nats: float) -> str:
+    """What is proved of a version at a level (S17).
+
+    Args:
+        paired: Its results beside those of the baseline.
+        margin: In units of the range of each success's metric.
+        nats: ln(1 / level).
+    """
+    claims = claims_of(paired.plan, margin)
+    units, extra = paired.against_baseline(), math.log(2.0) if margin < 0.0 else 0.0
+    planned = paired.plan.all_at_once
+
+    def proved(claim: GateClaim, values: ClaimUnits, level: float) -> bool:
+        return values.first_look(claim, planned=planned, nats=level, looks=[planned]) == 0
+
+    held = [proved(claim, values, nats + extra) for claim, values in zip(claims, units, strict=True)]
+    if all(held):
+        return NOT_WORSE
+    level = nats + extra + math.log(len(claims))
+    turned = [
+        (replace(claim, floor=-claim.floor if claim.fixed else max(-claim.floor, 0.0)),
+         replace(values, sums=values.sizes - values.sums))
+        for claim, values in zip(claims, units, strict=True)
+    ]  # fmt: skip
+    violated = [proved(claim, values, level) for claim, values in turned]  # all, so that the time tells nothing
+    return REGRESSION if any(violated) else UNDECIDED
+
+
+def claims_of(plan: UnitPlan, margin: float) -> list[GateClaim]:
+    """All claims of a check: what has to be better is a guard with the margin as its slack."""
+    return [claim if claim.guard else replace(claim, floor=-margin, guard=True) for claim in plan.suite.claims]
+
+
+def prepared_check(
+    evidence: CaseEvidence, gate: GateAccount, version: CaseVersion, head: Head, executor: QueryExecutor, margin: Any
+) -> Check:
+    """A check of a version on a state of the ledger.
+
+    Args:
+        evidence: Of the gate.
+        gate: As of the head.
+        version: With new results of the baseline, where there are any.
+        head: Of the ledger.
+        executor: Which answers.
+        margin: In units of the first metric; negative where a version has to be better.
+
+    Raises:
+        QueryRejected: If the margin cannot be used, a claim is about a ratio, or the champion lacks results.
+    """
+    suite, width = evidence.units.suite, evidence.units.suite.first
+    slack = as_float(margin)
+    if suite.ratios or width is None:
+        raise QueryRejected(
+            "A ratio has no range, and no check of it is promised. Check the two columns with a margin each, as guards "
+            "of a gate."
+        )
+    if not -width.width < slack < width.width:
+        raise QueryRejected(
+            f"The margin is {brief(margin)}. Pass a number within the metric's range of {width.width:g}."
+        )
+    stored = evidence.whole(gate) if version.rerun is None else version.rerun
+    paired = evidence.paired(version.digest, [version.results, *stored])
+    marked = [
+        entry for entry in charged_entries(executor.ledger)
+        if entry.description.get("gate") == gate.name and CHECK in entry.description
+    ]  # fmt: skip
+    state = executor.state_from(head.state)
+    return Check(
+        gate, version, executor.schema.about, version.about, executor.mechanism, evidence.units, lambda _: False,
+        lambda: None, margin=slack / width.width, free=_latest(marked), marks=state.charged, paired=paired,
+        cases_needed=_cases_needed(evidence.units, version, slack / width.width, next_nats(executor.mechanism, state)),
+    )  # fmt: skip
+
+
+def _latest(marked: Sequence[Entry]) -> str:
+    return str(marked[-1].answer["node"]["verdict"]) if marked else UNDECIDED
+
+
+def _cases_needed(plan: UnitPlan, version: CaseVersion, margin: float, nats: float) -> int | None:
+    """About how many more cases prove a version as good as the baseline, in four of five checks.
+
+    It follows from the version's own results: two versions like it, with independent runs, would differ so far.
+    """
+    from everhold.gates.cases.steps import reaches
+
+    first = plan.suite.first
+    if margin <= 0.0 or first is None:
+        return None
+    own = first.scaled(version.results[:, :, plan.suite.metrics.index(first)])
+    runs = own.shape[1]
+    within = own.var(axis=1, ddof=1).mean() if runs > 1 else own.mean() * (1.0 - own.mean()) / 2.0
+    spread = math.sqrt(2.0 * within)
+    units = plan.all_at_once / len(plan.suite.ids)
+    if units == 1.0:
+        spread /= math.sqrt(runs)
+    cases = len(plan.suite.ids)
+    while not reaches(round(cases * units), margin, spread, nats):
+        cases = math.ceil(1.05 * cases)
+        if cases > _MOST_CASES:
+            return None
+    return cases - len(plan.suite.ids)

@@ -1,0 +1,105 @@
+"""Checks through the ledger: what is free, what is charged, and what a certificate says of it."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import everhold as eh
+from everhold.errors import QueryRejected
+
+CASES = 200
+
+
+def results(chance, seed):
+    rng = np.random.default_rng(seed)
+    return {f"case {number}": [int(rng.random() < chance) for _ in range(4)] for number in range(CASES)}
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checks")
+    made = eh.seal_cases(f"sqlite:///{folder}/s.db", results=results(0.8, 1), better="passed", units="runs")
+    with made:
+        yield made
+
+
+def test_a_verdict_is_free_while_it_is_the_same_and_changes_no_champion(suite):
+    gate = suite.gate(name="main")
+    first = gate.champion
+    told = [gate.check(results(chance, seed), margin=margin, challenger=f"v{seed}") for chance, margin, seed in (
+        (0.8, 0.02, 2), (0.8, 0.12, 3), (0.8, 0.12, 4), (0.5, 0.12, 5), (0.5, 0.02, 6), (0.8, 0.12, 7),
+    )]  # fmt: skip
+    assert [(each.verdict, each.charged) for each in told] == [
+        ("undecided", 0), ("not worse", 1), ("not worse", 0), ("regression", 1), ("regression", 0), ("not worse", 1),
+    ]  # fmt: skip
+    assert [(each.low, each.high) for each in told[1:4]] == [(-0.12, None), (-0.12, None), (None, -0.12)]
+    assert told[0].cases_needed > 1_000
+    assert [bool(each) for each in told[:4]] == [False, True, True, False]
+    again = gate.check(results(0.1, 8), margin=0.12, challenger="v3")
+    assert (again.verdict, again.charged, again.repeated) == ("not worse", 0, True)
+    assert str(again).startswith("stored verdict of v3; these results were not read: not worse")
+    assert gate.champion == first
+    assert gate.challenge(results(0.99, 9), challenger="better").promoted
+    assert gate.check(results(0.8, 10), margin=0.12).verdict in ("not worse", "undecided")  # still against the baseline
+    assert gate.status()["challenges"] == 8
+
+
+def test_the_certificate_counts_checks_and_verifies(suite, tmp_path):
+    for chance, seed in ((0.8, 21), (0.5, 22), (0.5, 23)):
+        suite.gate(name="main").check(results(chance, seed), margin=0.15, challenger=f"certified {seed}")
+    certificate = suite.certificate()
+    (gate,) = certificate.to_dict()["account"]["gates"]
+    assert gate["checks"]["made"] >= 3
+    assert gate["checks"]["made"] > gate["checks"]["charged"] >= 1
+    certificate.save(tmp_path / "c.json")
+    assert eh.verify_certificate(tmp_path / "c.json").ok
+    assert "checks against the baseline" in certificate.to_html()
+    document = json.loads(certificate.to_json())
+    for changed in ({"made": 1, "charged": 2}, {"made": 0, "charged": 0}):
+        document["account"]["gates"][0]["checks"] = changed
+        (tmp_path / "c.json").write_text(json.dumps(document))
+        assert not eh.verify_certificate(tmp_path / "c.json").ok
+
+
+def test_what_cannot_be_checked_is_refused_and_costs_nothing(suite):
+    gate = suite.gate(name="main")
+    before = suite.remaining
+    for margin in (1.0, -1.0, float("nan"), "wide"):
+        with pytest.raises(QueryRejected, match="The margin is"):
+            gate.check(results(0.8, 1), margin=margin)
+    with pytest.raises(eh.CaseRejected, match="has no result"):
+        gate.check({"case 1": [1, 1, 1, 1]}, margin=0.1)
+    assert suite.remaining == before
+
+
+def test_checks_of_the_same_version_block_nothing(tmp_path):
+    with eh.seal_cases(f"sqlite:///{tmp_path}/s.db", results=results(0.8, 1), better="passed", units="runs") as suite:
+        gate = suite.gate(name="main")
+        told = [gate.check(results(0.8, 100 + number), margin=0.2) for number in range(60)]
+    verdicts = [each.verdict for each in told]
+    assert "regression" not in verdicts
+    assert verdicts.count("not worse") > 50
+    assert sum(each.charged for each in told) <= 2 * min(verdicts.count("undecided") + 1, 30)
+
+
+def test_the_command_leaves_with_the_verdict(tmp_path):
+    from everhold.cli.application import app
+
+    def file(name, chance, seed):
+        lines = ["case,run,passed"] + [
+            f"{case},{run},{each}" for case, runs in results(chance, seed).items() for run, each in enumerate(runs)
+        ]
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+        return str(tmp_path / name)
+
+    def run(*arguments):
+        return CliRunner().invoke(app, [*arguments, "--storage", str(tmp_path / "s.db")])
+
+    assert run("suite", file("first.csv", 0.8, 1)).exit_code == 0
+    for chance, margin, code in ((0.8, 0.15, 0), (0.4, 0.1, 1), (0.8, 0.01, 4)):
+        found = run("check", file("next.csv", chance, 2), "--margin", str(margin), "--summary", str(tmp_path / "s.md"))
+        assert found.exit_code == code, found.output
+    assert "Nothing is proved" in (tmp_path / "s.md").read_text()
+    assert run("check", file("next.csv", 0.8, 2), "--margin", "7").exit_code == 2
