@@ -222,7 +222,9 @@ class Gates(LedgerExtension):
             raise ValueError("a check promotes nothing")
         stopped = source == KEPT and charged == 1 and (check or description.get("opened") is not None)
         if charged != (source == PROMOTED) and not stopped:
-            raise ValueError("a promotion, a check or a stop for futility costs one surprise, and nothing else is charged")
+            raise ValueError(
+                "a promotion, a check or a stop for futility costs one surprise, and nothing else is charged"
+            )
         champion, challenger = description.get("champion"), description.get("challenger")
         gate = self._gate_of(description)
         if gate is None or not _is_digest(challenger):
