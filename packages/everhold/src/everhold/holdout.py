@@ -667,7 +667,8 @@ class Holdout:
                 are fitted on parts of them.
             metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``,
                 or a function from a model to a query about its predictions, such as
-                ``functools.partial(eh.risk, loss="absolute", high=60)``.
+                ``functools.partial(eh.risk, loss="absolute", high=60)``. Or a list of names: one query for each, and
+                ``answers["roc_auc"]`` is its answer.
             by: Columns, such as ``["region", "age_band"]``: the metric in each slice that the training rows show. All
                 slices are one step, so each has the width of the first one; AUCs are asked one after the other.
             **terms: ``cv``, a number of folds (5 by default), or a splitter of scikit-learn. A number keeps groups

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.asking.session import FitTerms, HoldoutSession
+    from everhold.queries.query_compiler import QueryCompiler
 
 _SAYS_NOTHING = 0.9  # of the scale
 
@@ -49,6 +50,8 @@ def evaluate(
     """See `Holdout.evaluate`."""
     terms: FitTerms = {**USUAL_FIT, **given}
     compiler, where, guess = session.executor.compiler, terms["where"], terms["guess"]
+    if isinstance(metric, list | tuple):
+        return _evaluate_several(compiler, ask, estimator, metric, terms, by=by)
     slices = None if by is None else slices_of(compiler, by)
     sliced = by is not None or (where is not None and guess is None)
     query, trained = evaluation(compiler, estimator, metric, cv=terms["cv"], features=terms["features"], sliced=sliced)
@@ -60,6 +63,26 @@ def evaluate(
         queries = {text: in_slice(query, text) for text in within.values()}
         answers = _ask_slices(session, queries, guess=guess, silent=terms["silent"])
         return SliceAnswers(tuple(by), dict(zip(within, answers, strict=True)))
+
+
+def _evaluate_several(
+    compiler: QueryCompiler, ask: Callable[..., Any], estimator: Any, metrics: Sequence[Any], terms: FitTerms, *,
+    by: Sequence[str] | None,
+) -> SliceAnswers:  # fmt: skip
+    """One query for each of several metrics by name; all are compiled before the first one is asked."""
+    if by is not None or terms["guess"] is not None:
+        raise QueryRejected("Several metrics are asked of all rows, each with its own guess. Leave by and guess out")
+    if not metrics or not all(isinstance(each, str) for each in metrics) or len({*metrics}) < len(metrics):
+        raise QueryRejected(f"metric is {brief(metrics)}. Pass one, or a list of different names")
+    where, cv, features = terms["where"], terms["cv"], terms["features"]
+    asked = []
+    for each in metrics:
+        query, guess = evaluation(compiler, estimator, each, cv=cv, features=features, sliced=where is not None)
+        asked.append((in_slice(query, where), guess))
+        (compiler.silently() if terms["silent"] else compiler).compile(asked[-1][0], guess, None)
+    with no_false_alarms():
+        told = [ask(query, guess=guess, strict=terms["strict"], silent=terms["silent"]) for query, guess in asked]
+    return SliceAnswers(("metric",), dict(zip(((each,) for each in metrics), told, strict=True)))
 
 
 @current

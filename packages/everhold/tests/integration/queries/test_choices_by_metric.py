@@ -43,6 +43,33 @@ def test_thresholds_of_a_model_and_metrics_of_models_are_candidates(holdout):
     assert holdout.ask(eh.choose(areas, best="highest")).index == 1
 
 
+def test_the_threshold_of_the_largest_net_benefit_is_chosen_for_arrays_and_models(holdout):
+    cuts, odds = [0.05, 0.2, 0.6], 0.25
+    model = LogisticRegression().fit(np.asarray(TRAINED["x"])[:, None], TRAINED["y"])
+    for scores, told, known in (
+        (chances(SEALED), chances(SEALED), {"training": chances(TRAINED)}),
+        (model, model.predict_proba(np.asarray(SEALED["x"])[:, None])[:, 1], {}),
+    ):  # fmt: skip
+        asked = eh.at_thresholds("net_benefit", scores, cuts, threshold=0.2, **known)
+        benefits = [np.mean((told >= cut) * np.where(SEALED["y"] == 1, 1.0, -odds)) for cut in cuts]
+        assert holdout.ask(eh.choose(asked, best="highest")).index == int(np.argmax(benefits))
+
+
+def test_several_metrics_are_one_call(holdout):
+    before = holdout.remaining["queries"]
+    answers = holdout.evaluate(LogisticRegression(), ["accuracy", "roc_auc", "neg_log_loss"])
+    assert [*answers] == [("accuracy",), ("roc_auc",), ("neg_log_loss",)]
+    assert holdout.remaining["queries"] == before - 3
+    assert answers["roc_auc"].value == holdout.evaluate(LogisticRegression(), "roc_auc").value
+    for metric, terms, words in (
+        (["accuracy", "no_such"], {}, "there is no score"), ([], {}, "metric is"),
+        (["accuracy", "f1"], {"by": ["x"]}, "of all rows"),
+    ):  # fmt: skip
+        with pytest.raises(eh.QueryRejected, match=words):
+            holdout.evaluate(LogisticRegression(), metric, **terms)
+    assert holdout.remaining["queries"] == before - 3
+
+
 def test_candidates_that_are_no_single_query_are_refused(holdout):
     before = holdout.remaining
     mixed = [eh.metric("f1", (chances(SEALED) > 0.5).astype(int)), eh.accuracy("x > 1")]

@@ -109,6 +109,11 @@ class AtThreshold:
         said = np.asarray(ScoredRows("scores", self.model, positive=self.positive).outputs(features)) >= self.threshold
         return said.astype(np.int64) if self.positive is None else said
 
+    def predict_proba(self, features: Any) -> NDArray[np.float64]:
+        """Probabilities 0 and 1 of either class, shape (rows, 2)."""
+        said = np.asarray(self.predict(features), dtype=np.float64)
+        return np.column_stack([1.0 - said, said])
+
     def __getattr__(self, name: str) -> Any:
         if name in ("feature_names_in_", "n_features_in_"):
             return getattr(self.model, name)
