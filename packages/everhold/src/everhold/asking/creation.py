@@ -153,8 +153,10 @@ class Creation:
         if not self.mostly_declared:
             warn_of_weak_promise(made.mechanism, self.alike)
         if copied := made.configuration["training_rows"]:
-            if lacking := lacking_rows(folder, schema_from(made.configuration).columns):
-                made.configuration[LACKING] = lacking
+            columns = schema_from(made.configuration).columns
+            lacking = {name: kind for name, kind in columns.items() if name in made.lacking}
+            if lacking and (counted := lacking_rows(folder, lacking)):
+                made.configuration[LACKING] = counted
             with warnings_collected() as warned:
                 self._evaluate_training_rows(folder, made, copied)
             if warned:

@@ -38,13 +38,15 @@ class Sealed:
         configuration: The public facts that the ledger binds.
         apart: Columns none of whose values stand both in sealed and in training rows.
         whole_groups: Those of them by which whole groups were put on one side, the largest groups first.
+        lacking: Columns without a value in some training row.
     """
 
     mechanism: Mechanism
     key: StewardKey
     configuration: dict[str, Any] = field(repr=False)
     apart: frozenset[str]
-    whole_groups: tuple[str, ...] = ()
+    whole_groups: tuple[str, ...]
+    lacking: frozenset[str]
 
 
 def seal(
@@ -90,10 +92,9 @@ def seal(
             request.rows.stratified, columns=sealed.columns, label=request.label, features=request.rows.features,
             mechanism=mechanism,
         )  # fmt: skip
-        configuration = make_configuration(
-            folder, sealed, mechanism, key, request, whole_groups=whole, lacking=structure.lacking()
-        )
-        made = Sealed(mechanism, key, configuration, apart, whole)
+        lacking = structure.lacking()
+        configuration = make_configuration(folder, sealed, mechanism, key, request, whole_groups=whole, lacking=lacking)
+        made = Sealed(mechanism, key, configuration, apart, whole, lacking[1])
         check(made)
         same = same_rows(folder, others, rows.content, sealed_with=key.notes_key)
         if same and not allow_resealing:
