@@ -328,6 +328,14 @@ MUTATIONS = [
         (f"{_INTERVALS}/test_joint.py",),
     ),
     Mutation(
+        "S7",
+        "what large groups may lose beyond the largest stake is paid",
+        f"{_CORE}/bets/joint.py",
+        "gained = gained - beyond @ counts[some]",
+        "pass",
+        (f"{_INTERVALS}/test_betting.py",),
+    ),
+    Mutation(
         "D1",
         "gains as far as labels can take them",
         "everhold/queries/predictions/public.py",

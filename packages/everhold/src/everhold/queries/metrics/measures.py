@@ -277,7 +277,8 @@ def _seen(parts: Sequence[RowPart], rows: Judged, bounds: Bounds, largest: float
         above, below = (_by_group(values, rows) for values in (part.numerators, part.whole))
         total = float(below.sum())
         means.append(float(above.sum()) / total if total > 0.0 else part.empty)
-        units.append(units_of(above, below, largest=largest))
+        by_sizes = part.denominators is None and rows.groups is not None
+        units.append(units_of(above, below, largest=largest, public=by_sizes))
     at = np.array(means)
     return SeenParts(min(max(bounds(at, at)[0], 0.0), 1.0), tuple(units))
 

@@ -1,7 +1,7 @@
 """Betting holds in worlds written down in full, and is as narrow as the spread of the values."""
 
 import math
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from worlds import MARGIN, NATS, Outcomes, laws_of, misses
 from everhold.guarantees.intervals.base import CELLS, Cells
 from everhold.guarantees.intervals.bets.at_all_sizes import at_all_sizes
 from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
-from everhold.guarantees.intervals.bets.joint import Units, upper_end
+from everhold.guarantees.intervals.bets.joint import CAP, Units, best_stake, ratio_bets, upper_end
 
 SUPPORT = grid([0.0, 0.35, 1.0]) / UNIT
 HEDGE = math.log(2.0)  # the predicted stake has half of the capital
@@ -232,3 +232,47 @@ def test_stakes_of_a_bet_at_all_sizes_follow_from_no_rows():
         )
     assert ends[0][0] != ends[1][0]
     assert ends[0][1] == ends[1][1]
+
+
+SIZES = np.array([1.0, 1.0, 2.0, 5.0])  # rates of up to twelve times what the group of five allows
+
+
+def expected_capital(rng, stakes, *, forgiven):
+    """The mean capital at the true mean of four groups of unlike laws on two values each, by all outcomes."""
+    values, chances = rng.random((2, 4)) * SIZES, rng.random(4)
+    values = np.where(rng.random((2, 4)) < 0.5, np.rint(values / SIZES) * SIZES, values)
+    true = float(np.sum(chances * values[0] + (1.0 - chances) * values[1]) / SIZES.sum())
+    found = np.zeros(len(stakes))
+    for which in product((0, 1), repeat=4):
+        units = Units(SIZES, values[which, range(4)], np.ones(4), 5.0, public=True)
+        bets = ratio_bets(units, stakes / ((1.0 - true) * 5.0), hedged=False)
+        room = np.maximum(stakes[:, None] * SIZES / 5.0 - CAP, 0.0).sum(axis=1) if forgiven else 0.0
+        chance = np.prod(np.where(np.array(which) == 0, chances, 1.0 - chances))
+        found += chance * np.exp(bets.gains(np.array([[[1.0, true]]]))[0, 0, 0, :, 0] + room)
+    return found
+
+
+def test_rates_beyond_the_largest_group_are_fair_for_unlike_groups():
+    rng, stakes = np.random.default_rng(0), np.array([0.5, 0.95, 1.5, 4.0, 12.0])
+    kept = np.array([expected_capital(rng, stakes, forgiven=False) for _ in range(60)])
+    assert kept.max() <= 1.0
+    removed = np.array([expected_capital(rng, stakes, forgiven=True) for _ in range(60)])
+    assert removed[:, :2].max() <= 1.0
+    assert removed[:, 2:].max(axis=0).min() > 1.5  # the protection removed
+
+
+def test_public_sizes_narrow_small_differences_as_far_as_groups_that_were_not_seen_allow():
+    rng = np.random.default_rng(0)
+    sizes = np.maximum(rng.poisson(3, 1_500), 1).astype(float)
+    values = (sizes + 0.05 * np.sqrt(sizes) * rng.normal(size=1_500)) / 2.0  # differences in [-1, 1], mostly near 0
+    ends = {}
+    for public in (False, True):
+        units = Units(sizes, values, np.ones(1_500), sizes.max(), public=public)
+        ends[public] = upper_end(units, best_stake(units, 8.5), 8.5) - units.mean
+    chances = np.linspace(0.0, sizes.max(), 20_001)[1:-1]
+    unseen = np.maximum(1.0 - chances[:, None] / np.unique(sizes), 0.0)  # groups of each size that are all 1
+    number = np.unique(sizes, return_counts=True)[1]
+    allowed = -np.log1p(-np.minimum(unseen, 1.0 - 1e-12)) @ number <= 8.5
+    least = float(np.max((unseen @ (number * np.unique(sizes)))[allowed])) / sizes.sum() / 2.0
+    assert least < ends[True] < 1.35 * least
+    assert ends[True] < 0.8 * ends[False]

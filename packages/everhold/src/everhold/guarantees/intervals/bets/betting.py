@@ -380,7 +380,7 @@ def _sums(groups: GroupSums, largest: float) -> Units:
     refuse_larger(groups.sizes, largest)
     sizes = np.asarray(groups.sizes, dtype=np.float64)
     values = np.minimum(groups.sums / groups.unit, sizes)
-    return Units(sizes, values, np.asarray(groups.counts, dtype=np.float64), largest)
+    return Units(sizes, values, np.asarray(groups.counts, dtype=np.float64), largest, public=True)
 
 
 def refuse_larger(sizes: NDArray[np.int64], largest: float) -> None:

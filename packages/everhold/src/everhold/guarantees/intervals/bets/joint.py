@@ -25,6 +25,11 @@ n_k may be public or themselves random, as long as no unit can be larger than a 
 the first root: where the rate is s, each move grows, and elsewhere ``x_k / r`` has the derivative
 ``(n_k - Y_k) / ((1 - theta)^2 N)``. Without a guess, c takes fixed fractions of the largest loss.
 
+*Groups of unlike sizes.* Where sizes n_k are public, a rate may be larger than the largest group allows. With
+``a_k = max(rate (1 - theta) n_k - u, 0)`` its factor is ``exp(-a_k) (1 + a_k + rate x_k)``, which is at least
+``exp(-a_k) (1 - u)``. Its mean is ``exp(-a_k) (1 + a_k + rate E x_k) <= exp(rate E x_k)``, and these multiply to at
+most 1. Its logarithm has the derivative ``rate n_k`` less ``rate n_k`` plus one that is not negative, so it grows.
+
 *A hedge.* Half of the weight lies on the stake that the guess names, the other half is spread evenly over `FRACTIONS`.
 A good guess costs ln 2 nats, and no guess costs more than ln 32 nats beyond the best of the fractions.
 
@@ -37,7 +42,7 @@ of three corners are linear in the point between them, so for all units of a hal
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -49,6 +54,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CAP = 0.95  # u: one unit as large as can be costs at most ln 20 of the capital
+_BEYOND = 12.0  # what a group of the largest size may lose at a rate, where sizes are public
 FRACTIONS = 0.9 * 2.0 ** -np.arange(16.0)
 """Fixed stakes, as parts of what one unit could lose; shape (16,)."""
 
@@ -57,6 +63,7 @@ MOST_PAID = math.log(2.0 * len(FRACTIONS))
 
 _HEDGE = np.log(np.append(0.5, np.full(len(FRACTIONS), 0.5 / len(FRACTIONS))))
 _MULTIPLES = np.array([0.35, 0.5, 0.62, 0.75, 0.87, 1.0, 1.15, 1.35, 1.7, 2.5, 5.0, 15.0, 100.0, 1e4])
+_OF_FAIR = np.array([0.35, 0.5, 0.62, 0.75, 0.87, 1.0, 1.15, 1.35, 1.6, 1.9, 2.3, 2.8, 3.5, 4.5, 6.0, 8.0, 11.0])
 _STEPS, _SECANTS, _ROUNDS = 80, 8, 6  # after so many secants each step halves the bracket
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 _DOUBT, _DOUBT_BY_UNIT = 1e-9, 1e-14  # what floating point may add to the capital, in nats; generously
@@ -72,12 +79,14 @@ class Units:
         values: Shape (kinds,): Y_k in [0, n_k].
         counts: Shape (kinds,): how many units are of the kind; lotteries make parts of units.
         largest: No unit can be larger, seen or not; public.
+        public: Whether the size of each unit is public.
     """
 
     sizes: NDArray[np.float64] = field(repr=False)
     values: NDArray[np.float64] = field(repr=False)
     counts: NDArray[np.float64] = field(repr=False)
     largest: float
+    public: bool = False
 
     @property
     def total(self) -> float:
@@ -99,7 +108,7 @@ class Units:
     @property
     def mirrored(self) -> Units:
         """With values counted from the other end, so that a lower end becomes an upper one."""
-        return Units(self.sizes, self.sizes - self.values, self.counts, self.largest)
+        return replace(self, values=self.sizes - self.values)
 
     def spread(self) -> float:
         """Sum of squared distances of values from what the mean predicts, V."""
@@ -118,6 +127,8 @@ class JointBets:
         weights: Shape (games, stakes) or (stakes,): logarithms of the shares of the capital.
         rates: Shape (stakes,): a bet has no higher rate than this, whatever the largest loss is.
         tangent: Whether bets keep their parts of the loss at each point of a cell.
+        parts: Shape (units,): of the largest loss, what each unit can lose, where that is public; then stakes may
+            exceed 1. None where any unit can lose the most.
     """
 
     moves: NDArray[np.float64] = field(repr=False)
@@ -127,6 +138,7 @@ class JointBets:
     weights: NDArray[np.float64] = field(repr=False)
     rates: NDArray[np.float64] | float = field(default=math.inf, repr=False)
     tangent: bool = False
+    parts: NDArray[np.float64] | None = field(default=None, repr=False)
 
     @cached_property
     def _largest_moves(self) -> NDArray[np.float64]:
@@ -157,6 +169,10 @@ class JointBets:
             moves = np.einsum("pvd,gud->pvgu", paths, self.moves[:, some])
             factors = rates[..., None] * moves[..., None, :]
             factors += 1.0
+            if self.parts is not None:
+                beyond = np.maximum((rates * room)[..., None] * self.parts[some] - CAP, 0.0)
+                factors += beyond
+                gained = gained - beyond @ counts[some]
             gained = gained + np.log(factors, out=factors) @ counts[some]
         sizes = (np.abs(paths) @ self._largest_moves.T)[..., None]
         doubt = _DOUBT + _DOUBT_BY_UNIT * counts.sum(axis=0) * (1.0 + rates * sizes)[..., None]
@@ -235,20 +251,23 @@ def first_excluded(
     return inside + most * span if most < 1.0 else outside
 
 
-def ratio_bets(units: Units, stake: float, *, hedged: bool = True) -> JointBets:
+def ratio_bets(units: Units, stake: float | NDArray[np.float64], *, hedged: bool = True) -> JointBets:
     """Bets against too large ratios, at points ``(1, theta)`` below 1.
 
     Args:
         units: The sealed units.
         stake: The rate that a public guess of the spread names, fixed before the look.
-        hedged: Whether fixed fractions have half of the weight; else that rate has all of it.
+        hedged: Whether fixed fractions have half of the weight; else that rate has all of it, or each of several.
     """
     moves = np.stack([-units.values, units.sizes], axis=-1)[None]
     losses = np.array([[units.largest, -units.largest]])
+    parts, most = (units.sizes / units.largest, _BEYOND) if units.public else (None, CAP)
     if not hedged:
-        return JointBets(moves, losses, units.counts, np.array([CAP]), np.zeros(1), np.array([stake]))
+        rates = np.atleast_1d(stake)
+        stakes, weights = np.full(len(rates), most), np.zeros(len(rates))
+        return JointBets(moves, losses, units.counts, stakes, weights, rates, parts=parts)
     rates = np.append(stake, np.full(len(FRACTIONS), math.inf))
-    return JointBets(moves, losses, units.counts, np.append(CAP, FRACTIONS), _HEDGE, rates)
+    return JointBets(moves, losses, units.counts, np.append(most, FRACTIONS), _HEDGE, rates, parts=parts)
 
 
 def upper_end(units: Units, stake: float, nats: float, *, hedged: bool = True, tolerance: float = 1e-9) -> float:
@@ -278,13 +297,13 @@ def best_stake(predicted: Units, nats: float) -> float:
 
     Near ``sqrt(2 L / V)`` where the central limit theorem rules, and more or less for skewed values and rare levels.
     """
-    stakes = math.sqrt(2.0 * nats / predicted.spread()) * _MULTIPLES
-    best = int(np.flatnonzero(_MULTIPLES == 1.0)[0])
+    multiples, unit = _MULTIPLES, math.sqrt(2.0 * nats / predicted.spread())
+    if predicted.public and unit > (fair := CAP / ((1.0 - predicted.mean) * predicted.largest)):
+        multiples, unit = _OF_FAIR, fair
+    stakes, best = unit * multiples, int(np.flatnonzero(multiples == 1.0)[0])
     for _ in range(_ROUNDS):
         end = min(upper_end(predicted, float(stakes[best]), nats, hedged=False, tolerance=1e-4), _BELOW_ONE)
-        rates = np.minimum(stakes, CAP / ((1.0 - end) * predicted.largest))
-        factors = 1.0 + rates[:, None] * (end * predicted.sizes - predicted.values)
-        gains = np.sum(predicted.counts * np.log(factors), axis=1)  # rates that are capped alike gain exactly alike
+        gains = ratio_bets(predicted, stakes, hedged=False).gains(np.array([[[1.0, end]]]))[0, 0, 0, :, 0]
         if int(np.argmax(gains)) == best:
             break
         best = int(np.argmax(gains))  # its capital suffices there already, so its end is less

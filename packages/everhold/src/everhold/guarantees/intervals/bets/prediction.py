@@ -31,6 +31,7 @@ class Prediction:
         excess: What lotteries over cells add to the sum of squared residuals.
         scale: Sealed rows for each training row.
         largest: No unit is larger, sealed or of the training set.
+        public: Whether the sizes of sealed units are public.
     """
 
     sizes: NDArray[np.float64]
@@ -40,17 +41,18 @@ class Prediction:
     excess: float
     scale: float
     largest: float
+    public: bool = False
 
     @classmethod
     def of(cls, units: Units, *, scale: float, excess: float = 0.0) -> Prediction:
         """From training units, of which there may be none."""
         if not units.total > 0.0:
             size = np.array([units.largest, units.largest])
-            units = Units(size, size * [0.0, 1.0], np.array([0.5, 0.5]), units.largest)
+            units = Units(size, size * [0.0, 1.0], np.array([0.5, 0.5]), units.largest, units.public)
         mean = units.mean
         sizes, residuals, counts = units.sizes, units.values - mean * units.sizes, units.counts
         sizes, residuals, counts = _in_classes(sizes, residuals, counts, _CLASSES)
-        return cls(sizes, residuals, counts, mean, excess, scale, units.largest)
+        return cls(sizes, residuals, counts, mean, excess, scale, units.largest, units.public)
 
     @property
     def total(self) -> float:
@@ -66,7 +68,7 @@ class Prediction:
     def _likely(self) -> Units:
         """As many units as are sealed, exactly like the training units."""
         values = np.clip(self.mean * self.sizes + self.residuals, 0.0, self.sizes)
-        return Units(self.sizes, values, self.counts * self.scale, self.largest)
+        return Units(self.sizes, values, self.counts * self.scale, self.largest, self.public)
 
     def around(self, guess: float) -> Units:
         """Sealed units as the training units were, moved until their mean is the guess.
@@ -89,6 +91,7 @@ class Prediction:
             np.append(np.clip(near.mean * sizes + residuals, 0.0, sizes), [0.0, typical]),
             np.append(counts, [_GHOSTS * self.scale, _GHOSTS * self.scale]),
             self.largest,
+            self.public,
         )
 
     def spread(self, guess: float) -> float:
@@ -108,7 +111,7 @@ def _raised(units: Units, mean: float) -> Units:
     share = min(max((mean - reached) / max(1.0 - reached, 1e-300), 0.0), 1.0)
     sizes, values = np.append(units.sizes, units.sizes), np.append(values, units.sizes)
     counts = np.append(units.counts * (1.0 - share), units.counts * share)
-    return Units(sizes[counts > 0.0], values[counts > 0.0], counts[counts > 0.0], units.largest)
+    return Units(sizes[counts > 0.0], values[counts > 0.0], counts[counts > 0.0], units.largest, units.public)
 
 
 def _in_classes(

@@ -36,7 +36,7 @@ _LEAST_ERROR, _ROUNDING = 1e-9, 1e-12
 
 def units_of(
     numerators: NDArray[np.float64], denominators: NDArray[np.float64], *, counts: NDArray[Any] | None = None,
-    largest: float = 1.0,
+    largest: float = 1.0, public: bool = False,
 ) -> Units:  # fmt: skip
     """Rows, or sums of groups of rows, counted by kind; those that say nothing are left out.
 
@@ -45,6 +45,7 @@ def units_of(
         denominators: Shape (units,): 1 for the mean of single rows.
         counts: Shape (units,): how many units are of each of these kinds; None for one.
         largest: No unit has more rows.
+        public: Whether denominators are public, as sizes of groups are.
     """
     within = (denominators > 0.0) | (numerators > 0.0)
     pairs = np.asarray(numerators[within] + 1j * denominators[within])
@@ -54,7 +55,7 @@ def units_of(
     if counts is None:
         pairs, found = np.unique(pairs, return_counts=True)
         mass = found.astype(np.float64)
-    return Units(pairs.imag.copy(), pairs.real.copy(), mass, largest)
+    return Units(pairs.imag.copy(), pairs.real.copy(), mass, largest, public)
 
 
 def _lotteries(values: NDArray[np.float64], counts: NDArray[np.float64]) -> Units:
