@@ -460,7 +460,7 @@ MUTATIONS = [
     Mutation(
         "S8",
         "lost labels count as the dearest",
-        "everhold/mechanisms/guess_accounting.py",
+        "everhold/mechanisms/guess_and_check.py",
         "return surprises * self.dearest_label\n\n    def losable",
         "return surprises\n\n    def losable",
         (_STEPS,),
@@ -508,7 +508,7 @@ MUTATIONS = [
     Mutation(
         "S10",
         "families have their share of beta",
-        "everhold/mechanisms/guess_and_check.py",
+        "everhold/mechanisms/public_levels.py",
         "return nats - math.log((1.0 - self.statement_confidence) * self.share)",
         "return nats - math.log(1.0 - self.statement_confidence)",
         (_STEPS,),
@@ -516,7 +516,7 @@ MUTATIONS = [
     Mutation(
         "S10",
         "the tree has the rest",
-        "everhold/mechanisms/guess_and_check.py",
+        "everhold/mechanisms/public_levels.py",
         "return (1.0 - self.statement_confidence) * (1.0 - self.share)",
         "return 1.0 - self.statement_confidence",
         (_STEPS,),
@@ -532,7 +532,7 @@ MUTATIONS = [
     Mutation(
         "S10",
         "texts have what the tree leaves",
-        "everhold/mechanisms/guess_and_check.py",
+        "everhold/mechanisms/public_levels.py",
         "return nats - math.log(self.beta * self.tree.of_texts)",
         "return nats - math.log(self.beta)",
         (_STEPS,),

@@ -210,10 +210,9 @@ class Competition(Display):
         """
         expected = Silent if self.feedback == NOTHING else GuessAndCheck
         if mechanism is not None and mechanism != expected.name:
-            name = mechanism.name if isinstance(mechanism, Mechanism) else mechanism
             raise HoldoutRejected(
-                f"the mechanism {brief(name)} cannot be chosen for a competition with feedback={self.feedback!r}; "
-                f"expected none, for then it is {expected.name}, planned for the teams"
+                f"A mechanism cannot be chosen for a competition with feedback={self.feedback!r}. It is "
+                f"{expected.name}, planned for the teams, so leave mechanism= out."
             )
         return expected.name, self.queries
 
@@ -238,12 +237,8 @@ class Competition(Display):
 
     def recorded(self, mechanism: Mechanism) -> dict[str, Any]:
         """As plain JSON data, with the share of each team."""
-        shared = (
-            replace(self, surprises_per_team=self.share(mechanism.surprises))
-            if isinstance(mechanism, GuessAndCheck)
-            else self
-        )
-        return shared.to_dict()
+        planned = mechanism.planned_surprises
+        return (self if planned is None else replace(self, surprises_per_team=self.share(planned))).to_dict()
 
     def adjust(self, mechanism: Mechanism) -> Mechanism:
         """The mechanism for the rows; one that is silent knows that scores come first, and comparisons after them.
@@ -253,8 +248,8 @@ class Competition(Display):
         """
         from everhold_competitions.metric_checks import check_mechanism
 
-        check_mechanism(self, mechanism)
-        return replace(mechanism, first=self.teams) if isinstance(mechanism, Silent) else mechanism
+        check_mechanism(self.score, mechanism)
+        return mechanism.with_first(self.teams)
 
 
 def _checked_deadline(deadline: Any) -> str | None:

@@ -162,12 +162,8 @@ class Ladder(Mechanism):
         note="of the best score so far; others are bounded from one side",
     )
     traits: ClassVar[Traits] = Traits(one_sided=True, adds_noise=False, sources=("standing", "holdout"))
+    accounting: ClassVar[type[Accounting[Any]]] = BestAccounting
     largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "grid": 10**9}
-
-    @classmethod
-    def accounting(cls) -> type[Accounting[Any]]:
-        """See `Mechanism.accounting`."""
-        return BestAccounting
 
     def __post_init__(self) -> None:
         super().__post_init__()

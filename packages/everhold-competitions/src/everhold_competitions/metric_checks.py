@@ -21,58 +21,59 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
     from everhold.queries.metrics.query import MetricQuery
     from everhold.values.base import Schema
-    from everhold_competitions.competition import Competition
 
 
-def check_metric(competition: Competition, schema: Schema) -> None:
+Score = tuple[str, dict[str, float]]
+"""A score by its name, with its settings."""
+
+
+def check_metric(metric: str | Mapping[str, Any], score: Score | None, schema: Schema) -> None:
     """Check that submissions can be scored by the metric.
 
     Raises:
         HoldoutRejected: If the labels are of another kind, or a range is missing. Nothing was created.
     """
-    metric = competition.metric
     if isinstance(metric, Mapping) and metric.get("loss") == "log" and schema.label_kind != "binary":
         raise HoldoutRejected(
             "A logarithmic loss ranks a board of labels 0 and 1 alone. Rank by another metric of classes"
         )
     try:
-        if competition.score is None:
-            mean_facts(competition, schema)
+        if score is None:
+            mean_facts(metric, schema)
         else:
-            _check_score(competition.score, schema)
+            _check_score(score, schema)
     except QueryRejected as reason:
         raise _not_created(reason) from None
 
 
-def check_mechanism(competition: Competition, mechanism: Mechanism) -> None:
+def check_mechanism(score: Score | None, mechanism: Mechanism) -> None:
     """Check that the rows may depend on each other as they do.
 
     Raises:
         HoldoutRejected: If nothing is promised of this metric for such rows. Nothing was created.
     """
-    if competition.score is None:
+    if score is None:
         return
     from everhold.queries.metrics.query import check_kind
 
     try:
-        check_kind(METRICS[competition.score[0]], mechanism)
+        check_kind(METRICS[score[0]], mechanism)
     except QueryRejected as reason:
         raise _not_created(reason) from None
 
 
-def of_gate(competition: Competition) -> str | Callable[..., LabelQuery]:
+def of_gate(metric: str | Mapping[str, Any]) -> str | Callable[..., LabelQuery]:
     """The metric as gates take it: its name, or a loss with its settings."""
-    metric = competition.metric
     return partial(risk, **metric) if isinstance(metric, Mapping) else metric
 
 
-def mean_facts(competition: Competition, schema: Schema) -> BoundQuery:
+def mean_facts(metric: str | Mapping[str, Any], schema: Schema) -> BoundQuery:
     """The query about made-up predictions: its units, and all of its description that is not the predictions'."""
-    made: LabelQuery = metric_of(of_gate(competition)).make(made_up("classes", schema, last=False), None)
+    made: LabelQuery = metric_of(of_gate(metric)).make(made_up("classes", schema, last=False), None)
     return made.bind(schema)
 
 
-def _check_score(score: tuple[str, dict[str, float]], schema: Schema) -> None:
+def _check_score(score: Score, schema: Schema) -> None:
     asked = named(score, made_up(METRICS[score[0]].outputs, schema, last=False), None)
     asked.check_labels(schema)
     asked.setting(schema, None)
@@ -86,7 +87,7 @@ def _not_created(reason: QueryRejected) -> HoldoutRejected:
     return HoldoutRejected(reason.message.replace("nothing was charged", "nothing was created"))
 
 
-def named(score: tuple[str, dict[str, float]], predictions: Any, training: Any) -> MetricQuery:
+def named(score: Score, predictions: Any, training: Any) -> MetricQuery:
     """The query about a score by its name and settings."""
     from everhold.queries.metrics.query import MetricQuery
 

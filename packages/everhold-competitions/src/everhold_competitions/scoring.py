@@ -124,12 +124,12 @@ class MeanScoring(Scoring):
     @property
     def of_gate(self) -> str | Callable[..., LabelQuery]:
         """The metric by its name, or the loss, as a gate is opened with."""
-        return of_gate(self.competition)
+        return of_gate(self.competition.metric)
 
     @cached_property
     def facts(self) -> BoundQuery:
         """See `Scoring.facts`."""
-        return mean_facts(self.competition, self.compiler.schema)
+        return mean_facts(self.competition.metric, self.compiler.schema)
 
     @property
     def higher_is_better(self) -> bool:

@@ -4,40 +4,238 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.asking.budget import checked_name
+from everhold.asking.budget import SPENT, checked_name, refuse_look_alikes
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.errors import EverholdError, QueryRejected
+from everhold.gates.candidates import Candidate
+from everhold.gates.challenge import challenge_of
 from everhold.gates.records import Gates
+from everhold.gates.rows import open_row_gate
 from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.acts import PROMOTED, Accounts
-from everhold.ledger.store import charged_entries
-from everhold.mechanisms import GuessAndCheck
+from everhold.ledger.acts import ANALYST, PROMOTED, Accounts
+from everhold.ledger.store import all_entries, charged_entries
 from everhold.progress import progress
-from everhold.queries.query import digest
-from everhold_competitions.competition import SCORE, Competition
-from everhold_competitions.feedback import TeamFeedback
-from everhold_competitions.receiving import NOTHING_RECEIVED, Receiving
-from everhold_competitions.scoring import Entered, Scoring, scoring_of
-from everhold_competitions.submission_result import FormatReport, Submission
-from everhold_competitions.team_limits import surprises_left
-from everhold_competitions.teams import CHOICE, CLOSING, LEADERBOARD, Submissions, Team
+from everhold.queries.means.batch import OneMean
+from everhold.queries.query import Outdated, digest
+from everhold_competitions.competition import LEADER, NOTHING, SCORE, Competition
+from everhold_competitions.scoring import Entered, MeanScoring, Scoring, scoring_of
+from everhold_competitions.submission_result import FormatReport, Submission, without_guess
+from everhold_competitions.team_limits import TeamLimited, surprises_left
+from everhold_competitions.teams import CHOICE, CLOSING, LEADERBOARD, SUBMISSION, Submissions, Team
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.answers import Answer
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.gates.gate import Gate
     from everhold.gates.records import ModelStore
+    from everhold.queries.query import QueryPlan
     from everhold_competitions.submission_store import SubmissionStore
 
 _MOST_CLASSES = 10  # that a report of a file's format lists
 _RECEIVED_ONLY = "the submission was received and counts at the end; hand in the same again to be told of it"
+
+
+NOTHING_RECEIVED = "nothing was received or charged"
+
+
+@dataclass(frozen=True, slots=True)
+class Receiving:
+    """Decisions on submissions, each made from the ledger as it is then."""
+
+    session: CompetitionSession
+
+    def receive(self, team: str, predicted: str) -> bool:
+        """Receive a submission, an act in the ledger; False if it was received before.
+
+        The last one is final. Where leaders are told, one that leads at present stays final until the team hands in
+        another one that leads, or hands in anything after it has lost the lead.
+        """
+        while True:
+            accounts = self.session.accounts()
+            final = self._is_final(accounts, team, predicted)
+            public: dict[str, Any] = {"kind": SUBMISSION, "team": team, "predictions": predicted, "final": final}
+            if self.session.competition.feedback == NOTHING and team in accounts.parts:
+                public[ANALYST] = team  # nothing is told, so the submission itself is what the allotment pays for
+            public["act"] = secrets.token_hex(16)
+            act = EntryDraft(digest(public), {**public, "shown": f"submission of team {team!r}"})
+            try:
+                (entry,) = self.session.executor.ledger.commit([act], partial(self._step, act))
+            except Outdated:  # another process changed the leader meanwhile
+                continue
+            return entry is not None
+
+    def capacity_for(self, accounts: Accounts, team: str, predicted: str) -> Team | None:
+        """The team as it is, if it may hand in these predictions now; None for a new one.
+
+        Raises:
+            QueryRejected: If it may not.
+        """
+        competition, teams = self.session.competition, accounts.of(Submissions).teams
+        known, part = teams.get(team), accounts.parts.get(team)
+        if known is not None and self._is_repeat(accounts, known, predicted):
+            return known
+        if accounts.closed or accounts.of(Submissions).closed:
+            raise QueryRejected(f"the competition is over: no submission is taken any more; {NOTHING_RECEIVED}")
+        if competition.is_past(datetime.now(UTC)):
+            raise QueryRejected(
+                f"the deadline, {competition.deadline}, is over: no submission is taken any more; {NOTHING_RECEIVED}"
+            )
+        if known is None:
+            refuse_look_alikes(team, teams, of="team")
+        if known is None and len(teams) >= competition.teams:
+            raise QueryRejected(
+                f"the competition was planned for {competition.teams:,} teams and has as many; expected one of them; "
+                f"{NOTHING_RECEIVED}; ask the host"
+            )
+        if self.session.left(known) < 1:
+            raise QueryRejected(
+                f"team {team!r} has handed in all of its {competition.submissions:,} submissions; expected no more; "
+                f"{NOTHING_RECEIVED}"
+            )
+        if part is not None and part.asked >= part.queries:
+            raise QueryRejected(f"{SPENT} ({NOTHING_RECEIVED})")
+        return known
+
+    def _is_repeat(self, accounts: Accounts, team: Team, predicted: str) -> bool:
+        """True if a team's latest submission is these predictions, and handing them in again would change nothing."""
+        if team.latest != predicted:
+            return False
+        over = accounts.closed or accounts.of(Submissions).closed
+        return over or team.final == predicted or self.session.leads(accounts, team.final)
+
+    def _is_final(self, accounts: Accounts, team: str, predicted: str) -> bool:
+        known = accounts.of(Submissions).teams.get(team)
+        return known is None or not self.session.leads(accounts, known.final) or self.session.leads(accounts, predicted)
+
+    def _step(self, act: EntryDraft, data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
+        """The one decision whether there is room, inside the transaction that receives the submission."""
+        accounts, public = Accounts.from_state(data), act.description
+        team, predicted = public["team"], public["predictions"]
+        known = self.capacity_for(accounts, team, predicted)
+        if known is not None and self._is_repeat(accounts, known, predicted):
+            return data, [None]
+        if public["final"] != self._is_final(accounts, team, predicted):
+            raise Outdated
+        if broken := accounts.replay(public, {"source": SUBMISSION}, 0):
+            raise QueryRejected(f"{broken}; {NOTHING_RECEIVED}; submit again")
+        return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": SUBMISSION}, 0)]
+
+
+@dataclass(frozen=True, slots=True)
+class TeamFeedback:
+    """Feedback to one team, as the host chose it."""
+
+    session: CompetitionSession
+
+    def answering(
+        self, entered: Entered, team: str, predictions: Any, guess: float | None, training: Any
+    ) -> Callable[[], dict[str, Any]]:
+        """The call that tells the team once its submission is received: it returns attributes of a `Submission`.
+
+        Raises:
+            QueryRejected: If it cannot be told as it stands. Nothing was received or charged.
+            IntegrityError: If the leader's file is missing or was altered. Nothing was received or charged.
+        """
+        executor, competition, predicted = self.session.executor, self.session.competition, entered.digest
+        if competition.feedback == NOTHING:
+            return dict
+        if team in self.session.accounts().parts:
+            executor = executor.on_behalf_of(team)
+
+        def limited(ready: Any) -> TeamLimited[Any]:
+            """The query, a mean or a challenge, with room left for the scores of the close."""
+            return TeamLimited(replace(ready, keeping=competition.closing), team, predicted, self.session.share)
+
+        if competition.feedback == LEADER:
+            if (gate := self.session.accounts().of(Gates).by_name.get(LEADERBOARD)) is not None:
+                self.session.champions.find(gate.champion)
+            assert entered.candidate is not None
+            return partial(self._challenge_leader, executor, entered.candidate, limited, predictions, training)
+        if guess is None and self._is_spent(team) and not self._was_scored(predicted):
+            return partial(dict, refused=True)  # nothing will be told, so no guess is needed
+        ready = executor.compiler.compile(self.session.scoring.query(predictions, training), guess, None)
+        assert isinstance(ready, OneMean)
+        return partial(self._answer_score, executor, limited(ready))
+
+    def _answer_score(self, executor: QueryExecutor, ready: QueryPlan[Answer]) -> dict[str, Any]:
+        answer = executor.ask(ready)
+        return {"answer": None if answer.refused else without_guess(answer), "refused": answer.refused}
+
+    def _challenge_leader(
+        self, executor: QueryExecutor, found: Candidate, telling: Callable[..., Any], predictions: Any, training: Any
+    ) -> dict[str, Any]:
+        """Challenge the leader, once: against a later leader the same predictions are no new try."""
+        if self._was_answered(found):
+            gate = self.session.accounts().of(Gates).by_name[LEADERBOARD]
+            return {"leads": gate.champion == found.digest}
+        gate_now = self._gate(executor, telling, predictions, training)
+        verdict = gate_now.challenge(predictions, training=training)
+        return {"leads": verdict.champion == found.digest, "refused": verdict.refused}
+
+    def _was_answered(self, candidate: Candidate) -> bool:
+        """True if a verdict on these predictions is in the ledger, against whichever leader there was."""
+        gate, leaders = self.session.accounts().of(Gates).by_name.get(LEADERBOARD), self.session.leaders()
+        if gate is None or candidate.digest in leaders:
+            return gate is not None
+        verdicts = (digest(challenge_of(gate, each, candidate.digest)) for each in leaders)
+        return any(self.session.executor.ledger.find(each) is not None for each in verdicts)
+
+    def _is_spent(self, team: str) -> bool:
+        """True if the team has caused its share of surprises, or no budget is left but for the scores of the end."""
+        if surprises_left(self.session.accounts(), team, self.session.share) == 0:
+            return True
+        executor = self.session.executor
+        mechanism, state = executor.mechanism, executor.state_from(executor.ledger.head().state)
+        return not mechanism.accounts.leaves_capacity(state, self.session.competition.closing, [mechanism.procedure])
+
+    def _was_scored(self, predicted: str) -> bool:
+        """True if the score of these predictions is in the ledger."""
+        return self.session.executor.ledger.find(self.session.scoring.score_digest(predicted)) is not None
+
+    def last_feedback(self, team: Team) -> float | None:
+        """The team's last feedback, which is the guess of its next submission; None if it was told nothing yet."""
+        latest = self._score_of(team.latest)
+        if latest is not None:
+            return latest
+        received = (
+            entry.description["predictions"]
+            for entry in reversed(all_entries(self.session.executor.ledger))
+            if entry.answer["source"] == SUBMISSION and entry.description["team"] == team.name
+        )
+        return next((score for each in received if (score := self._score_of(each)) is not None), None)
+
+    def _score_of(self, predicted: str) -> float | None:
+        """Told score of a submission; None if it was told nothing."""
+        entry = self.session.executor.ledger.find(self.session.scoring.score_digest(predicted))
+        value = None if entry is None else entry.answer["value"]
+        return None if value is None else self.session.scoring.facts.from_mean(value)
+
+    def _gate(self, executor: QueryExecutor, telling: Callable[..., Any], predictions: Any, training: Any) -> Gate:
+        """The gate whose champion leads; the first submission of all opens it."""
+        assert isinstance(self.session.scoring, MeanScoring)
+        metric, folder = self.session.scoring.of_gate, self.session.champions.folder
+        if not self._led():
+            try:
+                open_row_gate(
+                    self.session.executor, folder, LEADERBOARD, metric, champion=predictions, training=training
+                )  # fmt: skip
+            except QueryRejected:
+                if not self._led():  # else another team was first
+                    raise
+        return open_row_gate(executor, folder, LEADERBOARD, metric, telling=telling)
+
+    def _led(self) -> bool:
+        return LEADERBOARD in self.session.accounts().of(Gates).by_name
 
 
 @dataclass(frozen=True)
@@ -151,8 +349,8 @@ class CompetitionSession:
     @property
     def share(self) -> int | None:
         """Most surprises of one team; None where nothing is told."""
-        mechanism = self.executor.mechanism
-        return self.competition.share(mechanism.surprises) if isinstance(mechanism, GuessAndCheck) else None
+        planned = self.executor.mechanism.planned_surprises
+        return None if planned is None else self.competition.share(planned)
 
     def _entered(self, predictions: Any, training: Any) -> Entered:
         """Checked predictions, in the order of the rows; of the sealed rows their public ids alone are read."""

@@ -169,7 +169,7 @@ class HoldoutCompetition(HoldoutAccessor):
         Raises:
             HoldoutRejected: If not. Nothing was created.
         """
-        check_metric(settings, schema)
+        check_metric(settings.metric, settings.score, schema)
 
     def check_query(self) -> None:
         """Refuse queries where submissions alone are taken: what is told of those is the host's choice.

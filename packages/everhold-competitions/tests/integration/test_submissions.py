@@ -15,8 +15,8 @@ import everhold as eh
 from everhold.asking.creation import settings_from
 from everhold.display import rounded
 from everhold.ledger import verify
-from everhold.mechanisms.guess_accounting import GuessAccounting
-from everhold.mechanisms.guess_intervals import ToleranceMargin
+from everhold.mechanisms.guess_and_check import GuessAccounting
+from everhold.mechanisms.public_levels import ToleranceMargin
 from everhold.sealing.rows.table import StoredRows
 from everhold_competitions.leaderboard import Comparison, Leaderboard, RankingRow, ranked
 from everhold_competitions.ranking import _times_beaten

@@ -10,7 +10,7 @@ from submission_children import submit_some, submit_until_killed
 
 import everhold as eh
 from everhold.errors import Unavailable
-from everhold_competitions.feedback import TeamFeedback
+from everhold_competitions.session import TeamFeedback
 
 
 def told(holdout, predictions, team, **more):

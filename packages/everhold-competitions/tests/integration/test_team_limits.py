@@ -6,7 +6,7 @@ from contest_samples import TRUTH, contest, findings, model, teams_of
 
 import everhold as eh
 from everhold.ledger.acts import Accounts
-from everhold.mechanisms.guess_accounting import GuessAccounting
+from everhold.mechanisms.guess_and_check import GuessAccounting
 from everhold.sealing.rows.table import StoredRows
 from everhold_competitions.competition import Competition
 from everhold_competitions.team_limits import TeamLimited

@@ -9,7 +9,7 @@ from contest_samples import TRUTH
 
 from everhold import Holdout, QueryRejected
 from everhold.asking.query_executor import QueryExecutor
-from everhold_competitions.feedback import TeamFeedback
+from everhold_competitions.session import TeamFeedback
 
 
 def submit_all(storage, name, worker, ready):

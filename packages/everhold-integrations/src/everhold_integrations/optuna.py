@@ -248,7 +248,7 @@ def _goes_on(holdout: Holdout) -> bool:
     """True for a holdout that answers beyond its plan, and is asked on nobody's allotment."""
     if holdout.is_served or holdout._executor.analyst is not None:
         return False
-    return getattr(holdout.mechanism, "endless", False)
+    return holdout.mechanism.endless
 
 
 def _guess_of(returned: Asked) -> float:

@@ -177,7 +177,7 @@ def check_reveal(reveal: object) -> None:
 
 def usual_reveal(holdout: Holdout, queries: Sequence[Any]) -> str:
     """How much is told where the search does not say: the narrowest way that the rows, metric and mechanism allow."""
-    if not holdout.mechanism.traits.unsealable or holdout.mechanism.parameters().get("slack"):
+    if not holdout.mechanism.bets:
         return "checked"
     if holdout.schema.rows < FEW_ROWS or holdout.is_silent:
         return "nothing"

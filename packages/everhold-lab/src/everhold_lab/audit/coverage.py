@@ -22,7 +22,7 @@ from scipy.stats import beta, binom
 from everhold.arguments import names_keywords
 from everhold.display import Display
 from everhold.guarantees.intervals.shares.means import ClopperPearson
-from everhold.mechanisms import GuessAndCheck
+from everhold.mechanisms import has_public_levels
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise
 
@@ -198,11 +198,12 @@ def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> 
         procedure: How intervals are made; by default that of yes-or-no queries.
 
     Examples:
+        >>> from everhold.mechanisms import GuessAndCheck
         >>> mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, surprises=10)
         >>> round(edge_of_checks(mechanism), 3)
         0.52
     """
-    if not isinstance(mechanism, GuessAndCheck):
+    if not has_public_levels(mechanism):
         return 0.5 + mechanism.promise().details["threshold"] if mechanism.traits.needs_guess else None
     procedure = mechanism.in_force(procedure or _procedure_of(mechanism) or mechanism.procedure)
     nats = float(mechanism.nats(1, 0, 0.0))

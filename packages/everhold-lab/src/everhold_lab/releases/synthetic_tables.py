@@ -18,8 +18,8 @@ from scipy.optimize import minimize_scalar
 
 from everhold.dependence import DependenceModel, Independent
 from everhold.errors import BudgetExhausted, DependenceError
+from everhold.mechanisms import has_public_levels
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.privacy.curves import PureCurve
 from everhold.values.evaluation import UNIT, to_grid
 from everhold.values.universe import QueryFamily, checked_histogram
@@ -497,7 +497,7 @@ class PrivateMultiplicativeWeights:
             raise ValueError(f"{self.mechanism.name} confirms no guesses; expected Thresholdout or GuessAndCheck")
         if self.mechanism.unit != UNIT:
             raise ValueError(f"the mechanism has a grid of {self.mechanism.unit} steps; expected {UNIT}")
-        if isinstance(self.mechanism, GuessAndCheck):  # the table's error is the radius, which holds within the plan
+        if has_public_levels(self.mechanism):  # the table's error is the radius, which holds within the plan
             object.__setattr__(self, "mechanism", replace(self.mechanism, endless=False))
 
     def start(self, noise: Noise, *, training: ArrayLike | None = None) -> WeightsSession:

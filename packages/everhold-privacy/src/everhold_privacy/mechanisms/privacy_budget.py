@@ -123,10 +123,7 @@ class PrivacyBudget(GaussianNoise):
         statistics="everhold_privacy.queries.low_sensitivity:bought",
     )
 
-    @classmethod
-    def accounting(cls) -> type[Accounting[Any]]:
-        """See `Mechanism.accounting`."""
-        return CreditAccounting
+    accounting: ClassVar[type[Accounting[Any]]] = CreditAccounting
 
     @cached_property
     def credits(self) -> int:

@@ -285,11 +285,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         theorem=TRANSFER_THEOREM,
     )
     traits: ClassVar[Traits] = replace(ChecksGuesses.traits, reads_leakage=True)
-
-    @classmethod
-    def accounting(cls) -> type[Accounting[Any]]:
-        """See `Mechanism.accounting`."""
-        return EpochAccounting
+    accounting: ClassVar[type[Accounting[Any]]] = EpochAccounting
 
     def __post_init__(self) -> None:
         super().__post_init__()

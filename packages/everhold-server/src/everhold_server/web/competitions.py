@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
 from everhold.errors import EverholdError, HoldoutNotFound
-from everhold_competitions.leaderboard_page import board_table
+from everhold_competitions.leaderboard import board_table
 from everhold_server.api.competitions import choose_final, submission_of, submissions_of
 from everhold_server.api.contract import HoldoutName, warned_of
 from everhold_server.audit import noted

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from everhold.arguments import brief
 from everhold.errors import BudgetWarning, QueryRejected, warn_caller
@@ -20,7 +20,6 @@ from everhold.mechanisms import State
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from everhold.asking.query_executor import QueryExecutor
     from everhold.mechanisms import Mechanism
     from everhold.queries.query import Pricing
 
@@ -63,24 +62,6 @@ def checked_name(analyst: str, *, of: str = "analyst") -> str:
             "= + - @, which begin formulas; choose a plain name such as 'team-a'"
         )
     return analyst
-
-
-def on_behalf_of(executor: QueryExecutor, analyst: str) -> QueryExecutor:
-    """The executor for an analyst, who can spend no more than their allotment.
-
-    Raises:
-        QueryRejected: If there is no allotment of that name.
-    """
-    allotment_of(executor.ledger.head().accounts, analyst)
-    return replace(executor, analyst=analyst)
-
-
-def whole_budget(executor: QueryExecutor, data: dict[str, Any]) -> dict[str, int]:
-    """The initial budget, by name as in `QueryExecutor.remaining`; for an analyst the allotment."""
-    if executor.analyst is None:
-        return executor.mechanism.remaining(State())
-    part = allotment_of(Accounts.from_state(data), executor.analyst)
-    return left_to(replace(part, asked=0, charged=0), executor.mechanism, State())
 
 
 def refuse_look_alikes(name: str, others: Iterable[str], *, of: str) -> None:
@@ -151,7 +132,7 @@ def _of_plan(mechanism: Mechanism, state: State, *, charged: int) -> str | None:
     first = "One planned surprise is left" if left == 1 else "The last planned surprise is spent"
     remedy = "Pass a guess that you are sure of (guess=, --guess), or declare your queries."
     widths = mechanism.outlook(state)
-    if not widths or not getattr(mechanism, "endless", False):
+    if not widths or not mechanism.endless:
         return f"{first}. Queries that are not declared are refused when none is left. {remedy}"
     told = ", ".join(f"{half:.3g} {when}" for when, half in widths.items())
     return f"{first}. Queries are still answered, and each further surprise widens their intervals: {told}. {remedy}"

@@ -19,7 +19,7 @@ from everhold.ledger import LedgerStore
 from everhold.ledger.extension import EXTENSIONS
 from everhold.ledger.head_file import HeadFile
 from everhold.ledger.store import NewHoldout
-from everhold.mechanisms import GuessAndCheck, Mechanism
+from everhold.mechanisms import GuessAndCheck, Mechanism, has_public_levels
 from everhold.mechanisms.checks_guesses import planned_surprises
 from everhold.mechanisms.described import TEXT_BITS
 from everhold.planning.choice import bound_mechanism, check_worth, chosen_mechanism, warn_of_weak_promise
@@ -67,7 +67,7 @@ class StudyRequest:
             confidence=self.confidence, slack=self.planning.slack, training_rows=structure.training_rows, alike=alike,
         )  # fmt: skip
         chosen = chosen_mechanism(self.mechanism, request, structure, self.dependence)
-        return replace(chosen, text_bits=TEXT_BITS) if isinstance(chosen, GuessAndCheck) else chosen
+        return replace(chosen, text_bits=TEXT_BITS) if has_public_levels(chosen) else chosen
 
 
 class Creation:

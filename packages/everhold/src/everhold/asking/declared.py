@@ -22,9 +22,8 @@ from everhold.families.texts import BoundTexts
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import DECLARATION, LONGEST_FAMILY, Accounts, Declaration, Declarations
 from everhold.ledger.store import all_entries
-from everhold.mechanisms import MECHANISMS
+from everhold.mechanisms import has_public_levels, those_with
 from everhold.mechanisms.declared import SHARE, widest_declared
-from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.queries.query import MOST_SHOWN, MemberLevels, digest
 from everhold.queries.query_compiler import QueryCompiler
 from everhold.sealing.configuration import bound_state
@@ -53,11 +52,10 @@ def sharing(mechanism: Mechanism, share: float) -> Mechanism:
     Raises:
         HoldoutRejected: If it has none to give. Nothing was created.
     """
-    if not isinstance(mechanism, GuessAndCheck):
-        named = [name for name, kind in MECHANISMS.items() if issubclass(kind, GuessAndCheck)]
+    if not has_public_levels(mechanism):
         raise HoldoutRejected(
-            f"families are declared, and {mechanism.name} has no probability of failure to share; expected the "
-            f"mechanism {' or '.join(named)}; nothing was created"
+            f"Families are declared, and {mechanism.name} has no probability of failure to share. Use the mechanism "
+            f"{those_with('public_levels')}."
         )
     return mechanism.sharing(share)
 
@@ -134,7 +132,7 @@ def _bound(family: Family, compiler: QueryCompiler) -> tuple[BoundFamily, Sequen
 def declare_first(executor: QueryExecutor, families: Sequence[tuple[str, BoundFamily, Sequence[str]]]) -> None:
     """Declare the families of a holdout's creation, which share alike what was set apart for them."""
     mechanism = executor.mechanism
-    assert isinstance(mechanism, GuessAndCheck)
+    assert has_public_levels(mechanism)
     nats = mechanism.described(math.log(len(families)))
     made = [
         _declaration(name, family, words, nats, entry=entry, later=False)
@@ -164,10 +162,10 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
             "changed"
         )
     mechanism = executor.mechanism
-    if not isinstance(mechanism, GuessAndCheck):
+    if not has_public_levels(mechanism):
         raise QueryRejected(
-            f"families are declared, and {mechanism.name} has no level to give them; expected a holdout with "
-            "guess_and_check; nothing was changed"
+            f"Families are declared, and {mechanism.name} has no level to give them. Use a holdout with "
+            f"{those_with('public_levels')}."
         )
     bound, words = _bound(family, _of_declarations(executor))
     head = executor.ledger.head()
@@ -399,7 +397,7 @@ class HoldoutFamilies(HoldoutAccessor):
 def procedure_of_shares(executor: QueryExecutor, nats: float) -> Procedure:
     """The procedure of a declared yes-or-no query whose level is ``exp(-nats)``."""
     mechanism, first_rows = executor.mechanism, executor.compiler.families.first_rows
-    usual = mechanism.yes_no_procedure if isinstance(mechanism, GuessAndCheck) else mechanism.procedure
+    usual = mechanism.yes_no_procedure
     if not first_rows:
         return usual
     from everhold.guarantees.intervals.bets.at_all_sizes import CoinMixture, groups_at_all_sizes

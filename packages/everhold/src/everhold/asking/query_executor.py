@@ -12,7 +12,7 @@ import math
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from everhold.answers import QuotedPrice
 from everhold.asking.budget import SPENT, affordable, allotment_of, left_to, warn_of_last_surprises
@@ -20,7 +20,7 @@ from everhold.errors import BudgetExhausted, ClippingWarning, EverholdError, Que
 from everhold.ledger import EntryDraft
 from everhold.ledger.acts import ANALYST, ARRIVALS, Accounts, arrived, spending_of
 from everhold.ledger.chain import canonical
-from everhold.mechanisms import GuessAndCheck, State
+from everhold.mechanisms import PublicLevels, State, has_public_levels
 from everhold.progress import progress
 from everhold.queries.query import (
     IN_ONE_TRANSACTION,
@@ -40,13 +40,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from everhold.answers import Answer
-    from everhold.asking.arrivals.growth import Growth
     from everhold.families.texts import BoundTexts
     from everhold.ledger import Committed, Head, HoldoutRecord, Ledger, LedgerStore, Outcome
     from everhold.ledger.ledger import Transaction
-    from everhold.mechanisms import Mechanism, Promise
-    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.mechanisms import Mechanism, Promise, PublicLevels, has_public_levels
     from everhold.queries.means.batch import Batch
+    from everhold.queries.predictions.arrays import RowSpan
     from everhold.queries.query import QueryPlan
     from everhold.sealing.rows.table import StoredRows
     from everhold.sealing.storage import StewardKey
@@ -90,6 +89,16 @@ class AmongArrivals:
 _OF_THE_CREATION = AmongArrivals()
 
 
+class Trees(Protocol):
+    """All executors of a holdout, by tree; see `everhold.asking.arrivals.growth.growth_of`."""
+
+    def span_of(self, executor: QueryExecutor) -> RowSpan | None:
+        """Place of the rows of an executor among all sealed rows; None where they are all that ever were."""
+
+    def check_unaltered(self) -> None:
+        """Check rows that arrived in a table; files are checked whenever they are read."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class QueryExecutor:
     """One holdout at work: its ledger, its mechanism and its rows, for the steward or for one analyst.
@@ -120,7 +129,7 @@ class QueryExecutor:
     analyst: str | None = None
     level_of: Callable[[QueryExecutor, BoundQuery], float | None] | None = None
     place: AmongArrivals = _OF_THE_CREATION
-    growth: Growth | None = None
+    growth: Trees | None = None
 
     def ask(self, plan: QueryPlan[Result], *, strict: bool = False) -> Result:
         """Answer a query: its entries in order, as far as public state says that they are surely paid for.
@@ -198,7 +207,7 @@ class QueryExecutor:
             self.schema, self.mechanism, self.training, before, families=families, sealed=self.sealed,
             span=None if self.growth is None else self.growth.span_of(self),
         )  # fmt: skip
-        if not (isinstance(self.mechanism, GuessAndCheck) and self.mechanism.text_bits):
+        if not (has_public_levels(self.mechanism) and self.mechanism.text_bits):
             return compiler
         described = DescribedTexts(compiler, self.mechanism)
         return replace(compiler, families=replace(families, described_of=described))
@@ -232,6 +241,22 @@ class QueryExecutor:
     def _settings(self) -> str:
         """Digest of the settings in every state of this holdout; costly for every answer, as its columns are there."""
         return str(bound_state(State(), self.record.configuration)["configuration"])
+
+    def on_behalf_of(self, analyst: str) -> Self:
+        """The same for an analyst, who can spend no more than their allotment.
+
+        Raises:
+            QueryRejected: If there is no allotment of that name.
+        """
+        allotment_of(self.ledger.head().accounts, analyst)
+        return replace(self, analyst=analyst)
+
+    def whole_budget(self, data: dict[str, Any]) -> dict[str, int]:
+        """The initial budget, by name as in `remaining`; for an analyst the allotment."""
+        if self.analyst is None:
+            return self.mechanism.remaining(State())
+        part = allotment_of(Accounts.from_state(data), self.analyst)
+        return left_to(replace(part, asked=0, charged=0), self.mechanism, State())
 
     def remaining(self, data: dict[str, Any]) -> dict[str, int]:
         """The remaining budget by name, for an analyst that of the allotment; nothing is left after an unsealing."""
@@ -539,7 +564,7 @@ class DescribedTexts:
     """
 
     compiler: QueryCompiler
-    mechanism: GuessAndCheck
+    mechanism: PublicLevels
 
     def __call__(self, bound: BoundQuery) -> float | None:
         """ln(1 / level) of a text; None for any other query."""

@@ -6,8 +6,7 @@ import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from everhold.asking.arrivals.growth import SeesArrivals
-from everhold.asking.budget import on_behalf_of
+from everhold.asking.arrivals.growth import SeesArrivals, growth_of
 from everhold.asking.query_executor import QueryExecutor
 from everhold.errors import IntegrityError, QueryRejected
 from everhold.ledger.acts import ARRIVALS, Declarations
@@ -97,7 +96,7 @@ class HoldoutSession(SeesArrivals):
             QueryRejected: If there is no allotment of that name.
         """
         view = copy.copy(self)
-        view._executor = on_behalf_of(self._executor, name)
+        view._executor = self._executor.on_behalf_of(name)
         return view
 
     def know_families(self) -> None:
@@ -108,7 +107,7 @@ class HoldoutSession(SeesArrivals):
 
     def asked_of(self, as_of: int | None = None) -> QueryExecutor:
         """The executor that answers next; with an arrival the one that knows what was answered then."""
-        growth = self._executor.growth
+        growth = growth_of(self._executor)
         if growth is None:
             if as_of not in (None, 0):
                 raise QueryRejected(f"there was no arrival {as_of!r}, as no rows arrived yet; nothing was charged")

@@ -110,7 +110,7 @@ def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, los
     gates = account.get("gates", ())
     taken += sum(len(gate["promotions"]) + gate.get("checks", {"charged": 0})["charged"] for gate in gates)
     taken += account.get("open_challenges", {}).get("futile", 0)
-    yield from kind.accounting().mispriced(charged=account["charged"], taken=taken, lost=lost, queries=queries)
+    yield from kind.accounting.mispriced(charged=account["charged"], taken=taken, lost=lost, queries=queries)
     if by_source.get("silent", 0) and not kind.traits.unsealable:
         yield "there are silent answers, and with this mechanism nothing is ever told of them"
     if standing and "standing" not in kind.traits.sources:

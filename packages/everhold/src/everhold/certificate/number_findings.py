@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.certificate.document import entering_numbers, privacy_facts
 from everhold.dependence import dependence_from_dict
-from everhold.mechanisms import MECHANISMS, GuessAndCheck, State, mechanism_from_dict
+from everhold.mechanisms import MECHANISMS, State, has_public_levels, mechanism_from_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -69,7 +69,7 @@ def _family_findings(account: Mapping[str, Any], mechanism: Mechanism) -> Iterat
     first = [family for family in families if not family["later"]]
     if [family["entry"] for family in first] != [*range(1, len(first) + 1)]:
         yield "families are said to be of the holdout's creation, and other entries came before them"
-    if not isinstance(mechanism, GuessAndCheck):
+    if not has_public_levels(mechanism):
         yield "families are declared, and this mechanism has no level to give them"
         return
     share = (1.0 - mechanism.statement_confidence) * mechanism.share
@@ -91,7 +91,7 @@ def promise_findings(document: Mapping[str, Any], mechanism: Mechanism, promise:
         yield f"the statement is not the one that proves the promise, {promise.statement}"
     if stated["confidence"] != promise.confidence:
         yield "the probability of the promise is not the mechanism's confidence"
-    if stated["queries"] != mechanism.queries or stated["surprises"] != mechanism.parameters().get("surprises"):
+    if stated["queries"] != mechanism.queries or stated["surprises"] != mechanism.planned_surprises:
         yield "the planned queries or surprises of the promise are not the mechanism's"
     if not _close(stated["spends_only_beyond"], promise.spends_only_beyond, relative=1e-3):
         yield "the distance beyond which surprises are charged is not the one that the mechanism's parameters give"

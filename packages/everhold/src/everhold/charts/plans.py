@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 
 from everhold.charts import INK, coloured_lines, covered_lines, mechanism_labels, styled
-from everhold.mechanisms import MECHANISMS, GuessAndCheck, answering
+from everhold.mechanisms import MECHANISMS, PublicLevels, answering, has_public_levels
 from everhold.planning.inverse import BOUNDS, published_bound, published_statements, radius_of
 from everhold.planning.request import MOST_ROWS
 from everhold.planning.widths import width_at
@@ -59,7 +59,7 @@ def plan_by_values(plan: Plan) -> alt.LayerChart:
     import altair as alt
 
     tuned = plan.line("guess_and_check").tuned
-    if not isinstance(tuned, GuessAndCheck):
+    if not has_public_levels(tuned):
         raise ValueError("guess_and_check cannot serve the request; expected one that it can, to draw its half-widths")
     points = _widths_by_value(tuned)
     counts = sorted({point["surprises"] for point in points})
@@ -83,7 +83,7 @@ def plan_by_values(plan: Plan) -> alt.LayerChart:
     return layered
 
 
-def _widths_by_value(tuned: GuessAndCheck) -> list[dict[str, Any]]:
+def _widths_by_value(tuned: PublicLevels) -> list[dict[str, Any]]:
     """Before the first surprise, and after all that are planned."""
     points = []
     for surprises in sorted({0, min(tuned.surprises, tuned.queries - 1)}):

@@ -248,11 +248,7 @@ def _promised(mechanism: Mechanism, training: OpenRows) -> float | None:
 def _radius_under(found: Finding, mechanism: Mechanism) -> float | None:
     """The radius of the same mechanism, tuned anew, if the finding is right; None where it cannot serve such rows."""
     try:
-        request = PlanRequest(
-            rows=mechanism.rows, queries=mechanism.queries, surprises=getattr(mechanism, "surprises", 1),
-            confidence=mechanism.confidence, slack=getattr(mechanism, "slack", 0.0), dependence=found.model,
-        )  # fmt: skip
-        tuned = tuned_mechanism(mechanism.name, request)
+        tuned = tuned_mechanism(mechanism.name, replace(PlanRequest.of(mechanism), dependence=found.model))
     except ValueError:
         return None
     return tuned.promise().radius

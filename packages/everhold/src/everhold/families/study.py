@@ -17,7 +17,7 @@ from everhold.families.listed import ListedFamily
 from everhold.families.protocol import Protocol, checked_share, protocol_from
 from everhold.families.protocol import protocol as read_protocol
 from everhold.guarantees.intervals.shares.means import OfMeans
-from everhold.mechanisms import GuessAndCheck
+from everhold.mechanisms import GuessAndCheck, PublicLevels
 from everhold.mechanisms.declared import label_nats
 from everhold.planning import Plan
 from everhold.planning import plan as plan_mechanisms
@@ -206,7 +206,7 @@ def plan_study(
     )  # fmt: skip
 
 
-def _member(mechanism: GuessAndCheck, name: str, family: Family, base: float, training: bool) -> StudyLine:
+def _member(mechanism: PublicLevels, name: str, family: Family, base: float, training: bool) -> StudyLine:
     nats = family.planned_nats(training=training)
     if nats is None:
         raise QueryRejected(
@@ -225,14 +225,14 @@ def _number(family: Family, nats: float) -> int | None:
     return round(math.exp(nats)) if nats < math.log(1e12) and getattr(family, "bits", None) is None else None
 
 
-def _exact(mechanism: GuessAndCheck, value: float, nats: float) -> float:
+def _exact(mechanism: PublicLevels, value: float, nats: float) -> float:
     """Half-width of what the sealed rows say of a yes-or-no query whose sealed share is the value."""
     procedure = mechanism.quotes.yes_no_at(value, nats, None)
     ends = procedure.interval(value, nats) if isinstance(procedure, OfMeans) else procedure.expected(value, nats)
     return (min(ends[1] + mechanism.rounding, 1.0) - max(ends[0] - mechanism.rounding, 0.0)) / 2.0
 
 
-def _undeclared(mechanism: GuessAndCheck, training: int) -> Sequence[StudyLine]:
+def _undeclared(mechanism: PublicLevels, training: int) -> Sequence[StudyLine]:
     """The last planned query that is no member, in several courses of the study."""
     count, most = mechanism.queries, min(mechanism.surprises, mechanism.queries - 1)
     first, last = ([width_at(mechanism, value, charged) for value in VALUES] for charged in (0, most))
@@ -248,7 +248,7 @@ def _undeclared(mechanism: GuessAndCheck, training: int) -> Sequence[StudyLine]:
     return [StudyLine(f"not declared: {said}", count, None, tuple(widths)) for said, widths in lines.items()]
 
 
-def _after_members(mechanism: GuessAndCheck, value: float, training: int) -> float:
+def _after_members(mechanism: PublicLevels, value: float, training: int) -> float:
     """Members tell labels, which every later query that is no member pays for (S9)."""
     counts = np.array([round(value * mechanism.rows)])
     label = label_nats(

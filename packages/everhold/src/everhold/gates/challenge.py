@@ -22,7 +22,7 @@ from everhold.gates.metrics import SCORE, metric_in_words
 from everhold.gates.records import CASES, Gates
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import PROMOTED, Accounts
-from everhold.mechanisms import GuessAndCheck
+from everhold.mechanisms import has_public_levels, those_with
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
 from everhold.queries.results import QueryResult
 
@@ -254,18 +254,17 @@ def challenge_of(gate: GateAccount, champion: str, challenger: str) -> dict[str,
 
 def check_gates(mechanism: Mechanism) -> None:
     """Check that a mechanism can promise what a gate says."""
-    if not isinstance(mechanism, GuessAndCheck):
+    if not has_public_levels(mechanism):
         raise QueryRejected(
-            f"{mechanism.name} cannot keep a gate: what a gate promises rests on counting all courses that queries "
-            "and answers can take, each with its own exact interval, and the answers of this mechanism are not of that "
-            "kind; expected a holdout that was created with mechanism='guess_and_check'"
+            f"The mechanism {mechanism.name} keeps no gate, because its answers have no levels that public facts "
+            f"decide. Use a holdout with {those_with('public_levels')}."
         )
 
 
 def next_nats(mechanism: Mechanism, state: State) -> float:
     """ln(1 / level) of the next query."""
-    assert isinstance(mechanism, GuessAndCheck)  # see `check_gates`
-    return float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
+    assert has_public_levels(mechanism)  # see `check_gates`
+    return float(mechanism.next_nats(state)[0])
 
 
 def act(public: dict[str, Any], shown: str, identity: dict[str, Any] | None = None) -> EntryDraft:

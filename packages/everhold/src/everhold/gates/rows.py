@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import brief
+from everhold.asking.arrivals.growth import growth_of
 from everhold.errors import NotFound, QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.gates.candidates import Candidate, checked_margin
@@ -99,7 +100,7 @@ class RowEvidence(Evidence[RowVersion]):
     def opening(self, champion: Any, training: Any, *, margin: Any, limit: int | None) -> Opening:
         """The gate with this first champion, which is evaluated and kept when it is opened."""
         first = self.version(champion, training=training).candidate
-        arrived = 0 if self.executor.growth is None else self.executor.growth.account.arrivals
+        arrived = 0 if (growth := growth_of(self.executor)) is None else growth.account.arrivals
         account = GateAccount(
             self.name, first.metric, checked_margin(margin, first), limit, first.digest, first.digest, arrived=arrived
         )
@@ -112,7 +113,7 @@ class RowEvidence(Evidence[RowVersion]):
 
     def answering(self, head: Head) -> QueryExecutor:
         """See `Evidence.answering`: the tree whose next answer is expected to be the narrowest."""
-        executor, growth = self.executor, self.executor.growth
+        executor, growth = self.executor, growth_of(self.executor)
         if growth is None:
             return executor
         if executor.mechanism.unit != growth.mechanism.unit:
@@ -164,7 +165,7 @@ class RowEvidence(Evidence[RowVersion]):
 
     def complete(self, gate: GateAccount, given: Any, *, training: Any = None) -> None:
         """Add the champion's values for rows that arrived; see `everhold.gates.gate.Gate.complete`."""
-        executor, growth = self.executor, self.executor.growth
+        executor, growth = self.executor, growth_of(self.executor)
         if executor.analyst is not None:
             raise QueryRejected(
                 "an analyst cannot complete the champion; expected the holdout itself, as the steward opens it; "
@@ -235,7 +236,7 @@ class RowEvidence(Evidence[RowVersion]):
 
         Rows were training rows from their arrival on, or from their retirement on.
         """
-        growth, compiler = window.growth, window.compiler
+        growth, compiler = growth_of(window), window.compiler
         assert growth is not None
         every = [
             replace(growth.rows, retired=retired).training(last)
@@ -399,7 +400,7 @@ def model_store_of(executor: QueryExecutor, folder: Path, arrival: int | None = 
 
     Each arrival has its files, known by the digest of its rows: after a loss other rows may arrive under its number.
     """
-    growth, record = executor.growth, executor.record
+    growth, record = growth_of(executor), executor.record
     arrived = [] if growth is None else [
         part for part in growth.rows.parts[1 : None if arrival is None else arrival + 1] if part.rows
     ]  # fmt: skip
@@ -410,14 +411,15 @@ def model_store_of(executor: QueryExecutor, folder: Path, arrival: int | None = 
 
 def rows_left(gate: GateAccount, executor: QueryExecutor) -> int:
     """Number of sealed rows that arrived and for which the champion has no values."""
-    growth = executor.growth
+    growth = growth_of(executor)
     return 0 if growth is None else sum(part.rows for part in growth.rows.parts[_first_left(gate, executor) :])
 
 
 def _first_left(gate: GateAccount, executor: QueryExecutor) -> int:
     """The first arrival that the champion lacks and that is still sealed."""
-    assert executor.growth is not None
-    return max(gate.arrived + 1, executor.growth.account.retired)
+    growth = growth_of(executor)
+    assert growth is not None
+    return max(gate.arrived + 1, growth.account.retired)
 
 
 def _sees(gate: GateAccount, executor: QueryExecutor, head: Head) -> dict[str, float | None] | None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import ExtensionError
 from everhold.extensions import Registry
+from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, Traits
 from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms.public_levels import PublicLevels, has_public_levels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +24,7 @@ __all__ = [
     "GuessAndCheck",
     "Mechanism",
     "Promise",
+    "PublicLevels",
     "Quote",
     "Replies",
     "Silent",
@@ -29,7 +32,9 @@ __all__ = [
     "State",
     "Traits",
     "answering",
+    "has_public_levels",
     "mechanism_from_dict",
+    "those_with",
 ]
 
 
@@ -38,8 +43,6 @@ _TRAITS = frozenset(trait.name for trait in dataclasses.fields(Traits))
 
 def _wrong_with(name: str, kind: Any) -> str:
     """Attributes that an extension's class lacks under this name; empty if none."""
-    from everhold.mechanisms.accounting import Accounting
-
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
         return "it is no subclass of everhold.mechanisms.Mechanism."
     if inspect.isabstract(kind):
@@ -47,7 +50,9 @@ def _wrong_with(name: str, kind: Any) -> str:
     if loose := sorted(trait for trait in _TRAITS if hasattr(kind, trait)):
         return f"it has the attributes {', '.join(loose)}. Put them in traits = Traits({loose[0]}=..., ...)."
     if moved := sorted(rule for rule in vars(Accounting) if not rule.startswith("_") and hasattr(kind, rule)):
-        return f"it has {', '.join(moved)}; expected them in the class that its method accounting returns."
+        return f"it has {', '.join(moved)}. Put them in the class that is its attribute accounting."
+    if kind.traits.public_levels and not issubclass(kind, PublicLevels):
+        return "it declares public_levels and is no subclass of everhold.mechanisms.public_levels.PublicLevels."
     called = getattr(kind, "name", None)
     return "" if called == name else f"its name is {called!r}; expected that of its entry point."
 
@@ -66,6 +71,11 @@ MECHANISMS: Registry[type[Mechanism]] = Registry(
 def answering() -> dict[str, type[Mechanism]]:
     """Those that answer before a study is unsealed, by name: what a plan for answers chooses among."""
     return {name: kind for name, kind in MECHANISMS.items() if not kind.traits.only_silent}
+
+
+def those_with(trait: str) -> str:
+    """Names of the mechanisms that declare a trait, for refusals."""
+    return " or ".join(name for name, kind in MECHANISMS.items() if getattr(kind.traits, trait))
 
 
 def mechanism_from_dict(described: Mapping[str, Any], dependence: DependenceModel) -> Mechanism:

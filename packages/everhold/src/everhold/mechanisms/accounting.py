@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.base import Mechanism
     from everhold.mechanisms.records import State
     from everhold.randomness import Noise
 
-Accounted = TypeVar("Accounted", bound="Mechanism")
+
+class Planned(Protocol):
+    """What is planned for a number of queries."""
+
+    @property
+    def queries(self) -> int:
+        """Number of queries that is planned for."""
+
+
+Accounted = TypeVar("Accounted", bound=Planned)
 
 
 class Accounting(Generic[Accounted]):
@@ -98,7 +106,7 @@ class Accounting(Generic[Accounted]):
         )
 
 
-class NothingCharged(Accounting["Mechanism"]):
+class NothingCharged(Accounting[Planned]):
     """Rules where no answer costs anything."""
 
     def reachable(self, state: State) -> bool:

@@ -20,6 +20,7 @@ from everhold.dependence import DependenceModel, Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.intervals.base import Procedure
 from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding, OfMeans
+from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.presentation import Presentation
 from everhold.mechanisms.records import REFUSED, Promise, Quote, Replies, Source, State
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from everhold.mechanisms.accounting import Accounting
     from everhold.randomness import Noise
     from everhold.values.base import BoundQuery
 
@@ -81,6 +81,7 @@ class Mechanism(ABC):
         "unit": 2**56,
     }  # in use; for hostile files
     traits: ClassVar[Traits] = Traits()
+    accounting: ClassVar[type[Accounting[Any]]] = Accounting
 
     def __post_init__(self) -> None:
         whole(self, "rows", "queries")
@@ -162,14 +163,11 @@ class Mechanism(ABC):
     @cached_property
     def accounts(self) -> Accounting[Any]:
         """Its rules for the counts in a ledger."""
-        return self.accounting()(self)
+        return self.accounting(self)
 
-    @classmethod
-    def accounting(cls) -> type[Accounting[Any]]:
-        """Kind of its rules for counts; here every answer costs one query. Certificates and recoveries need them."""
-        from everhold.mechanisms.accounting import Accounting  # no answer does
-
-        return Accounting
+    def with_first(self, number: int) -> Self:
+        """The same for a study whose first queries matter most, if it can plan for that; most cannot."""
+        return self
 
     @property
     def parts(self) -> int:
@@ -179,7 +177,17 @@ class Mechanism(ABC):
     @property
     def bets(self) -> bool:
         """True if intervals are as narrow as values spread on the training rows (S8), not as any values could."""
-        return self.traits.unsealable and not getattr(self, "slack", 0.0)
+        return self.traits.unsealable
+
+    @property
+    def endless(self) -> bool:
+        """True if it goes on when the budget is used up."""
+        return False
+
+    @property
+    def planned_surprises(self) -> int | None:
+        """Number of surprises that is planned for; None where answers are not held against guesses."""
+        return None
 
     def start(self, noise: Noise) -> State:
         """The state before the first query."""
@@ -274,6 +282,11 @@ class Mechanism(ABC):
         """Interval procedure of queries of which nothing is known but that their values lie in [0, 1] (S5)."""
         rows = self.effective_rows(self.rows)
         return Chernoff(rows, rows) if self.dependence.independent else Hoeffding(rows, rows)
+
+    @property
+    def yes_no_procedure(self) -> OfMeans:
+        """That of a yes-or-no query."""
+        return self.procedure
 
     @property
     def failing_rows_procedure(self) -> Procedure | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms.evaluations import Evaluations
-    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.mechanisms.public_levels import PublicLevels
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class BatchStep:
         with_failing: Places of the queries that have one, in order.
     """
 
-    mechanism: GuessAndCheck
+    mechanism: PublicLevels
     queries: Evaluations
     procedures: Sequence[Procedure]
     nats: NDArray[np.float64]
@@ -56,7 +56,7 @@ class BatchStep:
     with_failing: Sequence[int] = ()
 
     @classmethod
-    def of(cls, mechanism: GuessAndCheck, queries: Evaluations, nats: NDArray[np.float64]) -> BatchStep:
+    def of(cls, mechanism: PublicLevels, queries: Evaluations, nats: NDArray[np.float64]) -> BatchStep:
         """Look at all of them."""
         levels = nats
         count, procedures = len(nats), list(mechanism.procedures_of(queries))

@@ -36,6 +36,11 @@ class ChecksGuesses(Mechanism):
         super().__post_init__()
         check_surprises(self.surprises, self.queries)
 
+    @property
+    def planned_surprises(self) -> int:
+        """`surprises`."""
+        return self.surprises
+
     @classmethod
     def for_request(cls, *, surprises: int, slack: float, training_rows: int = 0, **request: Any) -> Self:
         """`tuned`, with what guesses may cost."""

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms.evaluations import Evaluations
-    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.mechanisms.public_levels import PublicLevels
 
 _SCATTER = (1.0, 16.0)  # guesses may be worth the rows that they come from, or fewer: cross-validation misses by more
 
 
-def release_all(mechanism: GuessAndCheck, state: State, evaluations: Evaluations) -> tuple[State, Replies]:
+def release_all(mechanism: PublicLevels, state: State, evaluations: Evaluations) -> tuple[State, Replies]:
     """Replies to all queries at the levels of the step's start; as many as have room.
 
     Args:
@@ -55,7 +55,7 @@ def release_all(mechanism: GuessAndCheck, state: State, evaluations: Evaluations
 
 
 def _answer(
-    mechanism: GuessAndCheck, replies: Replies, place: int, procedure: Procedure, queries: Evaluations, nats: float
+    mechanism: PublicLevels, replies: Replies, place: int, procedure: Procedure, queries: Evaluations, nats: float
 ) -> int:
     """The reply to one of them; returns what its label costs, in millionths of a nat."""
     total, guess = int(queries.totals[place].sum()), int(queries.guesses[place])
@@ -78,7 +78,7 @@ def _answer(
     return cost
 
 
-def cell_nats(mechanism: GuessAndCheck, total: int, *, at: float, guessed: bool) -> float:
+def cell_nats(mechanism: PublicLevels, total: int, *, at: float, guessed: bool) -> float:
     """ln(1 / prior) of the cell of a sealed mean: uniform over the cells, and around the guess where there is one.
 
     Args:

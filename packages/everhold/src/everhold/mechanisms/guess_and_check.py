@@ -5,39 +5,33 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from everhold.arguments import as_float, as_whole, brief
-from everhold.guarantees.description_length import QueryTree
-from everhold.guarantees.intervals.shares.means import ClopperPearson, Hoeffding, OfMeans
-from everhold.mechanisms.base import Promise, Quote, Replies, State, Traits, whole
+from everhold.guarantees.intervals.shares.means import OfMeans
+from everhold.mechanisms.accounting import Accounting
+from everhold.mechanisms.base import Promise, Replies, State, Traits
 from everhold.mechanisms.batch_step import BatchStep
 from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_surprises, with_best_grid
-from everhold.mechanisms.described import MOST_TEXT_BITS, Description, check_text_bits
-from everhold.mechanisms.guess_intervals import GuessQuotes, ReleasedIntervals, ToleranceMargin, bets_on_groups
-from everhold.mechanisms.labels import ArcsineCells
+from everhold.mechanisms.described import MOST_TEXT_BITS
+from everhold.mechanisms.labels import CHEAPEST, DEAREST, failing_rows_cost, in_millionths
 from everhold.mechanisms.presentation import Presentation
+from everhold.mechanisms.public_levels import MOST_AT_ONCE, PublicLevels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
-
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.accounting import Accounting
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.randomness import Noise
 
 __all__ = [
     "DESCRIPTION_LENGTH",
-    "MOST_AT_ONCE",
     "ChecksGuesses",
+    "GuessAccounting",
     "GuessAndCheck",
     "check_slack",
-    "leading",
     "planned_surprises",
 ]
 
@@ -50,17 +44,81 @@ DESCRIPTION_LENGTH = (
 )
 """Explanation of S8 in a certificate."""
 
-MOST_AT_ONCE = 10_000
-"""The most queries of one step."""
+_TRIED = 65  # numbers of surprises
 
-_MOST_ALLOWED = 100.0
-_ALLOWED_OF_FAILING = 2.0  # standard errors
-_MOST_FAILING = 0.1  # of a model that fails on no sealed row
-_ACCEPTED = 1.25  # times the expected width of means alone, for bets
+
+class GuessAccounting(Accounting[PublicLevels]):
+    """Every answer may be a surprise, and the label of a surprise has a price of its own."""
+
+    def reachable(self, state: State) -> bool:
+        """Before the last step there was room for its last answer; there is no other limit.
+
+        What labels cost may be left out. How many of the surprises were in the last step is tried for a few numbers:
+        none, one, all, and those after which as many labels are left as can be.
+        """
+        if not 0 <= state.charged <= state.asked:
+            return False
+        if not state.asked:
+            return True
+        least, most = max(state.charged - MOST_AT_ONCE, 0), min(state.charged, state.asked - 1)
+        without_labels = state.charged - state.labels // self.dearest_label
+        spread = np.linspace(least, most, _TRIED).astype(np.int64)
+        before = np.clip(np.concatenate([spread, [state.charged - 1, without_labels - 1, without_labels]]), least, most)
+        last = (state.charged - before) * self.dearest_label  # the labels of the last step at their dearest
+        labels = np.maximum(state.labels - last, 0) / 1e6
+        return bool(np.any(self.mechanism.margin.answers(self.mechanism.nats(state.asked, before, labels))))
+
+    def leaves_capacity(
+        self, state: State, silent: int, procedures: Sequence[Procedure] | None, *, failing: bool = False
+    ) -> bool:
+        """The next answer may be a surprise or not."""
+        surprises, labels = np.array([0, 1]), np.array([0, self._label_of(procedures, failing=failing)])
+        nats = self.mechanism.nats(state.asked + 1 + silent, state.charged + surprises, (state.labels + labels) / 1e6)
+        return bool(np.all(self.mechanism.margin.answers(nats)))
+
+    def labels_of(self, surprises: int, *, forced: int = 0, failing: bool = True) -> tuple[int, float]:
+        """Of cells, or of offsets from a guess, and of shares of failing rows."""
+        dearest = self.dearest_label if failing else self._dearest_of_one
+        most = math.inf if forced else surprises * dearest
+        return surprises * min(self.mechanism.cells.cost, in_millionths(CHEAPEST)), most
+
+    def lost_labels_of(self, surprises: int) -> int:
+        """The dearest label there is, for each."""
+        return surprises * self.dearest_label
+
+    def losable(self, *, queries: int, charges: int) -> bool:
+        """Some answers are surprises."""
+        return charges <= queries
+
+    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
+        """With both counts it goes on as if nothing had been lost; lost labels count as the dearest there are (S8)."""
+        if asked is None or charged is None:
+            raise ValueError("the number of answers is lost, too, and the next interval depends on it")
+        return state.after(asked=asked, charged=charged, labels=self.lost_labels_of(charged))
+
+    @property
+    def dearest_label(self) -> int:
+        """The most that one label can cost, in millionths of a nat: of a number and a share of failing rows (S16)."""
+        if self.mechanism.failing_rows_procedure is None:
+            return self._dearest_of_one
+        return 2 * self._dearest_of_one + failing_rows_cost(told=True)
+
+    @property
+    def _dearest_of_one(self) -> int:
+        return in_millionths(max(math.log(self.mechanism.grid), DEAREST))
+
+    def _label_of(self, procedures: Sequence[Procedure] | None, *, failing: bool) -> int:
+        """The most that a label of a query with one of these procedures costs, in millionths of a nat."""
+        if procedures is None:  # a promotion tells no interval
+            return 0
+        in_force = [self.mechanism.in_force(each) for each in procedures]
+        of_means = bool(in_force) and all(isinstance(each, OfMeans) for each in in_force)
+        own = self.mechanism.cells.cost if of_means else self._dearest_of_one
+        return own + (self.dearest_label - self._dearest_of_one if failing else 0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuessAndCheck(ChecksGuesses):
+class GuessAndCheck(PublicLevels):
     """An honest guess is confirmed; otherwise a coarse label of the sealed interval is released (S8).
 
     Query j after f surprises has a level of its own, ``beta w_j``, and an interval procedure that is decided by
@@ -76,34 +134,11 @@ class GuessAndCheck(ChecksGuesses):
     would say nothing. Otherwise it refuses when not even an answer to the hardest query, a yes-or-no query with a
     guess of 1/2, could stay within the tolerance.
 
-    Attributes:
-        tolerance: tau, the half-width within which, as long as the budget lasts, every confirmed answer about rows
-            lies, and every answer whose interval is a function of the sealed mean. What was bet on may be told with a
-            wider one after a surprise; ratios and statistics of all rows have half-widths of their own.
-        grid: Number G of cells of sealed means, of equal width on the arcsine scale; by default half a cell is 1/60 of
-            the spread of single rows, and with a slack the grid is the one with the smallest tolerance.
-        slack: c in [0, 1): within the plan no budget is spent on guesses closer than ``c tau`` to the population.
-        allowance: z, the standard errors that an honest guess may be off.
-        training_rows: Number of rows that guesses are made from; 0 if unknown, and then as many as are sealed.
-        share: Share of the probability of failure that declared families have (S10), in [0, 1); the rest is the tree's.
-        endless: Whether it goes on when the budget is used up. Not with a slack, whose promise ends there.
-        text_bits: Texts of at most so many bits have the level of their description where it is the larger one: they
-            share what the weights of the tree leave of the probability of failure (S10). 0 for no text.
-
     Examples:
         >>> mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, surprises=10)
         >>> round(mechanism.promise().radius, 3), mechanism.grid
         (0.073, 94)
     """
-
-    tolerance: float
-    grid: int = 94
-    slack: float = 0.0
-    allowance: float = 4.0
-    training_rows: int = 0
-    share: float = 0.0
-    endless: bool = False
-    text_bits: int = 0
 
     name: ClassVar[str] = "guess_and_check"
     statement: ClassVar[str] = "S8"
@@ -143,56 +178,20 @@ class GuessAndCheck(ChecksGuesses):
         ),
     )
     traits: ClassVar[Traits] = replace(
-        ChecksGuesses.traits, adds_noise=False, unsealable=True, beyond_the_plan=True, batch_is_one_step=True
+        ChecksGuesses.traits,
+        adds_noise=False,
+        unsealable=True,
+        beyond_the_plan=True,
+        batch_is_one_step=True,
+        public_levels=True,
     )
+    accounting: ClassVar[type[Accounting[Any]]] = GuessAccounting
     largest: ClassVar[Mapping[str, int]] = {
         **ChecksGuesses.largest,
         "grid": 10**5,
         "training_rows": 10**12,
         "text_bits": MOST_TEXT_BITS,
     }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_slack(self.slack)
-        whole(self, "grid")
-        if not self.tolerance > 0.0:
-            raise ValueError(f"tolerance is {self.tolerance}; expected a positive half-width")
-        if not 0.0 < as_float(self.allowance) <= _MOST_ALLOWED:
-            raise ValueError(
-                f"allowance is {brief(self.allowance)}; expected a number of standard errors of at most {_MOST_ALLOWED}"
-            )
-        if (-1 if (rows := as_whole(self.training_rows)) is None else rows) < 0:
-            raise ValueError(f"training_rows is {brief(self.training_rows)}; expected a whole number of at least 0")
-        if not 0.0 <= as_float(self.share) < 1.0:
-            raise ValueError(f"share is {brief(self.share)}; expected a number of at least 0 and below 1")
-        if not isinstance(self.endless, bool) or (self.endless and self.slack):
-            raise ValueError(f"endless is {brief(self.endless)}; expected True or False, and False with a slack")
-        check_text_bits(self.text_bits)
-
-    @classmethod
-    def accounting(cls) -> type[Accounting[Any]]:
-        """See `Mechanism.accounting`."""
-        from everhold.mechanisms.guess_accounting import GuessAccounting
-
-        return GuessAccounting
-
-    @cached_property
-    def beta(self) -> float:
-        """Probability that is left for the tree to fail: what declared families do not have."""
-        return (1.0 - self.statement_confidence) * (1.0 - self.share)
-
-    def sharing(self, share: float) -> Self:
-        """The same request with a share of the probability of failure for declared families (S10)."""
-        return replace(self, share=share)._tuned()
-
-    def described(self, nats: float) -> float:
-        """ln(1 / level) of a member of a declared family whose weight is ``exp(-nats)`` (S10)."""
-        return nats - math.log((1.0 - self.statement_confidence) * self.share)
-
-    def of_text(self, nats: float) -> float:
-        """ln(1 / level) of a text whose weight among all texts is ``exp(-nats)``: of what the tree leaves (S10)."""
-        return nats - math.log(self.beta * self.tree.of_texts)
 
     @classmethod
     def tuned(
@@ -225,80 +224,6 @@ class GuessAndCheck(ChecksGuesses):
         """`tuned`, with what guesses may cost and how many rows they are made from."""
         return cls.tuned(surprises=surprises, slack=slack, training_rows=training_rows, **request)
 
-    def _tuned(self) -> Self:
-        return replace(self, tolerance=self.margin.least_tolerance())
-
-    @cached_property
-    def tree(self) -> QueryTree:
-        """The weighted tree of all queries that can be asked."""
-        return QueryTree(queries=self.queries)
-
-    @cached_property
-    def procedure(self) -> OfMeans:
-        """As for every mechanism, with guesses from the training rows."""
-        made = super().procedure
-        return replace(made, training=self.effective_training)
-
-    @cached_property
-    def yes_no_procedure(self) -> OfMeans:
-        """That of a yes-or-no query with a guess from the training rows."""
-        kind = ClopperPearson if self.dependence.independent else Hoeffding
-        return kind(rows=self.effective_rows(self.rows), training=self.effective_training)
-
-    @cached_property
-    def of_failing_rows(self) -> GuessAndCheck:
-        """The same that tells shares of failing rows: a guess of 0 from many rows is off by less than others (S16)."""
-        return replace(self, allowance=min(self.allowance, _ALLOWED_OF_FAILING))
-
-    @cached_property
-    def failing_rows_procedure(self) -> Procedure | None:
-        """That of the share of rows on which a model fails, of which the training rows say that it is small (S16).
-
-        None with a slack, which promises that near guesses are no surprises, also of models that fail; and where so few
-        rows are sealed that models that fail on none are told with a large share, for which surprises are too dear.
-        """
-        if self.slack:
-            return None
-        few = 1.0 / (1.0 + self.effective_training)
-        bets = bets_on_groups(self, few, 1.0, training_rows=self.training_rows or self.rows)
-        procedure = self.yes_no_procedure if bets is None else bets
-        nats = float(self.failing_rows_nats(self.nats(self.queries, 0, 0.0)))
-        _, most = self.of_failing_rows.intervals.of_guess(procedure, 0.0, nats)
-        return procedure if most <= _MOST_FAILING else None
-
-    @property
-    def effective_training(self) -> float:
-        """Effective number of independent rows that guesses are made from, worth as much each as sealed ones."""
-        return self.effective_rows(self.training_rows or self.rows)
-
-    @cached_property
-    def margin(self) -> ToleranceMargin:
-        """Room that the tolerance leaves."""
-        return ToleranceMargin(self)
-
-    @cached_property
-    def intervals(self) -> ReleasedIntervals:
-        """Intervals that are told of guesses and surprises."""
-        return ReleasedIntervals(self)
-
-    @cached_property
-    def quotes(self) -> GuessQuotes:
-        """Bounds and expectations of coming answers."""
-        return GuessQuotes(self)
-
-    def nats(self, asked: ArrayLike, charged: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
-        """ln(1 / level) of query number ``asked`` after so many surprises, whose labels cost so many nats."""
-        weight = self.tree.log_inverse_weight(asked=asked, surprises=charged, labels=labels)
-        return weight - math.log(self.beta)
-
-    def failing_rows_nats(self, nats: NDArray[np.float64]) -> NDArray[np.float64]:
-        """ln(1 / level) of the shares of failing rows of queries whose own levels are these (S16)."""
-        return nats - math.log(self.tree.failing_rows)
-
-    def next_nats(self, state: State, count: int = 1) -> NDArray[np.float64]:
-        """Those of the next queries as long as none is a surprise, shape (count,)."""
-        return self.nats(state.asked + 1 + np.arange(count), state.charged, state.labels / 1e6)
-
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Step by step (S9): all queries of one at the levels of its start; mostly one step is enough."""
         every = len(evaluations)
@@ -308,44 +233,6 @@ class GuessAndCheck(ChecksGuesses):
             step = BatchStep.of(self, some, self.next_nats(state, count))
             state, done = step.answer(replies, done, state), done + count
         return state, replies
-
-    def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
-        """One procedure for each query, in force; a slack does not touch challenges, which tell no interval."""
-        procedures = super().procedures_of(evaluations)
-        if evaluations.margins is not None:
-            return procedures
-        return [self.in_force(procedure) for procedure in procedures]
-
-    def in_force(self, procedure: Procedure) -> Procedure:
-        """The procedure of a query; with a slack, that of means without a spread of their own.
-
-        The width of an interval that depends on the sealed spread is not known beforehand, so nobody could promise
-        that near guesses are no surprises.
-        """
-        return self.procedure if self.slack and _bets_on_means(procedure) else procedure
-
-    def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
-        """The procedure of a query at its node: bets, unless they are expected to be much wider than means alone.
-
-        Very unequal groups, and levels that are rare for the number of units, cost bets more than the spread saves. A
-        little more expected width is accepted, because bets adapt to the sealed spread where it was not foreseen.
-
-        Args:
-            procedure: As public facts would have it.
-            guess: In units of a mean; negative where there is none.
-            nats: ln(1 / level).
-        """
-        procedure = self.in_force(procedure)
-        if not _bets_on_means(procedure):
-            return procedure
-        place = guess if guess >= 0.0 else 0.5
-        (low, high), (least, most) = (each.expected(place, nats) for each in (procedure, self.procedure))
-        return procedure if high - low <= _ACCEPTED * (most - least) else self.procedure
-
-    @cached_property
-    def cells(self) -> ArcsineCells:
-        """Labels of a surprise about a sealed mean."""
-        return ArcsineCells(self.grid, self.steps)
 
     def promise(self) -> Promise:
         """The tolerance: it holds whatever happens, until the room for surprises is used up."""
@@ -357,27 +244,6 @@ class GuessAndCheck(ChecksGuesses):
         beyond = self.slack * (self.tolerance - self.rounding) - self.rounding if self.slack else None
         return self._promised(self.tolerance, details, spends_only_beyond=beyond)
 
-    def expected_radius(self, at: float, alike: float | None = None) -> float:
-        """That of a confirmed answer to a yes-or-no query, the last planned one, if no guess was a surprise."""
-        return self.quotes.expected_radius(at, alike)
-
-    def surely_answers(
-        self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
-    ) -> int:
-        """Those of the next step that have room, whatever is a surprise in it (S9)."""
-        return leading(self.margin.answers(self.next_nats(state, min(most, MOST_AT_ONCE))))
-
-    def quote(
-        self, state: State, *, guess: float | None = None, procedure: Procedure | None = None,
-        described: Description | None = None,
-    ) -> Quote:  # fmt: skip
-        """Bounds if the guess holds and if it does not; the width unsealed is that of sealed rows like the guess."""
-        return self.quotes.of_next(state, guess, procedure, described)
-
-    def outlook(self, state: State) -> dict[str, float]:
-        """See `Mechanism.outlook`."""
-        return self.quotes.outlook(state)
-
     def remaining(self, state: State) -> dict[str, int]:
         """Planned queries left, and planned surprises left, which fall by what is charged and by nothing else.
 
@@ -388,13 +254,3 @@ class GuessAndCheck(ChecksGuesses):
             "queries": 0 if refused else max(self.queries - state.asked, 0),
             "surprises": max(self.surprises - state.charged, 0),
         }
-
-
-def leading(flags: NDArray[np.bool_]) -> int:
-    """Number of true flags at the beginning."""
-    return len(flags) if bool(np.all(flags)) else int(np.argmin(flags))
-
-
-def _bets_on_means(procedure: Procedure) -> bool:
-    """True if it is about a mean over all rows, and as wide as the sealed values spread."""
-    return procedure.of_all_rows and not procedure.width_is_known

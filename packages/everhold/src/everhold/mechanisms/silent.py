@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -12,9 +12,10 @@ import numpy as np
 from everhold.arguments import as_whole, brief
 from everhold.guarantees.description_length import hoeffding_radius
 from everhold.guarantees.intervals.shares.means import ClopperPearson, Hoeffding
+from everhold.mechanisms.accounting import Accounting, NothingCharged
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, Traits
-from everhold.mechanisms.guess_intervals import bets_on_groups
 from everhold.mechanisms.presentation import Presentation
+from everhold.mechanisms.public_levels import bets_on_groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.accounting import Accounting
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.randomness import Noise
 
@@ -72,6 +72,7 @@ class Silent(Mechanism):
         note="nothing is told before the end",
     )
     traits: ClassVar[Traits] = Traits(adds_noise=False, unsealable=True, only_silent=True, sources=(), most_charged=0)
+    accounting: ClassVar[type[Accounting[Any]]] = NothingCharged
     largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "first": 10**9}
 
     def __post_init__(self) -> None:
@@ -82,13 +83,6 @@ class Silent(Mechanism):
             )
 
     @classmethod
-    def accounting(cls) -> type[Accounting[Any]]:
-        """See `Mechanism.accounting`."""
-        from everhold.mechanisms.accounting import NothingCharged
-
-        return NothingCharged
-
-    @classmethod
     def recommendable(cls) -> bool:
         """Never by default: analysts expect answers."""
         return False
@@ -97,6 +91,10 @@ class Silent(Mechanism):
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
         """The mechanism for a request; it has nothing to tune. See `Mechanism.tuned`; also takes ``first``."""
         return cls(rows=rows, queries=queries, confidence=confidence, **shared)
+
+    def with_first(self, number: int) -> Self:
+        """So many first queries share one half of the probability of failure."""
+        return replace(self, first=number)
 
     def nats(self, asked: ArrayLike) -> NDArray[np.float64]:
         """ln(1 / level) of query number ``asked``, from 1 to the planned number, shape (...)."""

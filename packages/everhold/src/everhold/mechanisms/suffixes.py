@@ -17,7 +17,7 @@ from everhold.mechanisms.base import State, finest_unit
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
-    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.mechanisms.public_levels import PublicLevels
 
 _NOTHING = State()
 _NEW = 0.25  # part of all rows that must have arrived since the latest tree opened
@@ -68,13 +68,13 @@ def share_of(number: int) -> float:
 
 
 def tree_of(
-    mechanism: GuessAndCheck,
+    mechanism: PublicLevels,
     suffix: Suffix,
     *,
     rows: int,
     training_rows: int,
     dependence: DependenceModel | None = None,
-) -> GuessAndCheck:
+) -> PublicLevels:
     """The mechanism of a tree when so many rows are in it.
 
     Args:
@@ -129,13 +129,13 @@ def opens(latest: Suffix, state: State, *, rows: int, arriving: int) -> bool:
     return surprised and rows - latest.first >= _NEW * rows and arriving > 0
 
 
-def radius_of(mechanism: GuessAndCheck, state: State) -> float:
+def radius_of(mechanism: PublicLevels, state: State) -> float:
     """Half-width of the next yes-or-no answer whose guess of 1/2 holds; infinite where it would be refused."""
     radius: float | None = mechanism.quote(state, guess=0.5, procedure=mechanism.yes_no_procedure).radius
     return math.inf if radius is None else radius
 
 
-def narrowest(trees: Sequence[tuple[GuessAndCheck, Suffix]], state: State) -> int:
+def narrowest(trees: Sequence[tuple[PublicLevels, Suffix]], state: State) -> int:
     """Place of the tree whose next answer is expected to be the narrowest; the oldest of equals.
 
     Any choice that looks at public facts only is sound (S13).

@@ -26,6 +26,8 @@ class Traits:
         sells_tolerances: It is a `everhold.queries.query.SellsTolerances`.
         statistics: "package.module:function" that prepares a statistic of all rows with a price; empty for none.
         beyond_the_plan: It may go on after the planned queries.
+        public_levels: Every query has a level that public facts decide (S8); it is a
+            `everhold.mechanisms.public_levels.PublicLevels`.
         batch_is_one_step: A batch is answered at the levels of its start (S9).
     """
 
@@ -44,4 +46,5 @@ class Traits:
     sells_tolerances: bool = False
     statistics: str = ""
     beyond_the_plan: bool = False
+    public_levels: bool = False
     batch_is_one_step: bool = False

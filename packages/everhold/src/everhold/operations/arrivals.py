@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from everhold.asking.arrivals.growth import growth_of
 from everhold.errors import EverholdWarning, warn_caller
 from everhold.operations.operation import AnyQuery, HoldoutOperation, Param, Role, RowSource, Table
 from everhold.progress import progress
@@ -48,7 +49,7 @@ class Append(
         with progress("appending"):
             arrived, growth = append(
                 session.first, session.folder, rows=self.rows, training=self.training, until=self.until,
-                known=session.executor.growth,
+                known=growth_of(session.executor),
             )  # fmt: skip
         session.see_arrivals(growth)
         return arrived

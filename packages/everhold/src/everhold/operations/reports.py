@@ -61,9 +61,7 @@ class ReadPlanned(HoldoutOperation[dict[str, int]], verb="planned", role=Role.VI
 
     def perform(self, session: HoldoutSession) -> dict[str, int]:
         """Count."""
-        from everhold.asking.budget import whole_budget
-
-        return whole_budget(session.executor, session.executor.ledger.head().state)
+        return session.executor.whole_budget(session.executor.ledger.head().state)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from everhold.errors import (
     VacuousGuaranteeWarning,
     warn_caller,
 )
-from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, Silent
+from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, Silent, has_public_levels
 from everhold.mechanisms.checks_guesses import planned_surprises
 from everhold.mechanisms.declared import SHARE
 from everhold.planning.inverse import rows_needed_by
@@ -140,24 +140,15 @@ def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
 
 def _planned_anew(mechanism: Mechanism, name: str, queries: int) -> Mechanism | None:
     """Another plan for the same rows; None where the mechanism cannot serve them."""
-    request = _request_of(mechanism).with_queries(queries)
+    request = PlanRequest.of(mechanism).with_queries(queries)
     made = tuned_for(name, request)
     return None if isinstance(made, str) else made
 
 
 def _surprises_of(mechanism: Mechanism) -> dict[str, int]:
     """The number of surprises, where it is not the one that is planned by default."""
-    surprises = mechanism.parameters().get("surprises")
+    surprises = mechanism.planned_surprises
     return {} if surprises in (None, planned_surprises(None, mechanism.queries)) else {"surprises": surprises}
-
-
-def _request_of(mechanism: Mechanism) -> PlanRequest:
-    planned = mechanism.parameters()
-    return PlanRequest(
-        rows=mechanism.rows, queries=mechanism.queries, confidence=mechanism.confidence,
-        surprises=planned_surprises(planned.get("surprises"), mechanism.queries), slack=planned.get("slack", 0.0),
-        training_rows=planned.get("training_rows"), dependence=mechanism.dependence,
-    )  # fmt: skip
 
 
 def _more_rows(mechanism: Mechanism, alike: float | None) -> str:
@@ -182,7 +173,7 @@ def _rows_needed(mechanism: Mechanism, alike: float | None) -> int | None:
     """
     if not (mechanism.dependence.independent or mechanism.dependence.in_groups):
         return None
-    request = replace(_request_of(mechanism), alike=alike)
+    request = replace(PlanRequest.of(mechanism), alike=alike)
     return rows_needed_by(mechanism.name, request, math.nextafter(least_vacuous(USUAL_VALUE), 0.0), at=USUAL_VALUE)
 
 
@@ -289,7 +280,7 @@ def three_ways(mechanism: Mechanism | None, *, at: float = USUAL_VALUE, alike: f
         at: Population's value of a yes-or-no query, in [0, 1].
         alike: See `everhold.mechanisms.base.Mechanism.expected_radius`.
     """
-    if not isinstance(mechanism, GuessAndCheck):
+    if not has_public_levels(mechanism):
         return None
     beta, queries = 1.0 - mechanism.confidence, mechanism.queries
     most = min(mechanism.surprises, queries - 1)

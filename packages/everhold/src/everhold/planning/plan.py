@@ -10,7 +10,7 @@ from everhold.arguments import brief, names_keywords
 from everhold.dependence import DependenceModel
 from everhold.display import Display, at_most, html_record, html_sentences, html_table
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
-from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, answering
+from everhold.mechanisms import MECHANISMS, Mechanism, PublicLevels, answering, has_public_levels
 from everhold.planning.choice import ThreeWays, three_ways
 from everhold.planning.inverse import (
     BOUNDS,
@@ -285,7 +285,7 @@ def plan(
     lines = tuple(by_mechanism(lambda name: line_of(name, request, radius, at=at, with_rows=rows is not None)).values())
     if radius is not None:
         reaches({line.mechanism: line.rows_needed for line in lines}, radius)
-    checking = next((line.tuned for line in lines if isinstance(line.tuned, GuessAndCheck)), None)
+    checking = next((line.tuned for line in lines if has_public_levels(line.tuned)), None)
     made = Plan(
         rows=rows, queries=queries, surprises=request.surprises, confidence=request.confidence, slack=request.slack,
         dependence=request.dependence, requested_radius=radius, lines=lines, training_rows=request.training_rows, at=at,
@@ -307,7 +307,7 @@ def _steps(
     request: PlanRequest, lines: tuple[PlanLine, ...], disagreement: float | None, *, with_rows: bool
 ) -> Steps | None:
     """For the rows at hand, or those that the gate's mechanism needs."""
-    tuned = [line.tuned for line in lines if isinstance(line.tuned, GuessAndCheck)]
+    tuned = [line.tuned for line in lines if has_public_levels(line.tuned)]
     if disagreement is None or not request.dependence.independent or not tuned:
         return None
     return steps_of(request if with_rows else request.with_rows(tuned[0].rows), disagreement)
@@ -459,7 +459,7 @@ def _sentences(plan: Plan) -> Iterator[str]:
     best = plan.best
     yield _headline(plan, best)
     tuned = best.tuned
-    if isinstance(tuned, GuessAndCheck):
+    if has_public_levels(tuned):
         if plan.training_rows == 0:
             yield WITHOUT_GUESSES
         yield from _of_guesses(plan, tuned)
@@ -500,7 +500,7 @@ def _headline(plan: Plan, best: PlanLine) -> str:
     )
 
 
-def _of_guesses(plan: Plan, tuned: GuessAndCheck) -> Iterator[str]:
+def _of_guesses(plan: Plan, tuned: PublicLevels) -> Iterator[str]:
     """Cases in which another mechanism would be better, and the widths after unsealing."""
     hardest = width_at(tuned, _HARDEST, 0, plan.alike)
     usual = width_at(tuned, plan.at, 0, plan.alike)

@@ -147,6 +147,17 @@ class PlanRequest:
             alike=(1.0 if alike is None else alike) if bets_on_units else None, **given,
         )  # fmt: skip
 
+    @classmethod
+    def of(cls, mechanism: Mechanism) -> Self:
+        """The request that a mechanism was planned for."""
+        planned = mechanism.parameters()
+        return cls(
+            rows=mechanism.rows, queries=mechanism.queries, confidence=mechanism.confidence,
+            surprises=planned_surprises(mechanism.planned_surprises, mechanism.queries),
+            dependence=mechanism.dependence,
+            **{name: planned[name] for name in ("slack", "training_rows") if name in planned},
+        )  # fmt: skip
+
     def with_rows(self, rows: int) -> Self:
         """The same request another number of rows."""
         return replace(self, rows=rows)

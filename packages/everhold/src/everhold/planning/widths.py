@@ -12,7 +12,7 @@ from everhold.display import Display, at_most
 from everhold.guarantees.description_length import QueryTree
 from everhold.guarantees.intervals.bets.closed_form import planned_radius
 from everhold.guarantees.intervals.shares.means import OfMeans, SignTest
-from everhold.mechanisms import GuessAndCheck, State
+from everhold.mechanisms import GuessAndCheck, PublicLevels, State, has_public_levels
 from everhold.mechanisms.labels import Offsets
 from everhold.mechanisms.suffixes import Suffix, narrowest, opens, since, tree_of
 from everhold.planning.request import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, USUAL_VALUE, check_value
@@ -97,7 +97,7 @@ class Widths(Display):
         return self.to_text()
 
 
-def widths_of(mechanism: GuessAndCheck, alike: float | None = None) -> Widths:
+def widths_of(mechanism: PublicLevels, alike: float | None = None) -> Widths:
     """With no surprise, with some, and after all that are planned; `alike` is as for `Mechanism.expected_radius`."""
     most = min(mechanism.surprises, mechanism.queries - 1)
     counts = sorted({0, math.isqrt(most), most})
@@ -111,7 +111,7 @@ def widths_of(mechanism: GuessAndCheck, alike: float | None = None) -> Widths:
     )  # fmt: skip
 
 
-def width_at(mechanism: GuessAndCheck, value: float, surprises: int, alike: float | None = None) -> Width:
+def width_at(mechanism: PublicLevels, value: float, surprises: int, alike: float | None = None) -> Width:
     """Of a yes-or-no query with this true value, the last planned one, after so many surprises."""
     nats = _last_nats(mechanism, surprises)
     procedure = mechanism.quotes.yes_no_at(value, nats, alike)
@@ -133,7 +133,7 @@ def width_at(mechanism: GuessAndCheck, value: float, surprises: int, alike: floa
     return Width("yes_no", value, surprises, *halves)
 
 
-def _last_nats(mechanism: GuessAndCheck, surprises: int) -> float:
+def _last_nats(mechanism: PublicLevels, surprises: int) -> float:
     """Of the last planned query, if every surprise cost a label of a cell."""
     labels = surprises * mechanism.cells.cost / 1e6
     return float(mechanism.nats(mechanism.queries, surprises, labels))
@@ -144,10 +144,10 @@ def half_within(low: float, high: float) -> float:
     return (min(high, 1.0) - max(low, 0.0)) / 2.0
 
 
-def _units(mechanism: GuessAndCheck) -> tuple[str, float]:
+def _units(mechanism: PublicLevels) -> tuple[str, float]:
     """Units that are bet on where training rows predict the spread, and the number of rows of the largest unit."""
-    if mechanism.slack:
-        return "", 0.0  # a promise of slack takes no bets
+    if not mechanism.bets:
+        return "", 0.0
     if mechanism.dependence.independent:
         return "spread", 1.0
     if counts := mechanism.dependence.unit_counts:
@@ -155,7 +155,7 @@ def _units(mechanism: GuessAndCheck) -> tuple[str, float]:
     return "", 0.0
 
 
-def _width_by_spread(mechanism: GuessAndCheck, kind: str, size: float, sd: float, surprises: int) -> Width:
+def _width_by_spread(mechanism: PublicLevels, kind: str, size: float, sd: float, surprises: int) -> Width:
     """Of values whose units spread by ``sd`` per row about a mean that may be anything (S7)."""
     rows, nats = float(mechanism.rows), _last_nats(mechanism, surprises)
     counts = mechanism.dependence.unit_counts
@@ -174,7 +174,7 @@ def _squares(counts: tuple[tuple[int, int], ...], rows: int) -> float:
     return rows * sum(size * size * number for size, number in counts) / sum(size * number for size, number in counts)
 
 
-def surprises_until(mechanism: GuessAndCheck, width: float, at: float, alike: float | None = None) -> int | None:
+def surprises_until(mechanism: PublicLevels, width: float, at: float, alike: float | None = None) -> int | None:
     """After how many surprises an answer at the end of the plan is first wider than this; None if never within it."""
     most = mechanism.queries - 1
 
@@ -221,7 +221,7 @@ def few_rows(mechanism: Mechanism, alike: float | None = None) -> str:
     """Differences that few rows can show at all."""
     expected = at_most(mechanism.expected_radius(USUAL_VALUE, alike))
     said = f"expect wide intervals, such as ±{expected} around {USUAL_VALUE:g}"
-    if isinstance(mechanism, GuessAndCheck) and mechanism.dependence.independent:
+    if has_public_levels(mechanism) and mechanism.dependence.independent:
         seen = step_in_words(mechanism, USUAL_DISAGREEMENT)
         return f"{said}; {seen}"
     return said
@@ -501,7 +501,7 @@ def plan_growth(
     return GrowthPlan(made, at)
 
 
-def _widths(mechanism: GuessAndCheck, state: State, at: float) -> tuple[float, float]:
+def _widths(mechanism: PublicLevels, state: State, at: float) -> tuple[float, float]:
     """Half-widths of the next answer: told of a guess that holds, and unsealed."""
     expected = mechanism.quotes.expected(state, at, mechanism.yes_no_procedure)
     return _half(expected.confirmed), _half(expected.unsealed)

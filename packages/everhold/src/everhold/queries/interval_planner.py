@@ -22,7 +22,7 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.guarantees.intervals.bets.betting import Betting
 from everhold.guarantees.intervals.shares.means import OfMeans
-from everhold.mechanisms import GuessAndCheck
+from everhold.mechanisms import has_public_levels
 from everhold.mechanisms.described import Description
 from everhold.queries.means.batch import FailingShare, Prepared
 from everhold.queries.procedures import TrainingEvaluator, needs_of, procedure_for
@@ -226,7 +226,7 @@ class IntervalPlanner:
         self, procedure: Procedure | None, bound: BoundQuery, guess: int, surprises: Surprises
     ) -> Procedure | None:
         """The procedure of a score whose guess is worth fewer rows than it was made from; its interval is the same."""
-        if not isinstance(procedure, OfMeans) or not isinstance(self.mechanism, GuessAndCheck):
+        if not isinstance(procedure, OfMeans) or not has_public_levels(self.mechanism):
             return procedure
         at = guess / self.mechanism.steps
         reach = float(procedure.honest(at, self.mechanism.allowance)[1]) - at

@@ -118,7 +118,7 @@ def procedure_for(
 def takes_ratios(mechanism: Mechanism) -> bool:
     """True if a ratio whose values on training rows are known is one query for it; else it is two means."""
     known = mechanism.dependence.independent or mechanism.dependence.group_column is not None
-    return mechanism.traits.unsealable and known and not mechanism.parameters().get("slack")
+    return mechanism.bets and known
 
 
 def takes_statistics(mechanism: Mechanism) -> bool:
@@ -137,7 +137,7 @@ def check_confirms_statistics(mechanism: Mechanism, name: str, *, instead: str) 
     Raises:
         QueryRejected: Nothing is charged.
     """
-    if not takes_statistics(mechanism) or mechanism.parameters().get("slack"):
+    if not mechanism.bets:
         raise QueryRejected(
             f"{name} is for mechanism='guess_and_check' without a slack, and this is {mechanism.name}; expected "
             f"{instead}; nothing was charged"

@@ -12,7 +12,7 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
-from everhold.mechanisms import GuessAndCheck
+from everhold.mechanisms import those_with
 from everhold.progress import progress
 from everhold.queries.interval_planner import IntervalPlanner
 from everhold.queries.means.batch import Batch, Prepared, RowwiseQuery
@@ -150,10 +150,10 @@ class QueryCompiler:
             QueryRejected: If one of them cannot be asked. Nothing is charged.
         """
         _check_silence(self)
-        if full_release and not isinstance(self.mechanism, GuessAndCheck):
+        if full_release and not self.mechanism.traits.public_levels:
             raise QueryRejected(
-                f"{self.mechanism.name} tells no more than it answers; expected reveal='checked', or a holdout with "
-                "guess_and_check; nothing was charged"
+                f"The mechanism {self.mechanism.name} tells no more than it answers. Use reveal='checked', or a "
+                f"holdout with {those_with('public_levels')}."
             )
         prepared = self.prepare(queries, guesses, alone_each=True)
         return Batch(prepared, self.schema, self.mechanism, silent=self.silent, full_release=full_release)

@@ -14,7 +14,7 @@ from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import DECLARED
-from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms import PublicLevels, has_public_levels, those_with
 from everhold.mechanisms.labels import DEAREST, in_millionths
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, MemberLevels, Pricing, QueryPlan, digest
 from everhold.values.base import BoundQuery
@@ -110,9 +110,7 @@ class Paid(QueryResult):
         )
 
 
-def checks_guesses(
-    compiler: QueryCompiler, what: str, *, guess: float | None, tolerance: float | None
-) -> GuessAndCheck:
+def checks_guesses(compiler: QueryCompiler, what: str, *, guess: float | None, tolerance: float | None) -> PublicLevels:
     """The mechanism that answers a label of the sealed rows without noise.
 
     Args:
@@ -125,12 +123,11 @@ def checks_guesses(
         QueryRejected: If it is another mechanism, or a guess or a tolerance was given. Nothing is charged.
     """
     mechanism = compiler.mechanism
-    if not isinstance(mechanism, GuessAndCheck):
-        private = "; with a privacy budget, ask the query whose name begins with private_"
-        private = private if mechanism.traits.sells_tolerances else ""
+    if not has_public_levels(mechanism):
+        private = ", or ask the query whose name begins with private_" if mechanism.traits.sells_tolerances else ""
         raise QueryRejected(
-            f"{mechanism.name} cannot answer {what} without noise; expected a holdout with the mechanism "
-            f"guess_and_check, the default{private}"
+            f"The mechanism {mechanism.name} cannot answer {what} without noise. Use a holdout with the mechanism "
+            f"{those_with('public_levels')}{private}."
         )
     if guess is not None or tolerance is not None:
         raise QueryRejected(f"{what} takes no guess and no tolerance; expected ask(query) alone")
@@ -139,7 +136,7 @@ def checks_guesses(
     return mechanism
 
 
-def released_once(mechanism: GuessAndCheck) -> Pricing:
+def released_once(mechanism: PublicLevels) -> Pricing:
     """Of entries that take a place each, and whose labels every later query pays for; no surprise is charged."""
     return Pricing(0, partial(mechanism.surely_answers, procedures=()))
 
@@ -154,7 +151,7 @@ class OneEntry(QueryPlan[Result]):
     """
 
     schema: Schema
-    mechanism: GuessAndCheck
+    mechanism: PublicLevels
     declared: float = field(default=math.nan, kw_only=True)
     anew: bool = field(default=False, kw_only=True)
 

@@ -94,7 +94,7 @@ class MechanismContract:
                 assert all(math.isnan(number) for number in (value, low, high))
                 continue
             assert 0.0 <= low <= value <= high <= 1.0
-            if after.asked <= mechanism.queries and before.charged < mechanism.parameters().get("surprises", math.inf):
+            if after.asked <= mechanism.queries and before.charged < (mechanism.planned_surprises or math.inf):
                 assert max(value - low, high - value) <= radius + 1e-12
             assert after.asked == before.asked + 1
             assert charged == self.price * int(source == Source.HOLDOUT)
@@ -121,7 +121,7 @@ class MechanismContract:
 
     def test_queries_beyond_the_budget_are_refused_in_the_middle_of_a_batch(self):
         mechanism = self.mechanism()
-        if mechanism.parameters().get("endless"):
+        if mechanism.endless:
             pytest.skip("it goes on")
         means = (
             [(0.5, 0.5)] * 4 * mechanism.queries

@@ -53,7 +53,7 @@ class LooseCounts(Tenths):
         ("abstract", "Abstract", r"abstract.*does not define answer_many, promise, tuned"),
         ("other", "Tenths", r"other.*its name is 'tenths'"),
         ("loose", "LooseTraits", r"loose.*attributes adaptive\. Put them in traits = Traits\(adaptive="),
-        ("counts", "LooseCounts", r"counts.*it has losable; expected .* that its method accounting returns"),
+        ("counts", "LooseCounts", r"counts.*it has losable. Put them in the class that is its attribute accounting"),
         ("gone", "Gone", r"gone.*cannot be loaded"),
         ("silent", "Tenths", r"silent.*name of one of everhold's own"),
     ],

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from everhold.asking.accessor import HoldoutAccessor
+from everhold.asking.arrivals.growth import growth_of
 from everhold.display import Display
 from everhold.ledger.acts import ARRIVAL, RETIREMENT, Arrivals
 from everhold.ledger.store import all_entries
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from everhold.asking.arrivals.growth import Growth
     from everhold.ledger import Entry, Head
     from everhold.ledger.acts import EntryCounts
-    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.mechanisms import PublicLevels
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class HoldoutArrivals(HoldoutAccessor):
 
         Half-widths are those of the next yes-or-no answer. Where rows arrive it narrows, and queries widen it.
         """
-        growth = self._executor.growth
+        growth = growth_of(self._executor)
         if growth is None:
             return []
         entries = all_entries(self._executor.ledger)
@@ -76,7 +77,7 @@ class HoldoutArrivals(HoldoutAccessor):
 
     def status_facts(self, head: Head) -> dict[str, Any]:
         """Rows that arrived, the trees that are open, and which one answers next."""
-        account, growth = head.accounts.of(Arrivals), self._executor.growth
+        account, growth = head.accounts.of(Arrivals), growth_of(self._executor)
         if growth is None:
             return {}
         best, trees = growth.best(self._executor.analyst), _outlooks(growth)
@@ -135,7 +136,7 @@ def _outlooks(growth: Growth) -> list[dict[str, Any]]:
         found.append({
             "tree": tree.number, "since_arrival": tree.arrival, "rows": executor.schema.rows,
             "queries": counted.asked, "surprises": counted.charged,
-            "within": radius_of(cast("GuessAndCheck", executor.mechanism), counted),
+            "within": radius_of(cast("PublicLevels", executor.mechanism), counted),
         })  # fmt: skip
     return found
 

@@ -20,8 +20,7 @@ from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import ARRIVAL, MOST_ARRIVALS, RETIREMENT, Accounts, Arrivals, arrived
 from everhold.ledger.store import all_entries
-from everhold.mechanisms import State
-from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms import State, has_public_levels
 from everhold.mechanisms.suffixes import Suffix, opens, radius_of
 from everhold.queries.query import digest
 from everhold.sealing.arrivals import EarlierFiles, arriving, known_rows, remove_orphans, seal_arrival
@@ -103,9 +102,7 @@ def check_grows(executor: QueryExecutor) -> None:
         "the rows stay in a table that does not say when rows arrived (arrived=)": (
             configuration.get("engine", {"arrived": ""}).get("arrived") is None
         ),
-        f"{mechanism.name} answers, which counts all rows as there from the beginning": not (
-            isinstance(mechanism, GuessAndCheck) and mechanism.endless
-        ),
+        f"{mechanism.name} answers, which counts all rows as there from the beginning": not mechanism.endless,
         "the rows depend on each other, and rows that arrive may depend on those that are there": not (
             dependence.independent
             or (configuration.get("engine") is None and (dependence.one_series or dependence.group_column is not None))
@@ -385,7 +382,7 @@ def _next(growth: Growth, head: Head) -> float:
     """Half-width of the next yes-or-no answer."""
     executor = growth.best(data=head.state)
     mechanism = executor.mechanism
-    return radius_of(mechanism, executor.state_from(head.state)) if isinstance(mechanism, GuessAndCheck) else math.inf
+    return radius_of(mechanism, executor.state_from(head.state)) if has_public_levels(mechanism) else math.inf
 
 
 def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:

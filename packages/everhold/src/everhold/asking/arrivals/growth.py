@@ -15,8 +15,7 @@ from everhold.arguments import as_whole, brief
 from everhold.asking.query_executor import AmongArrivals, QueryExecutor, RowsArrived
 from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
 from everhold.ledger.acts import ARRIVAL, Arrivals, arrived
-from everhold.mechanisms import State
-from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms import PublicLevels, State, has_public_levels, those_with
 from everhold.mechanisms.suffixes import Suffix, narrowest, tree_of
 from everhold.queries.predictions.arrays import RowSpan
 from everhold.queries.query import digest
@@ -170,9 +169,9 @@ class Growth:
         return cls(first, folder, account, RowsByArrival(first.schema, parts, account.retired), arrived(data))
 
     @property
-    def mechanism(self) -> GuessAndCheck:
+    def mechanism(self) -> PublicLevels:
         """The mechanism of the holdout's creation."""
-        return cast("GuessAndCheck", self.first.mechanism)
+        return cast("PublicLevels", self.first.mechanism)
 
     @cached_property
     def trees(self) -> tuple[Suffix, ...]:
@@ -193,7 +192,7 @@ class Growth:
             data: State of the ledger; read where it is None.
         """
         state = self.state() if data is None else State.from_dict(data["mechanism"])
-        trees = [(cast("GuessAndCheck", e.mechanism), t) for e, t in zip(self.executors, self.trees, strict=True)]
+        trees = [(cast("PublicLevels", e.mechanism), t) for e, t in zip(self.executors, self.trees, strict=True)]
         return _for(self.executors[narrowest(trees, state)], analyst)
 
     def oldest(self, analyst: str | None = None) -> QueryExecutor:
@@ -333,6 +332,11 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 _TRIES = 5
 
 
+def growth_of(executor: QueryExecutor) -> Growth | None:
+    """All executors of its holdout, by tree; None where no rows arrived."""
+    return cast("Growth | None", executor.growth)
+
+
 def current(method: Method) -> Method:
     """The method, done again with the rows that are there now where another process appended some.
 
@@ -361,12 +365,12 @@ class SeesArrivals:
     @property
     def _first(self) -> QueryExecutor:
         """The executor of the holdout as it was created."""
-        growth = self._executor.growth
+        growth = growth_of(self._executor)
         return replace(self._executor, analyst=None) if growth is None else growth.first
 
     def _see_arrivals(self) -> None:
         """Go on with the rows that the ledger says are there."""
-        self._see(Growth.of(self._first, self._folder, known=self._executor.growth))
+        self._see(Growth.of(self._first, self._folder, known=growth_of(self._executor)))
 
     def _see(self, growth: Growth) -> None:
         if growth.changes:
@@ -412,9 +416,10 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
         )
     if not planning.grows:
         return mechanism
-    if not isinstance(mechanism, GuessAndCheck) or not mechanism.endless:
+    if not (has_public_levels(mechanism) and mechanism.endless):
         raise HoldoutRejected(
-            f"grows=True needs the mechanism guess_and_check without a slack, and this is {mechanism.name}; {_DONE}"
+            f"grows=True needs the mechanism {those_with('public_levels')} without a slack, and this is "
+            f"{mechanism.name}; {_DONE}"
         )
     if dependence.one_series:
         raise HoldoutRejected(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import brief
+from everhold.asking.arrivals.growth import growth_of
 from everhold.display import Display, html_sentences, html_table
 from everhold.errors import EverholdWarning, NotFound, QueryRejected, warn_caller
 from everhold.queries.derived import Derived
@@ -125,7 +126,7 @@ def ask_over_time(
     """
     if law not in _LAWS:
         raise QueryRejected(f"law is {brief(law)}; expected 'windows' or 'one'; nothing was charged")
-    growth, rows, shown = executor.growth, list[dict[str, Any]](), ""
+    growth, rows, shown = growth_of(executor), list[dict[str, Any]](), ""
     joint = (-float("inf"), float("inf"))
     windows = windows_of(growth, by)
     executors = [  # before rows arrived that of the first window; the same query finds its answer when some have
@@ -240,7 +241,7 @@ def diagnose_drift(
     Raises:
         QueryRejected: If there is nothing to compare. Nothing was charged.
     """
-    growth = executor.growth
+    growth = growth_of(executor)
     if growth is None:
         raise NotFound("no rows arrived yet; expected an arrival to compare; nothing was charged")
     at = _arrival(growth, arrival)

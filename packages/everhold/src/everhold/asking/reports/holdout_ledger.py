@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.asking.budget import whole_budget
 from everhold.ledger.acts import ANALYST, GATE, VERDICTS, Accounts
 from everhold.ledger.store import all_entries
 from everhold.values.units import MeanUnits
@@ -130,7 +129,7 @@ def event_feed(executor: QueryExecutor, after: int, *, limit: int) -> EventFeed:
     """
     head = executor.ledger.head()
     read = [_event(entry) for entry in executor.ledger.entries(after, min(limit, max(head.sequence - after, 0)))]
-    left, whole = executor.remaining(head.state), whole_budget(executor, head.state)
+    left, whole = executor.remaining(head.state), executor.whole_budget(head.state)
     accounts = Accounts.from_state(head.state)
     counts = [Count(name, count, whole[name]) for name, count in left.items()]
     for part in accounts.parts.values():

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.answers import UNSEALED, Transcript
-from everhold.asking.budget import whole_budget
 from everhold.asking.reports.holdout_ledger import with_names
 from everhold.asking.unsealing import as_row, disclosed
 from everhold.display import Display, Facts, at_most, escaped, html_bar, html_sentences, html_table, text_table
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of
 from everhold.ledger.acts import ANALYST, Accounts, Declarations
-from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms import PublicLevels, has_public_levels
 from everhold.planning.request import USUAL_VALUE
 from everhold.sealing.configuration import ALIKE, public_facts
 from everhold.values.units import in_own_units
@@ -81,7 +80,7 @@ def glance_at(session: HoldoutSession, promised: str) -> str:
     of = "" if executor.analyst is None else f" on behalf of {executor.analyst}"
     over = ", unsealed and closed" if head.accounts.closed else ""
     rows = f"{executor.schema.rows:,} sealed rows, {executor.schema.training_rows:,} training rows"
-    left, whole = executor.remaining(head.state), whole_budget(executor, head.state)
+    left, whole = executor.remaining(head.state), executor.whole_budget(head.state)
     latest = transcript_of(session, list(executor.ledger.entries(max(head.sequence - _LATEST, 0), _LATEST))).rows
     return (
         html_sentences(f"{executor.record.name}{of}: {rows}, {executor.mechanism.name}{over}")
@@ -233,7 +232,7 @@ def worth_now(executor: QueryExecutor, head: Head) -> Worth:
         head: Where its ledger stands.
     """
     mechanism, closed = executor.mechanism, head.accounts.closed
-    if not isinstance(mechanism, GuessAndCheck):
+    if not has_public_levels(mechanism):
         return Worth(())
     now = executor.state_from(head.state)
     later = now.after(asked=AHEAD, charged=AHEAD, labels=AHEAD * mechanism.cells.cost)
@@ -245,7 +244,7 @@ def worth_now(executor: QueryExecutor, head: Head) -> Worth:
 
 
 def _declared(
-    executor: QueryExecutor, mechanism: GuessAndCheck, head: Head, now: State, later: State
+    executor: QueryExecutor, mechanism: PublicLevels, head: Head, now: State, later: State
 ) -> list[dict[str, Any]]:
     """Members of declared families, whose widths never change, and a text that is declared now or later."""
     from everhold.families.texts import BoundTexts
@@ -274,7 +273,7 @@ def _declared(
     return [*rows, _row(f"{said}, if texts are declared", *halves)]
 
 
-def _procedure_of_shares(executor: QueryExecutor, mechanism: GuessAndCheck, nats: float) -> Procedure:
+def _procedure_of_shares(executor: QueryExecutor, mechanism: PublicLevels, nats: float) -> Procedure:
     """The procedure of a declared yes-or-no query; where rows do not arrive, nothing about that is imported."""
     if not executor.compiler.families.first_rows:
         return mechanism.yes_no_procedure

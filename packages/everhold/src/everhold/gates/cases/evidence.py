@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from everhold.arguments import as_float, brief
+from everhold.asking.arrivals.growth import growth_of
 from everhold.errors import NotFound, QueryRejected, VacuousGuaranteeWarning, warn_caller
 from everhold.gates.cases.halves import OpenCases, Worth, worth_asking
 from everhold.gates.cases.results import CaseSuite, cases_and_runs, limits_for, metrics_for, runs_in, warn_of_copies
@@ -197,7 +198,7 @@ class CaseEvidence(Evidence[CaseVersion]):
 
     def _files(self, name: str) -> list[str]:
         """Names of files that may have results, the newest first."""
-        growth = self.executor.growth
+        growth = growth_of(self.executor)
         return result_names(name, [] if growth is None else growth.rows.facts())
 
     def stored(self, gate: GateAccount) -> Both:

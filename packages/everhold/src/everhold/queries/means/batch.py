@@ -21,7 +21,7 @@ from everhold.estimand import about_of, marked
 from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import DECLARED
-from everhold.mechanisms import GuessAndCheck, Source
+from everhold.mechanisms import Source, has_public_levels
 from everhold.mechanisms.base import Quote
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.procedures import how_made, rows_worth, what_narrows
@@ -310,7 +310,7 @@ class Means(QueryPlan[Result]):
             from everhold.mechanisms.declared import answer_declared
 
             state, replies = answer_declared(self.mechanism, state, every.some(rows), nats)
-        elif self.full_release and isinstance(self.mechanism, GuessAndCheck):
+        elif self.full_release and has_public_levels(self.mechanism):
             from everhold.mechanisms.full_release import release_all
 
             state, replies = release_all(self.mechanism, state, every.some(rows))

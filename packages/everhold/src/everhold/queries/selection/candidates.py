@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.mechanisms import PublicLevels
     from everhold.queries.metrics.query import MetricQuery
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
@@ -98,7 +98,7 @@ class Compared:
 
     prepared: tuple[Prepared, ...]
     schema: Schema
-    mechanism: GuessAndCheck
+    mechanism: PublicLevels
     numbers: tuple[OneNumber, ...] = ()
 
     @classmethod
@@ -203,7 +203,7 @@ class SealedValues:
 
 
 def evaluate_sealed(
-    prepared: Sequence[Prepared], sealed: StoredRows, schema: Schema, mechanism: GuessAndCheck
+    prepared: Sequence[Prepared], sealed: StoredRows, schema: Schema, mechanism: PublicLevels
 ) -> SealedValues:
     """Evaluate queries on the sealed rows, as many at once as memory allows."""
     batch = Batch(prepared, schema, mechanism, silent=True)
@@ -240,7 +240,7 @@ def ends_of(
     return np.clip(low - rounding, 0.0, 1.0), np.clip(high + rounding, 0.0, 1.0)
 
 
-def widest(procedures: Sequence[Procedure], nats: float, mechanism: GuessAndCheck) -> float:
+def widest(procedures: Sequence[Procedure], nats: float, mechanism: PublicLevels) -> float:
     """The farthest that an end of one of the intervals can be from the sealed mean; a public bound."""
     reach = [
         float(mechanism.margin.concentration(nats))

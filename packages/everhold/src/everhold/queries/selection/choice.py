@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Needs, Procedure
-    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.mechanisms import PublicLevels
     from everhold.queries.metrics.query import MetricQuery
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
@@ -353,11 +353,10 @@ class WinnerPairs:
         """None where differences have no procedure that is as narrow as they spread."""
         dependence = compiler.mechanism.dependence
         known = dependence.independent or dependence.unit_column is not None
-        slack = compiler.mechanism.parameters().get("slack")
-        return cls(compiler, queries, bound) if known and not slack else None
+        return cls(compiler, queries, bound) if known and compiler.mechanism.bets else None
 
     @property
-    def mechanism(self) -> GuessAndCheck:
+    def mechanism(self) -> PublicLevels:
         """The mechanism that answers."""
         return self.compiler.mechanism  # type: ignore[return-value]  # checked by `checks_guesses`
 

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Entry
-    from everhold.mechanisms import State
-    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.mechanisms import PublicLevels, State
     from everhold.queries.means.batch import RowwiseQuery
     from everhold.queries.query import Pricing
     from everhold.queries.query_compiler import QueryCompiler
@@ -186,7 +185,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
     """
 
     schema: Schema
-    mechanism: GuessAndCheck
+    mechanism: PublicLevels
     compared: Compared
     threshold: float
     first: bool

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.mechanisms import PublicLevels
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Schema
@@ -152,7 +152,7 @@ class CountShares:
         training: The training rows; None without.
     """
 
-    mechanism: GuessAndCheck
+    mechanism: PublicLevels
     counts: QueryMatrix = field(repr=False)
     universe: Universe
     training: StoredRows | None = field(repr=False)

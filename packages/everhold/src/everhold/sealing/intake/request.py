@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.mechanisms import Mechanism
     from everhold.sealing.intake.reading import RowSource
-    from everhold.sealing.rows.row_store import SealableTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,8 +178,8 @@ class SealRequest:
         TypeError: If the seed is no whole number.
     """
 
-    holdout: RowSource | SealableTable = field(repr=False)
-    training: RowSource | SealableTable | None = field(default=None, repr=False)
+    holdout: RowSource = field(repr=False)
+    training: RowSource | None = field(default=None, repr=False)
     label: str | None = None
     rows: Rows = field(default_factory=Rows)
     dependence: DependenceModel | None = None

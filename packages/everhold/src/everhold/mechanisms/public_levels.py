@@ -1,4 +1,4 @@
-"""Intervals of guess and check: the room for them, those that are told, and those that coming answers will have (S8).
+"""Guesses at public levels: the tree of all queries, the room for intervals, and those that answers will have (S8).
 
 All of them are public: they are decided before the sealed rows are looked at, or told.
 """
@@ -6,32 +6,254 @@ All of them are public: they are decided before the sealed rows are looked at, o
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self, TypeGuard
 
 import numpy as np
 
-from everhold.guarantees.description_length import hoeffding_radius
+from everhold.arguments import as_float, as_whole, brief
+from everhold.guarantees.description_length import QueryTree, hoeffding_radius
 from everhold.guarantees.intervals.bets.in_order import betting_on
 from everhold.guarantees.intervals.shares.low_sensitivity import BoundedDifferences
-from everhold.guarantees.intervals.shares.means import OfMeans
-from everhold.mechanisms.described import USUAL_TEXT_BITS, Description, narrower
-from everhold.mechanisms.labels import Offsets, likeliest_in, widest_released
+from everhold.guarantees.intervals.shares.means import ClopperPearson, Hoeffding, OfMeans
+from everhold.mechanisms.base import whole
+from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack
+from everhold.mechanisms.described import USUAL_TEXT_BITS, Description, check_text_bits, narrower
+from everhold.mechanisms.labels import ArcsineCells, Offsets, likeliest_in, widest_released
 from everhold.mechanisms.records import REFUSED, Quote
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.guarantees.intervals.bets.betting import GroupBetting
     from everhold.guarantees.intervals.shares.means import Ends
     from everhold.mechanisms.base import Mechanism
-    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.mechanisms.evaluations import Evaluations
     from everhold.mechanisms.records import State
 
 _SAYS_NOTHING = 0.5  # half-width of an interval of everything
 _AHEAD = 5  # surprises
+MOST_AT_ONCE = 10_000
+"""The most queries of one step."""
+
+_MOST_ALLOWED = 100.0
+_ALLOWED_OF_FAILING = 2.0  # standard errors
+_MOST_FAILING = 0.1  # of a model that fails on no sealed row
+_ACCEPTED = 1.25  # times the expected width of means alone, for bets
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicLevels(ChecksGuesses):
+    """Guesses are checked against exact intervals, each at a level that public facts decide (S8).
+
+    Gates, choices, declared families and whatever else takes a place of its own in the tree of all queries need such a
+    mechanism; see `has_public_levels`.
+
+    Attributes:
+        tolerance: tau, the half-width within which, as long as the budget lasts, every confirmed answer about rows
+            lies, and every answer whose interval is a function of the sealed mean. What was bet on may be told with a
+            wider one after a surprise; ratios and statistics of all rows have half-widths of their own.
+        grid: Number G of cells of sealed means, of equal width on the arcsine scale; by default half a cell is 1/60 of
+            the spread of single rows, and with a slack the grid is the one with the smallest tolerance.
+        slack: c in [0, 1): within the plan no budget is spent on guesses closer than ``c tau`` to the population.
+        allowance: z, the standard errors that an honest guess may be off.
+        training_rows: Number of rows that guesses are made from; 0 if unknown, and then as many as are sealed.
+        share: Share of the probability of failure that declared families have (S10), in [0, 1); the rest is the tree's.
+        endless: Whether it goes on when the budget is used up. Not with a slack, whose promise ends there.
+        text_bits: Texts of at most so many bits have the level of their description where it is the larger one: they
+            share what the weights of the tree leave of the probability of failure (S10). 0 for no text.
+    """
+
+    tolerance: float
+    grid: int = 94
+    slack: float = 0.0
+    allowance: float = 4.0
+    training_rows: int = 0
+    share: float = 0.0
+    endless: bool = False
+    text_bits: int = 0
+
+    @property
+    def bets(self) -> bool:
+        """True without a slack: the width of a bet is not known beforehand, and a slack promises one."""
+        return not self.slack
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_slack(self.slack)
+        whole(self, "grid")
+        if not self.tolerance > 0.0:
+            raise ValueError(f"tolerance is {self.tolerance}; expected a positive half-width")
+        if not 0.0 < as_float(self.allowance) <= _MOST_ALLOWED:
+            raise ValueError(
+                f"allowance is {brief(self.allowance)}; expected a number of standard errors of at most {_MOST_ALLOWED}"
+            )
+        if (-1 if (rows := as_whole(self.training_rows)) is None else rows) < 0:
+            raise ValueError(f"training_rows is {brief(self.training_rows)}; expected a whole number of at least 0")
+        if not 0.0 <= as_float(self.share) < 1.0:
+            raise ValueError(f"share is {brief(self.share)}; expected a number of at least 0 and below 1")
+        if not isinstance(self.endless, bool) or (self.endless and self.slack):
+            raise ValueError(f"endless is {brief(self.endless)}; expected True or False, and False with a slack")
+        check_text_bits(self.text_bits)
+
+    @cached_property
+    def beta(self) -> float:
+        """Probability that is left for the tree to fail: what declared families do not have."""
+        return (1.0 - self.statement_confidence) * (1.0 - self.share)
+
+    def sharing(self, share: float) -> Self:
+        """The same request with a share of the probability of failure for declared families (S10)."""
+        return replace(self, share=share)._tuned()
+
+    def described(self, nats: float) -> float:
+        """ln(1 / level) of a member of a declared family whose weight is ``exp(-nats)`` (S10)."""
+        return nats - math.log((1.0 - self.statement_confidence) * self.share)
+
+    def of_text(self, nats: float) -> float:
+        """ln(1 / level) of a text whose weight among all texts is ``exp(-nats)``: of what the tree leaves (S10)."""
+        return nats - math.log(self.beta * self.tree.of_texts)
+
+    def _tuned(self) -> Self:
+        return replace(self, tolerance=self.margin.least_tolerance())
+
+    @cached_property
+    def tree(self) -> QueryTree:
+        """The weighted tree of all queries that can be asked."""
+        return QueryTree(queries=self.queries)
+
+    @cached_property
+    def procedure(self) -> OfMeans:
+        """As for every mechanism, with guesses from the training rows."""
+        made = super().procedure
+        return replace(made, training=self.effective_training)
+
+    @cached_property
+    def yes_no_procedure(self) -> OfMeans:
+        """That of a yes-or-no query with a guess from the training rows."""
+        kind = ClopperPearson if self.dependence.independent else Hoeffding
+        return kind(rows=self.effective_rows(self.rows), training=self.effective_training)
+
+    @cached_property
+    def of_failing_rows(self) -> Self:
+        """The same that tells shares of failing rows: a guess of 0 from many rows is off by less than others (S16)."""
+        return replace(self, allowance=min(self.allowance, _ALLOWED_OF_FAILING))
+
+    @cached_property
+    def failing_rows_procedure(self) -> Procedure | None:
+        """That of the share of rows on which a model fails, of which the training rows say that it is small (S16).
+
+        None with a slack, which promises that near guesses are no surprises, also of models that fail; and where so few
+        rows are sealed that models that fail on none are told with a large share, for which surprises are too dear.
+        """
+        if self.slack:
+            return None
+        few = 1.0 / (1.0 + self.effective_training)
+        bets = bets_on_groups(self, few, 1.0, training_rows=self.training_rows or self.rows)
+        procedure = self.yes_no_procedure if bets is None else bets
+        nats = float(self.failing_rows_nats(self.nats(self.queries, 0, 0.0)))
+        _, most = self.of_failing_rows.intervals.of_guess(procedure, 0.0, nats)
+        return procedure if most <= _MOST_FAILING else None
+
+    @property
+    def effective_training(self) -> float:
+        """Effective number of independent rows that guesses are made from, worth as much each as sealed ones."""
+        return self.effective_rows(self.training_rows or self.rows)
+
+    @cached_property
+    def margin(self) -> ToleranceMargin:
+        """Room that the tolerance leaves."""
+        return ToleranceMargin(self)
+
+    @cached_property
+    def intervals(self) -> ReleasedIntervals:
+        """Intervals that are told of guesses and surprises."""
+        return ReleasedIntervals(self)
+
+    @cached_property
+    def quotes(self) -> GuessQuotes:
+        """Bounds and expectations of coming answers."""
+        return GuessQuotes(self)
+
+    def nats(self, asked: ArrayLike, charged: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
+        """ln(1 / level) of query number ``asked`` after so many surprises, whose labels cost so many nats."""
+        weight = self.tree.log_inverse_weight(asked=asked, surprises=charged, labels=labels)
+        return weight - math.log(self.beta)
+
+    def failing_rows_nats(self, nats: NDArray[np.float64]) -> NDArray[np.float64]:
+        """ln(1 / level) of the shares of failing rows of queries whose own levels are these (S16)."""
+        return nats - math.log(self.tree.failing_rows)
+
+    def next_nats(self, state: State, count: int = 1) -> NDArray[np.float64]:
+        """Those of the next queries as long as none is a surprise, shape (count,)."""
+        return self.nats(state.asked + 1 + np.arange(count), state.charged, state.labels / 1e6)
+
+    def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
+        """One procedure for each query, in force; a slack does not touch challenges, which tell no interval."""
+        procedures = super().procedures_of(evaluations)
+        if evaluations.margins is not None:
+            return procedures
+        return [self.in_force(procedure) for procedure in procedures]
+
+    def in_force(self, procedure: Procedure) -> Procedure:
+        """The procedure of a query; with a slack, that of means without a spread of their own.
+
+        The width of an interval that depends on the sealed spread is not known beforehand, so nobody could promise
+        that near guesses are no surprises.
+        """
+        return self.procedure if self.slack and _bets_on_means(procedure) else procedure
+
+    def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
+        """The procedure of a query at its node: bets, unless they are expected to be much wider than means alone.
+
+        Very unequal groups, and levels that are rare for the number of units, cost bets more than the spread saves. A
+        little more expected width is accepted, because bets adapt to the sealed spread where it was not foreseen.
+
+        Args:
+            procedure: As public facts would have it.
+            guess: In units of a mean; negative where there is none.
+            nats: ln(1 / level).
+        """
+        procedure = self.in_force(procedure)
+        if not _bets_on_means(procedure):
+            return procedure
+        place = guess if guess >= 0.0 else 0.5
+        (low, high), (least, most) = (each.expected(place, nats) for each in (procedure, self.procedure))
+        return procedure if high - low <= _ACCEPTED * (most - least) else self.procedure
+
+    @cached_property
+    def cells(self) -> ArcsineCells:
+        """Labels of a surprise about a sealed mean."""
+        return ArcsineCells(self.grid, self.steps)
+
+    def expected_radius(self, at: float, alike: float | None = None) -> float:
+        """That of a confirmed answer to a yes-or-no query, the last planned one, if no guess was a surprise."""
+        return self.quotes.expected_radius(at, alike)
+
+    def surely_answers(
+        self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
+    ) -> int:
+        """Those of the next step that have room, whatever is a surprise in it (S9)."""
+        return leading(self.margin.answers(self.next_nats(state, min(most, MOST_AT_ONCE))))
+
+    def quote(
+        self, state: State, *, guess: float | None = None, procedure: Procedure | None = None,
+        described: Description | None = None,
+    ) -> Quote:  # fmt: skip
+        """Bounds if the guess holds and if it does not; the width unsealed is that of sealed rows like the guess."""
+        return self.quotes.of_next(state, guess, procedure, described)
+
+    def outlook(self, state: State) -> dict[str, float]:
+        """See `Mechanism.outlook`."""
+        return self.quotes.outlook(state)
+
+
+def has_public_levels(mechanism: Mechanism | None) -> TypeGuard[PublicLevels]:
+    """True if every query has a level that public facts decide, as the mechanism declares (`Traits.public_levels`)."""
+    return mechanism is not None and mechanism.traits.public_levels
 
 
 class ToleranceMargin:
@@ -41,7 +263,7 @@ class ToleranceMargin:
         mechanism: Whose tolerance it is.
     """
 
-    def __init__(self, mechanism: GuessAndCheck) -> None:
+    def __init__(self, mechanism: PublicLevels) -> None:
         self.mechanism = mechanism
 
     def concentration(self, nats: ArrayLike) -> NDArray[np.float64]:
@@ -100,7 +322,7 @@ class ReleasedIntervals:
         mechanism: Whose they are.
     """
 
-    def __init__(self, mechanism: GuessAndCheck) -> None:
+    def __init__(self, mechanism: PublicLevels) -> None:
         self.mechanism = mechanism
 
     def of_cell(self, procedure: OfMeans, total: int, nats: float) -> tuple[float, float]:
@@ -189,7 +411,7 @@ class GuessQuotes:
         mechanism: Whose answers they are.
     """
 
-    def __init__(self, mechanism: GuessAndCheck) -> None:
+    def __init__(self, mechanism: PublicLevels) -> None:
         self.mechanism = mechanism
 
     def yes_no_at(self, at: float, nats: float, alike: float | None) -> Procedure:
@@ -303,3 +525,13 @@ def bets_on_groups(mechanism: Mechanism, at: float, alike: float | None, *, trai
     return betting_on(in_order=dependence.assumes_no_law).planned(
         sizes, at=at, alike=alike, training_rows=training_rows
     )
+
+
+def leading(flags: NDArray[np.bool_]) -> int:
+    """Number of true flags at the beginning."""
+    return len(flags) if bool(np.all(flags)) else int(np.argmin(flags))
+
+
+def _bets_on_means(procedure: Procedure) -> bool:
+    """True if it is about a mean over all rows, and as wide as the sealed values spread."""
+    return procedure.of_all_rows and not procedure.width_is_known
