@@ -124,3 +124,43 @@ def test_no_class_name_stands_for_two_things():
             if isinstance(node, ast.ClassDef):
                 places[node.name].add(path.relative_to(ROOT).as_posix())
     assert not {name: files for name, files in places.items() if len(files) > 1}
+
+
+KINDS = {"Mechanism", "DependenceModel"}
+HOMES = (
+    "everhold/mechanisms/", "everhold/dependence/", "everhold_privacy/mechanisms/", "everhold_privacy/networks",
+    "everhold_privacy/kinds.py",
+)  # fmt: skip
+
+
+def class_tests(text, classes):
+    """Lines that ask for one of these classes: `isinstance`, `issubclass` and patterns of `match`."""
+    for node in ast.walk(ast.parse(text)):
+        asked = node.args[1] if isinstance(node, ast.Call) and len(node.args) == 2 else None
+        if asked is not None and getattr(node.func, "id", "") not in {"isinstance", "issubclass"}:
+            asked = None
+        if isinstance(node, ast.MatchClass):
+            asked = node.cls
+        if asked is not None and classes & {getattr(each, "id", getattr(each, "attr", "")) for each in ast.walk(asked)}:
+            yield node.lineno if hasattr(node, "lineno") else 0
+
+
+def test_features_ask_for_capabilities_and_not_for_mechanisms_or_dependence_models():
+    texts = {
+        path.as_posix().partition("/src/")[2]: path.read_text() for path in sorted(ROOT.glob("packages/*/src/**/*.py"))
+    }
+    bases = {
+        node.name: {getattr(base, "id", getattr(base, "attr", "")) for base in node.bases}
+        for text in texts.values() for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)
+    }  # fmt: skip
+    classes = set(KINDS)
+    while more := {name for name, of in bases.items() if of & classes} - classes:
+        classes |= more
+    assert {"GuessAndCheck", "Groups", "Thresholdout"} <= classes
+    found = {
+        name: lines for name, text in texts.items()
+        if not name.startswith(HOMES) and (lines := [*class_tests(text, classes)])
+    }  # fmt: skip
+    assert sum(map(len, found.values())) <= 10, found
+    assert [*class_tests("def f(x):\n    return isinstance(x, everhold.Groups)", classes)] == [2]
+    assert [*class_tests("match x:\n    case Groups():\n        pass", classes)] == [2]

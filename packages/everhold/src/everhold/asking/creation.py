@@ -58,15 +58,22 @@ class StudyRequest:
     dependence: DependenceModel | None
     planning: Planning = field(default_factory=Planning)
 
+    @property
+    def handed_in(self) -> Mechanism | None:
+        """The mechanism itself, where it is not requested by name."""
+        return self.mechanism if isinstance(self.mechanism, Mechanism) else None
+
     def tuned(self, structure: RowStructure, alike: float | None) -> Mechanism:
         """The mechanism for the rows to be sealed."""
-        if isinstance(self.mechanism, Mechanism):
-            return bound_mechanism(self.mechanism, structure, self.dependence)
+        if self.handed_in is not None:
+            return bound_mechanism(self.handed_in, structure, self.dependence)
         request = PlanRequest(
             rows=structure.rows, queries=self.queries, surprises=planned_surprises(self.surprises, self.queries),
             confidence=self.confidence, slack=self.planning.slack, training_rows=structure.training_rows, alike=alike,
         )  # fmt: skip
-        chosen = chosen_mechanism(self.mechanism, request, structure, self.dependence)
+        chosen = chosen_mechanism(
+            None if self.mechanism is None else str(self.mechanism), request, structure, self.dependence
+        )
         return replace(chosen, text_bits=TEXT_BITS) if has_public_levels(chosen) else chosen
 
 
@@ -80,7 +87,7 @@ class Creation:
         mechanism, queries = study.mechanism, study.queries
         for settings in request.extensions.values():
             mechanism, queries = settings.plan(mechanism, queries)
-        stated = mechanism.dependence if isinstance(mechanism, Mechanism) else study.dependence
+        stated = study.dependence if study.handed_in is None else study.handed_in.dependence
         if stated is not None:
             require_model(stated)
         if mechanism is None and (declared is not None or study.planning.grows):
