@@ -164,3 +164,42 @@ def test_features_ask_for_capabilities_and_not_for_mechanisms_or_dependence_mode
     assert sum(map(len, found.values())) <= 10, found
     assert [*class_tests("def f(x):\n    return isinstance(x, everhold.Groups)", classes)] == [2]
     assert [*class_tests("match x:\n    case Groups():\n        pass", classes)] == [2]
+
+
+def import_cycles(texts):
+    """Sets of modules that import each other in a circle; imports of types and in functions count."""
+    graph = {}
+    for module, text in texts.items():
+        found = set()
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = {f"{node.module}.{alias.name}" for alias in node.names}
+                found |= (names & texts.keys()) or {node.module}
+        graph[module] = found & texts.keys() - {module}
+    reach = {}
+    for module in graph:
+        seen, left = set(), [module]
+        while left:
+            more = graph[left.pop()] - seen
+            seen |= more
+            left += more
+        reach[module] = seen
+    return {frozenset(other for other in seen if module in reach[other]) for module, seen in reach.items()} - {
+        frozenset()
+    }
+
+
+def test_no_more_modules_import_each_other_in_a_circle():
+    texts = {}
+    for path in sorted(ROOT.glob("packages/*/src/**/*.py")):
+        name = path.as_posix().partition("/src/")[2].removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+        texts[name] = path.read_text()
+    found = import_cycles(texts)
+    assert len(found) <= 15, found
+    planted = {
+        "a": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from b import B",
+        "b": "def f():\n    import a",
+    }
+    assert import_cycles(planted) == {frozenset({"a", "b"})}
