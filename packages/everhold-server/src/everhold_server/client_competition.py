@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from everhold_server.client_gates import models_of, plain
 from everhold_server.wire.answers import result_from
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everhold.queries.predictions.arrays import PredictionTable
     from everhold_competitions.leaderboard import Leaderboard
     from everhold_competitions.submission_result import FormatReport, Submission
-    from everhold_server.client import HttpTransport
+    from everhold_server.wire.connection import Connection
+
+
+class SendsDocuments(Protocol):
+    """A way to a holdout of a service."""
+
+    connection: Connection
+    path: str
+
+    def send(
+        self, path: str, document: Mapping[str, Any], tables: Mapping[str, PredictionTable] | None = None, *,
+        method: str = "POST",
+    ) -> dict[str, Any]:  # fmt: skip
+        """Send a document to a path below the holdout's, with tables of predictions beside it."""
 
 
 class RemoteCompetition:
     """A competition of a service; made by `holdout.competition`."""
 
-    def __init__(self, transport: HttpTransport) -> None:
+    def __init__(self, transport: SendsDocuments) -> None:
         """Use `holdout.competition` instead."""
         self._transport = transport
 

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from everhold.gates.cases.open_challenge import Progress
     from everhold.gates.challenge import Verdict
     from everhold.gates.history import GateHistory
+    from everhold.operations.transport import Transport
     from everhold.queries.predictions.arrays import PredictionTable
-    from everhold_server.client import HttpTransport
 
 _ABOUT_CASES = "cases: "
 
 
-def gate_of(transport: HttpTransport, name: str) -> RemoteGate | RemoteCaseGate:
+def gate_of(transport: Transport, name: str) -> RemoteGate | RemoteCaseGate:
     """A gate that is there, of its kind.
 
     Raises:
@@ -48,7 +48,7 @@ def gate_of(transport: HttpTransport, name: str) -> RemoteGate | RemoteCaseGate:
     return RemoteCaseGate(transport, name) if gate.status()["metric"].startswith(_ABOUT_CASES) else gate
 
 
-def open_gate(transport: HttpTransport, metric: Any, *, name: str, **terms: Any) -> RemoteGate:
+def open_gate(transport: Transport, metric: Any, *, name: str, **terms: Any) -> RemoteGate:
     """Open a gate with its first champion: a rule or predictions, or results of cases; for stewards.
 
     Args:
@@ -70,7 +70,7 @@ def open_gate(transport: HttpTransport, metric: Any, *, name: str, **terms: Any)
 class RemoteGate:
     """A gate of a holdout of a service; made by `Holdout.gate`."""
 
-    def __init__(self, transport: HttpTransport, name: str) -> None:
+    def __init__(self, transport: Transport, name: str) -> None:
         """Use `Holdout.gate` instead."""
         self._transport, self._name = transport, name
 
