@@ -127,7 +127,7 @@ def at_thresholds(
     """A metric of predicted classes at each of several thresholds of scores, as candidates of `choose`.
 
     Args:
-        name: Such as ``"f1"``, ``"balanced_accuracy"`` or ``"matthews_corrcoef"``.
+        name: Such as ``"f1"`` or ``"net_benefit"``.
         scores: Shape (rows,): numbers for the sealed rows in their order; or a fitted estimator.
         thresholds: A row whose score reaches the threshold is predicted to be of the positive class.
         training: Scores for the training rows, for the estimate; an estimator makes its own.
