@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from everhold.queries.query import ExecutionResult
     from everhold.randomness import Noise
 
-__all__ = ["Check", "CheckVerdict", "prepared_check"]
-
 NOT_WORSE, REGRESSION, UNDECIDED = "not worse", "regression", "undecided"
 CHECK = "check"
 """Field of an entry's description: the margin of a check, and the verdict that is free."""

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from everhold.gates.cases.results import CaseSuite
     from everhold.gates.cases.units import UnitPlan
 
-__all__ = ["OpenCases", "Worth", "deal_cases", "often_disagrees", "worth_asking"]
-
 OPEN_FILE = "open-cases.json"
 """Note beside the sealed rows: the open cases, and the champion's results on them."""
 

@@ -36,8 +36,6 @@ from everhold.values.expressions.tree import Node, Operation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["AccuracyQuery", "LossQuery", "OutcomeQuery", "accuracy", "brier", "error", "named_values", "risk"]
-
 Loss = Callable[["NDArray[Any]", Any], "NDArray[Any]"]
 """From predictions and labels to one loss per row, each from its own row alone."""
 
