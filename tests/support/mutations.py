@@ -1096,14 +1096,6 @@ MUTATIONS = [
         (f"{_INTERVALS}/test_blocks_of_groups.py",),
     ),
     Mutation(
-        "A6",
-        "pairs of rows of one group are left out",
-        f"{_CORE}/composites/ranking.py",
-        "    np.fill_diagonal(ordered, 0.0)\n",
-        "",
-        (f"{_INTERVALS}/test_blocks_of_groups.py",),
-    ),
-    Mutation(
         "C1",
         "weighted F1: the shares of the classes",
         f"{_CORE}/pairs/gains.py",

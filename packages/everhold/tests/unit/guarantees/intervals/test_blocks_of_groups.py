@@ -61,6 +61,15 @@ def test_any_two_groups_are_in_exactly_one_block(count):
     assert np.all(met[:count, :count][~np.eye(count, dtype=bool)] == 1)
 
 
+def test_a_block_has_room_for_all_pairs_of_its_rows():
+    groups = np.repeat(np.arange(6), [20, 20, 1, 1, 1, 1])
+    positive = groups % 2 == 0  # one large group is all positive and the other one all negative
+    units = seen_blocks([1.0 * positive], positive, groups, np.arange(len(groups))).units
+    assert 0.85 < units.sizes.max() <= 1.0
+    assert units.counts.min() > 0.0
+    assert units.mean == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("number", [3, 4, 5, 6, 7])
 def test_bets_are_fair_for_unlike_groups(number):
     patients, fair, value = PATIENTS[:number], np.zeros(2), 0.0
