@@ -85,7 +85,10 @@ class Competition(Display):
             object.__setattr__(self, what, int(value))
         self._check_surprises()
         object.__setattr__(self, "deadline", _checked_deadline(self.deadline))
-        _check_rules(self.rules)
+        rules = self.rules
+        if rules is not None and not (isinstance(rules, str) and 1 <= len(rules) <= _LONGEST_RULES):
+            expected = f"expected a text of 1 to {_LONGEST_RULES:,} characters"
+            raise ValueError(f"the rules are {brief(rules)}; {expected}; nothing was created")
         if self.queries > 10**9:
             raise ValueError(
                 f"{self.teams:,} teams with {self.submissions:,} submissions each make more than 10^9 queries and "
@@ -265,14 +268,6 @@ def _checked_deadline(deadline: Any) -> str | None:
             "'2026-12-01T12:00:00+00:00'; nothing was created"
         )
     return ends.astimezone(UTC).isoformat(timespec="seconds")
-
-
-def _check_rules(rules: Any) -> None:
-    """Refuse rules that are no text of a page or two."""
-    if rules is not None and not (isinstance(rules, str) and 1 <= len(rules) <= _LONGEST_RULES):
-        raise ValueError(
-            f"the rules are {brief(rules)}; expected a text of 1 to {_LONGEST_RULES:,} characters; nothing was created"
-        )
 
 
 def _check_known(metric: object) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from everhold.cli.arguments import given_options
 from everhold.cli.failures import Misuse
-from everhold.cli.option_groups import given_options
 from everhold.cli.output import note
 from everhold.display import at_most
 from everhold.queries.metrics.registry import METRICS
@@ -32,63 +32,45 @@ class Feedback(StrEnum):
 class CompetitionOptions:
     """Terms of a competition; empty without `feedback`."""
 
+    panel: ClassVar[str] = _COMPETITION
+
     feedback: Annotated[
         Feedback | None,
         typer.Option(
             help="Take submissions, and tell of each before the end: nothing, whether it leads (by proof), or its "
-            "score. Mechanism and number of queries follow from the teams.",
-            rich_help_panel=_COMPETITION,
+            "score. Mechanism and number of queries follow from the teams."
         ),
     ] = None
     metric: Annotated[
         str | None,
         typer.Option(
             help="Submissions are ranked by this: accuracy, error, brier, risk, or a score such as f1_macro or "
-            "roc_auc; accuracy by default.",
-            rich_help_panel=_COMPETITION,
+            "roc_auc; accuracy by default."
         ),
     ] = None
-    loss: Annotated[
-        str | None,
-        typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.", rich_help_panel=_COMPETITION),
-    ] = None
+    loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None
     low: Annotated[
         float | None,
-        typer.Option(
-            help="With --metric risk: smaller losses count as this; with a score of numbers, smaller labels.",
-            rich_help_panel=_COMPETITION,
-        ),
+        typer.Option(help="With --metric risk: smaller losses count as this; with a score of numbers, smaller labels."),
     ] = None
     high: Annotated[
         float | None,
-        typer.Option(
-            help="With --metric risk: larger losses count as this; with a score of numbers, larger labels.",
-            rich_help_panel=_COMPETITION,
-        ),
+        typer.Option(help="With --metric risk: larger losses count as this; with a score of numbers, larger labels."),
     ] = None
-    teams: Annotated[int | None, typer.Option(help="Most teams; 50 by default.", rich_help_panel=_COMPETITION)] = None
-    submissions: Annotated[
-        int | None, typer.Option(help="Most submissions of a team; 20 by default.", rich_help_panel=_COMPETITION)
-    ] = None
+    teams: Annotated[int | None, typer.Option(help="Most teams; 50 by default.")] = None
+    submissions: Annotated[int | None, typer.Option(help="Most submissions of a team; 20 by default.")] = None
     surprises_per_team: Annotated[
         int | None,
         typer.Option(
             help="Most surprises that telling one team may cost; by default its equal part of --surprises, at least 1, "
-            "with --feedback score, and half of them with leader.",
-            rich_help_panel=_COMPETITION,
+            "with --feedback score, and half of them with leader."
         ),
     ] = None
 
     deadline: Annotated[
-        str | None,
-        typer.Option(
-            help="No submission is received after this time, such as 2026-12-01T12:00:00+00:00.",
-            rich_help_panel=_COMPETITION,
-        ),
+        str | None, typer.Option(help="No submission is received after this time, such as 2026-12-01T12:00:00+00:00.")
     ] = None
-    rules: Annotated[
-        str | None, typer.Option(help="Text that teams are told of the competition.", rich_help_panel=_COMPETITION)
-    ] = None
+    rules: Annotated[str | None, typer.Option(help="Text that teams are told of the competition.")] = None
 
     def settings(self) -> dict[str, Any]:
         """Terms, by the names of `Holdout.create`.

@@ -35,7 +35,9 @@ def leaderboard(contest: CompetitionSession) -> Leaderboard:
     teams = list(accounts.of(Submissions).teams.values())
     final, comparisons = accounts.unsealings > 0, []
     if final:
-        told = _unsealed(contest)
+        entries = all_entries(contest.executor.ledger)
+        by_entry = disclosed(entries)  # means of row values
+        told = {entry.query: by_entry[entry.sequence] for entry in entries if entry.sequence in by_entry}
         standings = [_ranking_row(contest, team, told.get(contest.scoring.score_digest(team.final))) for team in teams]
         comparisons = _comparisons(contest, teams, told, {each.team: each for each in standings})
         better = {team.name: 0 for team in teams} | _times_beaten(comparisons)
@@ -72,13 +74,6 @@ def certified_competition(contest: CompetitionSession) -> dict[str, Any]:
         "acts": accounts.of(Submissions).entries,
         "rows": rows,
     }
-
-
-def _unsealed(contest: CompetitionSession) -> dict[str, Numbers]:
-    """Sealed numbers by query, means of row values."""
-    entries = all_entries(contest.executor.ledger)
-    told = disclosed(entries)
-    return {entry.query: told[entry.sequence] for entry in entries if entry.sequence in told}
 
 
 def _answered(contest: CompetitionSession, team: Team) -> Told | None:

@@ -53,7 +53,7 @@ def test_a_board_by_area_under_the_curve(tmp_path):
 @pytest.mark.parametrize("metric", ["accuracy", "roc_auc", "f1_macro"])
 def test_the_promise_is_about_the_metric_of_the_board(tmp_path, metric, feedback):
     with contest(tmp_path, feedback=feedback, metric=metric) as holdout:
-        promised = holdout.promised
+        promised = holdout.promise.sentence
         assert ("Every interval on the board contains the true score" in promised) == (metric != "accuracy")
         assert holdout.certificate().promise == promised
         holdout.certificate().save(tmp_path / "c.json")

@@ -12,22 +12,21 @@ from starlette.middleware import Middleware
 from everhold.ledger import LedgerStore
 from everhold.sealing.storage import storage_url
 from everhold_server.api import ROUTERS
-from everhold_server.api.health import HEALTH
 from everhold_server.api.operations import operations_router
 from everhold_server.audit import AuditLog, AuditMiddleware
 from everhold_server.authentication import AuthenticationMiddleware
-from everhold_server.headers import SecurityHeadersMiddleware
-from everhold_server.limits import (
+from everhold_server.health import HEALTH, Metrics
+from everhold_server.login import LOGIN
+from everhold_server.logs import RequestLogMiddleware
+from everhold_server.mcp_endpoint import Agents
+from everhold_server.middleware import (
     BodyLimitMiddleware,
     ConcurrencyLimitMiddleware,
     HostMiddleware,
     RateLimiter,
     RateLimitMiddleware,
+    SecurityHeadersMiddleware,
 )
-from everhold_server.login import LOGIN
-from everhold_server.logs import RequestLogMiddleware
-from everhold_server.mcp_endpoint import Agents
-from everhold_server.metrics import Metrics
 from everhold_server.open_holdouts import OpenHoldouts
 from everhold_server.planners import Planners
 from everhold_server.problems import ProblemMiddleware, add_problems

@@ -20,7 +20,7 @@ import anyio
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 
-from everhold_server.limits import RateLimiter, client_of, too_many
+from everhold_server.middleware import RateLimiter, client_of, too_many
 from everhold_server.problems import problem
 from everhold_server.sessions import Sessions, cookie_name, csrf_of
 

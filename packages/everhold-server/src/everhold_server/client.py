@@ -10,16 +10,33 @@ Errors are those that the same call raises on this machine.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote as escaped
 
+from everhold.arguments import brief
 from everhold.asking.declared import DeclaredFamilies
-from everhold.errors import QueryRejected
+from everhold.errors import BudgetExhausted, QueryRejected
 from everhold.holdout import Holdout
 from everhold.operations.accounts import ListFamilies
 from everhold.operations.arrivals import ListArrivals
+from everhold.operations.gates import (
+    ChallengeChampion,
+    Complete,
+    CompleteResults,
+    ListCasesLeft,
+    ListGates,
+    NextCases,
+    OpenCaseGate,
+    OpenGate,
+    ReadHistory,
+    Report,
+    SendResults,
+    StartChallenge,
+    Withdraw,
+)
 from everhold.operations.operation import (
     AnyMetric,
     AnyModel,
@@ -32,27 +49,29 @@ from everhold.operations.operation import (
     parameters,
     result_type,
 )
+from everhold.queries.metrics.row_scores import risk
+from everhold.queries.metrics.scores import metric as scored
 from everhold.queries.predictions.arrays import PredictionTable
-from everhold_server.client_competition import RemoteCompetition
-from everhold_server.client_gates import check_strict, gate_of, metric_of, open_gate
+from everhold_competitions.operations import CheckSubmission, ChooseFinal, ListSubmissions, ReadLeaderboard, Submit
 from everhold_server.wire.answers import received
-from everhold_server.wire.case_results import written_results
 from everhold_server.wire.connection import Connection, Part
-from everhold_server.wire.predictions import written_predictions
-from everhold_server.wire.queries import written
-from everhold_server.wire.row_files import row_files
-from everhold_server.wire.table_parts import PARQUET_TYPE, parquet_of
+from everhold_server.wire.files import PARQUET_TYPE, parquet_of, row_files
+from everhold_server.wire.queries import written, written_predictions, written_results
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
     import httpx
 
+    from everhold.display import Facts
+    from everhold.gates.cases.open_challenge import Progress
+    from everhold.gates.challenge import Verdict
+    from everhold.gates.history import GateHistory
     from everhold.values.base import Schema
+    from everhold_competitions.leaderboard import Leaderboard
+    from everhold_competitions.submission_result import FormatReport, Submission
 
 Result = TypeVar("Result")
-
-__all__ = ["HttpTransport", "connect", "create", "holdouts"]
 
 
 def connect(
@@ -224,18 +243,45 @@ class HttpTransport:
 
     def gate(self, metric: Any, *, champion: Any, name: str, **terms: Any) -> Any:
         """Open a gate, see `everhold.Holdout.gate`. A steward names its champion: a rule or predictions."""
-        if champion is None:
-            return gate_of(self, name)
         return open_gate(self, metric, champion=champion, name=name, **terms)
 
     def accessor(self, name: str) -> Any:
         """What a service knows of an extension; None if nothing."""
-        known: dict[str, Any] = {"competition": RemoteCompetition, "declared": _Families, "arrivals": _Arrivals}
+        known: dict[str, Any] = {"competition": _Competition, "declared": _Families, "arrivals": _Arrivals}
         return known[name](self) if name in known else None
 
     def close(self) -> None:
         """Close the connection."""
         self.connection.close()
+
+
+class _Competition:
+    """A competition of a holdout of a service; made by `holdout.competition`."""
+
+    def __init__(self, transport: HttpTransport) -> None:
+        self._transport = transport
+
+    def submit(
+        self, predictions: Any, *, team: str | None = None, guess: float | None = None, training: Any = None
+    ) -> Submission:
+        """See `holdout.competition.submit` of a `Holdout`; an analyst hands in as who they are."""
+        return self._transport.perform(Submit(predictions=predictions, team=team, guess=guess, training=training))
+
+    def check(self, predictions: Any, *, team: str | None = None) -> FormatReport:
+        """Try whether predictions would be received; nothing is."""
+        return self._transport.perform(CheckSubmission(predictions=predictions, team=team))
+
+    def submissions(self) -> list[dict[str, Any]]:
+        """See `holdout.competition.submissions` of a `Holdout`; an analyst gets those of the own team."""
+        return self._transport.perform(ListSubmissions())
+
+    def choose(self, *, number: int, team: str | None = None) -> None:
+        """See `holdout.competition.choose` of a `Holdout`; an analyst chooses for the own team."""
+        self._transport.perform(ChooseFinal(number=number, team=team))
+
+    def leaderboard(self) -> Leaderboard:
+        """Ranking of the teams; free."""
+        return self._transport.perform(ReadLeaderboard())
 
 
 class _Families:
@@ -272,3 +318,140 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(each) for each in value]
     return value.item() if hasattr(value, "item") else value
+
+
+def open_gate(transport: HttpTransport, metric: Any, *, champion: Any, name: str, **terms: Any) -> RemoteGate:
+    """A gate that is there, or with a champion a new one: a rule, predictions, or results of cases; for stewards.
+
+    Args:
+        transport: Of the holdout.
+        metric: A name such as ``"roc_auc"``; or a loss or a score with its range, as ``functools.partial(eh.risk,
+            loss="absolute", high=60)`` or ``functools.partial(eh.metric, "r2", low=0, high=60)``.
+        champion: The first one; None for a gate that is there.
+        name: Of the gate.
+        **terms: As for `everhold.Holdout.gate`; ``better`` and ``any_of`` make a gate about cases.
+
+    Raises:
+        QueryRejected: If there is none of this name, and no champion.
+    """
+    if champion is None:
+        metric = RemoteGate(transport, name, about_cases=False).status()["metric"]
+        return RemoteGate(transport, name, about_cases=str(metric).startswith("cases: "))
+    given = {"champion": champion, **{key: value for key, value in terms.items() if value is not None}}
+    gate = RemoteGate(transport, name, about_cases="better" in given or "any_of" in given)
+    if gate.about_cases:
+        given |= {listed: list(given[listed]) for listed in ("lower", "any_of") if listed in given}
+        transport.perform(OpenCaseGate(name=name, **given))
+    else:
+        transport.perform(OpenGate(name=name, **({} if metric is None else {"metric": metric}), **given))
+    return gate
+
+
+class RemoteGate:
+    """A gate of a holdout of a service; made by `Holdout.gate`. Each method performs an operation: see `Gate`."""
+
+    def __init__(self, transport: HttpTransport, name: str, *, about_cases: bool) -> None:
+        """Use `Holdout.gate` instead."""
+        self._transport, self.name, self.about_cases = transport, name, about_cases
+
+    def __repr__(self) -> str:
+        return f"RemoteGate({self.name!r})"
+
+    @property
+    def champion(self) -> str:
+        """The present champion: SHA-256 of the query about it."""
+        return str(self.status()["champion"])
+
+    def challenge(
+        self, candidate: Any, *, training: Any = None, challenger: str | None = None, champion: Any = None,
+        baseline: Any = None, strict: bool = False,
+    ) -> Verdict:  # fmt: skip
+        """See `Gate.challenge`; the candidate is a rule, predictions, or results of cases."""
+        if not self.about_cases:
+            return self._transport.perform(
+                ChallengeChampion(gate=self.name, candidate=candidate, training=training, strict=strict)
+            )
+        name = f"run {secrets.token_hex(4)}" if challenger is None else challenger  # one, also if it is sent twice
+        return self._transport.perform(SendResults(
+            gate=self.name, results=candidate, challenger=name, champion=champion, baseline=baseline, strict=strict
+        ))  # fmt: skip
+
+    def complete(self, champion: Any, *, training: Any = None, baseline: Any = None) -> None:
+        """See `Gate.complete`; the champion is a rule or predictions for the rows that arrived, or its results."""
+        if self.about_cases:
+            self._transport.perform(CompleteResults(gate=self.name, results=champion, baseline=baseline))
+        else:
+            self._transport.perform(Complete(gate=self.name, champion=champion, training=training))
+
+    def status(self) -> Facts:
+        """The gate in public facts.
+
+        Raises:
+            QueryRejected: If there is none of this name.
+        """
+        found = self._transport.perform(ListGates())
+        for gate in found:
+            if gate["gate"] == self.name:
+                return gate
+        names = ", ".join(brief(gate["gate"]) for gate in found) or "none"
+        raise QueryRejected(f"there is no gate {brief(self.name)}; expected one of {names}; open it with a champion")
+
+    def history(self) -> GateHistory:
+        """All champions with the intervals of their gains, and what was spent."""
+        return self._transport.perform(ReadHistory(gate=self.name))
+
+    def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> RemoteOpenChallenge:
+        """See `Gate.open`."""
+        self._transport.perform(StartChallenge(gate=self.name, challenger=challenger, batch=batch, futility=futility))
+        return RemoteOpenChallenge(self, challenger)
+
+    def cases_left(self) -> list[Any]:
+        """See `Gate.cases_left`."""
+        return self._transport.perform(ListCasesLeft(gate=self.name))
+
+    def _repr_html_(self) -> str:
+        return self.status()._repr_html_()
+
+
+class RemoteOpenChallenge:
+    """A challenge of a service while its cases are handed out; made by `RemoteGate.open`."""
+
+    def __init__(self, gate: RemoteGate, challenger: str) -> None:
+        """Use `RemoteGate.open` instead."""
+        self._transport, self._gate, self._challenger = gate._transport, gate.name, challenger
+
+    def __repr__(self) -> str:
+        return f"RemoteOpenChallenge({self._gate!r}, {self._challenger!r})"
+
+    def next_cases(self) -> list[Any]:
+        """See `OpenChallenge.next_cases`."""
+        found = self._transport.perform(NextCases(gate=self._gate, challenger=self._challenger))
+        return list(found["cases"])
+
+    def report(self, results: Any, *, champion: Any = None, baseline: Any = None) -> Progress:
+        """See `OpenChallenge.report`."""
+        return self._transport.perform(
+            Report(gate=self._gate, challenger=self._challenger, results=results, champion=champion, baseline=baseline)
+        )
+
+    def withdraw(self) -> Verdict:
+        """See `OpenChallenge.withdraw`."""
+        return self._transport.perform(Withdraw(gate=self._gate, challenger=self._challenger))
+
+
+def metric_of(metric: Any) -> Any:
+    """A metric of a gate by its name, or a loss with its range."""
+    if isinstance(metric, partial) and metric.func is risk and not metric.args:
+        return dict(metric.keywords)
+    if isinstance(metric, partial) and metric.func is scored and len(metric.args) == 1:
+        return {"name": metric.args[0], **metric.keywords}
+    return getattr(metric, "__name__", metric)
+
+
+def check_strict(answer: Any, strict: bool) -> None:
+    """Raise `BudgetExhausted` for a refused answer where that was requested."""
+    if not (strict and answer.refused):
+        return
+    refused = getattr(answer, "first_refused", answer)
+    said = refused.explain() if hasattr(refused, "explain") else str(refused)
+    raise BudgetExhausted(said, **refused.to_dict())

@@ -15,10 +15,10 @@ from fastapi.responses import RedirectResponse, Response
 from starlette.requests import ClientDisconnect
 
 from everhold_server.audit import noted
-from everhold_server.limits import RateLimiter, client_of, too_many
+from everhold_server.middleware import RateLimiter, client_of, too_many
 from everhold_server.sessions import Sessions, cookie_name, give_cookie, take_cookie
 from everhold_server.uploads import Unusable
-from everhold_server.web.rendering import page
+from everhold_server.web.pages import page
 
 if TYPE_CHECKING:
     from everhold_server.token_store import Token

@@ -22,13 +22,12 @@ from starlette.datastructures import MutableHeaders
 
 from everhold.errors import EverholdError
 from everhold_server.authentication import SAFE
-from everhold_server.faults import place_of
-from everhold_server.problems import problem
+from everhold_server.problems import place_of, problem
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from everhold_server.metrics import Metrics
+    from everhold_server.health import Metrics
     from everhold_server.settings import Settings
 
 REQUESTS = logging.getLogger("everhold_server.requests")

@@ -19,7 +19,7 @@ from fastapi import Depends, Request
 
 from everhold.errors import DependenceError, EverholdError, Unavailable
 from everhold.planning.worker import CPU_SECONDS
-from everhold_server.limits import TooMany
+from everhold_server.middleware import TooMany
 from everhold_server.principals import current_principal
 
 if TYPE_CHECKING:

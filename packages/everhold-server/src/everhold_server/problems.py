@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
@@ -13,8 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Mount
 
 from everhold.display import printable
-from everhold.errors import EverholdError
-from everhold_server.faults import place_of
+from everhold.errors import EverholdError, is_of_everhold
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -135,3 +135,13 @@ def _unexpected(_: Request, __: Exception) -> JSONResponse:
 
 def _plain(data: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in data.items() if isinstance(value, (str, int, float, bool, list, type(None)))}
+
+
+def place_of(fault: BaseException) -> dict[str, Any]:
+    """The class of a fault, and the frames of everhold's distributions that it came through, as ``module:line``."""
+    places = [
+        f"{frame.f_globals['__name__']}:{line}"
+        for frame, line in traceback.walk_tb(fault.__traceback__)
+        if is_of_everhold(frame)
+    ]
+    return {"fault": type(fault).__name__, "places": places}

@@ -103,9 +103,10 @@ class RequestContent:
             Unusable: If it is no JSON, or an object has a name twice. Nothing is charged.
             RequestValidationError: If it is something else; an empty object stands for a part that is missing.
         """
-        return _document(model, self._written(part))
+        return _document(model, self.written(part))
 
-    def _written(self, part: str) -> bytes:
+    def written(self, part: str = _DOCUMENT) -> bytes:
+        """The JSON document as it was sent."""
         for name in ("", part, _DOCUMENT):
             if name in self.texts:
                 return self.texts[name]
@@ -208,20 +209,15 @@ def _folder_for_one(storage: str) -> Iterator[Path]:
     """A private folder for one request, beside the sealed rows; gone afterwards, whatever happens."""
     shared = rows_folder(storage).with_suffix(".uploads")
     private_folder(shared)
-    _sweep(shared)
+    with contextlib.suppress(OSError), os.scandir(shared) as found:  # requests whose process was killed
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False) and entry.stat().st_mtime < time.time() - _LEFT_BEHIND:
+                shutil.rmtree(entry.path, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(dir=shared))  # for its owner alone
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _sweep(shared: Path) -> None:
-    """Remove what requests left behind whose process was killed."""
-    with contextlib.suppress(OSError), os.scandir(shared) as found:
-        for entry in found:
-            if entry.is_dir(follow_symlinks=False) and entry.stat().st_mtime < time.time() - _LEFT_BEHIND:
-                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 class _Whole:

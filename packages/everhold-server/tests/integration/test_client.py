@@ -149,7 +149,7 @@ def test_certificates_and_competitions_arrive(tmp_path, monkeypatch):
             certificate.save(tmp_path / "study.json")
             assert eh.verify_certificate(tmp_path / "study.json").ok
             assert "late flights" in str(certificate)
-            assert "promise" in holdout.promised or "probability" in holdout.promised
+            assert "probability" in (holdout.promise.sentence or "")
         with service.connect(service.ada, "contest") as contest:
             assert contest.competition.check(BY_ID).team == "ada"
             received = contest.competition.submit(BY_ID, team="ada", guess=0.5)
@@ -226,7 +226,7 @@ def test_a_refused_answer_is_an_error_where_that_was_requested(tmp_path, monkeyp
 
 def test_large_arrays_travel_as_files_in_the_order_of_the_rows(tmp_path, monkeypatch):
     sealed(tmp_path).close()
-    monkeypatch.setattr("everhold_server.wire.predictions._MOST_INLINE", 10)
+    monkeypatch.setattr("everhold_server.wire.queries._MOST_INLINE", 10)
     with serving(tmp_path) as service, service.connect(service.root) as holdout:
         by_place = holdout.quote(eh.accuracy(GUESSED), guess=0.5)
         assert by_place.query == holdout.quote(eh.accuracy(BY_ID), guess=0.5).query

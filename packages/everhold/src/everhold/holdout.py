@@ -23,9 +23,7 @@ from everhold.operations.arrivals import Append, AskOverTime, CompareArrival, Re
 from everhold.operations.asking import Ask, AskMany, QuoteQuery
 from everhold.operations.reports import (
     Certify,
-    ReadPlanned,
     ReadPromise,
-    ReadPromised,
     ReadRemaining,
     ReadStatus,
     ReadTranscript,
@@ -268,7 +266,7 @@ class Holdout:
         from everhold.asking.reports.status import glance_at
 
         session = self._transport.session
-        return self.status()._repr_html_() if session is None else glance_at(session, self.promised)
+        return self.status()._repr_html_() if session is None else glance_at(session)
 
     def __deepcopy__(self, _: object) -> Self:
         return self  # a handle: a copy asks the same ledger
@@ -348,7 +346,10 @@ class Holdout:
 
     @property
     def promise(self) -> Promise:
-        """The promise that all answers keep together, with the half-width that answers are expected to have."""
+        """The promise that all answers keep together: numbers, the sentence of the certificate, the initial budget.
+
+        For an analyst the budget is the allotment.
+        """
         return self._transport.perform(ReadPromise())
 
     @property
@@ -360,19 +361,9 @@ class Holdout:
         return three_ways(executor.mechanism, alike=executor.record.configuration.get(ALIKE))
 
     @property
-    def promised(self) -> str:
-        """The promise in one sentence, as the certificate begins with it."""
-        return self._transport.perform(ReadPromised())
-
-    @property
     def remaining(self) -> dict[str, int]:
         """Remaining budget, by name; for an analyst, that of the allotment."""
         return self._transport.perform(ReadRemaining())
-
-    @property
-    def planned(self) -> dict[str, int]:
-        """Initial budget, by name as in `remaining`; for an analyst, the allotment."""
-        return self._transport.perform(ReadPlanned())
 
     def allot(self, analyst: str, *, queries: int, charges: int | None = None) -> Allotment:
         """Let a named analyst spend a part of the budget, and no more; an act of the steward, kept in the ledger.

@@ -43,7 +43,7 @@ def test_every_answer_and_certificate_follows_the_dependence(tmp_path, mechanism
         holdout.certificate().save(tmp_path / "c.json")
     assert answer.high - answer.low > 1.2 * free
     assert verify_certificate(tmp_path / "c.json").ok
-    said = Certificate.load(tmp_path / "c.json").to_dict()
+    said = Certificate.load(tmp_path / "c.json").in_words()
     assert said["assumptions"]["dependence"] == {"kind": "groups", "column": "home", "counts": [[4, 4000]]}
     assert "4,000 groups" in said["assumptions"]["stated"][0]
     assert "independent groups of rows" in said["promise"]["sentence"]
@@ -120,7 +120,7 @@ class TestSeattleWeather:
             assert holdout.mechanism.beta < 0.05 - 0.01
             answer = holdout.ask("precipitation > 5")
             holdout.certificate().save(tmp_path / "c.json")
-            words = holdout.certificate().to_dict()
+            words = holdout.certificate().in_words()
         assert answer.low < float((self.weather["precipitation"] > 5).mean()) < answer.high
         assert verify_certificate(tmp_path / "c.json").ok
         assert "14 rows are left out" in words["assumptions"]["stated"][0]
@@ -269,7 +269,7 @@ class TestGapRowsThatSomebodyHasSeen:
             with self.create(tmp_path / f"{seed}.db", state, gap=self.left_out) as holdout:
                 answer = self.asked(holdout, state)
                 assert not answer.low <= 0.5 <= answer.high
-                assumed = holdout.certificate().to_dict()["assumptions"]
+                assumed = holdout.certificate().in_words()["assumptions"]
         assert "nobody who asks has seen any of these 20 rows" in assumed["stated"][0]
         assert any("other rows that depend on the sealed ones" in said for said in assumed["always"])
         assert any("whoever knows the last visit before the sealed ones" in said for said in assumed["how_to_tell"])

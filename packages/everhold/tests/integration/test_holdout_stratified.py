@@ -165,7 +165,7 @@ def test_the_certificate_says_for_which_shares_it_holds_and_verifies(tmp_path):
         answer = holdout.ask("x > 0")
         holdout.ask(eh.accuracy((labelled(2)["x"] > 0) * 1), guess=0.75)
         certificate = holdout.certificate({"it": answer})
-        document, page = certificate.to_dict(), certificate.to_html()
+        document, page = certificate.in_words(), certificate.to_html()
     assert document["rows"]["stratified"] == "y"
     for told in (document["promise"]["sentence"], " ".join(document["summary"]["means"])):
         assert with_shares("y") in told
@@ -177,7 +177,7 @@ def test_the_certificate_says_for_which_shares_it_holds_and_verifies(tmp_path):
     for ending in ("json", "html"):
         certificate.save(tmp_path / f"c.{ending}")
         assert verify_certificate(tmp_path / f"c.{ending}", public_key=certificate.public_key).ok
-    document = certificate.to_dict()
+    document = certificate.in_words()
     document["rows"]["stratified"] = "nothing"
     (tmp_path / "altered.json").write_text(json.dumps(document))
     found = verify_certificate(tmp_path / "altered.json").findings

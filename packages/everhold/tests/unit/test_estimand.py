@@ -109,7 +109,7 @@ def test_sample_splitting_says_that_rows_are_of_one_law(tmp_path):
     with create(tmp_path, mechanism=SampleSplitting(rows=ROWS, queries=3)) as holdout:
         for query in ("y = 1", eh.mean("x", low=0, high=1)):
             assert "only if all sealed rows are of one law" in holdout.ask(query).explain()
-        document = holdout.certificate().to_dict()
+        document = holdout.certificate().in_words()
     assert any("of one law (independent and identically" in text for text in document["assumptions"]["stated"])
     assert "one law that all sealed rows were drawn from" in document["assumptions"]["always"][1]
     assert "their average" not in str(document["assumptions"])
@@ -219,7 +219,7 @@ def test_an_estimator_that_knows_published_rows_is_scored_for_labels_drawn_anew_
         answer = holdout.ask(eh.accuracy(lookup), guess=0.5)
         assert answer.low <= 1.0 == answer.high
         assert "not for new rows" in answer.explain()
-        document = holdout.certificate().to_dict()
+        document = holdout.certificate().in_words()
     assert "is within 0.2 of the value for labels drawn anew on these rows" in document["promise"]["sentence"]
     assert "with it, all of them at once" in document["promise"]["sentence"]
     assert "population" not in document["promise"]["sentence"]
@@ -263,7 +263,7 @@ def test_with_sealed_features_every_answer_and_the_certificate_say_that_nobody_h
         answer = holdout.ask(text)
         assert answer.low > 0.002
         assert "Nobody who asks may have seen the sealed rows, features or labels" in answer.explain()
-        assumed = holdout.certificate().to_dict()["assumptions"]["always"][0]
+        assumed = holdout.certificate().in_words()["assumptions"]["always"][0]
     assert assumed.startswith("nobody who asks has seen the sealed rows, features or labels")
     with (
         create(tmp_path, "public", holdout=sealed, features="public") as holdout,
@@ -290,7 +290,7 @@ def test_answers_to_arrays_say_what_they_are_about_and_are_counted(tmp_path):
         assert holdout.ask(eh.accuracy(Rule())).about is None
         assert [row["about"] for row in holdout.transcript().rows] == [None, *[FRESH_LABELS] * 3, None]
         certificate = holdout.certificate()
-    document = certificate.to_dict()
+    document = certificate.in_words()
     assert document["account"]["by_position"] == 3  # accuracy and error are one query
     said = document["assumptions"]["how_to_tell"][-1]
     assert said.startswith("3 queries were about predictions for these very rows")

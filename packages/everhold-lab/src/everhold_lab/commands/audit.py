@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from everhold.cli.arguments import FormatOption
+from everhold.cli.arguments import FormatOption, with_option_groups
 from everhold.cli.failures import Misuse, arguments_checked
-from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list
 from everhold.progress import progress
 from everhold.strict_json import JsonFault, read_json

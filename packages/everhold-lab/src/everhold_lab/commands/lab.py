@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from everhold.cli.arguments import FormatOption, ModelOption, model_from
+from everhold.cli.arguments import FormatOption, ModelOption, model_from, with_option_groups
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
-from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list, show_record
 from everhold.progress import progress
 from everhold.strict_json import read_json

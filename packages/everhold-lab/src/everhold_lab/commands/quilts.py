@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, overload
 
 import typer
 
-from everhold.cli.arguments import FormatOption, model_from
+from everhold.cli.arguments import FormatOption, model_from, with_option_groups
 from everhold.cli.dependence import ChartOption, ModelArgument, save_picture
 from everhold.cli.failures import Misuse, arguments_checked
-from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list
 from everhold.progress import progress
 

@@ -1,20 +1,14 @@
-"""The HTTP API: `operations` makes most routes, and `ROUTERS` are the others, under ``/api/v1``."""
+"""The HTTP API, under ``/api/v1``.
+
+Read `contract` (what all routes share), `operations` (which makes most routes) and `arguments` (how a request is read).
+`ROUTERS` are the routes that are written by hand.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everhold_server.api import (
-    asking,
-    audit,
-    certificates,
-    competitions,
-    document,
-    events,
-    holdouts,
-    plans,
-    tokens,
-)
+from everhold_server.api import document, holdouts, people, plans, reports
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -22,8 +16,5 @@ if TYPE_CHECKING:
 __all__ = ["ROUTERS"]
 
 ROUTERS: tuple[APIRouter, ...] = (
-    holdouts.router, asking.router, competitions.router,
-    certificates.router,
-    plans.router, tokens.router, audit.router, events.router,
-    document.router,
+    holdouts.router, reports.router, reports.certified, plans.router, people.router, reports.followed, document.router,
 )  # fmt: skip

@@ -1,14 +1,16 @@
-"""Holdouts over HTTP: which there are, what may be known of one, and how rows are sealed."""
+"""Holdouts over HTTP: which there are, what may be known of one, and how rows are sealed and appended."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field, model_validator
 
+from everhold.asking.arrivals.appending import Arrived
 from everhold.asking.creation import settings_from
 from everhold.dependence import dependence_from_dict
 from everhold.errors import HoldoutNotFound, HoldoutRejected
@@ -20,10 +22,10 @@ from everhold.sealing.duplicates.resealing import Sealer, sealing_for, untold_ma
 from everhold.sealing.intake.reading import MOST_ROWS
 from everhold.sealing.storage import check_name, rows_folder, storage_url
 from everhold.sealing.untrusted_rows import check_untrusted_rows
+from everhold_server.api.arguments import FAMILIES, families_of
 from everhold_server.api.contract import HoldoutName, Plain, Strict, body_of, refusals, result, said, warned_of
-from everhold_server.api.families import FAMILIES, families_of
 from everhold_server.audit import AuditLog, noted
-from everhold_server.limits import RateLimiter, TooMany
+from everhold_server.middleware import RateLimiter, TooMany
 from everhold_server.open_holdouts import Holdouts, OpenHoldouts
 from everhold_server.planners import check_network
 from everhold_server.principals import Forbidden, Principal, Role, Steward, Viewer
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.display import Facts
+    from everhold.mechanisms import Promise
+    from everhold.operations.arrivals import Append
     from everhold_server.uploads import RequestContent
 
 router = APIRouter(prefix="/holdouts", tags=["holdouts"])
@@ -43,11 +47,12 @@ _OF_ENGINES = frozenset({"engine", "table", "training_table"})
 _ALLOTMENTS = "allotments"
 _OWN = frozenset({"name", "declared", "share"})
 _DESCRIBED = {
-    "name": "flights", "analyst": "reports", "promised": "Until 1,000 queries ... is within 0.043 ...",
-    "promise": {"result": "promise", "radius": 0.043, "confidence": 0.95, "statement": "S3"},
+    "name": "flights", "analyst": "reports",
+    "promise": {"result": "promise", "radius": 0.043, "confidence": 0.95, "statement": "S3",
+                "sentence": "Until 1,000 queries ... is within 0.043 ...", "budget": {"queries": 200, "surprises": 5}},
     "schema": {"result": "schema", "rows": 20_000, "training_rows": 20_000, "columns": {"delay": "number"}},
     "status": {"result": "facts", "facts": {"mechanism": "guess_and_check", "queries_asked": 3}},
-    "remaining": {"queries": 197, "surprises": 4}, "planned": {"queries": 200, "surprises": 5},
+    "remaining": {"queries": 197, "surprises": 4},
     "may_be_asked": "columns by name ...", "examples": [{"query": "delay > 0"}], "next": "compute a guess ...",
     "warnings": [],
 }  # fmt: skip
@@ -197,24 +202,23 @@ def described(holdouts: OpenHoldouts, name: str, principal: Principal) -> dict[s
     return {
         "name": name,
         "analyst": principal.name if principal.role is Role.ANALYST else None,
-        "promise": told(whole.promise),
-        "promised": whole.promised,
+        "promise": told(_promise(holdouts, name, principal, status)),
         "schema": told(whole.schema),
         "status": told(status),
         "remaining": dict(status["remaining"]),
-        "planned": _planned(holdouts, name, principal, status),
         "may_be_asked": LANGUAGE,
         "examples": examples(whole.schema),
         "next": next_step(status),
     }
 
 
-def _planned(holdouts: OpenHoldouts, name: str, principal: Principal, status: Facts) -> dict[str, int]:
-    """The initial budget: of an analyst the allotment."""
+def _promise(holdouts: OpenHoldouts, name: str, principal: Principal, status: Facts) -> Promise:
+    """The promise; the budget of an analyst is the allotment."""
     if principal.role is not Role.ANALYST:
-        return holdouts.whole(name, principal).planned
-    own = status[_ALLOTMENTS]
-    return holdouts.asked_by(name, principal).planned if own else dict.fromkeys(status["remaining"], 0)
+        return holdouts.whole(name, principal).promise
+    if status[_ALLOTMENTS]:
+        return holdouts.asked_by(name, principal).promise
+    return replace(holdouts.whole(name, principal).promise, budget=dict.fromkeys(status["remaining"], 0))
 
 
 def status_for(holdouts: OpenHoldouts, name: str, principal: Principal) -> Facts:
@@ -346,3 +350,54 @@ def _named_by_content(path: Path, what: str) -> Path:
     named = path.rename(path.with_name(f"{what}.{'parquet' if head.startswith(_PARQUET) else 'csv'}"))
     check_untrusted_rows(named, name=f"the {what} file")
     return named
+
+
+def append_rows(
+    request: Request, holdouts: OpenHoldouts, principal: Principal, name: str, appending: Append,
+    received: RequestContent,
+) -> Arrived:  # fmt: skip
+    """Append the rows that a request brought; the same request of the same token again changes nothing.
+
+    Appends count against the same limit as sealings. A token for some holdouts that did not seal this one appends at
+    least 1,000 rows of each kind at once, and what else has the same rows is told to the audit log alone.
+
+    Args:
+        request: The request.
+        holdouts: All that are open.
+        principal: The steward.
+        name: Of the holdout.
+        appending: The operation, without its rows.
+        received: Files ``rows`` and ``training``; at least one of them.
+
+    Raises:
+        HoldoutRejected: If the rows do not fit or are there already. Nothing was changed.
+        QueryRejected: If this holdout cannot grow. Nothing was changed.
+        Unusable: If there are other files, or a file is packed. Nothing was changed.
+    """
+    whole = holdouts.whole(name, principal)
+    secret = request.headers.get("authorization") or request.headers.get("cookie", "")
+    content = received.digest({"until": appending.until}, key=secret)
+    appending = replace(appending, **rows_of(received, "rows", "training"))
+    log: AuditLog = request.app.state.audit
+    with holdouts.being_made(name):  # a request that was sent again waits for the first one
+        done = log.facts_of(principal, name, act=appending.act, content=content)
+        if done is not None and (before := _arrived(whole.arrivals.timeline(), int(done["arrival"]))) is not None:
+            noted(request, "append rows again", holdout=name)
+            return before
+        sealer = None if principal.holdouts is None else Sealer(principal.token, principal.holdouts)
+        with sealing_for(sealer):
+            arrived = whole.perform(appending)
+        noted(request, appending.act, holdout=name, content=content, **appending.facts(arrived))
+        log.insert_now(request.scope, appending.status)
+    if sealer is not None:
+        with LedgerStore.open(storage_url(holdouts.storage), create=False) as store:
+            untold = untold_matches(rows_folder(holdouts.storage), store.record(name), arrival=arrived.arrival)
+        # written whatever was found: the duration must not tell
+        log.insert_act("compare rows", request.state.request_id, principal, sealed=name, same_rows=untold or [])
+    return arrived
+
+
+def _arrived(rows: list[dict[str, Any]], number: int) -> Arrived | None:
+    """An arrival that was there already; None if the ledger lost it."""
+    row = next((row for row in rows if row["arrival"] == number), None)
+    return None if row is None else Arrived.of(row)

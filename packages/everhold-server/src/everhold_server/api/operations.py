@@ -28,15 +28,25 @@ from everhold.operations.operation import (
     parameters,
     result_type,
 )
-from everhold_server.api.arrivals import append_rows
-from everhold_server.api.asking import MOST_ASKED, MOST_QUOTED, queries_of
+from everhold_competitions.operations import COMPETITION_OPERATIONS, Submit
+from everhold_server.api.arguments import (
+    FAMILIES,
+    MOST_ASKED,
+    MOST_QUOTED,
+    CaseResults,
+    Metrics,
+    families_of,
+    metric_from,
+    queries_of,
+    shown_gates,
+    with_fields,
+)
 from everhold_server.api.contract import (
     Asking,
     HoldoutName,
     Plain,
     Predictions,
     Strict,
-    arguments_checked,
     body_of,
     check_predictions_allowed,
     json_of,
@@ -44,18 +54,15 @@ from everhold_server.api.contract import (
     result,
     warned_of,
 )
-from everhold_server.api.families import FAMILIES, families_of
-from everhold_server.api.gates import CaseResults, Metrics, metric_from, shown_gates
-from everhold_server.api.holdouts import one_more_sealing, rows_of
+from everhold_server.api.holdouts import append_rows, one_more_sealing, rows_of
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
-from everhold_server.principals import Analyst, Role, Steward, Viewer
+from everhold_server.principals import Analyst, Forbidden, Role, Steward, Viewer
 from everhold_server.uploads import Brought, document_of
 from everhold_server.wire.answers import as_json, schema_of
-from everhold_server.wire.case_results import results_from
-from everhold_server.wire.fields import annotated
-from everhold_server.wire.predictions import predictions_from
-from everhold_server.wire.table_parts import PARQUET_TYPE
+from everhold_server.wire.files import PARQUET_TYPE
+from everhold_server.wire.queries import predictions_from, results_from
+from everhold_server.wire.reading import annotated
 
 if TYPE_CHECKING:
     from everhold.display import Facts
@@ -64,7 +71,7 @@ if TYPE_CHECKING:
     from everhold_server.principals import Principal
     from everhold_server.uploads import RequestContent
 
-_BY_HAND = frozenset({"status", "promise", "promised", "remaining", "planned", "transcript", "certificate"})
+_BY_HAND = frozenset({"status", "promise", "remaining", "transcript", "certificate"})
 """Operations whose routes have other forms too, or tell several of them at once."""
 
 
@@ -91,23 +98,20 @@ _QUERIES, _ROWS = "request", "settings"  # parts of a form that hold the documen
 def operations_router() -> APIRouter:
     """The routes of all operations, also of those that installed distributions add."""
     router = APIRouter(prefix="/holdouts/{name}")
-    for name, operation in OPERATIONS.items():
-        if operation.route and name not in _BY_HAND:
-            _add(router, operation)
+    for operation in (*OPERATIONS.values(), *COMPETITION_OPERATIONS):
+        if operation.route and operation.verb not in _BY_HAND:
+            method, path = operation.route.split(" ")
+            summary, _, description = inspect.cleandoc(operation.__doc__ or "").partition("\n\n")
+            _, fields, files = _sorted(operation)
+            model = model_of(operation)
+            refused = refusals(404, *([415] if fields or files else []))
+            router.add_api_route(
+                path, _endpoint(operation, model), methods=[method], tags=[operation.topic],
+                operation_id=operation.verb, summary=summary.rstrip("."), description=description or summary,
+                status_code=operation.status, dependencies=[Depends(one_more_sealing)] if files else [],
+                openapi_extra=_body(operation, model), responses={operation.status: _response(operation), **refused},
+            )  # fmt: skip
     return router
-
-
-def _add(router: APIRouter, operation: type[HoldoutOperation[Any]]) -> None:
-    method, path = operation.route.split(" ")
-    summary, _, description = inspect.cleandoc(operation.__doc__ or "").partition("\n\n")
-    _, fields, files = _sorted(operation)
-    model = model_of(operation)
-    router.add_api_route(
-        path, _endpoint(operation, model), methods=[method], tags=[operation.topic], operation_id=operation.verb,
-        summary=summary.rstrip("."), description=description or summary, status_code=operation.status,
-        dependencies=[Depends(one_more_sealing)] if files else [], openapi_extra=_body(operation, model),
-        responses={operation.status: _response(operation), **refusals(404, *([415] if fields or files else []))},
-    )  # fmt: skip
 
 
 def _sorted(
@@ -128,14 +132,17 @@ def _endpoint(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) ->
     def endpoint(request: Request, name: str, principal: Principal, holdouts: OpenHoldouts, **given: Any) -> Response:
         received: RequestContent | None = given.pop("received", None)
         document = given.pop("document", None)
-        if received is not None:
-            document = received.document(model, part=_ROWS if files else _QUERIES)
-        whole = operation.role is not Role.ANALYST
+        whole = operation.role is not Role.ANALYST or operation.actor
         holdout = holdouts.whole(name, principal) if whole else holdouts.asked_by(name, principal)
+        if received is not None:
+            document = (received if files else with_fields(received, fields)).document(
+                model, part=_ROWS if files else _QUERIES
+            )
         given |= {each: getattr(document, each) for each in type(document).model_fields} if document else {}
-        with arguments_checked():
-            given |= _read(operation, fields, given, (holdout, principal, received))
+        if operation.actor:
+            given[operation.actor] = own_name(given[operation.actor], principal, reads=reads)
         with warned_of() as warned:
+            given |= _read(operation, fields, given, (holdout, principal, received))
             if operation.verb in _SPECIAL:
                 done = _SPECIAL[operation.verb](request, holdouts, principal, name, operation(**given), received)
             else:
@@ -170,6 +177,36 @@ def _endpoint(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) ->
     return endpoint
 
 
+def own_name(name: str | None, principal: Principal, *, reads: bool = False) -> str | None:
+    """On whose behalf something is done: the sender's own name; a steward may name any, and read about all.
+
+    Raises:
+        Forbidden: If an analyst names another one.
+    """
+    if principal.role is Role.STEWARD:
+        return name or (None if reads else principal.name)
+    if name not in (None, "", principal.name):
+        raise Forbidden(
+            f"you hand in as {principal.name!r}, and not for another team; expected your own name, or none; nothing "
+            "was received or charged"
+        )
+    return principal.name
+
+
+def submission_in(received: RequestContent, holdout: Holdout, principal: Principal) -> Submit:
+    """The submission in a form of a page.
+
+    Raises:
+        Forbidden: If it is for another's team.
+        QueryRejected: If a part of the form is none of a submission's, or the predictions cannot be read.
+    """
+    fields = _sorted(Submit)[1]
+    document = with_fields(received, fields).document(model_of(Submit))
+    given = {each.name: getattr(document, each.name) for each in fields}
+    given["team"] = own_name(given["team"], principal)
+    return Submit(**{**given, **_read(Submit, fields, given, (holdout, principal, received))})
+
+
 def _read(
     operation: type[HoldoutOperation[Any]], fields: Sequence[Parameter], given: Mapping[str, Any],
     asked_of: tuple[Holdout, Principal, RequestContent | None],
@@ -179,7 +216,8 @@ def _read(
     found = {each.name: each for each in fields if given[each.name] is not None}
     read: dict[str, Any] = {}
     if models := [name for name, each in found.items() if each.holds(AnyModel)]:
-        check_predictions_allowed(holdout.schema, principal, *(given[name] for name in models))
+        if not operation.actor:
+            check_predictions_allowed(holdout.schema, principal, *(given[name] for name in models))
         tables = {} if received is None else received.tables(holdout.schema)
         read |= {name: predictions_from(given[name], holdout.schema, tables) for name in models}
     for name, each in found.items():

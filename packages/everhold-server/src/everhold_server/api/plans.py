@@ -11,8 +11,8 @@ from pydantic import ConfigDict, Field
 from everhold.errors import EverholdWarning
 from everhold.families.protocol import SHARE, protocol_from
 from everhold.families.study import plan_study
+from everhold_server.api.arguments import FAMILIES, families_of
 from everhold_server.api.contract import Plain, Strict, arguments_checked, json_of, refusals, result, said, warned_of
-from everhold_server.api.families import FAMILIES, families_of
 from everhold_server.planners import Planner
 from everhold_server.principals import Viewer
 from everhold_server.uploads import document_of

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from everhold.cli.arguments import STORAGE_VARIABLE, AnalystOption, opened_here, storage_of
+from everhold.cli.arguments import STORAGE_VARIABLE, AnalystOption, opened_here, storage_of, with_option_groups
 from everhold.cli.failures import Misuse, arguments_checked
-from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import note
 from everhold.errors import EverholdError
 
@@ -28,17 +27,16 @@ _HTTP = "Over HTTP"
 class HttpOptions:
     """Serving over HTTP."""
 
-    http: Annotated[
-        bool, typer.Option("--http", help="Serve many clients at once, at http://HOST:PORT/mcp.", rich_help_panel=_HTTP)
-    ] = False
-    host: Annotated[str, typer.Option(help="Address to listen at.", rich_help_panel=_HTTP)] = "127.0.0.1"
-    port: Annotated[int, typer.Option(help="Port to listen at.", rich_help_panel=_HTTP)] = 8000
+    panel: ClassVar[str] = _HTTP
+
+    http: Annotated[bool, typer.Option("--http", help="Serve many clients at once, at http://HOST:PORT/mcp.")] = False
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option(help="Port to listen at.")] = 8000
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME:PORT",
             help="What clients call this machine; needed if it listens at another address than its own.",
-            rich_help_panel=_HTTP,
         ),
     ] = None
 

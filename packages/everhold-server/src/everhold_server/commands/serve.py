@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from everhold.cli.arguments import STORAGE_VARIABLE, address_of, storage_of
+from everhold.cli.arguments import STORAGE_VARIABLE, address_of, storage_of, with_option_groups
 from everhold.cli.failures import arguments_checked
-from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import note
 
 if TYPE_CHECKING:
@@ -67,10 +66,10 @@ class ReachOptions:
 class LimitOptions:
     """Limits of requests."""
 
-    most_megabytes: Annotated[int, typer.Option(min=1, help="Of an upload.", rich_help_panel=_LIMITS)] = 1_024
-    requests_a_minute: Annotated[
-        int, typer.Option(min=0, help="Of one token; 0 for as many as it likes.", rich_help_panel=_LIMITS)
-    ] = 6_000
+    panel: ClassVar[str] = _LIMITS
+
+    most_megabytes: Annotated[int, typer.Option(min=1, help="Of an upload.")] = 1_024
+    requests_a_minute: Annotated[int, typer.Option(min=0, help="Of one token; 0 for as many as it likes.")] = 6_000
 
 
 def register(app: typer.Typer) -> None:

@@ -11,9 +11,16 @@ from urllib.parse import quote
 
 import typer
 
-from everhold.cli.arguments import FormatOption, StorageArgument, address_of, opened, place_of, storage_of
+from everhold.cli.arguments import (
+    FormatOption,
+    StorageArgument,
+    address_of,
+    opened,
+    place_of,
+    storage_of,
+    with_option_groups,
+)
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
-from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list, show_record
 from everhold.remote import is_address
 from everhold_server.commands.serve import service_package

@@ -113,16 +113,6 @@ def candidate(
         )
     if rule is not None:
         return rule
-    _check_public(schema)
-    if predictions is not None:
-        return _inline(predictions, schema)
-    if folder is None:
-        raise _rejected("this server reads no files", "expected predictions themselves, or a rule")
-    return folder.table(str(file), schema)
-
-
-def _check_public(schema: Schema) -> None:
-    """Refuse predictions for rows whose features are sealed: they would weaken everybody's promise."""
     if not schema.features_public:
         raise _rejected(
             "the features of the sealed rows are sealed, too, so nobody can have made predictions for them without "
@@ -130,6 +120,11 @@ def _check_public(schema: Schema) -> None:
             "expected a rule, which is computed where the rows are; the steward takes predictions for a holdout "
             "created with --features public",
         )
+    if predictions is not None:
+        return _inline(predictions, schema)
+    if folder is None:
+        raise _rejected("this server reads no files", "expected predictions themselves, or a rule")
+    return folder.table(str(file), schema)
 
 
 def _inline(predictions: Mapping[str, Label] | Sequence[Label], schema: Schema) -> PredictionTable:

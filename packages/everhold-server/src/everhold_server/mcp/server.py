@@ -23,10 +23,7 @@ from everhold.arguments import brief
 from everhold.errors import EverholdError, warnings_collected
 from everhold.strict_json import JsonFault, read_json
 from everhold_server.mcp.advice import INSTRUCTIONS
-from everhold_server.mcp.cases import CaseTools
-from everhold_server.mcp.champions import ChampionTools
-from everhold_server.mcp.operations import tools_of
-from everhold_server.mcp.tools import Tools
+from everhold_server.mcp.tools import CaseTools, ChampionTools, Tools, tools_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -70,7 +67,10 @@ class _Server(MCPServer[Any]):
         schema = self._schemas.get(name)
         if schema is None:
             raise ToolError(f"there is no tool {brief(name)}; expected one of {', '.join(self._schemas)}; {_FREE}")
-        _check_names(name, arguments, schema)
+        known = schema.get("properties", {})
+        if unknown := [argument for argument in arguments if argument not in known]:
+            expected = f"expected some of {', '.join(known)}" if known else "expected no arguments"
+            raise ToolError(f"{name} has no argument {brief(unknown[0])}; {expected}; {_FREE}")
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as fault:
@@ -273,13 +273,6 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
         raise ToolError(message)
 
     return called
-
-
-def _check_names(name: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    known = schema.get("properties", {})
-    if unknown := [argument for argument in arguments if argument not in known]:
-        expected = f"expected some of {', '.join(known)}" if known else "expected no arguments"
-        raise ToolError(f"{name} has no argument {brief(unknown[0])}; {expected}; {_FREE}")
 
 
 def _in_words(name: str, fault: ToolError, schema: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The tools of an agent, as plain methods: describe, quote, ask, challenge, status, certificate.
+"""The tools of an agent: their results with the words of their schemas, and the calls.
 
 Their docstrings are what an agent reads before it calls, their results say what to do next, and so do their errors. All
 of them may be called from many threads at once. Whether a call was answered is decided by the ledger alone: a query
@@ -7,13 +7,17 @@ is the same query another time, so an agent that lost an answer asks again, for 
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from everhold.arguments import brief
 from everhold.display import left_in_words
 from everhold.errors import QueryRejected
+from everhold.operations import OPERATIONS
+from everhold.operations.operation import AnyQuery, HoldoutOperation, parameters
 from everhold.queries.means.mean import mean
 from everhold_server.mcp.advice import (
     LANGUAGE,
@@ -24,21 +28,137 @@ from everhold_server.mcp.advice import (
     next_step,
 )
 from everhold_server.mcp.candidates import Label, PredictionsFolder, candidate, predictions_wanted
-from everhold_server.mcp.results import (
-    AnswerOutput,
-    CertificateOutput,
-    Described,
-    QuoteOutput,
-    StatusOutput,
-    VerdictOutput,
-)
+from everhold_server.wire.reading import annotated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from everhold.gates.cases.open_challenge import OpenChallenge
+    from everhold.gates.challenge import Verdict
+    from everhold.gates.gate import Gate
     from everhold.holdout import Holdout
     from everhold.queries.means.mean import MeanQuery
     from everhold.queries.means.shares import ConditionalMean
+
+
+class _Led(TypedDict):
+    """Fields of every result."""
+
+    next: Annotated[str, Field(description="What to do next.")]
+
+
+class _Counted(_Led):
+    """Fields about the budget."""
+
+    left: Annotated[dict[str, int], Field(description="What is left of the budget, by name.")]
+
+
+class Output(_Counted):
+    """Fields with a sentence."""
+
+    says: Annotated[str, Field(description="The result in one sentence.")]
+
+
+class Described(_Counted):
+    """Public facts about the rows before any query."""
+
+    name: str
+    analyst: Annotated[str | None, Field(description="On whose behalf you ask; null for the steward.")]
+    rows: Annotated[int, Field(description="How many rows are sealed.")]
+    training_rows: Annotated[int, Field(description="How many open rows make the server's own guesses.")]
+    columns: Annotated[dict[str, str], Field(description="Columns that queries may read, and what each holds.")]
+    label: Annotated[str | None, Field(description="The column that models predict.")]
+    labels: Annotated[list[str | float] | None, Field(description="Its values, where they are known.")]
+    row_id: Annotated[str | None, Field(description="The column that names rows; no query may read it.")]
+    features: Annotated[str, Field(description="'sealed': nobody has seen the rows; 'public': all but the labels.")]
+    promise: Annotated[str, Field(description="What holds for all answers together.")]
+    gates: Annotated[list[dict[str, Any]], Field(description="Champions that can be challenged.")]
+    declared: Annotated[
+        list[dict[str, Any]], Field(description="Families whose members cost nothing, with what they hold.")
+    ]
+    may_be_asked: Annotated[str, Field(description="The language of queries.")]
+    examples: Annotated[list[dict[str, Any]], Field(description="Arguments of `ask` that fit these columns.")]
+    challenger: Annotated[str, Field(description="What `challenge` takes.")]
+
+
+class QuoteOutput(Output):
+    """The price of a query; nothing was asked."""
+
+    radius: Annotated[
+        float | None, Field(description="The true value is at most this far from your guess if it holds.")
+    ]
+    radius_if_charged: Annotated[float | None, Field(description="The same bound if it does not.")]
+    charged_if_confirmed: Annotated[int, Field(description="What a guess that holds costs.")]
+    charged_at_most: Annotated[int, Field(description="What a guess that does not hold costs.")]
+    refused: Annotated[bool, Field(description="Whether the query would be refused.")]
+    answered_before: Annotated[bool, Field(description="Whether it is stored already, and free.")]
+
+
+class AnswerOutput(Output):
+    """An answer, as the ledger holds it."""
+
+    value: Annotated[float | None, Field(description="The answer; null if it was refused.")]
+    low: Annotated[float | None, Field(description="Lower end of the interval that holds for the population.")]
+    high: Annotated[float | None, Field(description="Upper end.")]
+    source: Annotated[
+        str, Field(description="'training' or 'guess': confirmed and free; 'holdout': from sealed rows; or 'refused'.")
+    ]
+    charged: Annotated[int, Field(description="What it cost now.")]
+    repeated: Annotated[bool, Field(description="Whether it had been asked before; then it is free.")]
+    query: Annotated[str, Field(description="SHA-256 of the query, its name in the ledger.")]
+
+
+class VerdictOutput(Output):
+    """Verdict of a gate on a challenger."""
+
+    verdict: Annotated[str, Field(description="'promoted', 'kept' or 'refused'.")]
+    promoted: Annotated[bool, Field(description="Whether your model is proved to be better, and the champion now.")]
+    charged: Annotated[int, Field(description="What it cost now: 1 for a promotion, else 0.")]
+    repeated: Annotated[bool, Field(description="Whether this model had challenged this champion before.")]
+    champion: Annotated[str, Field(description="SHA-256 of the champion after the challenge.")]
+    challenges: Annotated[int, Field(description="Challenges that the gate has answered.")]
+    promotions: Annotated[int, Field(description="Promotions so far.")]
+
+
+class CompletedOutput(Output):
+    """A gate whose champion got values for rows that arrived, or results of cases that it had not run."""
+
+    gate: Annotated[str, Field(description="Name of the gate.")]
+    champion: Annotated[str, Field(description="SHA-256 of the champion, which stays the same.")]
+    rows_left: Annotated[int, Field(description="Rows, or cases, for which it still has none: 0.")]
+
+
+class CasesOutput(_Led):
+    """Cases of an open challenge."""
+
+    cases: Annotated[list[str], Field(description="Ids of the cases to run next; none after the end.")]
+    says: Annotated[str, Field(description="The result in one sentence.")]
+
+
+class ReportOutput(Output):
+    """Reply to reported results."""
+
+    verdict: Annotated[str, Field(description="'go on', 'promoted', 'kept' or 'refused'.")]
+    reported: Annotated[int | None, Field(description="Cases that were reported so far; null after a withdrawal.")]
+
+
+class StatusOutput(Output):
+    """The holdout in public facts."""
+
+    queries_asked: int
+    charged: int
+    closed: Annotated[bool, Field(description="Whether the study was unsealed; nothing new is answered then.")]
+    gates: Annotated[list[dict[str, Any]], Field(description="Champions, and how often each gate was challenged.")]
+    facts: Annotated[dict[str, Any], Field(description="Everything else that is public: mechanism, promise, ledger.")]
+
+
+class CertificateOutput(_Led):
+    """Signed promise."""
+
+    promise: Annotated[str, Field(description="The promise in one sentence.")]
+    public_key: Annotated[str, Field(description="The key that signed it, in hex.")]
+    document: Annotated[dict[str, Any], Field(description="The signed document; save it as JSON to have it verified.")]
+
 
 Text = Annotated[
     str,
@@ -93,7 +213,7 @@ class Tools:
             "labels": None if schema.label_classes is None else list(schema.label_classes),
             "row_id": schema.row_id,
             "features": status["features"],
-            "promise": self._holdout.promised,
+            "promise": self._holdout.promise.sentence or "",
             "left": self._holdout.remaining,
             "gates": status.get("gates", []),
             "declared": status.get("declared", []),
@@ -233,3 +353,187 @@ def is_about_cases(gate: Mapping[str, Any]) -> bool:
 def mean_of(query: str, low: float | None, high: float | None, given: str | None) -> MeanQuery | ConditionalMean:
     """The query that a text stands for."""
     return mean(query, low=low, high=high) if given is None else mean(query, low=low, high=high, given=given)
+
+
+Challenger = Annotated[
+    str, Field(description="Name of your version, such as its commit. It must be finished before it is opened.")
+]
+Results = Annotated[
+    dict[str, list[dict[str, float | None]]],
+    Field(description="For each case that was handed out: one object of metrics for each run; null if a run crashed."),
+]
+NewResults = Annotated[
+    dict[str, list[dict[str, float | None]]] | None,
+    Field(description="The same for new runs of the champion, or of the baseline; null to use the stored ones."),
+]
+
+
+_OPEN = "change your version and call open_challenge under a new name"
+
+
+class CaseTools:
+    """Tools of an agent for gates about cases."""
+
+    def __init__(self, holdout: Holdout) -> None:
+        self._holdout = holdout
+
+    def open_challenge(self, challenger: Challenger, gate: GateName = None) -> CasesOutput:
+        """Challenge a gate about cases with a version that ends as early as is proved, and get the first cases to run.
+
+        It costs two of the planned queries, and a surprise if it is promoted; all of it is reserved now. Opened again
+        under the same name, it goes on where it is. Only you and the steward can report for it or withdraw it.
+        """
+        found = self._gate(gate)
+        return self._output(found, found.open(challenger))
+
+    def next_cases(self, challenger: Challenger, gate: GateName = None) -> CasesOutput:
+        """Say which cases to run next; the same ones until they are reported. Free."""
+        return self._output(self._gate(gate), self._opened(challenger, gate))
+
+    def report(
+        self, challenger: Challenger, results: Results, gate: GateName = None, champion: NewResults = None,
+        baseline: NewResults = None,
+    ) -> ReportOutput:  # fmt: skip
+        """Report the results of the cases that were handed out last: go on, promoted or kept.
+
+        If you ran the present champion yourself, you know its stored results. Then run it anew on these cases and pass
+        them as champion, and as baseline those of the first champion where the gate has guards.
+        'promoted' is proved and costs a surprise; 'kept' promises nothing. No score and no failed claim is told.
+        """
+        reply = self._opened(challenger, gate).report(results, champion=champion, baseline=baseline)
+        return self._ended(gate, reply.verdict, str(reply), reported=reply.reported)
+
+    def withdraw(self, challenger: Challenger, gate: GateName = None) -> ReportOutput:
+        """End an open challenge as kept, so that the gate takes others. Status names the one that is open.
+
+        The two queries that it reserved stay spent; the surprise comes back.
+        """
+        verdict = self._opened(challenger, gate).withdraw()
+        return self._ended(gate, verdict, str(verdict), reported=None)
+
+    def cases_left(self, gate: GateName = None) -> CasesOutput:
+        """Say which cases the champion has no results for, as it was promoted early or cases were added. Free."""
+        cases = [str(case) for case in self._gate(gate).cases_left()]
+        says = f"the champion has no results for {len(cases)} cases" if cases else "the champion has results for all"
+        step = "run the champion on these cases and pass the results to complete" if cases else _OPEN
+        return {"cases": cases, "says": says, "next": step}
+
+    def _output(self, gate: Gate, opened: OpenChallenge) -> CasesOutput:
+        cases: list[Any] = opened.next_cases()
+        whole = gate.status()["results"]
+        says = f"run {len(cases)} cases of {whole}" if cases else f"it has ended: {opened.verdict}"
+        run = "run each of these cases as often as the champion was, then report"
+        step = run if cases else self._after(gate, opened.verdict)
+        return {"cases": [str(case) for case in cases], "says": says, "next": step}
+
+    def _ended(self, gate: str | None, told: Verdict | None, says: str, *, reported: int | None) -> ReportOutput:
+        """The reply to a report, or to the end of a challenge."""
+        found = self._gate(gate)
+        word = "go on" if told is None else "refused" if told.refused else "promoted" if told.promoted else "kept"
+        step = "run next_cases and report them" if told is None else self._after(found, told)
+        left = dict(found.status()["remaining"])
+        return {"verdict": word, "reported": reported, "left": left, "says": says, "next": step}
+
+    def _after(self, gate: Gate, told: Verdict | None) -> str:
+        """What to do after a challenge has ended."""
+        if told is not None and told.promoted and told.champion == gate.champion and gate.cases_left():
+            return "run the cases of cases_left and pass the results to complete; then open_challenge again"
+        return _OPEN
+
+    def _opened(self, challenger: str, gate: str | None) -> OpenChallenge:
+        """A challenge that is open, or was; none is opened here."""
+        found = self._gate(gate).find_open(challenger)
+        if found is None:
+            raise QueryRejected(f"No challenge {challenger!r} is open. Call open_challenge first, or see status.")
+        return found
+
+    def _gate(self, name: str | None) -> Gate:
+        found: Gate = gate_named(self._holdout, name, cases=True)
+        return found
+
+
+class ChampionTools:
+    """Tools for what a champion lacks: values for rows that arrived, or results of cases that it has not run.
+
+    Args:
+        holdout: On whose behalf it was opened, the agent acts.
+        predictions: The folder from which files of predictions are read; none by default.
+    """
+
+    def __init__(self, holdout: Holdout, predictions: PredictionsFolder | None = None) -> None:
+        self._holdout, self._predictions = holdout, predictions
+
+    def complete(
+        self, results: NewResults = None, rule: Rule = None, predictions: Predictions = None, file: File = None,
+        gate: GateName = None, baseline: NewResults = None,
+    ) -> CompletedOutput:  # fmt: skip
+        """Give what the champion lacks; the gate refuses challenges before. Free.
+
+        Of a gate about cases: its results on cases_left, by whoever promoted it or the steward, and those of the
+        baseline for cases that were added where there are guards. Of a gate about rows, by the steward: exactly one of
+        the rule that the champion is, and its predictions for the rows that arrived alone. They must come from the same
+        model, made without sealed labels, and cannot be changed afterwards.
+        """
+        found = gate_named(self._holdout, gate, cases=results is not None)
+        if results is not None:
+            found.complete(results, baseline=baseline)
+            left, what, step = len(found.cases_left()), "results of all cases", "open_challenge with another version"
+        else:
+            found.complete(
+                candidate(self._holdout.schema, self._predictions, rule=rule, predictions=predictions, file=file)
+            )
+            left, what = found.status()["rows_left"], "values for all rows"
+            step = "challenge the champion with a model for all rows"
+        status = found.status()
+        return {
+            "gate": status["gate"], "champion": status["champion"], "rows_left": left,
+            "left": dict(status["remaining"]), "says": f"the champion of gate {found.name!r} has {what}", "next": step,
+        }  # fmt: skip
+
+
+class PerformedOutput(Output):
+    """Result of an operation."""
+
+    result: Annotated[dict[str, Any], Field(description="The result, by field.")]
+
+
+def tools_of(holdout: Holdout) -> tuple[list[Callable[..., Any]], list[Callable[..., Any]]]:
+    """Tools of operations for agents: those that change something, and others.
+
+    Args:
+        holdout: On whose behalf it was opened, the agent acts.
+    """
+    used = [each for each in OPERATIONS.values() if each.agents]
+    acts, free = ([_tool(holdout, each) for each in used if bool(each.act) is changes] for changes in (True, False))
+    return acts, free
+
+
+def _tool(holdout: Holdout, operation: type[HoldoutOperation[Any]]) -> Callable[..., Any]:
+    every = [each for each in parameters(operation) if each.about.travels]
+    about = next((each.name for each in every if each.holds(AnyQuery) and not each.several), None)
+    details: dict[str, Any] = {} if about is None else {"low": Low, "high": High, "given": Given}
+
+    def tool(**arguments: Any) -> PerformedOutput:
+        of = {name: arguments.pop(name) for name in details}
+        if about is not None and arguments[about] is not None:
+            arguments[about] = mean_of(arguments[about], of["low"], of["high"], of["given"])
+        asked = operation(**arguments)
+        done, left = holdout.perform(asked), holdout.remaining
+        said = "; ".join(filter(None, [asked.remark(done), f"{left_in_words(left)} left"]))
+        return {
+            "result": done.to_dict(), "left": dict(left), "says": said, "next": next_step(holdout.status())
+        }  # fmt: skip
+
+    kinds = {each.name: Text if each.name == about and each.required else annotated(each) for each in every}
+    defaults = {each.name: inspect.Parameter.empty if each.required else each.default for each in every}
+    kinds |= details
+    tool.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=kind)
+            for name, kind in kinds.items()
+        ],
+        return_annotation=PerformedOutput,
+    )
+    tool.__annotations__ = {**kinds, "return": PerformedOutput}
+    tool.__name__, tool.__doc__ = operation.verb, inspect.getdoc(operation)
+    return tool

@@ -7,21 +7,10 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Response
 from starlette.staticfiles import StaticFiles
 
-from everhold.certificate.page import ARTICLE_STYLE
-from everhold_server.web import (
-    arrivals,
-    asking,
-    certificates,
-    comparing,
-    competitions,
-    gates,
-    holdouts,
-    planner,
-    stewards,
-)
-from everhold_server.web.faults import FaultPages
-from everhold_server.web.published import Publications
-from everhold_server.web.rendering import STATIC
+from everhold.certificate.page import article_style
+from everhold_server.web import arrivals, asking, competitions, gates, holdouts, planner, stewards
+from everhold_server.web.competitions import Publications
+from everhold_server.web.pages import STATIC, FaultPages
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -29,8 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["add_pages"]
 
 _ROUTERS = (
-    holdouts.router, asking.router, comparing.router, arrivals.router, competitions.router, gates.router,
-    certificates.router, planner.router, stewards.router,
+    holdouts.router, asking.router, arrivals.router, competitions.router, gates.router, planner.router, stewards.router,
 )  # fmt: skip
 
 _KEPT = "public, max-age=3600"
@@ -41,7 +29,7 @@ assets = APIRouter()
 @assets.get("/assets/certificate.css")
 def certificate_style() -> Response:
     """The style of certificates."""
-    return Response(ARTICLE_STYLE, media_type="text/css", headers={"cache-control": _KEPT})
+    return Response(article_style(), media_type="text/css", headers={"cache-control": _KEPT})
 
 
 class _Files(StaticFiles):

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
 from everhold.errors import EverholdError
-from everhold.operations.arrivals import Append, ListArrivals
-from everhold_server.api.arrivals import append_rows
+from everhold.operations.arrivals import Append, AskOverTime, ListArrivals
 from everhold_server.api.contract import HoldoutName, warned_of
-from everhold_server.api.holdouts import one_more_sealing
-from everhold_server.audit import noted
+from everhold_server.api.holdouts import append_rows, one_more_sealing
 from everhold_server.open_holdouts import Holdouts, OpenHoldouts
 from everhold_server.principals import Analyst, Steward, Viewer
-from everhold_server.web.forms import ENDINGS, Fields, Form
-from everhold_server.web.pictures import intervals, sawtooth
-from everhold_server.web.rendering import page, place
+from everhold_server.web.pages import ENDINGS, Fields, Form, page, performed, place
 from everhold_server.web.views import SAID_OF, View
+from everhold_server.wire.reading import query_from
 
 if TYPE_CHECKING:
-    from everhold.asking.arrivals.over_time import OverTime
+    from everhold.holdout import Holdout
     from everhold.operations.arrivals import Law
-    from everhold_server.principals import Principal
 
 router = APIRouter()
 
@@ -65,35 +63,118 @@ def windows(request: Request, name: HoldoutName, holdouts: Holdouts, principal: 
 
 
 @router.post("/holdouts/{name}/over-time")
-def over_time(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
+def ask_windows(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
     """Ask it of each window; asked again the answers are the same, and free."""
-    try:
-        with warned_of():
-            found = _asked(holdouts, name, principal, fields)
-    except EverholdError as fault:
-        return _windows(request, View.of(holdouts, name, principal), fields, fault=fault.message)
-    noted(request, "ask over time", windows=len(found))
-    return _windows(request, View.of(holdouts, name, principal), fields, found=found)
+
+    def asked() -> tuple[Holdout, AskOverTime]:
+        holdout, by = holdouts.asked_by(name, principal), fields.some("by") or "arrival"
+        ends = {end: value for end in ("low", "high") if (value := fields.number(end)) is not None}
+        query = query_from({"kind": "mean", "of": fields.text("of"), **ends}, holdout.schema, {})
+        law: Law = "one" if fields.ticked("one_law") else "windows"
+        return holdout, AskOverTime(query=query, by=by, law=law, guess=fields.number("guess"))  # type: ignore[arg-type]
+
+    found, fault, _ = performed(request, asked)
+    return _windows(request, View.of(holdouts, name, principal), fields, found=found, fault=fault)
 
 
-def _asked(holdouts: OpenHoldouts, name: str, principal: Principal, fields: Fields) -> OverTime:
-    from everhold_server.wire.reading import query_from
-
-    asked = holdouts.asked_by(name, principal)
-    ends = {end: fields.number(end) for end in ("low", "high")}
-    written: dict[str, Any] = {"kind": "mean", "of": fields.text("of"), **ends}
-    query = query_from({key: value for key, value in written.items() if value is not None}, asked.schema, {})
-    by: Any = fields.some("by") or "arrival"
-    law: Law = "one" if fields.ticked("one_law") else "windows"
-    return asked.over_time(query, by=by, law=law, guess=fields.number("guess"))
-
-
-def _windows(
-    request: Request, view: View, fields: Fields, *, found: OverTime | None = None, fault: str = ""
-) -> Response:
+def _windows(request: Request, view: View, fields: Fields, *, found: Any = None, fault: str = "") -> Response:
     rows = [] if found is None else found.to_rows()
     return page(
-        request, "over_time.html", status=422 if fault else 200, view=view, tab="over-time", fields=fields, by=_BY,
+        request, "windows.html", status=422 if fault else 200, view=view, tab="over-time", fields=fields, by=_BY,
         found=found, rows=rows, picture=intervals(rows), fault=fault, said_of=SAID_OF,
         columns=[(name, kind.value) for name, kind in view.whole.schema.asked.items()],
     )  # fmt: skip
+
+
+_WIDE, _LEFT, _RIGHT = 360.0, 40.0, 350.0
+_TOP, _BOTTOM, _BARS = 12.0, 112.0, 160.0  # of the line, and the foot of the bars
+_LABELS = 4
+
+
+def sawtooth(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Half-widths before and after each arrival, above the queries and surprises between two of them.
+
+    Returns:
+        Coordinates; None where there is nothing to draw.
+    """
+    widths = [value for row in rows for value in (row["within_before"], row["within"]) if value is not None]
+    if len(rows) < 2 or not widths:
+        return None
+    most, across = max(widths), _across(len(rows))
+    corners: list[tuple[float, float]] = []
+    for at, row in zip(across, rows, strict=True):
+        for value in (row["within_before"], row["within"]):
+            if value is not None and (at, (height := _height(value, 0.0, most))) not in corners:
+                corners.append((at, height))
+    asked = [(new["queries"] - old["queries"], new["surprises"] - old["surprises"])
+             for old, new in itertools.pairwise(rows)]  # fmt: skip
+    tallest = max([queries for queries, _ in asked] + [1])
+    step, scale = across[1] - across[0], (_BARS - _BOTTOM - 12.0) / tallest
+    bars = [
+        {"x": _place(at + 0.15 * step), "width": _place(0.7 * step), "queries": queries, "surprises": surprises,
+         **_bar("all", queries * scale), **_bar("told", surprises * scale)}
+        for at, (queries, surprises) in zip(across, asked, strict=False)
+    ]  # fmt: skip
+    return {
+        "points": " ".join(f"{_place(x)},{_place(y)}" for x, y in corners), "bars": bars,
+        "marks": [_place(at) for at, row in zip(across, rows, strict=True) if row["arrival"]],
+        "trees": [_place(at) for at, row in zip(across, rows, strict=True) if row["tree"]],
+        "labels": _labels([row["until"] or row["moment"] for row in rows], across),
+        "ticks": [(_place(_height(value, 0.0, most)), f"{value:.3g}") for value in (0.0, most / 2, most)],
+        "tallest": tallest,
+    }  # fmt: skip
+
+
+def intervals(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """One interval for each window.
+
+    Returns:
+        Coordinates; None where there is nothing to draw.
+    """
+    told = [row for row in rows if row["low"] is not None]
+    if not told:
+        return None
+    least, most = min(row["low"] for row in told), max(row["high"] for row in told)
+    across = _across(len(told))
+    lines = [
+        {"x": _place(at), "value": _place(_height(row["value"], least, most)), "source": row["source"],
+         "low": _place(_height(row["low"], least, most)), "high": _place(_height(row["high"], least, most))}
+        for at, row in zip(across, told, strict=True)
+    ]  # fmt: skip
+    ticks = [(_place(_height(value, least, most)), f"{value:.3g}") for value in (least, (least + most) / 2, most)]
+    return {"lines": lines, "labels": _labels([str(row["window"]) for row in told], across), "ticks": ticks}
+
+
+def _across(count: int) -> list[float]:
+    if count == 1:
+        return [(_LEFT + _RIGHT) / 2]
+    inner = 14.0
+    return [_LEFT + inner + (_RIGHT - _LEFT - 2 * inner) * place / (count - 1) for place in range(count)]
+
+
+def _height(value: float, least: float, most: float) -> float:
+    share = (value - least) / (most - least) if most > least else 0.5
+    return _BOTTOM - (_BOTTOM - _TOP) * share
+
+
+def _bar(name: str, height: float) -> dict[str, str]:
+    return {f"{name}_y": _place(_BARS - height), f"{name}_height": _place(height)}
+
+
+def _labels(texts: Sequence[str], across: Sequence[float]) -> list[tuple[str, str, str]]:
+    """Place, anchor and text of a few labels: the first, the last, and some between them."""
+    every = max(1, -(-(len(texts) - 1) // (_LABELS - 1)))
+    chosen = sorted({*range(0, len(texts) - 1, every), len(texts) - 1})
+    if len(chosen) > 1 and chosen[-1] - chosen[-2] < every:
+        chosen.pop(-2)
+    return [(_place(across[place]), _anchor(place, len(texts)), texts[place]) for place in chosen]
+
+
+def _anchor(place: int, count: int) -> str:
+    if count == 1:
+        return "middle"
+    return "start" if place == 0 else "end" if place == count - 1 else "middle"
+
+
+def _place(value: float) -> str:
+    return f"{value:.1f}"

@@ -1,4 +1,4 @@
-"""Pages on which queries are asked: the form of each kind, a quote while it is written, the answer."""
+"""Pages on which queries are asked: the form of each kind, a quote, the answer, and two models compared."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request, Response
 
 from everhold.errors import EverholdError, QueryRejected
+from everhold.operations.asking import Ask
 from everhold.queries import DETAILS, KINDS, Kind
 from everhold.queries import Form as Written
+from everhold.queries.metrics.registry import METRICS
 from everhold_server.api.contract import HoldoutName, check_predictions_allowed, warned_of
-from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst
-from everhold_server.web.forms import ENDINGS, Fields, Form
-from everhold_server.web.rendering import page
+from everhold_server.web.pages import ENDINGS, Fields, Form, page, performed
 from everhold_server.web.views import SAID_OF, View
 from everhold_server.wire.reading import query_from
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from everhold.answers import QuotedPrice
-    from everhold.errors import EverholdWarning
     from everhold.holdout import Holdout
     from everhold.queries.predictions.arrays import PredictionTable
     from everhold.values.base import Schema
@@ -47,18 +46,17 @@ def form(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Ana
 def ask(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
     """Ask, and show the answer; asked again it is the same answer, free."""
     view, kind = View.of(holdouts, name, principal), fields.text("kind") or "mean"
-    try:
-        with warned_of() as warned:
-            asked, tables = holdouts.asked_by(name, principal), tables_of(view, fields)
-            answer = asked.ask(
-                query_from(_written(fields, tables), asked.schema, tables), guess=fields.number("guess"),
-                tolerance=fields.number("tolerance"), silent=fields.ticked("silent"),
-            )  # fmt: skip
-    except EverholdError as fault:
-        return page(request, "ask.html", status=422, **_facts(view, fields, kind, fault=fault.message))
-    noted(request, "ask", outcome=getattr(answer, "source", kind), query=getattr(answer, "query", None))
-    view = View.of(holdouts, name, principal)
-    return page(request, "ask.html", **_facts(view, fields, kind, answer=answer, warned=warned))
+
+    def asked() -> tuple[Holdout, Ask]:
+        holdout, tables = holdouts.asked_by(name, principal), tables_of(view, fields)
+        return holdout, Ask(
+            query=query_from(_written(fields, tables), holdout.schema, tables), guess=fields.number("guess"),
+            tolerance=fields.number("tolerance"), silent=fields.ticked("silent"),
+        )  # fmt: skip
+
+    answer, fault, warned = performed(request, asked)
+    facts = _facts(View.of(holdouts, name, principal), fields, kind, answer=answer, fault=fault, warned=warned)
+    return page(request, "ask.html", status=422 if fault else 200, **facts)
 
 
 @router.post("/holdouts/{name}/quote")
@@ -100,14 +98,14 @@ def _kind(name: str) -> Kind:
 
 def _facts(
     view: View, fields: Fields, name: str, *, answer: Any = None, fault: str = "",
-    warned: Sequence[EverholdWarning] = (),
+    warned: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     kind = _kind(name)
     return {
         "view": view, "kinds": _ASKABLE, "kind": kind, "about": _said(kind.help), "details": _inputs(kind),
         "fields": fields, "answer": answer, "rows": [] if answer is None else answer.to_rows(), "fault": fault,
         "endings": ENDINGS, "said_of": SAID_OF, "tab": "ask", "columns": _columns(view.whole.schema),
-        "warned": [str(warning) for warning in warned],
+        "warned": warned,
     }  # fmt: skip
 
 
@@ -183,3 +181,61 @@ def _numbers(parts: list[str]) -> list[float]:
         return [float(part) for part in parts]
     except ValueError:
         return []
+
+
+_SIDES = ("first", "second")
+
+
+@router.get("/holdouts/{name}/compare")
+def compare_form(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst) -> Response:
+    """The form."""
+    return _compare_page(request, View.of(holdouts, name, principal), Fields())
+
+
+@router.post("/holdouts/{name}/compare")
+def compare(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
+    """Ask how much better the first one is, and show the answer; asked again it is the same answer, free."""
+    view = View.of(holdouts, name, principal)
+
+    def asked() -> tuple[Holdout, Ask]:
+        holdout, tables = holdouts.asked_by(name, principal), tables_of(view, fields)
+        query = query_from(_both_written(fields, tables), holdout.schema, tables)
+        return holdout, Ask(query=query, guess=fields.number("guess", 0.0 if tables else None))
+
+    answer, fault, warned = performed(request, asked)
+    view = View.of(holdouts, name, principal)
+    return _compare_page(request, view, fields, answer=answer, fault=fault, warned=warned)
+
+
+def _both_written(fields: Fields, tables: Any) -> dict[str, Any]:
+    """The query as it would travel.
+
+    Raises:
+        QueryRejected: If one is missing, or there is no such score. Nothing is charged.
+    """
+    metric = fields.text("metric")
+    if metric not in METRICS or METRICS[metric].two == "none":
+        known = METRICS.compared
+        raise QueryRejected(f"there is no such score; expected one of {', '.join(known)}", known=[*known])
+    where, sides = fields.some("where"), []
+    for name in _SIDES:
+        rule, file = fields.some(f"{name}_rule"), file_of(fields, name, tables)
+        if (rule is None) is (file is None):
+            raise QueryRejected(
+                f"the {name} predictions are {'missing' if rule is None else 'a file and a rule'}; expected a file or "
+                "a rule for each"
+            )
+        of = file if rule is None else rule
+        sides.append({"kind": "metric", "score": metric, "of": of, **({} if where is None else {"where": where})})
+    return {"kind": "difference", "queries": sides}
+
+
+def _compare_page(
+    request: Request, view: View, fields: Fields, *, answer: Any = None, fault: str = "",
+    warned: Sequence[str] = (),
+) -> Response:  # fmt: skip
+    return page(
+        request, "compare.html", status=422 if fault else 200, view=view, fields=fields, metrics=METRICS.compared,
+        answer=answer, rows=[] if answer is None else answer.to_rows(), fault=fault, endings=ENDINGS, said_of=SAID_OF,
+        tab="compare", warned=warned,
+    )  # fmt: skip

@@ -2,26 +2,59 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+import sqlalchemy as sa
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
-from everhold.errors import EverholdError, HoldoutNotFound
+from everhold.errors import HoldoutNotFound
+from everhold.ledger.schema import published
 from everhold_competitions.leaderboard import board_table
-from everhold_server.api.competitions import choose_final, submission_of, submissions_of
-from everhold_server.api.contract import HoldoutName, warned_of
+from everhold_competitions.operations import CheckSubmission, ChooseFinal, ListSubmissions, Submit
+from everhold_server.api.contract import HoldoutName
+from everhold_server.api.operations import own_name, submission_in
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Principal, Role, Viewer
-from everhold_server.web.forms import ENDINGS, Fields, Form
-from everhold_server.web.published import Published
-from everhold_server.web.rendering import page, place
+from everhold_server.tables import stamp
+from everhold_server.web.pages import ENDINGS, Fields, Form, page, performed, place
 from everhold_server.web.views import FEEDBACK_IN_WORDS, SAID_OF, View
 
 if TYPE_CHECKING:
+    from everhold.holdout import Holdout
     from everhold_competitions.leaderboard import Leaderboard
+    from everhold_server.tables import Records
+
+
+class Publications:
+    """Published pages of a storage; safe to share between threads."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+
+    def of(self, holdout: str) -> bool:
+        """True if everybody may see a holdout's public page."""
+        with self.records.reading() as connection:
+            return connection.execute(sa.select(published).where(published.c.holdout == holdout)).first() is not None
+
+    def put(self, holdout: str, *, public: bool, by: str) -> None:
+        """Publish it, or take it back."""
+        moment = stamp(self.records.clock())
+        with self.records.writing() as connection:
+            connection.execute(sa.delete(published).where(published.c.holdout == holdout))
+            if public:
+                connection.execute(sa.insert(published), {"holdout": holdout, "at": moment, "by": by})
+
+
+def _of_request(request: Request) -> Publications:
+    found: Publications = request.app.state.published
+    return found
+
+
+Published = Annotated[Publications, Depends(_of_request)]
+
 
 router = APIRouter()
 
@@ -29,45 +62,44 @@ router = APIRouter()
 @router.get("/holdouts/{name}/submit")
 def form(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst) -> Response:
     """The form for a submission."""
-    return _page(request, View.of(holdouts, name, principal), Fields())
+    return _submit_page(request, View.of(holdouts, name, principal), Fields())
 
 
 @router.post("/holdouts/{name}/submit")
 def submit(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
     """Check a file, or hand it in."""
     view = View.of(holdouts, name, principal)
-    try:
-        with warned_of():
-            handed_in = submission_of(name, principal, holdouts, fields.chosen)
-            if fields.text("act") == "check":
-                noted(request, "check a submission")
-                report = view.whole.competition.check(handed_in["predictions"], team=handed_in["team"])
-                return _page(request, view, fields, report=report)
-            submission = view.whole.competition.submit(**handed_in)
-    except EverholdError as fault:
-        return _page(request, view, fields, fault=fault.message)
-    noted(request, "submit", team=submission.team, number=submission.number)
-    return _page(request, view, fields, submission=submission)
+    tries = fields.text("act") == "check"
+
+    def asked() -> tuple[Holdout, Submit | CheckSubmission]:
+        handed_in = submission_in(fields.chosen, view.whole, principal)
+        tried = CheckSubmission(predictions=handed_in.predictions, team=handed_in.team)
+        return view.whole, tried if tries else handed_in
+
+    if tries:
+        noted(request, "check a submission")
+    done, fault, _ = performed(request, asked)
+    return _submit_page(request, view, fields, fault=fault, **{"report" if tries else "submission": done})
 
 
 @router.post("/holdouts/{name}/submit/final")
 def choose(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
     """Make a submission the final one of its team."""
-    number, _, team = fields.text("chosen").partition(" ")
-    try:
-        choose_final(request, (name, principal), holdouts, team, int(number) if number.isdecimal() else 0)
-    except EverholdError as fault:
-        return _page(request, View.of(holdouts, name, principal), Fields(), fault=fault.message)
+    view, (number, _, team) = View.of(holdouts, name, principal), fields.text("chosen").partition(" ")
+    chosen = int(number) if number.isdecimal() else 0
+    _, fault, _ = performed(request, lambda: (view.whole, ChooseFinal(number=chosen, team=own_name(team, principal))))
+    if fault:
+        return _submit_page(request, view, Fields(), fault=fault)
     return RedirectResponse(place("holdouts", name, "submit") + "#sent", 303)
 
 
-def _page(
+def _submit_page(
     request: Request, view: View, fields: Fields, *, report: Any = None, submission: Any = None, fault: str = ""
 ) -> Response:
     return page(
         request, "submit.html", status=422 if fault else 200, view=view, contest=_contest(view), fields=fields,
         report=report, submission=submission, fault=fault, endings=ENDINGS, tab="submit",
-        submissions=submissions_of(view.name, view.principal, request.app.state.holdouts)[::-1],
+        submissions=view.whole.perform(ListSubmissions(team=own_name(None, view.principal, reads=True)))[::-1],
         said_of=SAID_OF, row_id=view.whole.schema.row_id, feedback=FEEDBACK_IN_WORDS,
     )  # fmt: skip
 

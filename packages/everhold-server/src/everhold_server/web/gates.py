@@ -6,15 +6,14 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from everhold.errors import EverholdError, QueryRejected
+from everhold.errors import QueryRejected
 from everhold.gates.cases.files import read_untrusted_results
+from everhold.operations.gates import ChallengeChampion, Complete, OpenGate, SendResults
 from everhold.queries.metrics.registry import METRICS
-from everhold_server.api.contract import HoldoutName, check_predictions_allowed, warned_of
-from everhold_server.audit import noted
+from everhold_server.api.contract import HoldoutName, check_predictions_allowed
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Steward, Viewer
-from everhold_server.web.forms import ENDINGS, Fields, Form
-from everhold_server.web.rendering import page
+from everhold_server.web.pages import ENDINGS, Fields, Form, page, performed
 from everhold_server.web.views import SAID_OF, View
 
 router = APIRouter()
@@ -32,31 +31,28 @@ def gates(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Vi
 @router.post("/holdouts/{name}/gates")
 def open_gate(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
     """Open a gate with its first champion."""
-    view, fault = View.of(holdouts, name, principal), ""
-    try:
-        with warned_of():
-            view.whole.gate(
-                fields.text("metric") or "accuracy", champion=_candidate(view, fields),
-                margin=fields.number("margin", 0.0) or 0.0, challenges=fields.whole("challenges"),
-                name=fields.text("gate") or "gate",
-            )  # fmt: skip
-        noted(request, "open a gate", gate=fields.text("gate") or "gate")
-    except EverholdError as reason:
-        fault = reason.message
+    view = View.of(holdouts, name, principal)
+    _, fault, _ = performed(
+        request,
+        lambda: (view.whole, OpenGate(
+            name=fields.text("gate") or "gate", metric=fields.text("metric") or "accuracy",
+            champion=_candidate(view, fields), margin=fields.number("margin", 0.0) or 0.0,
+            challenges=fields.whole("challenges"),
+        )),
+    )  # fmt: skip
     return _page(request, View.of(holdouts, name, principal), fault=fault)
 
 
 @router.post("/holdouts/{name}/gates/challenge")
 def challenge(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
     """Let a challenger try."""
-    view, fault, verdict = View.of(holdouts, name, principal), "", None
-    try:
-        with warned_of():
-            gate = holdouts.asked_by(name, principal).gate(name=fields.text("gate") or "gate")
-            verdict = gate.challenge(_candidate(view, fields))
-        noted(request, "challenge", gate=gate.name, outcome=verdict.to_dict()["verdict"], query=verdict.query)
-    except EverholdError as reason:
-        fault = reason.message
+    view, gate = View.of(holdouts, name, principal), fields.text("gate") or "gate"
+    verdict, fault, _ = performed(
+        request,
+        lambda: (
+            holdouts.asked_by(name, principal), ChallengeChampion(gate=gate, candidate=_candidate(view, fields))
+        ),
+    )  # fmt: skip
     return _page(request, View.of(holdouts, name, principal), fault=fault, verdict=verdict)
 
 
@@ -65,33 +61,27 @@ def challenge_with_results(
     request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form
 ) -> Response:
     """Let the results of a version challenge the champion of a gate about cases."""
-    fault, verdict = "", None
-    try:
-        with warned_of():
-            gate = holdouts.asked_by(name, principal).gate(name=fields.text("gate"))
-            if not gate.about_cases:
-                raise QueryRejected("the gate is not about cases; expected a rule or predictions")
-            verdict = gate.challenge(_results(fields), challenger=fields.some("challenger"))
-        noted(request, "challenge", gate=gate.name, outcome=verdict.to_dict()["verdict"], query=verdict.query)
-    except EverholdError as reason:
-        fault = reason.message
+    verdict, fault, _ = performed(
+        request,
+        lambda: (holdouts.asked_by(name, principal), SendResults(
+            gate=fields.text("gate"), results=_results(fields), challenger=fields.some("challenger")
+        )),
+    )  # fmt: skip
     return _page(request, View.of(holdouts, name, principal), fault=fault, verdict=verdict)
 
 
 @router.post("/holdouts/{name}/gates/champion")
 def complete(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
     """Give a champion's values for rows that arrived."""
-    view, fault, completed = View.of(holdouts, name, principal), "", ""
-    try:
-        with warned_of():
-            gate = view.whole.gate(name=fields.text("gate"))
-            if gate.about_cases:
-                raise QueryRejected("the gate is about cases; expected a gate about rows; nothing was changed")
-            gate.complete(_candidate(view, fields), training=fields.chosen.tables(view.whole.schema).get(_TRAINING))
-        noted(request, "complete a champion", gate=gate.name)
-        completed = gate.name
-    except EverholdError as reason:
-        fault = reason.message
+    view, gate = View.of(holdouts, name, principal), fields.text("gate")
+    _, fault, _ = performed(
+        request,
+        lambda: (view.whole, Complete(
+            gate=gate, champion=_candidate(view, fields),
+            training=fields.chosen.tables(view.whole.schema).get(_TRAINING),
+        )),
+    )  # fmt: skip
+    completed = "" if fault else gate
     return _page(request, View.of(holdouts, name, principal), fault=fault, completed=completed)
 
 

@@ -1,4 +1,4 @@
-"""Pages about holdouts: all of them, a new one, and one of them."""
+"""Pages about holdouts: all of them, a new one, one of them, and its certificate."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
+from markupsafe import Markup
 from pydantic import ValidationError
 
 from everhold.arguments import brief
+from everhold.certificate.page import render_article
 from everhold.dependence import Groups
 from everhold.errors import EverholdError, HoldoutRejected, QueryRejected
 from everhold.families.protocol import from_toml, protocol_from
 from everhold.mechanisms import answering
 from everhold_competitions.competition import FEEDBACK, METRICS_WITHOUT_RANGE
+from everhold_server.api.arguments import families_of
 from everhold_server.api.contract import HoldoutName, warned_of
-from everhold_server.api.families import families_of
 from everhold_server.api.holdouts import HoldoutSettings, listed, one_more_sealing, seal
+from everhold_server.api.reports import report_on
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts, OpenHoldouts
 from everhold_server.principals import Principal, Steward, Viewer
-from everhold_server.web.forms import ENDINGS, Fields, Form
-from everhold_server.web.published import Publications, Published
-from everhold_server.web.rendering import page, place
+from everhold_server.web.competitions import Publications, Published
+from everhold_server.web.pages import ENDINGS, Fields, Form, page, place
 from everhold_server.web.views import SAID_OF, View, dependence_of, handed_in
 
 router = APIRouter()
@@ -158,3 +160,51 @@ def _page(
         fault=fault, said_of=SAID_OF, published=published.of(view.name), tab="overview",
         handed_in=handed_in, dependence=dependence_of(view),
     )  # fmt: skip
+
+
+@router.get("/holdouts/{name}/certificate")
+def certificate(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Viewer) -> Response:
+    """A certificate, signed now."""
+    view = View.of(holdouts, name, principal)
+    with warned_of():
+        document = view.whole.certificate(queries=view.steward).to_dict()
+    return page(
+        request, "certificate.html", view=view, article=Markup(render_article(document)), tab="certificate",
+        key=document["signature"]["public_key"],
+    )  # fmt: skip
+
+
+@router.get("/holdouts/{name}/certificate.{form}")
+def certificate_file(name: HoldoutName, form: str, holdouts: Holdouts, principal: Viewer) -> Response:
+    """The same as a file: a document, or a page that needs nothing else."""
+    with warned_of():
+        view = View.of(holdouts, name, principal)
+        made = view.whole.certificate(queries=view.steward)
+    kinds = {"json": ("application/json", made.to_json), "html": ("text/html; charset=utf-8", made.to_html)}
+    if form not in kinds:
+        raise QueryRejected("there is no such form of a certificate; expected .json or .html")
+    media, write = kinds[form]
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}.certificate.{form}"', "Cache-Control": "no-store",
+        "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'",
+    }  # fmt: skip
+    return Response(write(), media_type=media, headers=headers)
+
+
+@router.get("/verify")
+def verify_form(request: Request, _: Viewer) -> Response:
+    """The form to check a certificate with."""
+    return page(request, "verify.html", report=None, fault="", key="")
+
+
+@router.post("/verify")
+def verify(request: Request, _: Viewer, fields: Form) -> Response:
+    """Verification of an uploaded certificate; it is kept nowhere."""
+    key, path = fields.text("public_key").lower(), fields.file("certificate")
+    try:
+        if path is None:
+            raise QueryRejected("There is no file. Choose a certificate, .json or .html.")
+        report = report_on(path, key or None)
+    except EverholdError as fault:
+        return page(request, "verify.html", status=422, report=None, fault=fault.message, key=key)
+    return page(request, "verify.html", report=report, fault="", key=key)

@@ -11,11 +11,11 @@ from pydantic import BaseModel, Field
 from everhold.errors import EverholdError
 from everhold.families.protocol import from_toml, protocol_from
 from everhold.families.study import StudyPlan, plan_study
+from everhold_server.api.arguments import families_of
 from everhold_server.api.contract import warned_of
-from everhold_server.api.families import families_of
 from everhold_server.planners import Planner, Planners
 from everhold_server.principals import Viewer
-from everhold_server.web.rendering import page
+from everhold_server.web.pages import page
 
 router = APIRouter()
 

@@ -9,17 +9,16 @@ from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 
 from everhold.errors import EverholdError, QueryRejected
-from everhold_server.api import tokens as api
+from everhold_server.api import people as api
 from everhold_server.api.contract import HoldoutName, warned_of
 from everhold_server.api.holdouts import listed
-from everhold_server.api.tokens import Part, TokenRequest, Tokens
+from everhold_server.api.people import Part, TokenRequest, Tokens
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts, OpenHoldouts
 from everhold_server.principals import Principal, Role, Steward
 from everhold_server.token_store import TokenStore
-from everhold_server.web.forms import Fields, Form
-from everhold_server.web.published import Published
-from everhold_server.web.rendering import page, place
+from everhold_server.web.competitions import Published
+from everhold_server.web.pages import Fields, Form, page, place
 from everhold_server.web.views import View
 
 router = APIRouter()

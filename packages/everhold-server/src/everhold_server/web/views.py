@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from everhold.asking.reports.holdout_ledger import with_names
 from everhold.certificate.numbers import counted
+from everhold.display import at_most
 from everhold.errors import DependenceError, QueryRejected
 from everhold.ledger.acts import VERDICTS
 from everhold_competitions.competition import LEADER, NOTHING, SCORE
 from everhold_server.api.holdouts import status_for
 from everhold_server.principals import Role
-from everhold_server.web.budgets import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
@@ -114,7 +115,7 @@ class View:
     def budget(self) -> Budget:
         """The budget; an analyst's is that of the allotment."""
         alone = self.principal.role is Role.ANALYST and self.mine is None
-        return Budget(self.status, None if alone else (self.mine or self.whole).planned)
+        return Budget(self.status, None if alone else (self.mine or self.whole).promise.budget)
 
     @property
     def declares(self) -> bool:
@@ -253,3 +254,54 @@ def _reigns(champions: list[dict[str, Any]], head: int) -> list[dict[str, Any]]:
             gain = (min(since / most, 1.0), 1.0)
         drawn.append({**row, "reign": (start / head, max(end, start) / head), "gain": gain})
     return drawn
+
+
+_OUTLOOK = 2  # widths of a confirmed guess: now and later
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Remaining budget and its worth.
+
+    Attributes:
+        planned: What was there, by name; None for analysts without an allotment.
+    """
+
+    status: Mapping[str, Any]
+    planned: Mapping[str, int] | None
+
+    @property
+    def parts(self) -> list[dict[str, Any]]:
+        """Remaining and planned count of each part; none for analysts without an allotment."""
+        planned, left = self.planned, self.status["remaining"]
+        if planned is None:
+            return []
+        return [{"name": name, "left": left[name], "planned": planned[name]} for name in left]
+
+    @property
+    def explained(self) -> str:
+        """Explanation of the budget, in words."""
+        if self.status.get("competition"):
+            counted = "Each submission, final score and comparison of two teams counts as a query."
+        else:
+            counted = "Every new query counts; asking the same again is free."
+        surprises = any(part["name"] == "surprises" for part in self.parts)
+        return counted + " A surprise is an answer that had to correct its guess." * surprises
+
+    @property
+    def worth(self) -> list[dict[str, Any]]:
+        """Half-widths of the next answers by kind of query; none of a competition, whose answers are scores."""
+        return [] if self.status.get("competition") else self.status.get("worth", [])
+
+    @property
+    def widest(self) -> float:
+        """The largest of these half-widths."""
+        return max((half for row in self.worth for half in (row["now"], row["later"]) if half), default=0.5)
+
+    @property
+    def undeclared(self) -> str:
+        """Widths of the next confirmed guess, in a sentence; empty where nothing is to be said."""
+        outlook = [at_most(half) for half in self.status.get("outlook", {}).values()]
+        if len(outlook) != _OUTLOOK:
+            return ""
+        return f"A confirmed guess is within {outlook[0]} now, and within {outlook[1]} after five more surprises."

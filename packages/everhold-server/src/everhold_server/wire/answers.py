@@ -20,6 +20,7 @@ from enum import Enum
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
@@ -39,10 +40,8 @@ _NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _HOMES = (
     "everhold.answers",
     "everhold.asking.allotting",
-    "everhold.asking.arrivals.appending",
-    "everhold.asking.arrivals.over_time",
+    "everhold.asking.arrivals",
     "everhold.gates.cases.open_challenge",
-    "everhold.asking.arrivals.over_time",
     "everhold_competitions.leaderboard",
     "everhold_competitions.submission_result",
     "everhold.mechanisms.records",
@@ -131,8 +130,10 @@ def _json_type(declared: str) -> dict[str, Any]:
 def _classes() -> dict[str, type[Any]]:
     """Every class of results, by the name that it has where it travels."""
     homes = {*_HOMES, *filter(_is_installed, _WHERE_INSTALLED), *(kind.module for kind in registry.KINDS)}
+    inside = {each.name for home in _HOMES
+              for each in iter_modules(getattr(import_module(home), "__path__", ()), f"{home}.")}  # fmt: skip
     found = [
-        each for home in sorted(homes) for each in vars(import_module(home)).values()
+        each for home in sorted(homes | inside) for each in vars(import_module(home)).values()
         if isinstance(each, type) and issubclass(each, Display) and is_dataclass(each)
     ]  # fmt: skip
     return {_name(each): each for each in (*found, *_OTHERS)}

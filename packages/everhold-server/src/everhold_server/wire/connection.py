@@ -2,7 +2,8 @@
 
 A request that got no response is sent again, because acts are identified by their content: the service answers a
 repeat from the ledger, free of charge. Only the creation of a token is not repeatable, so it is sent once. The token
-goes to its own origin and nowhere else: redirects are not followed, and no error, log or `repr` holds it.
+goes to its own origin and nowhere else: redirects are not followed, and no error, log or `repr` holds it. Problem
+documents (RFC 9457) become the errors that they were, so clients catch the same classes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -18,17 +20,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
+from everhold import errors
 from everhold.arguments import brief
-from everhold.errors import AuthError, EverholdError, EverholdWarning, warn_caller
+from everhold.errors import AuthError, EverholdError, EverholdWarning, HoldoutNotFound, QueryRejected, warn_caller
 from everhold.progress import progress
 from everhold.remote import ADDRESS_VARIABLE, is_address
-from everhold_server.wire.addresses import INSECURE_VARIABLE, TOKEN_VARIABLE
-from everhold_server.wire.problems import error_from
 
 if TYPE_CHECKING:
     from typing import Self
 
     import httpx
+
+TOKEN_VARIABLE = "EVERHOLD_TOKEN"
+INSECURE_VARIABLE = "EVERHOLD_INSECURE"
+"""Environment variable; ``1`` lets a token travel without TLS to another machine."""
+
 
 Part = Callable[[ExitStack], Any]
 """Opens the content of a part of a form anew for each time that it is sent: bytes, or a file."""
@@ -252,3 +258,30 @@ def _wait(attempt: int) -> float:
 def _asked_to_wait(said: str | None, otherwise: float) -> float:
     """Seconds, where the service says how many."""
     return min(float(said), _LONGEST_WAIT) if said is not None and said.isdecimal() else otherwise
+
+
+_CLASSES = {
+    re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower(): kind
+    for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, EverholdError)
+}  # fmt: skip
+_BY_STATUS = {401: AuthError, 403: AuthError, 404: HoldoutNotFound,
+              **dict.fromkeys((400, 409, 413, 415, 422), QueryRejected)}  # fmt: skip
+_ABOUT_IT = ("type", "title", "status", "detail")
+
+
+def error_from(status: int, document: Any) -> EverholdError:
+    """The error of a response.
+
+    Args:
+        status: Of the response.
+        document: What it says; anything but a problem document comes from something between here and the service.
+    """
+    if not isinstance(document, dict) or not isinstance(document.get("detail"), str):
+        return _BY_STATUS.get(status, EverholdError)(
+            f"the service answered with the status {status} and without a reason; expected everhold's API; check the "
+            "address; if a query was asked, ask it again: what was answered already is free",
+            whole=True,
+        )
+    kind = _CLASSES.get(str(document.get("title")), _BY_STATUS.get(status, EverholdError))
+    facts = {name: value for name, value in document.items() if name not in (*_ABOUT_IT, "message")}
+    return kind(document["detail"], **{**facts, "whole": True})

@@ -1,27 +1,204 @@
-"""Queries as JSON: a text, or an object with its kind, its subject and its details.
+"""Arguments as JSON: single values, predictions, results of cases, and queries.
 
-The form follows from the registry in `everhold.queries`, so a new kind is covered at once. Names of kinds and details
-are those of the command line. The server reads this form in `everhold_server.wire.reading`.
+A query is a text, or an object with its kind, its subject and its details. The form follows from the registry in
+`everhold.queries`, so a new kind is covered at once. Names of kinds and details are those of the command line.
+`everhold_server.wire.reading` reads this form.
 
     >>> import everhold as eh
     >>> written(eh.choose(["delay > 15", "delay > 30"], best="highest", most=2))[0]
     {'kind': 'choose', 'of': 'highest', 'queries': ['delay > 15', 'delay > 30'], 'most': 2}
+    >>> results_from({"t1": [{"passed": 1}]})
+    {'t1': [{'passed': 1}]}
+    >>> written_results({7: True, 8: float("nan")})
+    [[7, [True]], [8, ['nan']]]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from everhold import queries as registry
 from everhold.arguments import brief
-from everhold.errors import QueryRejected
+from everhold.errors import CaseRejected, QueryRejected
+from everhold.gates.cases.results import runs_by_case
 from everhold.queries import DETAILS, Form, Kind
-from everhold.queries.predictions.arrays import PredictionTable
+from everhold.queries.predictions.arrays import PredictionTable, check_lengths, prediction_table
+from everhold.queries.predictions.columns import PredictionColumn
 from everhold.queries.query import Query
-from everhold.queries.scalars import SCALARS, a_number, a_text, plain, refuse, spelled
-from everhold_server.wire.predictions import written_predictions
+from everhold.queries.scalars import SCALARS, a_number, a_text, a_truth, plain, refuse, spelled
+from everhold.values.base import LocatedPredictions
+
+if TYPE_CHECKING:
+    from everhold.values.base import Schema
+
+FILE = "file"
+"""Names the table that predictions are in; beside it only the column may be named."""
+
+Tables: TypeAlias = Mapping[str, PredictionTable]
+"""Tables that travel beside a query, by name."""
+
+_IN_ORDER = "in_order"
+_MOST_INLINE = 10_000  # predictions; more are a table of their own
+
+_FORMS = (
+    'an object from row ids to predictions such as {"17": 1, "18": 0}, a list in the order of the rows, a rule such as '
+    '"dep_delay > 10", or {"file": "NAME"} and a file of that name beside it'
+)
+
+
+def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
+    """Predictions as a maker of queries takes them.
+
+    Args:
+        written: A rule as a text, a list, an object from row ids to predictions, or ``{"file": name}``, with
+            ``"column"`` where that table has several, or ``"in_order": true`` where its one column has no ids beside it
+            because its rows are in the order of the sealed ones.
+        schema: What is known of the rows.
+        tables: By name.
+
+    Raises:
+        QueryRejected: If they are none of this, or far too many. Nothing is charged.
+    """
+    if isinstance(written, str):
+        return a_text(written, "the rule")
+    if isinstance(written, dict) and FILE in written and written.keys() <= {FILE, "column", _IN_ORDER}:
+        return _of_file(written, tables)
+    if not isinstance(written, (dict, list)):
+        refuse(f"the predictions are {brief(written)}", _FORMS)
+    most = 2 * schema.rows + schema.training_rows
+    if len(written) > most:
+        refuse(f"there are {len(written):,} predictions", f"one for each of {schema.rows:,} rows")
+    values = list(written.values()) if isinstance(written, dict) else written
+    if strange := [value for value in values if isinstance(value, (dict, list))]:
+        refuse(f"a prediction is {brief(strange[0])}", _FORMS)
+    check_lengths(value for value in values if isinstance(value, str))
+    return values if isinstance(written, list) else _by_id(written, values, schema)
+
+
+def _in_order(table: PredictionTable, sure: bool) -> Any:
+    """The one column of a table whose rows are in the order of the sealed ones, as its sender says."""
+    if not sure:
+        return table
+    if len(table.columns) != 1:
+        refuse(f"{table.name} has {len(table.columns)} columns", "one, where predictions are in the order of the rows")
+    return next(iter(table.columns.values()))
+
+
+def _of_file(written: Mapping[str, Any], tables: Tables) -> Any:
+    name = a_text(written[FILE], "the name of the file")
+    if name not in tables:
+        sent = ", ".join(map(brief, tables)) or "no file"
+        refuse(f"the predictions are in the file {brief(name)}, and {sent} was sent", "a file of that name")
+    if written.get(_IN_ORDER) is not None:
+        return _in_order(tables[name], a_truth(written[_IN_ORDER], _IN_ORDER))
+    if written.get("column") is None:
+        return tables[name]
+    return replace(tables[name], column=a_text(written["column"], "the column"))
+
+
+def _by_id(written: Mapping[str, Any], values: list[Any], schema: Schema) -> PredictionTable:
+    if schema.row_id is None:
+        refuse("the rows of this holdout have no ids", "a list of predictions in the order of the rows")
+    numbers = schema.columns[schema.row_id].value == "number"
+    ids = [_number(name) for name in written] if numbers else list(written)
+    prediction = "prediction" if schema.row_id != "prediction" else "predicted"
+    return PredictionTable({schema.row_id: ids, prediction: values}, name="the object of predictions")
+
+
+def _number(name: str) -> int | float:
+    try:
+        return int(name) if name.lstrip("-").isdecimal() and len(name) < 20 else float(name)
+    except ValueError:
+        refuse(f"an id is {brief(name)}", "ids that are numbers, as those of this holdout")
+
+
+def written_predictions(predictions: Any, tables: dict[str, PredictionTable]) -> Any:
+    """The inverse of `predictions_from`: what is written, and tables that travel beside it.
+
+    Raises:
+        QueryRejected: If it is an estimator, which does not travel. Nothing is charged.
+    """
+    if isinstance(predictions, str):
+        return predictions
+    if hasattr(predictions, "predict"):
+        raise QueryRejected(
+            "an estimator does not travel: unpacking one runs whatever code is in it, beside the sealed rows; expected "
+            "its predictions with their row ids, where features are public, or a rule as a text, such as "
+            "accuracy('dep_delay > 10'); or ask where the rows are"
+        )
+    if isinstance(predictions, PredictionColumn | LocatedPredictions):
+        refuse(
+            "a column of a file or of an engine's table is read where the rows are",
+            "a table with row ids, as a data frame",
+        )
+    if (table := prediction_table(predictions)) is not None:
+        name = f"predictions-{len(tables) + 1}"
+        tables[name] = table
+        return {FILE: name} if table.column is None else {FILE: name, "column": table.column}
+    if np.ndim(predictions) == 0:
+        refuse(f"the predictions are {brief(predictions)}", "one for each row, as an array or a table with row ids")
+    items = predictions.tolist() if hasattr(predictions, "tolist") else list(predictions)
+    if len(items) <= _MOST_INLINE:
+        return [_prediction(item) for item in items]
+    name = f"predictions-{len(tables) + 1}"
+    tables[name] = PredictionTable({"prediction": predictions})
+    return {FILE: name, _IN_ORDER: True}
+
+
+def _prediction(item: Any) -> Any:
+    """A prediction as JSON writes it; what is missing is null."""
+    value = item.tolist() if hasattr(item, "tolist") else item
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_PAIR = 2
+
+
+def results_from(written: Any) -> dict[Any, list[Any]]:
+    """Read results."""
+    pairs = list(written.items()) if isinstance(written, dict) else written
+    if not isinstance(pairs, list) or not all(isinstance(pair, (list, tuple)) and len(pair) == _PAIR for pair in pairs):
+        raise QueryRejected(
+            f"the results are {brief(written)}; expected an object from case id to runs, or a list of pairs"
+        )
+    found: dict[Any, list[Any]] = {}
+    for case, runs in pairs:
+        if not isinstance(case, (str, int)):
+            raise QueryRejected(f"a case is named {brief(case)}; expected a text or a number")
+        if case in found:
+            raise CaseRejected(
+                f"The case {brief(case)} is there twice. Give its runs as one list, and other cases other names.",
+                case=case, fault="doubled",
+            )  # fmt: skip
+        found[case] = runs if isinstance(runs, list) else [runs]
+    return found
+
+
+def written_results(results: Any) -> list[list[Any]]:
+    """Results as plain data, from all that `Gate.challenge` takes."""
+    return [
+        [
+            _scalar(case),
+            [
+                {str(name): _scalar(value) for name, value in run.items()} if isinstance(run, dict) else _scalar(run)
+                for run in runs
+            ],
+        ]
+        for case, runs in runs_by_case(results).items()
+    ]
+
+
+def _scalar(value: Any) -> Any:
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, float) and not math.isfinite(plain):
+        return str(plain)
+    return plain if plain is None or isinstance(plain, (str, int, float)) else str(plain)
+
 
 TOLERANCE = "tolerance"
 

@@ -1,14 +1,15 @@
 """Queries from JSON: one pydantic model for each kind, together a union that is discriminated by `kind`.
 
-The models are made from the registry in `everhold.queries`, so a new kind is checked and documented at once.
-Python code is never read. Only the server needs this module, and pydantic.
+The models are made from the registry in `everhold.queries`, so a new kind is checked and documented at once. Fields of
+operations are checked and documented here, too. Python code is never read. Only the server needs this module.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -24,14 +25,15 @@ from pydantic import (
 from everhold import queries as registry
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
+from everhold.operations.operation import AnyQuery
 from everhold.queries import DETAILS, Form, Kind
 from everhold.queries.scalars import MOST_ITEMS, SCALARS, a_text, refuse, spelled
-from everhold_server.wire.predictions import Tables, predictions_from
-from everhold_server.wire.queries import TOLERANCE, kind_of
+from everhold_server.wire.queries import TOLERANCE, Tables, kind_of, predictions_from
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
+    from everhold.operations.operation import Parameter
     from everhold.queries.query import Query
     from everhold.values.base import Schema
 
@@ -67,7 +69,7 @@ def query_from(written: Any, schema: Schema, tables: Tables | None = None) -> Qu
     Args:
         written: A text, which is a mean; or an object ``{"kind": "mean", "of": "delay", "low": 0, "high": 60}``: a kind
             of query, its subject, and details by the names of the command line. A query that is made of others has
-            ``"queries"``. Predictions are written as `everhold_server.wire.predictions` says.
+            ``"queries"``. Predictions are written as `everhold_server.wire.queries` says.
         schema: The public schema of the rows.
         tables: Tables of predictions that were sent along, by name.
 
@@ -76,7 +78,15 @@ def query_from(written: Any, schema: Schema, tables: Tables | None = None) -> Qu
     """
     if not isinstance(written, (str, dict)):
         refuse(f"the query is {brief(written)}", 'a text or an object such as {"kind": "mean", "of": "delay"}')
-    _check_depth(written)
+    left: list[tuple[Any, int]] = [(written, 0)]
+    while left:
+        item, depth = left.pop()
+        if depth > _DEEPEST:
+            refuse(f"there are queries in queries, {depth} deep", f"at most {_DEEPEST}")
+        if isinstance(item, dict):
+            left += [(each, depth + 1) for each in item.values() if isinstance(each, (dict, list))]
+        elif isinstance(item, list):
+            left += [(each, depth) for each in item if isinstance(each, (dict, list))]
     return _built(written, schema, tables or {})
 
 
@@ -115,7 +125,8 @@ def _made(kind: Kind) -> type[BaseModel]:
         count = {"minItems": 2, "maxItems": 2} if kind.form is Form.FLAG else {"maxItems": _MOST_QUERIES}
         listed = WithJsonSchema({"type": "array", "items": QUERY, **count})
         fields["queries"] = (Annotated[Any, PlainValidator(partial(_list, kind)), listed], ...)
-    needed = _needed(kind)
+    parameters = inspect.signature(kind.make).parameters.values()
+    needed = {each.name for each in parameters if each.default is each.empty}
     for option, argument in kind.details.items():
         name, detail = spelled(option), DETAILS[option]
         typed = _typed(detail.form, name)
@@ -125,12 +136,6 @@ def _made(kind: Kind) -> type[BaseModel]:
         fields[TOLERANCE] = (_typed(Form.NUMBER, TOLERANCE) | None, None)
     title = "".join(part.title() for part in kind.name.split("_"))
     return create_model(f"{title}Query", __config__=ConfigDict(extra="forbid"), __doc__=kind.help, **fields)
-
-
-def _needed(kind: Kind) -> set[str]:
-    """The arguments of the maker that have no default."""
-    parameters = inspect.signature(kind.make).parameters.values()
-    return {each.name for each in parameters if each.default is each.empty}
 
 
 def _typed(form: Form, name: str) -> Any:
@@ -150,18 +155,6 @@ def _list(kind: Kind, value: Any) -> list[Any]:
     if kind.form is Form.FLAG and len(value) != 2:
         refuse(f"{kind.name} has {len(value)} queries", "two")
     return value
-
-
-def _check_depth(written: Any) -> None:
-    left = [(written, 0)]
-    while left:
-        item, depth = left.pop()
-        if depth > _DEEPEST:
-            refuse(f"there are queries in queries, {depth} deep", f"at most {_DEEPEST}")
-        if isinstance(item, dict):
-            left += [(each, depth + 1) for each in item.values() if isinstance(each, (dict, list))]
-        elif isinstance(item, list):
-            left += [(each, depth) for each in item if isinstance(each, (dict, list))]
 
 
 def _built(written: Any, schema: Schema, tables: Tables) -> Query[Any]:
@@ -231,3 +224,38 @@ def _refusal(kind: Kind, fault: ValidationError) -> QueryRejected:
         problem = f"lacks {' and '.join(str(error['loc'][0]) for error in errors)}"
         expected = "a value for each"
     return QueryRejected(f"a query of the kind {kind.name!r} {problem}; expected {expected}")
+
+
+_LONGEST_ITEM = 1_000
+_TEXTS = {AnyQuery: str}
+
+
+def annotated(each: Parameter, field: Callable[..., Any] = Field, kinds: Mapping[Any, Any] = _TEXTS) -> Any:
+    """The type of a field as pydantic checks it, with its help.
+
+    Args:
+        each: The field.
+        field: Makes its annotation.
+        kinds: Types that stand for those of operations.
+    """
+    examples = {} if each.about.example is None else {"examples": [each.about.example]}
+    longest = {"max_length": each.about.longest} if each.several and each.about.longest else {}
+    return Annotated[_limited(each.type, each, kinds), field(description=each.about.help, **examples, **longest)]
+
+
+def _limited(kind: Any, each: Parameter, kinds: Mapping[Any, Any]) -> Any:
+    """A type with the limits of its parameter at the part that they are about."""
+    about, parts = each.about, get_args(kind)
+    if kind in kinds:
+        return kinds[kind]
+    if get_origin(kind) is Sequence:
+        (item,) = parts
+        return list[Annotated[str, Field(max_length=_LONGEST_ITEM)] if item is str else _limited(item, each, kinds)]  # type: ignore[misc]
+    if kind in (int, float) and not (about.least is about.most is None):
+        return Annotated[kind, Field(ge=about.least, le=about.most)]
+    if kind is str and about.longest:
+        shortest = None if about.pattern is None else 1
+        return Annotated[kind, Field(min_length=shortest, max_length=about.longest, pattern=about.pattern)]
+    if type(None) in parts or len([part for part in parts if isinstance(part, type)]) not in (0, len(parts)):
+        return Union[tuple(_limited(part, each, kinds) for part in parts)]  # noqa: UP007
+    return kind

@@ -16,9 +16,8 @@ from starlette.testclient import TestClient
 from everhold.errors import EverholdError
 from everhold_server.mcp import make_server
 from everhold_server.mcp.advice import INSTRUCTIONS
-from everhold_server.mcp.results import StatusOutput
 from everhold_server.mcp.server import LOOPBACK, http_app, listening, serve_http
-from everhold_server.mcp.tools import Tools
+from everhold_server.mcp.tools import StatusOutput, Tools
 
 PROGRAM = [sys.executable, "-c", "from everhold.cli import main; main()", "mcp"]
 CALL = {

@@ -4,7 +4,7 @@ import pytest
 from app_samples import http_client, make
 from fastapi.responses import PlainTextResponse
 
-from everhold_server.headers import POLICY
+from everhold_server.middleware import POLICY
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/login", "/none", "/api/v1/me"])

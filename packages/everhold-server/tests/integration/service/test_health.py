@@ -49,5 +49,5 @@ def test_an_operator_may_open_them_to_this_machine(tmp_path, monkeypatch):
     app = make(tmp_path / "s.db", open_metrics=True)
     with http_client(app) as client:
         assert client.get("/metrics").status_code == 401  # the client of these tests has no address
-        monkeypatch.setattr("everhold_server.api.health.LOOPBACK", ("testclient",))
+        monkeypatch.setattr("everhold_server.health.LOOPBACK", ("testclient",))
         assert client.get("/metrics").status_code == 200

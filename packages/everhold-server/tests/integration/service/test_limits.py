@@ -5,7 +5,7 @@ import pytest
 from app_samples import ADDRESS, bearing, http_client, log_in, make, seal, token
 from fastapi import Request
 
-from everhold_server.limits import BodyLimitMiddleware, ConcurrencyLimitMiddleware, RateLimiter, client_of
+from everhold_server.middleware import BodyLimitMiddleware, ConcurrencyLimitMiddleware, RateLimiter, client_of
 from everhold_server.principals import Principal, Role
 from everhold_server.settings import Settings
 
@@ -36,7 +36,7 @@ def test_a_bucket_refills_within_a_minute():
 
 
 def test_buckets_of_strangers_do_not_pile_up(monkeypatch):
-    monkeypatch.setattr("everhold_server.limits._MOST_BUCKETS", 3)
+    monkeypatch.setattr("everhold_server.middleware._MOST_BUCKETS", 3)
     buckets = RateLimiter(1, Seconds())
     for name in "abcde":
         buckets.take(name)

@@ -131,7 +131,7 @@ def test_a_fault_that_is_told_in_words_is_logged_by_its_place(tmp_path, lines, m
         assert client.get("/api/v1/tokens").status_code == 500
     (line,) = parsed(lines)
     assert line["fault"] == "EverholdError"
-    assert any(place.startswith("everhold_server.api.tokens:") for place in line["places"])
+    assert any(place.startswith("everhold_server.api.people:") for place in line["places"])
     assert SECRET not in lines.getvalue()
 
 

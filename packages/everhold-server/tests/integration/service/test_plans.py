@@ -18,7 +18,7 @@ from service_samples import API, EVE, seal, serving
 import everhold as eh
 from everhold.errors import Unavailable
 from everhold_server import planners
-from everhold_server.limits import TooMany
+from everhold_server.middleware import TooMany
 from everhold_server.principals import Role
 from everhold_server.serving import token_store_of
 

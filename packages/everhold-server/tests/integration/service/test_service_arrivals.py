@@ -53,7 +53,7 @@ def test_the_same_request_again_appends_nothing(http_client, tmp_path):
 def test_a_request_whose_act_was_not_noted_before_a_kill_appends_nothing_again(http_client, tmp_path, monkeypatch):
     steward = http_client(STEWARD)
     first, before = append(steward).json(), head(tmp_path)
-    monkeypatch.setattr("everhold_server.api.arrivals._arrived", lambda *_: None)
+    monkeypatch.setattr("everhold_server.api.holdouts._arrived", lambda *_: None)
     again = append(steward)
     assert (again.status_code, again.json(), head(tmp_path)) == (201, first, before)
 

@@ -7,7 +7,7 @@ import pytest
 
 from everhold.errors import QueryRejected
 from everhold.queries.predictions.arrays import PredictionTable, prediction_table
-from everhold_server.wire.table_parts import parquet_of
+from everhold_server.wire.files import parquet_of
 
 FRAME = pd.DataFrame({"id": ["a", "b"], "said": [0.1, np.nan]}, index=[5, 7])
 

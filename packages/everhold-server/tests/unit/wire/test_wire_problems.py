@@ -7,7 +7,7 @@ import pytest
 from everhold import errors
 from everhold.errors import AuthError, EverholdError, HoldoutNotFound, QueryRejected
 from everhold_server.problems import problem
-from everhold_server.wire.problems import error_from
+from everhold_server.wire.connection import error_from
 
 KINDS = [
     kind for kind in vars(errors).values()

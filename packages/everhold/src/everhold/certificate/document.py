@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.first_page import summary_rows
 from everhold.certificate.form import (
     FORMAT,
     FORMAT_FIELD,
@@ -21,17 +20,18 @@ from everhold.certificate.form import (
     SOURCES,
     SUMMARY,
     TIMESTAMP,
+    Malformed,
     misshapen,
+    read_document,
 )
-from everhold.certificate.page import outline, render_fragment, render_page
-from everhold.certificate.reading import Malformed, read_document
-from everhold.certificate.sections import add_sections, promise_sentence
+from everhold.certificate.outline import outline
+from everhold.certificate.page import render_fragment, render_page, summary_rows
 from everhold.certificate.timestamps import Timestamper, stamp_of
+from everhold.certificate.words import promise_sentence, with_words
 from everhold.display import Display
 from everhold.errors import IntegrityError
 from everhold.ledger.acts import Accounts
 from everhold.ledger.chain import canonical
-from everhold.mechanisms import MECHANISMS
 from everhold.sealing.configuration import LACKING, WARNED, public_facts, rules_of, state_from
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Certificate(Display):
     @property
     def promise(self) -> str:
         """The promise in one sentence."""
-        return str(self._document["promise"]["sentence"])
+        return promise_sentence(self._document, simulation=self.simulation)
 
     @property
     def radius(self) -> float | None:
@@ -111,11 +111,16 @@ class Certificate(Display):
         names = (FORMAT_FIELD, *SECTIONS, SIGNATURE, *stamp)
         return {name: copy.deepcopy(self._document[name]) for name in names}
 
+    def in_words(self) -> dict[str, Any]:
+        """The document with what its facts mean in words beside them: what is signed is the facts alone."""
+        return with_words(self.to_dict())
+
     def to_rows(self) -> list[dict[str, Any]]:
         """``{"section", "item", "value"}`` in the order of the page; sentences have no item."""
-        return summary_rows(self._document[SUMMARY]) + [
+        worded = self.in_words()
+        return summary_rows(worded[SUMMARY]) + [
             {"section": block.title, "item": item, "value": value}
-            for block in outline(self._document)
+            for block in outline(worded)
             for item, value in [*(("", text) for text in (*block.before, *block.bullets, *block.after)), *block.items]
         ]
 
@@ -154,7 +159,7 @@ def promise_in_words(record: HoldoutRecord, mechanism: Mechanism) -> str:
     facts = {**_promise_facts(mechanism, simulation=simulation), **_holdout_facts(record, ())}
     if (competition := record.configuration.get("competition")) is not None:
         facts["account"] = {"competition": competition}
-    return promise_sentence(facts, MECHANISMS[mechanism.name], simulation=simulation)
+    return promise_sentence(facts, simulation=simulation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,8 +219,7 @@ def make_certificate(
             "simulation": record.configuration["seed"] is not None,
         },
     }
-    worded = add_sections(facts)
-    sections: dict[str, Any] = {name: worded[name] for name in SECTIONS}
+    sections: dict[str, Any] = {name: facts[name] for name in SECTIONS}
     signature: dict[str, Any] = {
         "algorithm": ALGORITHM,
         "public_key": key.public_key,
@@ -267,7 +271,6 @@ def _promise_facts(mechanism: Mechanism, *, simulation: bool) -> dict[str, dict[
             "numbers": {name: _finite(value) for name, value in entering_numbers(mechanism, promise).items()},
         },
         "privacy": privacy_facts(promise.privacy, simulation=simulation),
-        "not_promised": {},
     }
 
 

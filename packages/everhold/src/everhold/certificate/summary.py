@@ -1,7 +1,7 @@
 """The first page in words: the chosen answers as sentences, what they mean, and how many others there are.
 
-Every sentence is a function of the facts, as all words of a certificate are, so that a verifier can say it again. To
-say more on the first page, such as who leads, add a function from the facts to sentences to `_FOUND`.
+Every sentence is a function of the facts, as all words of a certificate are. To say more on the first page, such as who
+leads, add a function from the facts to sentences to `_FOUND`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING, Any
 
 from everhold.answers import SILENT, with_shares
-from everhold.certificate.arrivals import rows_that_arrived
-from everhold.certificate.counting import rows_and_groups
 from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
+from everhold.certificate.rows import rows_and_groups, rows_that_arrived
 from everhold.dependence import MODELS
 from everhold.display import rounded
 from everhold.estimand import PUBLIC

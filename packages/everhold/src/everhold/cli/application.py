@@ -3,11 +3,195 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
+from typer.main import get_command
 
-from everhold.cli.commands import ExtensibleGroup
+from everhold.cli.failures import CommandGroup, Misuse
+from everhold.errors import ExtensionError
+from everhold.extensions import Registry, extra_for
+from everhold.operations import OPERATIONS
+
+if TYPE_CHECKING:
+    from everhold.operations.operation import HoldoutOperation
+
+OWN = {
+    "plan": ("plan", "Compare all mechanisms, each at its best, for a study that you plan."),
+    "split": ("plan", "Split a table into training and sealed rows, and print the command that seals."),
+    "create": ("create", "Seal rows and print what is promised about all answers."),
+    "ask": ("asking", "Ask one query and print the answer with what holds for the population."),
+    "compare": (
+        "asking",
+        "Ask how much better or larger the score of one file of predictions is than that of another.",
+    ),
+    "quote": ("asking", "Say what a query would cost and how wide its interval would be; free."),
+    "status": ("holdouts", "Print rows, mechanism, promise, what was asked and what is left."),
+    "transcript": ("holdouts", "Print every query with its answer, in order."),
+    "list": ("holdouts", "Print all holdouts of a storage."),
+    "declare": ("holdouts", "Declare families of queries, whose members cost nothing from then on."),
+    "protocol": ("holdouts", "A study's protocol beside its certificate: check."),
+    "unseal": ("holdouts", "End the study: print what the sealed rows say about all queries asked."),
+    "diagnose": ("holdouts", "Look for rows that depend on each other more than declared; reads training rows only."),
+    "gate": ("gates", "Keep or revert: a champion and proved promotions: create, challenge, complete, status."),
+    "suite": ("gates", "Seal the cases of a suite with the results of the present version, and open a gate."),
+    "check": ("gates", "Check a file of results against the baseline of a gate; the exit code is the verdict."),
+    "challenge": ("gates", "Compare a file of results with the champion of a gate; the exit code is the verdict."),
+    "dependence": ("dependence", "Rows that depend on each other: fit a model, describe it, find its quilts."),
+    "ledger": ("ledger", "The record of everything that was asked: spent, verify, recover."),
+    "certificate": ("ledger", "The promise as a signed document: show, save, verify."),
+    "migrate": ("operate", "Make the tables of a storage, or check that they are this version's."),
+    "doctor": ("operate", "Check a storage: database, permissions, keys, rows, ledgers, disk space, crash leftovers."),
+    "backup": ("operate", "Write ledger, sealed rows and keys into one archive, while others go on asking."),
+    "restore": ("operate", "Put an archive into an empty storage, after everything in it was checked."),
+}
+"""Module and line of help of each command that everhold brings beside those of operations; the list imports none."""
+
+
+def operation_named(command: str) -> type[HoldoutOperation[Any]] | None:
+    """The operation of a command; None if it has none, or one that is written by hand."""
+    name = command.replace("-", "_")
+    found = OPERATIONS[name] if name in OPERATIONS.own or name in OPERATIONS.added() else None
+    return found if found is not None and found.command else None
+
+
+def _check(_: str, thing: Any) -> str:
+    return "" if callable(thing) else "expected a Typer application or a function register(app)"
+
+
+_COMMANDS: Registry[Any] = Registry(
+    "everhold.commands", {name: f"everhold.cli.{module}:register" for name, (module, _) in OWN.items()}, _check
+)
+
+
+class ExtensibleGroup(CommandGroup):
+    """A group of commands to which distributions add: each is imported when it is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of all commands."""
+        return [*super().list_commands(ctx), *_further(_prefix(ctx))]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name; None if there is none."""
+        name = _prefix(ctx) + cmd_name
+        if cmd_name not in self.commands and "." not in cmd_name:
+            if name in _COMMANDS:
+                self.commands[cmd_name] = _built(name, cmd_name)
+            elif (operation := operation_named(name)) is not None:
+                from everhold.cli.operations import register
+
+                app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+                register(app, operation)
+                self.commands[cmd_name] = get_command(app)
+        return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the arguments begin with.
+
+        Raises:
+            Misuse: If there is none; the message says which extra installs it, or which command is alike.
+        """
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            raise Misuse(f"no such command {name!r}. {self._remedy(ctx, name)}")
+        return super().resolve_command(ctx, args)
+
+    def _remedy(self, ctx: Any, name: str) -> str:
+        if extra := extra_for(_COMMANDS.group, _prefix(ctx) + name):
+            return f"Install it: pip install 'everhold[{extra}]'."
+        alike = get_close_matches(name, self.list_commands(ctx))
+        guess = f"Did you mean {' or '.join(map(repr, alike))}? " if alike else ""
+        return f"{guess}'{ctx.command_path} --help' lists the commands."
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help, for which everhold's own commands are not imported."""
+        listed = CommandGroup(
+            name=self.name,
+            commands=self._shown(ctx),
+            params=self.params,
+            help=self.help,
+            rich_markup_mode=self.rich_markup_mode,
+        )
+        listed.format_help(ctx, formatter)
+
+    def _shown(self, ctx: Any) -> dict[str, Any]:
+        """Each command with its line of help; those that cannot be loaded are left out, with a warning."""
+        prefix, shown = _prefix(ctx), dict(self.commands)
+        for name in self.list_commands(ctx):
+            if name in shown:
+                continue
+            if prefix + name in OWN:
+                shown[name] = TyperCommand(name, help=OWN[prefix + name][1])
+                continue
+            if not prefix and (operation := operation_named(name)) is not None:
+                from everhold.cli.operations import summary_of
+
+                shown[name] = TyperCommand(name, help=summary_of(operation))
+                continue
+            try:
+                shown[name] = self.get_command(ctx, name)
+            except ExtensionError as fault:
+                sys.stderr.write(f"warning: {fault}\n")
+        return shown
+
+
+def _prefix(ctx: Any) -> str:
+    """Part of an entry point's name before that of the command: none at the top."""
+    return "" if ctx.parent is None else f"{ctx.info_name}."
+
+
+def _further(prefix: str) -> list[str]:
+    """Names of the commands that a group does not bring itself."""
+    try:
+        commands = [name.replace("_", "-") for name, operation in OPERATIONS.items() if operation.command]
+        names = [*_COMMANDS, *([] if prefix else commands)]
+    except ExtensionError as fault:  # everhold's own commands must not need the others
+        sys.stderr.write(f"warning: {fault}\n")
+        names = list(OWN)
+    found = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+    return [name for name in found if "." not in name]
+
+
+def _built(name: str, called: str) -> Any:
+    """The command that a member of the registry makes.
+
+    Raises:
+        ExtensionError: If it makes none of this name.
+    """
+    member = _COMMANDS[name]
+    if isinstance(member, typer.Typer):
+        command: Any = get_command(member)
+        command.name = called
+        return command
+    app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+    app.callback()(lambda: None)  # so that it is a group, however many commands it has
+    try:
+        member(app)
+    except Exception as fault:
+        if name in OWN:
+            raise
+        raise _refused(name, f"it fails with {type(fault).__name__}") from fault
+    app.registered_commands = [info for info in app.registered_commands if _name_of(info) == called]
+    app.registered_groups = [info for info in app.registered_groups if info.name == called]
+    made: Any = get_command(app)
+    if called not in made.commands:
+        raise _refused(name, f"it adds no command {called!r}")
+    return made.commands[called]
+
+
+def _refused(name: str, reason: str) -> ExtensionError:
+    return ExtensionError(
+        f"The extension {name!r} of {_COMMANDS.group} was refused: {reason}. Install its distribution again, or "
+        "uninstall it."
+    )
+
+
+def _name_of(command: Any) -> str:
+    name: str = command.name or command.callback.__name__.lower().replace("_", "-")
+    return name
+
 
 app = typer.Typer(cls=ExtensibleGroup, rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
 
@@ -64,6 +248,6 @@ def everhold(
         7  rows, ledger or certificate were altered
         8  the steward's key is missing or wrong
         9  the dependence model does not fit the rows
-       10  a certificate of another version, whose words were not checked
+       10  a page of a certificate of another version, whose words were not checked
       130  interrupted
     """

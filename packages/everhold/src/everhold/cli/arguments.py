@@ -1,11 +1,14 @@
-"""Arguments that many commands share, above all where the holdout is."""
+"""Arguments that many commands share, above all where the holdout is; and options that belong together."""
 
 from __future__ import annotations
 
+import inspect
 import os
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -14,6 +17,8 @@ from everhold.cli.output import Format
 from everhold.remote import ADDRESS_VARIABLE, is_address, remote_storage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
 
@@ -159,3 +164,61 @@ class HoldoutPlace:
     def opened(self, analyst: str | None = None) -> Holdout:
         """The open holdout, on behalf of an analyst if one is named."""
         return opened(self.storage, self.name, analyst)
+
+
+def with_option_groups(
+    command: Callable[..., None], extensions: Mapping[str, type] | None = None
+) -> Callable[..., None]:
+    """Decorator: a command's parameters of a dataclass type become the options of that dataclass, in their place.
+
+    Args:
+        command: Takes one object for each group, and those of extensions as ``extensions``.
+        extensions: Further dataclasses, by the names of the extensions that bring them.
+    """
+    others: Mapping[str, Any] = extensions or {}
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for each in inspect.signature(command, eval_str=True).parameters.values():
+        if each.name == "extensions":
+            found: Mapping[str, Any] = others
+        elif is_dataclass(each.annotation):
+            found = {each.name: each.annotation}
+        else:
+            found = {}
+            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))  # as options of a group are
+        groups |= found
+        parameters += [option for group in found.values() for option in _parameters(group)]
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        made = {name: group(**{option.name: given.pop(option.name) for option in fields(group)})
+                for name, group in groups.items()}  # fmt: skip
+        further = {"extensions": {name: made.pop(name) for name in others}} if extensions is not None else {}
+        command(**given, **made, **further)
+
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called
+
+
+def given_options(group: Any, *names: str) -> dict[str, Any]:
+    """Options of a group that were given, by name; of those that are named, if some are."""
+    return {
+        each.name: value for each in fields(group)
+        if (not names or each.name in names) and (value := getattr(group, each.name)) is not None
+    }  # fmt: skip
+
+
+def _parameters(group: Any) -> list[inspect.Parameter]:
+    """The fields of a group as parameters; its `panel`, if it has one, is that of the help of all its options."""
+    hints, panel = get_type_hints(group.__init__, include_extras=True), getattr(group, "panel", None)
+    found = []
+    for each in fields(group):  # by the names of its module, loaded again or not
+        kind = hints[each.name]
+        if panel is not None:
+            option = copy(kind.__metadata__[0])
+            option.rich_help_panel = panel
+            kind = Annotated[kind.__origin__, option]
+        default = inspect.Parameter.empty if each.default is MISSING else each.default
+        found.append(inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+    return found

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from everhold.cli.arguments import FormatOption, model_from
-from everhold.cli.commands import ExtensibleGroup
+from everhold.cli.application import ExtensibleGroup
+from everhold.cli.arguments import FormatOption, model_from, with_option_groups
 from everhold.cli.failures import Misuse, arguments_checked
-from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list, show_record
 
 if TYPE_CHECKING:

@@ -1,210 +1,47 @@
-"""Commands about a holdout: ask, quote, status, transcript, list."""
+"""Commands about a holdout: status, transcript, list, declare, protocol, diagnose, unseal."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from everhold.answers import UNSEALED
-from everhold.cli.answers import check_output, save_table, show_answer, show_columns
 from everhold.cli.arguments import (
     STORAGE_VARIABLE,
-    AnalystOption,
     FormatOption,
-    HoldoutPlace,
     NameArgument,
     StorageArgument,
+    StorageHereArgument,
     address_of,
     opened,
+    opened_here,
     storage_of,
 )
-from everhold.cli.failures import Misuse, arguments_checked
-from everhold.cli.option_groups import with_option_groups
+from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record
-from everhold.cli.queries import Spelled, with_query_options
 from everhold.display import at_most
-from everhold.queries import Form
+from everhold.errors import EverholdWarning
 from everhold.remote import is_address, remote_storage
-
-if TYPE_CHECKING:
-    pass
 
 _TRANSCRIPT = ("sequence", "asked_at", "query", "asked", "value", "low", "high", "source", "charged")
 ALLOTTED = ("analyst", "asked", "queries", "charged", "charges")
 """Columns of a table of allotments."""
 _LISTED = ("name", "rows", "training_rows", "mechanism", "queries", "confidence", "asked", "charged", "created")
-_DETAILS, _RESULT = "More about the query", "The result"
 
-GuessOption = Annotated[
-    float | None, typer.Option(help="Your own guess, in place of the training estimate.", rich_help_panel=_DETAILS)
-]
-ToleranceOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Half-width requested; sharper costs more credits. Only with --mechanism privacy_budget.",
-        rich_help_panel=_DETAILS,
-    ),
-]
+
+protocols = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    for command in (ask, quote, status, transcript):
+    for command in (status, transcript, declare, diagnose, unseal):
         app.command()(command)
     app.command("list")(list_holdouts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerRequest:
-    """The analyst's own guess and the requested width."""
-
-    guess: GuessOption = None
-    tolerance: ToleranceOption = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerOptions(AnswerRequest):
-    """The same, and where a table is written."""
-
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            help="With --synthesize or --private-synthesize: the file for the table, .csv or .parquet.",
-            rich_help_panel=_RESULT,
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskingOptions:
-    """Ways of asking."""
-
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the query is refused.")] = False
-    silent: Annotated[
-        bool, typer.Option("--silent", help="Only register it: nothing is told before 'everhold unseal'.")
-    ] = False
-    all_columns: Annotated[
-        bool,
-        typer.Option(
-            "--all-columns",
-            help="Ask about each column of the predictions file, all at once.",
-            rich_help_panel=_DETAILS,
-        ),
-    ] = False
-
-
-@with_option_groups
-@with_query_options
-def ask(
-    *,
-    place: HoldoutPlace,
-    spelled: Spelled,
-    details: AnswerOptions,
-    analyst: AnalystOption = None,
-    ways: AskingOptions,
-    form: FormatOption = Format.TABLE,
-) -> None:
-    r"""Ask one query and print the answer with what holds for the population.
-
-    Examples:
-      everhold ask flights.db flights --mean "arr_delay > 15"
-      everhold ask flights.db flights --mean arr_delay --low -60 --high 180
-      everhold ask flights.db flights --accuracy predictions.csv
-      everhold ask flights.db flights --accuracy models.parquet --all-columns
-      everhold ask flights.db flights --correlation "late = 1" --with "hour > 17"
-      everhold ask flights.db flights --histogram arr_delay --edges -60,0,15,60
-      everhold ask flights.db flights --mean "late = 1" --analyst team-a
-
-    A repeated query gets the same answer, free of charge. With --all-columns a
-    file has one column for each of thousands of models; it is read once, and
-    nothing is charged if one column is wrong.
-    With --silent a query is only registered; its answer is told, with all
-    others, when the study ends: see 'everhold unseal --help'.
-    When the budget is spent, answers are refused: value, low and high are null.
-    So are queries that an analyst's allotment may not pay for; refusals cost
-    nothing, are not recorded, and anybody may ask again.
-
-    These take no guess, and charge no surprise:
-      everhold ask flights.db flights --choose lowest --error a.csv --error b.csv
-      everhold ask flights.db flights --quantile arr_delay
-      everhold ask flights.db flights --first-above 0.2 --mean "arr_delay > 60" \
-        --mean "arr_delay > 30"
-      everhold ask flights.db flights --synthesize cells.json --output table.csv
-    With --mechanism privacy_budget they are --private-choose and so on, at a --price.
-    The file of cells lists what rows may look like, without a look at the sealed
-    ones; rows with other values count as "other", or as the value named "rest":
-      {"columns": [{"name": "carrier", "values": ["AA", "UA"]},
-                   {"name": "arr_delay", "edges": [-60, 0, 15, 60]}]}
-
-    Exit codes:
-      0  answered, or refused because the budget is spent
-      1  a file cannot be read or written
-      2  wrong usage
-      4  no such holdout
-      5  the query cannot be asked, or there is no such analyst; nothing was charged
-      6  refused, under --strict
-      7  the rows or the ledger were altered
-      8  the steward's key is missing or wrong
-    """
-    makes_table = spelled.kind is not None and spelled.kind.form is Form.CELLS
-    guess, tolerance, output = details.guess, details.tolerance, details.output
-    check_output(output, wanted=makes_table)
-    with place.opened(analyst) as holdout:
-        if ways.all_columns:
-            if tolerance is not None or ways.strict or output is not None:
-                raise Misuse("--all-columns takes no --tolerance, --strict or --output; leave them out")
-            queries = spelled.columns(holdout.schema)
-            guesses = None if guess is None else [guess] * len(queries)
-            answers = holdout.ask_many(list(queries.values()), guesses=guesses, silent=ways.silent)  # type: ignore[arg-type]
-            show_columns(dict(zip(queries, answers, strict=True)), form)
-            return
-        query, tolerance = spelled.query(holdout.schema, tolerance)
-        assert query is not None
-        answer = holdout.ask(query, guess=guess, tolerance=tolerance, strict=ways.strict, silent=ways.silent)
-        whole = holdout.planned
-    if output is not None and answer.table is not None:
-        save_table(answer.table, output)
-    show_answer(answer, form, whole=whole, files=spelled.files())
-
-
-@with_option_groups
-@with_query_options
-def quote(
-    *,
-    place: HoldoutPlace,
-    spelled: Spelled | None = None,
-    request: AnswerRequest,
-    analyst: AnalystOption = None,
-    form: FormatOption = Format.TABLE,
-) -> None:
-    """Say what a query would cost and how wide its interval would be; free.
-
-    Examples:
-      everhold quote flights.db flights --mean "arr_delay > 15"
-      everhold quote flights.db flights --choose lowest --error a.csv --error b.csv
-
-    Without a query it is the price of any new one, for a mean between 0 and 1.
-    A query that is made of several costs what its new parts cost. The radius is
-    a half-width; of a choice it is the regret, of a quantile the error of its
-    level, of a scan how far beyond the threshold a verdict may be wrong.
-
-    Exit codes:
-      0  quoted
-      2  wrong usage
-      4  no such holdout
-      5  the query could not be asked, or there is no such analyst
-      7  the rows or the ledger were altered
-      8  the steward's key is missing or wrong
-    """
-    assert spelled is not None
-    with place.opened(analyst) as holdout:
-        query, tolerance = spelled.query(holdout.schema, request.tolerance)
-        price = holdout.quote(query, guess=request.guess, tolerance=tolerance)
-    show_record(price.to_dict(), form)
+    app.add_typer(protocols, name="protocol", help="A study's protocol beside its certificate: check.")
 
 
 def status(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
@@ -243,7 +80,7 @@ def status(storage: StorageArgument, name: NameArgument = None, form: FormatOpti
 
 
 def transcript(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
-    """Print every query with its answer, in order; the same as 'everhold ledger show'.
+    """Print every query with its answer, in order.
 
     Example:
       everhold transcript flights.db flights --format csv
@@ -309,3 +146,216 @@ def _of_storage(place: str) -> list[dict[str, Any]]:
     with LedgerStore.open(address_of(place), create=False) as store:
         records = store.records()
         return [listed_facts(record, store.head(record.id)) for record in records]
+
+
+_FAMILIES = ["name", "holds", "declared", "bits", "within"]
+
+_ProtocolOption = Annotated[
+    Path | None, typer.Option(help="A TOML or YAML file; without it, those that are declared are printed.")
+]
+
+
+def declare(
+    storage: StorageArgument, name: NameArgument = None, *, protocol: _ProtocolOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:  # fmt: skip
+    r"""Declare families of queries, whose members cost nothing from then on.
+
+    Example:
+      everhold create flights.db flights --holdout sealed.parquet \
+        --training training.parquet --protocol study.toml
+      everhold declare flights.db flights
+      everhold declare flights.db flights --protocol more.toml
+
+    A protocol is a TOML file, or YAML where PyYAML is installed:
+      arms = {arm = "treatment", treated = "B", control = "A"}
+      \[families."end points"]
+      listed = \["late", {risk_difference = "died = 1"}, {quantile = "delay"}]
+      \[families.carriers]
+      subgroups = \["carrier", "origin"]
+      of = "arr_delay > 15"
+      \[families.texts]
+      texts = 40                     # all expressions of up to 40 bits
+
+    Members are answered from the sealed rows, in any order, as often as you like, at a width
+    that is known beforehand and never changes. Families of the holdout's creation
+    have the narrowest answers; each later one takes one query of the budget.
+    'within' is the half-width of a share of rows that takes as many bits.
+
+    Exit codes:
+      0  declared or printed
+      4  no such holdout
+      5  a family cannot be declared; nothing was changed
+      6  no query is left that a family could take
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    with opened(storage, name) as holdout, arguments_checked():
+        if protocol is not None:
+            from everhold.families.protocol import protocol as read
+
+            holdout.declare_all(read(protocol).families)
+        found = holdout.declared.families()
+    show_list(found.to_rows(), _FAMILIES, form, document=found.to_dict())
+    if form is Format.TABLE and not found.rows:
+        note("no family is declared")
+
+
+@protocols.command()
+def check(
+    protocol: Annotated[Path, typer.Argument(metavar="FILE", help="The protocol, as TOML or YAML.")],
+    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="A certificate, as JSON or HTML.")],
+    public_key: Annotated[
+        str | None, typer.Option(metavar="HEX", help="The steward's public key, from a source that you trust.")
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Compare a protocol with what a certificate says was declared; offline.
+
+    Example:
+      everhold protocol check trial.yaml trial.certificate.json
+
+    Each end point has to be declared with the holdout, in the words of the
+    protocol, and nothing else. Share, confidence, groups and the rule for missing
+    values are compared where the protocol says them. The certificate is verified
+    as by 'everhold certificate verify'.
+
+    Exit codes:
+      0  the certificate says what the protocol says
+      1  something differs; each difference is printed
+      2  there is no such file
+      5  the protocol cannot be read
+      7  the certificate was altered, or the key is another one
+    """
+    if not certificate.is_file():
+        raise Misuse(f"there is no file {str(certificate)!r}; expected a certificate; check the path")
+    from everhold.certificate import Certificate, verify_certificate
+    from everhold.families.protocol import compared
+    from everhold.families.protocol import protocol as read
+
+    with arguments_checked():
+        planned, document = read(protocol), Certificate.load(certificate).to_dict()
+        report = verify_certificate(certificate, public_key=public_key)
+    rows = compared(planned, document)
+    show_list(rows, ["what", "protocol", "certificate", "same"], form, document={"compared": rows, **report.to_dict()})
+    if report.findings:
+        note(f"the certificate is not to be trusted: {report.findings[0]}")
+        raise typer.Exit(7)
+    if not all(row["same"] for row in rows):
+        raise typer.Exit(1)
+
+
+_SUSPECTS = (
+    "column", "role", "alike_in", "correlation", "error", "clear", "groups", "design_effect", "effective_rows",
+    "radius",
+)  # fmt: skip
+_ALL_OF_SUSPECTS = (*_SUSPECTS, "estimate", "suggestion")
+
+
+def diagnose(storage: StorageHereArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
+    """Look for rows that depend on each other more than declared; reads training rows only.
+
+    Example:
+      everhold diagnose flights.db flights
+
+    Each line is a column that may group the rows (households, patients, days)
+    or put them in order (dates), with the correlation of rows that it brings
+    together, how many rows are worth one (the design effect), what the sealed
+    rows would be worth, and the radius that would then hold. Columns with few
+    values are attributes: they describe rows. That a column is 'clear' is no
+    proof; how the rows were drawn decides.
+
+    Exit codes:
+      0  printed
+      4  no such holdout
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+      9  the holdout has no training rows
+    """
+    from everhold.diagnosis.diagnosis import informed
+
+    with opened_here(storage, name) as holdout:
+        found = holdout.diagnose()
+    rows = found.to_rows()
+    show_list(rows, _SUSPECTS if form is Format.TABLE else _ALL_OF_SUSPECTS, form, document=found.to_dict())
+    if form is Format.TABLE:
+        for suspect in found.suspects:
+            advice = suspect.suggestion(shell=True)
+            note(f"{suspect.column}: if rows were drawn together or follow each other, declare {advice}")
+        if not found.suspects:
+            note("no clear column is suspect: rows that share its values are as alike as was declared")
+        if found.informative:
+            note(informed(found.declared, found.informative))
+        for left_out in found.notes:
+            note(left_out)
+
+
+_FOR_EVER = (
+    "unsealing releases the sealed value of every query and closes the study: no new query is answered afterwards. "
+    "This cannot be undone."
+)
+
+
+def unseal(
+    storage: StorageArgument,
+    name: NameArgument = None,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for a confirmation.")] = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """End the study: print what the sealed rows say about all queries asked.
+
+    Example:
+      everhold unseal flights.db flights
+
+    For each query, also those asked with --silent, there are the value on the
+    sealed rows and an interval that holds for the population, mostly narrower than
+    the answer. All of them hold together, and cost nothing. No new query is answered
+    afterwards. Repeats and the transcript carry these numbers, too.
+    Holdouts that share rows with this one, or hold the next block of the same
+    series without an embargo, lose their promise: it says which of this storage
+    do, and asks for a confirmation. Unsealed again, a study prints the same.
+    Of a competition, final submissions are compared with each other first; then
+    'everhold leaderboard' is final.
+
+    Exit codes:
+      0  unsealed, now or before
+      1  the answer was no; nothing was told or changed
+      2  there is no terminal to confirm it, and no --yes
+      4  no such holdout
+      5  it rests on noise, or nothing was asked; nothing was told or changed
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    with opened(storage, name) as holdout:
+        if not holdout.status()["closed"]:
+            _confirm(holdout.affected_holdouts(), yes=yes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EverholdWarning)  # they were said before the confirmation
+            unsealed = holdout.unseal()
+    rows = unsealed.to_rows()
+    columns = ["sequence", "query", "asked", *UNSEALED, *(name for name in ("analyst", "about") if name in rows[0])]
+    show_list(rows, columns, form, document=unsealed.to_dict())
+    note(unsealed.explain())
+
+
+def _confirm(losses: list[str], *, yes: bool) -> None:
+    """Say what it means, and ask.
+
+    Raises:
+        Misuse: If there is no terminal to answer in.
+    """
+    for text in (_FOR_EVER, *losses):
+        note(f"warning: {text}")
+    if yes:
+        return
+    if not _has_terminal():
+        raise Misuse(
+            "confirmation required; run it in a terminal, or pass --yes to close the study for ever; nothing was told "
+            "or changed"
+        )
+    typer.confirm("Unseal?", abort=True, err=True)
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty()

@@ -137,6 +137,8 @@ class Promise(Display):
             population's value; None where nothing is promised about that.
         expected: Half-width that answers around 0.9 are expected to have while guesses hold, by the procedure in
             force; no bound, and None where it was not computed. Of groups it rests on the public training rows.
+        sentence: The promise of a holdout in one sentence, as its certificate says it; None of a mechanism alone.
+        budget: The initial budget of a holdout, by name; for an analyst, the allotment.
     """
 
     statement: str
@@ -147,6 +149,8 @@ class Promise(Display):
     privacy: tuple[float, float] | None = None
     spends_only_beyond: float | None = None
     expected: float | None = None
+    sentence: str | None = None
+    budget: dict[str, int] | None = None
 
     def _repr_html_(self) -> str:
         promised = {name: value for name, value in self.to_dict().items() if name != "assumptions"}

@@ -12,31 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 from everhold.extensions import Registry
+from everhold.operations import accounts, arrivals, asking, gates, reports
 from everhold.operations.operation import HoldoutOperation
 
 __all__ = ["OPERATIONS"]
-
-_HOMES = {
-    "accounts": {
-        "allot": "Allot", "allotments": "ListAllotments", "declare": "Declare", "families": "ListFamilies",
-        "unseal": "Unseal", "affected_holdouts": "AffectedHoldouts",
-    },
-    "arrivals": {
-        "append": "Append", "list_arrivals": "ListArrivals", "over_time": "AskOverTime", "drift": "CompareArrival",
-        "retire": "Retire",
-    },
-    "asking": {"quote": "QuoteQuery", "ask": "Ask", "ask_many": "AskMany"},
-    "gates": {
-        "gates": "ListGates", "history": "ReadHistory", "open_gate": "OpenGate", "challenge": "ChallengeChampion",
-        "complete": "Complete", "open_case_gate": "OpenCaseGate", "send_results": "SendResults",
-        "open_challenge": "StartChallenge", "next_cases": "NextCases", "report": "Report", "withdraw": "Withdraw",
-        "cases_left": "ListCasesLeft", "complete_results": "CompleteResults",
-    },
-    "reports": {
-        "status": "ReadStatus", "promise": "ReadPromise", "promised": "ReadPromised", "remaining": "ReadRemaining",
-        "planned": "ReadPlanned", "transcript": "ReadTranscript", "certificate": "Certify",
-    },
-}  # fmt: skip
 
 
 def _check(name: str, kind: Any) -> str:
@@ -47,7 +26,9 @@ def _check(name: str, kind: Any) -> str:
 
 OPERATIONS: Registry[type[HoldoutOperation[Any]]] = Registry(
     "everhold.operations",
-    {name: f"everhold.operations.{home}:{kind}" for home, kinds in _HOMES.items() for name, kind in kinds.items()},
+    {each.verb: f"{each.__module__}:{each.__name__}"
+     for module in (accounts, arrivals, asking, gates, reports) for each in vars(module).values()
+     if isinstance(each, type) and issubclass(each, HoldoutOperation) and each.__module__ == module.__name__},
     _check,
-)
+)  # fmt: skip
 """All operations by name, everhold's own and those of installed distributions."""

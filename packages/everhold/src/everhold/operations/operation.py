@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     AnyModel = Any
     AnyMetric = Any
     AnyResults = Any
-    Table = pa.Table
+    Table: TypeAlias = pa.Table
 else:  # a carrier asks only which of these a field or a result is, so what stands behind them is not imported for it
 
     class AnyQuery:
@@ -95,6 +95,8 @@ class HoldoutOperation(Generic[Result]):
         topic: Of the route, under which the API's page lists it.
         status: Of the response where it succeeds.
         part: Field of the response that holds the result, where the result is no dataclass.
+        actor: Field that names on whose behalf it is done. In a service an analyst's own name is there, and it takes no
+            allotment.
         agents: Whether agents have a tool for it.
         command: An example of the command, after ``everhold``; empty if no command is derived.
         picture: Caption of the picture that the result can plot, where it can.
@@ -107,6 +109,7 @@ class HoldoutOperation(Generic[Result]):
     topic: ClassVar[str] = "asking"
     status: ClassVar[int] = 200
     part: ClassVar[str] = ""
+    actor: ClassVar[str] = ""
     agents: ClassVar[bool] = False
     command: ClassVar[str] = ""
     picture: ClassVar[str] = ""

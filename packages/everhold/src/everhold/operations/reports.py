@@ -23,13 +23,13 @@ class ReadStatus(HoldoutOperation["Facts"], verb="status", role=Role.VIEWER, rou
 
     def perform(self, session: HoldoutSession) -> Facts:
         """Gather the facts."""
-        from everhold.asking.reports.status import promise_of, status_of
+        from everhold.asking.reports.status import status_of
         from everhold.ledger.acts import Declarations
 
         head = session.executor.ledger.head()
         if session.executor.level_of is None and Declarations.key in head.state:  # by another process
             session.know_families()
-        return status_of(session, head, promise_of(session))
+        return status_of(session, head)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,28 +45,8 @@ class ReadRemaining(
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadPromised(HoldoutOperation[str], verb="promised", role=Role.VIEWER, route="GET ", part="promised"):
-    """The promise in one sentence, as the certificate begins with it."""
-
-    def perform(self, session: HoldoutSession) -> str:
-        """Word it."""
-        from everhold.certificate import promise_in_words
-
-        return promise_in_words(session.executor.record, session.first.mechanism)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadPlanned(HoldoutOperation[dict[str, int]], verb="planned", role=Role.VIEWER, route="GET ", part="planned"):
-    """Initial budget, by name; for an analyst, the allotment."""
-
-    def perform(self, session: HoldoutSession) -> dict[str, int]:
-        """Count."""
-        return session.executor.whole_budget(session.executor.ledger.head().state)
-
-
-@dataclass(frozen=True, kw_only=True)
 class ReadPromise(HoldoutOperation["Promise"], verb="promise", role=Role.VIEWER, route="GET ", part="promise"):
-    """The promise that all answers keep together, with the half-width that answers are expected to have."""
+    """The promise that all answers keep together: its numbers, its sentence, and the budget at the beginning."""
 
     def perform(self, session: HoldoutSession) -> Promise:
         """Compute it."""

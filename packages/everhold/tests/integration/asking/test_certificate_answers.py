@@ -205,4 +205,4 @@ def test_every_mechanism_shows_its_answers(tmp_path, name):
     certificate.save(tmp_path / "c.html")
     report = verify_certificate(tmp_path / "c.html", public_key=certificate.public_key)
     assert report.findings == ()
-    assert len(certificate.to_dict()["summary"]["sentences"]) == len(chosen) > 2
+    assert len(certificate.in_words()["summary"]["sentences"]) == len(chosen) > 2

@@ -444,7 +444,7 @@ def test_a_certificate_lists_promotions_and_verifies_offline(holdout, tmp_path):
 
 
 def test_a_certificate_of_another_succession_is_found_out(holdout, tmp_path):
-    from everhold.certificate.account_findings import gate_findings
+    from everhold.certificate.findings import gate_findings
 
     sealed, champion = world(0)
     gate = holdout.gate(eh.accuracy, champion=champion)

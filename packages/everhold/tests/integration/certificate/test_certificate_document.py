@@ -136,7 +136,7 @@ def test_rows_are_in_the_order_of_the_page(signed):
     page = certificate.to_html()
     titles = list(dict.fromkeys(row["section"] for row in certificate.to_rows()))
     assert titles[0] == "In plain words"
-    assert len(titles) == len(SECTIONS) + 2  # the list of queries, and the signature
+    assert len(titles) == len(SECTIONS) + 3  # the list of queries, what is not promised, and the signature
     positions = [page.index('id="everhold-summary"'), *(page.index(f". {title}</h2>") for title in titles[1:])]
     assert positions == sorted(positions)
 
@@ -153,5 +153,5 @@ def test_the_words_on_the_certificate_stand_in_the_order_that_people_expect(sign
         "ledger_head",
         "privacy",
     )
-    assert (*expected, "not_promised", "issue") == SECTIONS
+    assert (*expected, "issue") == SECTIONS
     assert list(signed[0].to_dict())[1:-1] == list(SECTIONS)

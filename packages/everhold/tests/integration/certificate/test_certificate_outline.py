@@ -6,7 +6,7 @@ import pytest
 from certificate_samples import make_sample
 
 from everhold.certificate import verify_certificate
-from everhold.certificate.page import _assumptions, outline
+from everhold.certificate.outline import assumptions_block, outline
 from everhold.dependence import GaussianAR1, Groups, Independent, MarkovChain
 from everhold.mechanisms import GuessAndCheck
 from everhold_privacy.mechanisms.additive import GaussianMechanism
@@ -28,7 +28,7 @@ GAP = "dependence: rows left out between training and sealed rows, unseen by all
 def items_of(dependence):
     """What the outline of a document with this dependence says of it."""
     document = {"stated": [], "always": [], "how_to_tell": [], "dependence": dependence}
-    return dict(_assumptions(document).items)
+    return dict(assumptions_block(document).items)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.kind)
@@ -64,7 +64,7 @@ def test_the_entries_in_words():
 def test_the_labels_of_the_account_are_not_those_of_the_dependence(tmp_path):
     mechanism = GuessAndCheck.tuned(rows=2_000, queries=20, surprises=2, dependence=Groups([5]))
     certificate, key = make_sample(tmp_path, mechanism)
-    blocks = {block.key: block for block in outline(certificate.to_dict())}
+    blocks = {block.key: block for block in outline(certificate.in_words())}
     assert "confirmed: the training estimate" in dict(blocks["account"].items)
     (tmp_path / "c.html").write_text(certificate.to_html(), encoding="utf-8")
     assert verify_certificate(tmp_path / "c.html", public_key=key.public_key).ok
@@ -72,7 +72,7 @@ def test_the_labels_of_the_account_are_not_those_of_the_dependence(tmp_path):
 
 def test_surprises_that_are_left_are_explained_where_they_can_be_more_than_planned(tmp_path):
     def said(mechanism):
-        blocks = outline(make_sample(tmp_path, mechanism)[0].to_dict())
+        blocks = outline(make_sample(tmp_path, mechanism)[0].in_words())
         return " ".join(next(block.after for block in blocks if block.key == "account"))
 
     assert "what is left of the plan" in said(GuessAndCheck.tuned(rows=2_000, queries=20, surprises=2))

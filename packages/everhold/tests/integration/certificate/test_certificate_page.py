@@ -147,14 +147,6 @@ def test_a_page_of_another_version_says_how_to_check_it(tmp_path, signed):
     certificate, key = signed
     older = signed_again(replaced(certificate.to_dict(), ("issue", "version"), lambda _: "0.0.1"), key)
     assert check(tmp_path, render_page(older)).ok
-    findings = check(tmp_path, render_page(older).replace("everhold · ", "everhold: ")).findings
-    assert any("another version of everhold" in finding for finding in findings)
-
-
-def test_a_page_with_the_words_of_another_version_is_not_called_sound(tmp_path, signed):
-    certificate, key = signed
-    older = replaced(certificate.to_dict(), ("issue", "version"), lambda _: "0.0.1")
-    older = signed_again(replaced(older, ("promise", "sentence"), lambda _: "Every answer is true."), key)
-    report = check(tmp_path, render_page(older))
+    report = check(tmp_path, render_page(older).replace("everhold · ", "everhold: "))
     assert not report.ok
-    assert report.unchecked
+    assert "check it with the version it names" in report.unchecked[0]

@@ -96,7 +96,7 @@ def test_the_list_can_be_left_out_and_the_page_says_so(clinic, tmp_path):
     certificate = clinic.certificate(queries=False)
     assert "queries" not in certificate.to_dict()["account"]
     assert "does not list the queries" in certificate.to_html()
-    assert "listed further down" not in certificate.to_dict()["summary"]["asked"]
+    assert "listed further down" not in certificate.in_words()["summary"]["asked"]
     certificate.save(tmp_path / "c.json")
     assert verify_certificate(tmp_path / "c.json", public_key=certificate.public_key).ok
 
@@ -124,7 +124,7 @@ def test_a_list_that_is_not_whole_or_cannot_be_is_found(certificate, tmp_path, p
 
 def test_groups_stand_beside_rows(certificate):
     beside = "1,200 sealed rows of 240 groups (equal values of the column 'patient')"
-    document = certificate.to_dict()
+    document = certificate.in_words()
     assert any(beside in text for text in document["summary"]["means"])
     rows = {row["item"]: row["value"] for row in certificate.to_rows()}
     assert rows["groups of sealed rows"] == "240 groups (equal values of the column 'patient'), of 5 rows"
@@ -132,11 +132,11 @@ def test_groups_stand_beside_rows(certificate):
 
 
 def test_the_certificate_says_how_rows_are_weighted_and_what_missing_values_count_as(certificate, tmp_path):
-    said = certificate.to_dict()["promise"]["explanation"]
+    said = certificate.in_words()["promise"]["explanation"]
     assert any("Every sealed row has the same weight. So a group counts in proportion" in text for text in said)
     assert said[-2].startswith("A query that has no value in some training rows was refused")
     assert "A missing number counts as the low end of its range." in said[-1]
-    assert "Every sealed row has the same weight." in make_sample(tmp_path)[0].to_dict()["promise"]["explanation"]
+    assert "Every sealed row has the same weight." in make_sample(tmp_path)[0].in_words()["promise"]["explanation"]
 
 
 def test_missing_values_count_as_the_certificate_says(tmp_path):
@@ -151,11 +151,11 @@ def test_missing_values_count_as_the_certificate_says(tmp_path):
 
 
 def test_differences_of_rates_and_margins_are_in_percentage_points(certificate, clinic):
-    (gate,) = [text for text in certificate.to_dict()["summary"]["found"] if text.startswith("The gate 'nightly'")]
+    (gate,) = [text for text in certificate.in_words()["summary"]["found"] if text.startswith("The gate 'nightly'")]
     assert "by more than 1 percentage point;" in gate
     assert margin_of({"metric": "brier", "margin": 0.01}) == "0.01"
     assert margin_of({"metric": "accuracy", "margin": 0.005}) == "0.5 percentage points"
-    shown = clinic.certificate({"gap": eh.difference("score > 0.8", "score > 0.9")}).to_dict()["summary"]["sentences"]
+    shown = clinic.certificate({"gap": eh.difference("score > 0.8", "score > 0.9")}).in_words()["summary"]["sentences"]
     assert "percentage points" in shown[0]
 
 
@@ -173,7 +173,7 @@ def test_no_noise_is_spoken_of_where_there_is_none(tmp_path, name, simulation):
         rows=20_000, queries=1_000, surprises=10, slack=0.0, confidence=0.95, training_rows=20_000
     )
     sample = make_sample(tmp_path, mechanism, simulation=simulation)[0]
-    text = " ".join(row["value"] for row in sample.to_rows()) + " ".join(sample.to_dict()["issue"]["banner"] or ())
+    text = " ".join(row["value"] for row in sample.to_rows()) + " ".join(sample.in_words()["issue"]["banner"] or ())
     spoken = re.findall(r"[^.]*\bnoise\b[^.]*\.", text)
     honest = [said for said in spoken if "No noise is added" in said or "no noise is added" in said]
     without = [said for said in spoken if "Without noise" in said]

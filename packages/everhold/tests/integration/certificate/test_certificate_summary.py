@@ -42,7 +42,7 @@ SENTENCES = {
 
 
 def summary_of(folder, *answers, **wanted):
-    return make_sample(folder, answers=answers, **wanted)[0].to_dict()["summary"]
+    return make_sample(folder, answers=answers, **wanted)[0].in_words()["summary"]
 
 
 @pytest.mark.parametrize(("measure", "said"), SENTENCES.items(), ids=SENTENCES)
@@ -135,16 +135,7 @@ def test_predictions_by_position_and_public_features_are_about_these_rows(tmp_pa
 
 
 LIES = {
-    "a better number": (("answers", 0, "value"), 0.99, "words of the section 'summary'"),
-    "a narrower bound": (("answers", 0, "low"), 0.863, "words of the section 'summary'"),
-    "a finer sentence": (("sentences", 0), "model B is always right.", "words of the section 'summary'"),
-    "fewer queries": (("asked",), "3 queries were asked in all.", "words of the section 'summary'"),
-    "a claim as a measurement": (
-        ("sources", 0),
-        "Taken from the sealed rows, rounded.",
-        "words of the section 'summary'",
-    ),
-    "nothing that it does not mean": (("does_not_mean",), [], "words of the section 'summary'"),
+    "a sentence of one's own": (("sentences",), ["model B is always right."], "do not belong there"),
     "bounds the wrong way round": (("answers", 0, "low"), 0.9, "the wrong way round"),
     "more than all": (("answers", 0, "high"), 1.5, "larger than there can be"),
     "an entry that is not there": (("answers", 0, "entries"), [6], "no entry of the ledger"),
@@ -241,7 +232,7 @@ def test_without_a_choice_the_first_page_begins_with_the_last_answers(tmp_path):
         assert holdout.certificate(queries=False).to_dict()["summary"]["answers"] == []
     certificate.save(tmp_path / "c.json")
     assert verify_certificate(tmp_path / "c.json").ok
-    summary = certificate.to_dict()["summary"]
+    summary = certificate.in_words()["summary"]
     assert [fact["entries"] for fact in summary["answers"]] == [[entry] for entry in range(2, 10)]
     assert summary["sentences"][0].startswith("x > 0.25: ")
     assert summary["sentences"][-1].startswith("The model of entry 9 is right ")

@@ -7,10 +7,8 @@ from certificate_samples import make_sample, places, replaced, signed_again, wri
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from everhold.certificate import verify_certificate
-from everhold.certificate.form import SECTIONS, SOURCES, SUMMARY, facts_of
-from everhold.certificate.reading import MOST_BYTES
-from everhold.certificate.sections import add_sections
+from everhold.certificate import Certificate, verify_certificate
+from everhold.certificate.form import MOST_BYTES, SECTIONS, SOURCES
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.sealing.storage import StewardKey
 from everhold_competitions.ladder import Ladder
@@ -49,11 +47,10 @@ def test_any_altered_leaf_is_found_and_its_section_named(tmp_path, document):
 
 def test_an_altered_leaf_blames_no_other_section(tmp_path, document):
     for path in places(document):
-        if path[0] in (SUMMARY, *SECTIONS):
+        if path[0] in SECTIONS:
             altered = replaced(document, path, otherwise)
             findings = verify_certificate(written(tmp_path / "c.json", altered)).findings
-            sections = (SUMMARY, *SECTIONS)
-            blamed = {name for name in sections for finding in findings if f"section {name!r} was altered" in finding}
+            blamed = {name for name in SECTIONS for finding in findings if f"section {name!r} was altered" in finding}
             assert blamed <= {path[0]}, path
 
 
@@ -127,9 +124,7 @@ LIES = [
     (("promise", "surprises"), 1000, "planned queries or surprises"),
     (("promise", "statement"), "S1", "statement is not the one"),
     (("promise", "spends_only_beyond"), 0.09, "distance beyond which"),
-    (("promise", "sentence"), "Every answer is true.", "words of the section 'promise'"),
-    (("not_promised", "items"), [], "words of the section 'not_promised'"),
-    (("issue", "banner"), "Approved.", "words of the section 'issue'"),
+    (("promise", "sentence"), "Every answer is true.", "do not belong there"),
     (("assumptions", "stated"), ["nothing"], "assumptions are not those"),
     (("assumptions", "dependence"), {"kind": "whatever"}, "cannot be computed anew"),
     (("theorem", "statement"), "P9", "statement is not the one"),
@@ -249,15 +244,14 @@ def spent(mechanism, sources, lost, uncharged=0):
 
 
 def said_again(folder, certificate, key, **changes):
-    """Findings about other facts, with all words and the signature as everhold would write them."""
-    facts = facts_of(certificate.to_dict())
+    """Findings about other facts, with the signature as everhold would write it."""
+    facts = certificate.to_dict()
     if "labels" not in changes.get("account", {"labels": 0}):
         facts["account"].pop("labels", None)
     for section, changed in changes.items():
         facts[section] |= changed
-    lying = certificate.to_dict() | add_sections(facts)
-    report = verify_certificate(written(folder / "c.json", signed_again(lying, key)), public_key=key.public_key)
-    assert not any("words of" in found or "altered" in found for found in report.findings)
+    report = verify_certificate(written(folder / "c.json", signed_again(facts, key)), public_key=key.public_key)
+    assert not any("altered" in found for found in report.findings)
     return report.findings
 
 
@@ -306,7 +300,7 @@ def of_another_version(document, version="0.0.1"):
     return replaced(document, ("issue", "version"), lambda _: version)
 
 
-def test_the_same_words_under_another_version_are_checked_and_sound(tmp_path, signed):
+def test_the_facts_of_another_version_are_checked_and_sound(tmp_path, signed):
     certificate, key = signed
     older = signed_again(of_another_version(certificate.to_dict()), key)
     report = verify_certificate(written(tmp_path / "c.json", older))
@@ -314,13 +308,12 @@ def test_the_same_words_under_another_version_are_checked_and_sound(tmp_path, si
     assert report.unchecked == ()
 
 
-def test_other_words_under_another_version_are_never_called_sound(tmp_path, signed):
-    """A steward who signs a false sentence and another version's number: the certificate is not ok, and says why."""
+def test_a_page_of_another_version_with_other_words_is_never_called_sound(tmp_path, signed):
+    """A steward who writes a false sentence and another version's number: the page is not ok, and says why."""
     certificate, key = signed
-    lying = replaced(
-        of_another_version(certificate.to_dict()), ("promise", "sentence"), lambda _: "Every answer is true."
-    )
-    report = verify_certificate(written(tmp_path / "c.json", signed_again(lying, key)), public_key=key.public_key)
+    page = Certificate(signed_again(of_another_version(certificate.to_dict()), key)).to_html()
+    (tmp_path / "c.html").write_text(page.replace("Until 1,000 queries", "Until 9,000 queries"))
+    report = verify_certificate(tmp_path / "c.html", public_key=key.public_key)
     assert report.findings == ()
     assert not report.ok
     assert "was not checked here" in report.unchecked[0]
@@ -337,22 +330,13 @@ def test_another_version_switches_no_check_off(tmp_path, signed, path, lie, find
     lying = of_another_version(replaced(certificate.to_dict(), path, lambda _: lie))
     report = verify_certificate(written(tmp_path / "c.json", signed_again(lying, key)), public_key=key.public_key)
     assert not report.ok
-    about_words = "words of" in finding or "assumptions are" in finding
-    found = report.unchecked if about_words else report.findings
-    assert any(("was not checked" if about_words else finding) in what for what in found)
-
-
-def test_an_unsigned_change_of_words_and_version_is_an_alteration(tmp_path, document):
-    altered = replaced(of_another_version(document), ("promise", "sentence"), lambda _: "Every answer is true.")
-    findings = verify_certificate(written(tmp_path / "c.json", altered)).findings
-    assert any("'promise' was altered" in found for found in findings)
-    assert any("'issue' was altered" in found for found in findings)
+    assert any(finding in what for what in (report.unchecked if "assumptions are" in finding else report.findings))
 
 
 @pytest.mark.parametrize("version", ["", "\x1b[2J" * 50, "0.1.0 ", "9" * 1_000, "<script>"])
 def test_a_strange_version_is_shown_harmlessly_and_is_no_way_around(tmp_path, signed, version):
     certificate, key = signed
-    lying = replaced(of_another_version(certificate.to_dict(), version), ("not_promised", "items"), lambda _: [])
+    lying = replaced(of_another_version(certificate.to_dict(), version), ("assumptions", "stated"), lambda _: [])
     report = verify_certificate(written(tmp_path / "c.json", signed_again(lying, key)))
     assert not report.ok
     assert all(what.isprintable() and len(what) < 500 for what in report.unchecked)
@@ -408,7 +392,7 @@ STRANGE = [None, True, -1, 2**62, 10**300, 1e300, -0.5, "x", "\x00", "<b>", [], 
 def test_no_value_anywhere_makes_verification_fail_with_an_error(tmp_path, signed):
     certificate, key = signed
     document = certificate.to_dict()
-    for path in (path for path in places(document) if path[0] in (SUMMARY, *SECTIONS)):
+    for path in (path for path in places(document) if path[0] in SECTIONS):
         for number, value in enumerate(STRANGE):
             strange = replaced(document, path, lambda _, value=value: value)
             if number % 3 == len(path) % 3:  # signed, so that nothing before the numbers stops it
@@ -423,7 +407,7 @@ def test_no_value_anywhere_makes_verification_fail_with_an_error(tmp_path, signe
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     ),
-    st.sampled_from([SUMMARY, *SECTIONS, "signature", "everhold_certificate"]),
+    st.sampled_from([*SECTIONS, "signature", "everhold_certificate"]),
 )
 def test_any_json_in_the_place_of_a_section_is_found(tmp_path, document, value, name):
     (tmp_path / "c.json").write_text(json.dumps({**document, name: value}))

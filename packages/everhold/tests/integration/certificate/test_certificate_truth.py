@@ -27,7 +27,7 @@ def certified(holdout, answers=(), path=None):
     if path is not None:
         certificate.save(path)
         assert verify_certificate(path).ok
-    return certificate.to_dict()
+    return certificate.in_words()
 
 
 @pytest.mark.parametrize("dependence", [None, eh.Groups("patient")])

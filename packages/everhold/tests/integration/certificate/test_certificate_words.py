@@ -106,8 +106,8 @@ def test_every_mechanism_has_a_sentence_here():
 
 
 def test_a_useless_half_width_is_called_so(tmp_path):
-    vacuous = make_sample(tmp_path, SampleSplitting(rows=100, queries=100))[0].to_dict()
-    useful = make_sample(tmp_path)[0].to_dict()
+    vacuous = make_sample(tmp_path, SampleSplitting(rows=100, queries=100))[0].in_words()
+    useful = make_sample(tmp_path)[0].in_words()
     assert "next to nothing" in vacuous["promise"]["explanation"][0]
     assert "next to nothing" not in str(useful)
 
@@ -123,7 +123,7 @@ def test_a_shown_number_is_right_to_six_digits(value):
 
 
 def privacy_of(folder, mechanism, **options):
-    section = make_sample(folder, mechanism, **options)[0].to_dict()["privacy"]
+    section = make_sample(folder, mechanism, **options)[0].in_words()["privacy"]
     return section["epsilon"], section["delta"], " ".join(section["explanation"])
 
 

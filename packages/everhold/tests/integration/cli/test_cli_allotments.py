@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from everhold.cli import certificate, holdouts, ledger, operations
+from everhold.cli import asking, holdouts, ledger, operations
 from everhold.cli.failures import CommandGroup
 
 ALLOT = ["allot", "s.db", "flights", "team-a", "--queries", "1"]
@@ -17,7 +17,7 @@ ASK = ["ask", "s.db", "flights", "--analyst", "team-a", "--mean"]
 def run(study):
     """Runs a command of these modules."""
     app = typer.Typer(cls=CommandGroup)
-    for module in (operations, certificate, holdouts, ledger):
+    for module in (operations, asking, holdouts, ledger):
         module.register(app)
 
     def command(*arguments, code=0, env=None):

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 import everhold as eh
-from everhold.cli import holdouts, operations
+from everhold.cli import asking, holdouts, operations
 from everhold.cli import plan as plan_command
 from everhold.cli.failures import CommandGroup
 
@@ -31,7 +31,7 @@ def run(tmp_path, monkeypatch):
         h.ask("delay > 15", guess=0.98)
     rows(400, 3).to_parquet("more.parquet")
     app = typer.Typer(cls=CommandGroup)
-    for module in (operations, holdouts, plan_command):
+    for module in (asking, operations, holdouts, plan_command):
         module.register(app)
 
     def command(*arguments, code=0):

@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 import everhold as eh
-from everhold.cli import compare
+from everhold.cli import asking
 from everhold.cli.failures import CommandGroup
 
 ROWS = 1_000
@@ -32,7 +32,7 @@ def run(tmp_path, monkeypatch):
         (tmp_path / f"{name}.csv").write_text("\n".join(["prediction", *map(str, values.tolist())]))
     app = typer.Typer(cls=CommandGroup)
     app.callback()(lambda: None)
-    compare.register(app)
+    asking.register(app)
 
     def command(*arguments, code=0):
         result = CliRunner().invoke(app, ["compare", "s.db", "s", *arguments])

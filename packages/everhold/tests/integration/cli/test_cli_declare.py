@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from everhold.cli import create, declare, holdouts
+from everhold.cli import asking, create, holdouts
 from everhold.cli.failures import CommandGroup
 
 PROTOCOL = """
@@ -22,7 +22,7 @@ texts = 40
 def run(study):
     """Runs a command of these modules."""
     app = typer.Typer(cls=CommandGroup)
-    for module in (create, declare, holdouts):
+    for module in (asking, create, holdouts):
         module.register(app)
 
     def command(*arguments, code=0):

@@ -143,11 +143,11 @@ def test_an_altered_certificate_is_refused_and_says_what(study, everhold):
 
 @pytest.fixture
 def of_another_version(study, everhold):
-    """The study's certificate, signed by its own key under another version's number and with a false sentence."""
+    """The study's certificate, signed by its own key under another version's number and with a false assumption."""
     everhold("certificate", "save", "s.db", "flights", "--output", "c.json")
     document = json.loads((study / "c.json").read_text())
     document["issue"]["version"] = "0.0.1"
-    document["promise"]["sentence"] = "Every answer is true."
+    document["assumptions"]["stated"] = ["Every answer is true."]
     signature = document["signature"]
     signature["digests"] = {section: digest(document[section]) for section in signature["digests"]}
     key = StewardKey.load(sealed_file(study, KEY_FILE), public_key=signature["public_key"])

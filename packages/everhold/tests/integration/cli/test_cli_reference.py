@@ -25,7 +25,7 @@ def test_the_page_is_up_to_date():
 
 def test_every_command_is_on_the_page():
     expected = {
-        "create", "ask", "quote", "status", "transcript", "list", "ledger show", "ledger spent", "ledger verify",
+        "create", "ask", "quote", "status", "transcript", "list", "ledger spent", "ledger verify",
         "ledger recover",
         "certificate show", "certificate save", "certificate verify", "demo", "diagnose",
         "dependence fit", "dependence describe", "dependence quilts", "plan", "lab run", "lab list",

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from everhold.cli import certificate, holdouts, ledger, operations, unsealing
+from everhold.cli import asking, holdouts, ledger, operations
 from everhold.cli.failures import CommandGroup
 from everhold.sealing.intake.request import Rows
 
@@ -18,7 +18,7 @@ ASK = ["ask", "s.db", "flights", "--mean"]
 def run(study):
     """Runs a command of these modules."""
     app = typer.Typer(cls=CommandGroup)
-    for module in (operations, certificate, holdouts, ledger, unsealing):
+    for module in (operations, asking, holdouts, ledger):
         module.register(app)
 
     def command(*arguments, code=0, **how):
@@ -68,7 +68,7 @@ def test_nobody_unseals_by_accident(asked):
 
 @pytest.mark.parametrize(("said", "closed"), [("n\n", False), ("y\n", True)])
 def test_a_person_is_asked(asked, monkeypatch, said, closed):
-    monkeypatch.setattr(unsealing, "_has_terminal", lambda: True)
+    monkeypatch.setattr(holdouts, "_has_terminal", lambda: True)
     result = asked(*UNSEAL, code=0 if closed else 1, input=said)
     assert "Unseal?" in result.stderr
     assert read(asked("status", "s.db", "flights", "--format", "json"))["closed"] == closed

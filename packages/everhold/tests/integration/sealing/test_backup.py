@@ -17,7 +17,7 @@ from everhold_server.principals import Role
 from everhold_server.sessions import Sessions
 from everhold_server.tables import Records
 from everhold_server.token_store import TokenStore
-from everhold_server.web.published import Publications
+from everhold_server.web.competitions import Publications
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import everhold.dependence
 from everhold import extensions
 from everhold.asking.creation import settings_from
 from everhold.certificate import Certificate, verify_certificate
-from everhold.certificate.page import outline
+from everhold.certificate.outline import outline
 from everhold.cli.application import app
 from everhold.cli.reference import help_text
 from everhold.dependence import MODELS, DependenceModel
@@ -113,7 +113,7 @@ def test_it_goes_all_the_way_from_creation_to_the_verified_certificate(tmp_path)
     with eh.Holdout.open(tmp_path / "s.db", "twins") as again:
         assert again.mechanism.dependence == Twins("pair")
     assert verify_certificate(tmp_path / "c.json").ok
-    said = Certificate.load(tmp_path / "c.json").to_dict()
+    said = Certificate.load(tmp_path / "c.json").in_words()
     assert "rows of twins" in said["promise"]["sentence"]
     assert Twins.how_to_tell[0] in said["assumptions"]["how_to_tell"]
     shown = dict(next(block.items for block in outline(said) if block.key == "assumptions"))

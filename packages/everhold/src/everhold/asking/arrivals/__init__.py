@@ -1,1 +1,1 @@
-"""Holdouts whose rows arrive: `growth` has the trees, `appending` the act, `over_time` the queries."""
+"""Holdouts whose rows arrive: `growth` has the trees, `appending` the act, the others the queries."""

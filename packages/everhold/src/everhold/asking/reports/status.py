@@ -74,17 +74,18 @@ def transcript_of(session: HoldoutSession, every: Sequence[Entry]) -> Transcript
     ])  # fmt: skip
 
 
-def glance_at(session: HoldoutSession, promised: str) -> str:
+def glance_at(session: HoldoutSession) -> str:
     """The holdout at a glance, as HTML: its promise, what is left, and the latest answers."""
     executor, head = session.executor, session.executor.ledger.head()
     of = "" if executor.analyst is None else f" on behalf of {executor.analyst}"
     over = ", unsealed and closed" if head.accounts.closed else ""
     rows = f"{executor.schema.rows:,} sealed rows, {executor.schema.training_rows:,} training rows"
-    left, whole = executor.remaining(head.state), executor.whole_budget(head.state)
+    left, promise = executor.remaining(head.state), promise_of(session)
+    whole = promise.budget or left
     latest = transcript_of(session, list(executor.ledger.entries(max(head.sequence - _LATEST, 0), _LATEST))).rows
     return (
         html_sentences(f"{executor.record.name}{of}: {rows}, {executor.mechanism.name}{over}")
-        + html_sentences(promised)
+        + html_sentences(promise.sentence or "")
         + "".join(html_bar(name, count, whole[name]) for name, count in left.items())
         + worth_now(executor, head)._repr_html_()
         + html_sentences("latest answers:" if latest else "")
@@ -93,15 +94,25 @@ def glance_at(session: HoldoutSession, promised: str) -> str:
 
 
 def promise_of(session: HoldoutSession) -> Promise:
-    """The promise that all answers keep together, with the half-width that they are expected to have."""
+    """The promise that all answers keep together, with its sentence and the initial budget."""
+    from everhold.certificate import promise_in_words
+
     executor = session.executor
-    alike = executor.record.configuration.get(ALIKE)
-    return replace(executor.promise, expected=executor.mechanism.expected_radius(USUAL_VALUE, alike))
+    return replace(
+        executor.promise, expected=_expected(executor),
+        sentence=promise_in_words(executor.record, session.first.mechanism),
+        budget=executor.whole_budget(executor.ledger.head().state),
+    )  # fmt: skip
 
 
-def status_of(session: HoldoutSession, head: Head, promise: Promise) -> Facts:
+def _expected(executor: QueryExecutor) -> float | None:
+    """Half-width that answers are expected to have."""
+    return executor.mechanism.expected_radius(USUAL_VALUE, executor.record.configuration.get(ALIKE))
+
+
+def status_of(session: HoldoutSession, head: Head) -> Facts:
     """See `everhold.Holdout.status`."""
-    executor = session.executor
+    executor, promise = session.executor, session.executor.promise
     described, state = executor.mechanism.to_dict(), executor.state_from(head.state)
     remaining, parts = executor.remaining(head.state), Accounts.from_state(head.state).parts
     asking = {} if executor.analyst is None else {ANALYST: executor.analyst}
@@ -123,7 +134,7 @@ def status_of(session: HoldoutSession, head: Head, promise: Promise) -> Facts:
         "mechanism": described["mechanism"],
         "parameters": described["parameters"],
         "radius": promise.radius,
-        "expected": promise.expected,
+        "expected": _expected(executor),
         "statement": promise.statement,
         "confidence": promise.confidence,
         "dependence": executor.mechanism.dependence.to_dict(),

@@ -1,17 +1,13 @@
-"""Words of a certificate.
-
-Every text is a function of the facts, so that a verifier can say it again.
-"""
+"""Words of a certificate: each text is a function of the signed facts, and is made when the certificate is read."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.competition_sections import board_promise, competition_in_words, gates_in_words
-from everhold.certificate.counting import counting_words
-from everhold.certificate.estimands import OF_POPULATION, by_labels, value_in_words
+from everhold.answers import with_shares
 from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
+from everhold.certificate.rows import counting_words
 from everhold.certificate.summary import summary_words
 from everhold.dependence import MODELS
 from everhold.mechanisms import MECHANISMS
@@ -20,6 +16,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from everhold.mechanisms import Mechanism
+
+OF_POPULATION = "the population's value"
+
+
+def value_in_words(rows: Mapping[str, Any]) -> str:
+    """The value that is promised."""
+    if rows["features"] == "public":
+        return "the value for labels drawn anew on these rows"
+    if "stratified" in rows:
+        return f"the value for {with_shares(rows['stratified'])}"
+    return OF_POPULATION
+
+
+def by_labels(rows: Mapping[str, Any]) -> bool:
+    """True if the table was split by its labels."""
+    return rows.get("stratified") is not None and rows["stratified"] == rows["label"]
+
 
 _LARGE_EPSILON = 10.0
 _USELESS_RADIUS = 0.5
@@ -193,8 +206,8 @@ _BANNER = (
 )
 
 
-def add_sections(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The sections of a certificate: the facts, and what they mean in words.
+def with_words(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A certificate with what its facts mean in words beside them, section by section.
 
     Raises:
         KeyError: If the facts are not those of a mechanism that everhold knows.
@@ -206,7 +219,7 @@ def add_sections(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, 
     noisy = kind.traits.adds_noise
     words: dict[str, dict[str, Any]] = {
         "promise": {
-            "sentence": promise_sentence(facts, kind, simulation=simulation),
+            "sentence": promise_sentence(facts, simulation=simulation),
             "explanation": [
                 *_explanation(facts["promise"], kind, rows),
                 *gates_in_words(facts["account"].get("gates"), rows),
@@ -246,9 +259,9 @@ def add_sections(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, 
             ]
         },
         "issue": {"banner": (_BANNER if noisy else _BANNER_WITHOUT_NOISE) if simulation else None},
-        **({"summary": summary_words(facts, kind, simulation=simulation)} if "summary" in facts else {}),
+        "summary": summary_words(facts, kind, simulation=simulation),
     }
-    return {name: {**section, **words.get(name, {})} for name, section in facts.items()}
+    return {**facts, **{name: {**facts.get(name, {}), **said} for name, said in words.items()}}
 
 
 def is_endless(mechanism: Mapping[str, Any]) -> bool:
@@ -270,9 +283,9 @@ def _assumed_of(engine: Mapping[str, Any] | None) -> list[str]:
     return [said.format(**facts) for said in (_ASSUMED_OF_AN_ENGINE, unchanged)]
 
 
-def promise_sentence(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, simulation: bool) -> str:
+def promise_sentence(facts: Mapping[str, Any], *, simulation: bool) -> str:
     """The promise in one sentence, from the facts about promise, rows and assumptions."""
-    promise, value = facts["promise"], value_in_words(facts["rows"])
+    promise, value, kind = facts["promise"], value_in_words(facts["rows"]), MECHANISMS[facts["mechanism"]["name"]]
     rows_are = str(facts["assumptions"]["dependence"].get("kind", "unknown"))
     rows_are = MODELS[rows_are].rows_are if rows_are in MODELS else f"rows: {rows_are.replace('_', ' ')}"
     basis = f"(statement {promise['statement']}, {rows_are})"
@@ -420,3 +433,65 @@ def _secrecy(privacy: Mapping[str, Any]) -> str:
     if privacy["epsilon"] is None or privacy["epsilon"] > _LARGE_EPSILON:
         return "Secrecy of single rows."
     return "Secrecy of single rows beyond what the section on privacy states."
+
+
+_GATES_OF_CASES = (
+    "At a gate about cases, a version is named by the SHA-256 of its name there. Each champion also fulfils the guards "
+    "that the metric names, against the baseline, which is fixed. Where the metric says that it is about new runs of "
+    "these cases, promotions promise that in place of the population: the version is better on average in new runs of "
+    "these very cases."
+)
+
+
+_SHARES_OF_BOARDS = ("accuracy", "error", "brier", "Brier score")
+"""Metrics of boards whose scores are means over [0, 1], of which a promise can name the half-width."""
+
+_BOARD = (
+    "Every interval on the board contains the true score, which is {value}, all of them at once, {holds}. How wide an "
+    "interval is depends on the submission."
+)
+
+
+def board_promise(competition: Mapping[str, Any] | None, *, value: str, holds: str) -> str | None:
+    """Promise of a board whose scores are no means over [0, 1]; None where the promise of a mean is about the board."""
+    if competition is None or competition["metric"] in _SHARES_OF_BOARDS:
+        return None
+    return _BOARD.format(value=value, holds=holds)
+
+
+def gates_in_words(gates: Any, rows: Mapping[str, Any]) -> list[str]:
+    """Meaning of promotions; empty where there is no gate."""
+    if not gates:
+        return []
+    return [
+        "A gate has a champion, which gives way only to a challenger that is proved to be better. With the same "
+        "probability, together with all answers, every promotion that is listed in this certificate is true: by the "
+        f"gate's metric, {value_in_words(rows)} of the challenger is better than that of the champion before by more "
+        "than the margin, however many other challengers failed and however all of them were chosen. That a champion "
+        "was kept promises nothing. A model is named by the SHA-256 of the query about it.",
+        *([_GATES_OF_CASES] if any(gate["metric"].startswith("cases: ") for gate in gates) else []),
+    ]
+
+
+def competition_in_words(competition: Mapping[str, Any] | None, rows: Mapping[str, Any]) -> list[str]:
+    """Meaning of a leaderboard; empty where there is no competition."""
+    if competition is None:
+        return []
+    told = {
+        "none": "that it was received, and nothing else",
+        "leader": "whether it is proved to be better than the leader",
+        "score": "an answer about its score",
+    }.get(competition["feedback"], "something else")
+    said = [
+        f"The rows were sealed for a competition by {competition['metric']}. What a submission is told before the end "
+        f"was decided then: {told}."
+    ]
+    if competition["rows"]:
+        said.append(
+            "The leaderboard of this certificate is final. With the same probability, all at once, every interval "
+            f"contains {value_in_words(rows if by_labels(rows) else {**rows, 'features': 'public'})}, and every "
+            "place holds: it is one more than the number of teams that are proved to be better, by the paired "
+            "difference of final submissions, row by row. Of teams that share a place these rows do not tell who is "
+            "better."
+        )
+    return said

@@ -1,8 +1,9 @@
-"""Limits: foreign hosts, bodies too large or too slow, requests too many, or too many at once.
+"""Middleware of every request: limits of hosts, bodies, requests and work at once, and the headers of every response.
 
-All of it is decided before anything is looked up, in this process alone: several processes allow as many times more.
-The limit of failures holds back load, not guessing, which 256 random bits do: it applies to wrong tokens only, so that
-a program with a revoked token does not lock out its neighbours.
+Limits are decided before anything is looked up, in this process alone: several processes allow as many times more. The
+limit of failures holds back load, not guessing, which 256 random bits do: it applies to wrong tokens only, so that a
+program with a revoked token does not lock out its neighbours. Browsers run, load, frame and keep nothing but the
+service's own.
 """
 
 from __future__ import annotations
@@ -289,3 +290,42 @@ def client_of(scope: Scope) -> str:
     if address.version == 4:
         return str(address)
     return str(ipaddress.ip_network((int(address), 64), strict=False))
+
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+"""Content-Security-Policy of every response that has none of its own; data: is for pictures inside style sheets."""
+
+_ALWAYS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",  # with none at all, browsers would not say where a form comes from
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "cache-control": "no-store",  # what is for everybody, such as a style sheet, says so itself
+}
+_YEAR = 365 * 24 * 3600
+
+
+class SecurityHeadersMiddleware:
+    """Adds them to every response that does not say otherwise."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app = app
+        secure = {"strict-transport-security": f"max-age={_YEAR}"} if settings.secure else {}
+        self._headers = {**_ALWAYS, **secure}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in self._headers.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self.app(scope, receive, sending if scope["type"] == "http" else send)

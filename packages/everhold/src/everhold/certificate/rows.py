@@ -1,16 +1,14 @@
-"""Counting in a certificate: groups beside rows, the weight of a row, and the treatment of missing values."""
+"""The rows of a certificate in words: groups beside them, those that arrived, and what counts for missing values."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.arrivals import rows_that_arrived
-from everhold.certificate.numbers import counted
+from everhold.certificate.numbers import counted, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_GROUPS = "groups"
 _MISSING = (
     "A condition whose value is missing counts as not met. A missing number counts as the low end of its range. A row "
     "on which a model fails counts as a wrong answer."
@@ -23,12 +21,10 @@ def _counts(facts: Mapping[str, Mapping[str, Any]]) -> list[list[int]]:
     """Pairs of a size and the number of groups of that size; none where rows are not in declared groups."""
     dependence = facts["assumptions"]["dependence"]
     counts = dependence.get("counts")
-    sound = isinstance(counts, list) and all(map(_is_pair, counts))  # a certificate's file may hold anything
-    return counts if sound and dependence.get("kind") == _GROUPS else []
-
-
-def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(type(number) is int for number in value)
+    sound = isinstance(counts, list) and all(  # a certificate's file may hold anything
+        isinstance(pair, list) and len(pair) == 2 and all(type(number) is int for number in pair) for pair in counts
+    )
+    return counts if sound and dependence.get("kind") == "groups" else []
 
 
 def _groups(facts: Mapping[str, Mapping[str, Any]]) -> str:
@@ -71,3 +67,50 @@ def counting_words(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
         for said in dict.fromkeys(said for _, said in rules)
     ]
     return [weight, *declared, *([_REFUSED] if facts["rows"]["training_rows"] else []), _MISSING]
+
+
+ARRIVED = (
+    "Rows were appended after the holdout had been created. The half-width at the top is that of the rows of its "
+    "creation; what is answered later is about more rows, or about the rows since an arrival, and each answer says "
+    "which. Trees of suffixes share the probability of failure, so all intervals hold at once (statement S13). It is "
+    "assumed that what arrived, and when, depended on the sealed rows through nothing but what had been told. AUCs of "
+    "models, their differences and recalls at a rate hold if the rows of all arrivals have one law."
+)
+"""Sentences of a certificate about rows that arrived."""
+
+FAMILIES_ARRIVED = (
+    "Intervals of members of declared families hold at all numbers of rows at once (statement S14). It is assumed that "
+    "the population value of each member is the same for the rows of all arrivals."
+)
+"""Sentences about declared families of such a holdout."""
+
+
+def arrival_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """A line for each arrival and each retirement."""
+    for each in account.get("arrivals", ()):
+        until = f" until {each['until']}" if each["until"] else ""
+        tree = f", tree {shown(each['tree'])} opened" if each["tree"] else ""
+        trained = f", {shown(each['training_rows'])} training rows" if each["training_rows"] else ""
+        known = f", {each['fingerprint']}" if each["fingerprint"] else ""
+        yield (
+            f"arrival {shown(each['arrival'])}",
+            f"{shown(each['rows'])} sealed rows{until}{trained}, entry {shown(each['entry'])}{tree}{known}",
+        )
+    for each in account.get("retired", ()):
+        yield f"rows before arrival {shown(each['before'])}", f"retired by entry {shown(each['entry'])}"
+
+
+def about_rows(fact: Mapping[str, Any]) -> str:
+    """The rows that an answer is about, where rows arrived; empty without.
+
+    Examples:
+        >>> about_rows({"rows": [2_001, 6_000]}), about_rows({})
+        (', rows 2,001 to 6,000', '')
+    """
+    rows = fact.get("rows")
+    return "" if rows is None else f", rows {rows[0]:,} to {rows[1]:,}"
+
+
+def rows_that_arrived(facts: Mapping[str, Any]) -> int:
+    """Number of sealed rows that arrived after the creation."""
+    return sum(each["rows"] for each in facts.get("account", {}).get("arrivals", ()))

@@ -1,10 +1,10 @@
-"""Tokens of the service: ``/me``, and the tokens that stewards make and take back."""
+"""Who may come in, and what they did: ``/me``, the tokens that stewards make and take back, and the log of acts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from everhold.arguments import brief
@@ -178,3 +178,25 @@ def _allot(settings: TokenRequest, scope: list[str] | None, principal: Principal
             raise
         except ValueError as fault:
             raise QueryRejected(f"{fault}; no token was made") from None
+
+
+_ACT = {
+    "number": 7, "at": "2026-01-31T12:00:00.000000+00:00", "request": "0f4c...", "name": "reports", "token": "5f2c...",
+    "act": "ask", "holdout": "flights", "outcome": "guess", "facts": {"status": 200, "query": "5a0c..."},
+}  # fmt: skip
+
+
+@router.get(
+    "/audit",
+    summary="Who did what",
+    responses={200: said("The acts, newest first.", {"acts": [_ACT], "next": None}), **refusals()},
+)
+def audit(
+    request: Request,
+    principal: Steward,
+    before: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="Only acts with a smaller number.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="The most acts.")] = 100,
+) -> dict[str, Any]:
+    """Audit log: actor, act, time and outcome; newest first. `next` is the value of `before` for the next page."""
+    acts = request.app.state.audit.page(principal, before=before, limit=limit)
+    return {"acts": acts, "next": acts[-1]["number"] if len(acts) == limit else None}

@@ -1,0 +1,143 @@
+"""Operations of a competition: hand in predictions or try them, choose the final ones, and read the leaderboard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from everhold.errors import QueryRejected
+from everhold.operations.operation import AnyModel, HoldoutOperation, Param, Role
+
+if TYPE_CHECKING:
+    from everhold.asking.session import HoldoutSession
+    from everhold_competitions.leaderboard import Leaderboard
+    from everhold_competitions.submission_result import FormatReport, Submission
+
+_Predictions = Annotated[
+    AnyModel | None,
+    Param("Row ids and predictions, in any order. In a form it may be the file of this name: CSV, TSV, Parquet or "
+          "Arrow, told by its content, with the field `column` where it has several."),
+]  # fmt: skip
+_Team = Annotated[str | None, Param("Your own name, for an analyst; that is the default.", longest=1_000)]
+
+
+def _competition(session: HoldoutSession) -> Any:
+    return session.accessor("competition")
+
+
+def _given(predictions: AnyModel | None) -> Any:
+    if predictions is None:
+        raise QueryRejected(
+            "there are no predictions; expected a file in the part 'predictions', or predictions in the document; "
+            "nothing was received or charged"
+        )
+    return predictions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submit(
+    HoldoutOperation["Submission"], verb="submit", role=Role.ANALYST, act="submit", route="POST /submissions",
+    topic="competitions", actor="team",
+):  # fmt: skip
+    """Hand in a team's predictions; they are checked before anything is received or charged.
+
+    A team's last submission is final. The same predictions again, right after each other, are received once. In a form
+    the part `predictions` is the file, and `team`, `guess` and `column` may be plain fields.
+    """
+
+    predictions: _Predictions = None
+    team: _Team = None
+    guess: Annotated[
+        float | None, Param("Where scores are told: your own guess. A first submission needs it, or `training`.")
+    ] = None
+    training: Annotated[
+        AnyModel | None, Param("The same model's predictions for the training rows, if there are some.")
+    ] = None
+
+    def perform(self, session: HoldoutSession) -> Submission:
+        """Check, receive, and tell what the host chose."""
+        found: Submission = _competition(session).submit(
+            _given(self.predictions), team=self.team, guess=self.guess, training=self.training
+        )
+        return found
+
+    def facts(self, result: Submission) -> Mapping[str, Any]:
+        """Team and number of the submission."""
+        return {"team": result.team, "number": result.number}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckSubmission(
+    HoldoutOperation["FormatReport"], verb="check", role=Role.ANALYST, route="POST /submissions/check",
+    topic="competitions", actor="team",
+):  # fmt: skip
+    """Try whether predictions would be received; nothing is received, and no label is looked at."""
+
+    predictions: _Predictions = None
+    team: _Team = None
+    guess: Annotated[float | None, Param("As for a submission; it is not looked at.")] = None
+    training: Annotated[AnyModel | None, Param("Likewise.")] = None
+
+    def perform(self, session: HoldoutSession) -> FormatReport:
+        """Check."""
+        found: FormatReport = _competition(session).check(_given(self.predictions), team=self.team)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListSubmissions(
+    HoldoutOperation[list[dict[str, Any]]], verb="submissions", role=Role.ANALYST, route="GET /submissions",
+    topic="competitions", part="submissions", actor="team",
+):  # fmt: skip
+    """Submissions of your team in the order in which they were received; a steward sees those of all teams. Free."""
+
+    team: Annotated[str | None, Param("Of this team alone; by default your own, and for a steward all.")] = None
+
+    def perform(self, session: HoldoutSession) -> list[dict[str, Any]]:
+        """Read the ledger."""
+        rows: list[dict[str, Any]] = _competition(session).submissions()
+        return [row for row in rows if self.team in (None, row["team"])]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChooseFinal(
+    HoldoutOperation[list[dict[str, Any]]], verb="choose", role=Role.ANALYST, act="choose a submission",
+    route="POST /submissions/final", topic="competitions", part="submissions", actor="team",
+):  # fmt: skip
+    """Make an earlier submission of your team its final one, until the team submits again. Free."""
+
+    number: Annotated[int, Param("Of the submission, from 1, in the order of the team's own.", least=1)]
+    team: _Team = None
+
+    def perform(self, session: HoldoutSession) -> list[dict[str, Any]]:
+        """Record the choice, and list the team's submissions."""
+        _competition(session).choose(team=self.team, number=self.number)
+        return ListSubmissions(team=self.team).perform(session)
+
+    def facts(self, result: list[dict[str, Any]]) -> Mapping[str, Any]:
+        """Team and number of the submission."""
+        return {"team": self.team, "number": self.number}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadLeaderboard(
+    HoldoutOperation["Leaderboard"], verb="leaderboard", role=Role.VIEWER, route="GET /leaderboard",
+    topic="competitions",
+):  # fmt: skip
+    """Places of the teams of a competition. Free.
+
+    A team's rank is one more than the number of teams that are proved to be better; teams that the rows cannot tell
+    apart share a place.
+    """
+
+    def perform(self, session: HoldoutSession) -> Leaderboard:
+        """Rank."""
+        found: Leaderboard = _competition(session).leaderboard()
+        return found
+
+
+COMPETITION_OPERATIONS: tuple[type[HoldoutOperation[Any]], ...] = (
+    Submit, CheckSubmission, ListSubmissions, ChooseFinal, ReadLeaderboard,
+)  # fmt: skip
+"""All operations of a competition."""

@@ -1,0 +1,215 @@
+"""Arguments as a request has them: queries, declared families, models, metrics and results of cases."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, WithJsonSchema
+
+from everhold.arguments import brief
+from everhold.errors import QueryRejected
+from everhold.families.protocol import family_from
+from everhold.gates.metrics import named_metric, why_no_gain
+from everhold.operations.operation import AnyModel
+from everhold.queries import KINDS, Form
+from everhold.queries.metrics.registry import METRICS
+from everhold.queries.metrics.row_scores import risk
+from everhold.queries.metrics.scores import metric_of
+from everhold_server.api.contract import (
+    Plain,
+    arguments_checked,
+    check_predictions_allowed,
+)
+from everhold_server.principals import Principal, Role
+from everhold_server.wire.queries import FILE
+from everhold_server.wire.reading import query_from
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everhold.display import Facts
+    from everhold.holdout import Holdout
+    from everhold.operations.operation import Parameter
+    from everhold.queries.query import Query as AnyQuery
+    from everhold_server.uploads import RequestContent
+
+MOST_QUOTED, MOST_ASKED = 100_000, 400_000  # characters of all expressions together; reading one takes 30 us
+_COUNTED_FOR_ONE = 20  # characters more for each of them
+_PREDICTED = {
+    kind.name: [name for name in ("of", "training_predictions") if name == "of" or name in kind.details]
+    for kind in KINDS if kind.form is Form.PREDICTIONS
+}  # fmt: skip
+
+
+def _check_predictions(written: Sequence[Any], holdout: Holdout, principal: Principal) -> None:
+    """Refuse predictions that are not taken, before a file is read."""
+    left = list(written)
+    while left:
+        one = left.pop()
+        if isinstance(one, list):
+            left += one
+        elif isinstance(one, dict):
+            handed_in = [one.get(name) for name in _PREDICTED.get(str(one.get("kind")), ())]
+            check_predictions_allowed(holdout.schema, principal, *handed_in)
+            left += [value for value in one.values() if isinstance(value, (dict, list))]
+
+
+def _check_expressions(written: Sequence[Any], most: int) -> None:
+    """Refuse expressions that are too long altogether, before one of them is read."""
+    found, left = 0, list(written)
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            found += len(one) + _COUNTED_FOR_ONE
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, dict):
+            predicted = _PREDICTED.get(str(one.get("kind")), ())
+            left += [value for name, value in one.items() if name not in predicted or isinstance(value, str)]
+    if found > most:
+        raise QueryRejected(
+            f"the expressions of the request are too long: {found:,} characters, with {_COUNTED_FOR_ONE} more for each "
+            f"of them; expected at most {most:,}; send shorter expressions, or fewer at once"
+        )
+
+
+def queries_of(
+    written: Sequence[Any], holdout: Holdout, principal: Principal, received: RequestContent, *, most: int
+) -> list[AnyQuery[Any]]:
+    """Queries of a request, checked; the files beside them are their predictions."""
+    _check_predictions(written, holdout, principal)
+    _check_expressions(written, most)
+    tables = received.tables(holdout.schema)
+    with arguments_checked():
+        return [query_from(one, holdout.schema, tables) for one in written]
+
+
+_MOST_FAMILIES, _MOST_LISTED = 100, 1_000
+FAMILIES: dict[str, Any] = {
+    "description": "Families by name, each as in a protocol: listed with weights, subgroups with of, or texts with "
+    "bits.",
+    "examples": [{
+        "end points": {"listed": ["late", {"mean": "delay", "low": -60, "high": 180}]},
+        "carriers": {"subgroups": ["carrier", "origin"], "of": "delay > 15"},
+        "texts": {"texts": 40},
+    }],
+    "min_length": 1,
+    "json_schema_extra": {"additionalProperties": {"type": "object", "anyOf": [
+        {"required": ["listed"]}, {"required": ["subgroups", "of"]}, {"required": ["texts"]}, {"required": ["members"]},
+    ]}},
+}  # fmt: skip
+"""Documentation of a field with families."""
+
+
+def families_of(given: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Families from plain data, as `everhold.families.protocol.family_from` reads them.
+
+    Raises:
+        QueryRejected: If one of them is none, or there are too many. Nothing was changed.
+    """
+    listed = sum(len(each["listed"]) for each in given.values() if isinstance(each.get("listed"), list))
+    if len(given) > _MOST_FAMILIES or listed > _MOST_LISTED:
+        raise QueryRejected(
+            f"{len(given):,} families with {listed:,} listed queries are sent; expected at most {_MOST_FAMILIES} and "
+            f"{_MOST_LISTED:,}; declare more where the storage is; nothing was changed"
+        )
+    return {name: family_from(table, what=f"the family {name!r}") for name, table in given.items()}
+
+
+_OF_RISK, _OF_SCORE = {"loss", "low", "high"}, {"name", "low", "high", "clip"}
+_RESULTS = (
+    "An object from case id to its runs: a list of objects of metrics, null where a run crashed. Or a list of pairs of "
+    "an id and its runs."
+)
+_EXAMPLE = {"t1": [{"accuracy": 1, "cost": 0.2}], "t2": [{"accuracy": 0, "cost": 0.3}]}
+_RUN = {"anyOf": [{"type": "object"}, {"type": ["number", "string", "boolean", "null"]}]}
+_RUNS = {"anyOf": [{"type": "array", "minItems": 1, "items": _RUN}, _RUN]}
+_PAIR = {
+    "type": "array", "prefixItems": [{"type": ["string", "integer"]}, _RUNS], "minItems": 2, "maxItems": 2,
+}  # fmt: skip
+_FORMS: list[dict[str, Any]] = [
+    {"type": "object", "minProperties": 1, "additionalProperties": _RUNS},
+    {"type": "array", "minItems": 1, "items": _PAIR},
+]
+CaseResults = Annotated[Plain, WithJsonSchema({"anyOf": _FORMS}), Field(description=_RESULTS, examples=[_EXAMPLE])]
+Metrics = Annotated[
+    str | dict[str, str | float],
+    Field(examples=["accuracy", {"name": "r2", "low": 0, "high": 60}, {"loss": "absolute", "high": 60}]),
+]
+
+
+def shown_gates(gates: list[Facts], principal: Principal) -> list[Facts]:
+    """Gates as this principal may know them: an open challenge is that of its analyst and the steward alone."""
+    for gate in gates:
+        own = principal.role is Role.ANALYST and gate.get("open_challenge", {}).get("analyst") == principal.name
+        if not (own or principal.role is Role.STEWARD):
+            gate.pop("open_challenge", None)
+    return gates
+
+
+def metric_from(metric: str | dict[str, str | float]) -> str | Callable[..., Any]:
+    """Compared metric, with its loss where it is a risk."""
+    if isinstance(metric, str) and metric != "risk" and named_metric(metric) is not None:
+        return metric
+    if isinstance(metric, dict) and metric.keys() <= _OF_SCORE and named_metric(str(metric.get("name"))) is not None:
+        return partial(metric_of, **metric)  # type: ignore[arg-type]  # what does not fit is refused there
+    if not isinstance(metric, dict) or not metric.keys() <= _OF_RISK:
+        raise QueryRejected(
+            f"{why_no_gain(metric) or 'the metric cannot be compared'}; expected one of {', '.join(METRICS.of_gates)}, "
+            'or a loss with its range such as {"loss": "absolute", "low": 0, "high": 60}; nothing was changed'
+        )
+    return partial(risk, **metric)  # type: ignore[arg-type]  # what does not fit is refused there
+
+
+def with_fields(received: RequestContent, fields: Sequence[Parameter]) -> RequestContent:
+    """A form whose parts may stand for fields of its document: a text, a number, or a file of predictions.
+
+    Raises:
+        QueryRejected: If a number is none, or a part would not be read, such as a misspelled one.
+    """
+    if "" in received.texts or not any(each.holds(AnyModel) for each in fields):
+        return received
+    plain: dict[str, Any] = {}
+    column = received.text("column")
+    for each in fields:
+        if each.holds(AnyModel) and each.name in received.files:
+            plain[each.name] = {FILE: each.name} | ({} if column is None else {"column": column})
+        elif (text := received.text(each.name)) and not each.holds(AnyModel):
+            plain[each.name] = _number_in(text, each.name) if each.holds(float) else text
+    written = received.written()
+    try:
+        document = json.loads(written)
+    except ValueError:
+        return received  # it is refused where it is read
+    if not isinstance(document, dict):
+        return received
+    document = plain | {name: value for name, value in document.items() if value is not None}
+    named = {each.name: each.holds(AnyModel) for each in fields}
+    files = {value[FILE] for value in document.values() if isinstance(value, dict) and isinstance(value.get(FILE), str)}
+    for given, known, what in (
+        (received.files, {*files, *(name for name in named if named[name])}, "file"),
+        (received.texts, {"column", *(name for name in named if not named[name])}, "field"),
+    ):
+        for name in sorted({*given} - known - {"", "request", "csrf", "act"}):
+            near = get_close_matches(name, sorted(known), n=1)
+            remedy = f"did you mean {near[0]!r}" if near else f"expected {', '.join(sorted(known))}"
+            raise QueryRejected(
+                f"the form has the {what} {name!r}, which is not read here; {remedy}; nothing was received or charged"
+            )
+    return replace(received, texts={"": json.dumps(document).encode()})
+
+
+def _number_in(text: str, name: str) -> float:
+    with suppress(ValueError):
+        if math.isfinite(number := float(text)):
+            return number
+    raise QueryRejected(
+        f"the {name} is {brief(text)}; expected a number, such as 0.8, or no {name}; nothing was received or charged"
+    )

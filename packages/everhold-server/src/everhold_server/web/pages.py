@@ -1,0 +1,289 @@
+"""Pages: templates, the content of forms, and errors as people read them.
+
+Templates are escaped, complete, and without a word of style or script in them. Each field of a form is checked before
+anything is done with it. Where a program gets a problem document, a browser gets a page with the same words.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
+
+from fastapi import Depends
+from fastapi.responses import HTMLResponse, RedirectResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+
+from everhold.arguments import brief
+from everhold.display import at_least, at_most, left_in_words, printable, printable_lines, rounded
+from everhold.errors import EverholdError, QueryRejected
+from everhold_server.api.contract import warned_of
+from everhold_server.audit import noted
+from everhold_server.problems import PROBLEM
+from everhold_server.uploads import Brought
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fastapi import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from everhold.holdout import Holdout
+    from everhold.operations.operation import HoldoutOperation
+    from everhold_server.uploads import RequestContent
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+
+_SHORT_HASH = 12
+_MINUTES = len("2026-01-31T23:59")
+
+
+def place(*parts: str) -> str:
+    """The path of a page; names are quoted, so that none leads elsewhere.
+
+    Examples:
+        >>> place("holdouts", "a/../b?c", "ask")
+        '/holdouts/a%2F..%2Fb%3Fc/ask'
+    """
+    return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def page(request: Request, template: str, *, status: int = 200, **facts: Any) -> HTMLResponse:
+    """A page, whole or a part of one.
+
+    Args:
+        request: Who asked for it decides what stands in its head.
+        template: A file in ``templates``.
+        status: Of the response.
+        facts: What the template shows; every one that it names has to be there.
+    """
+    state = request.state
+    known = {
+        "path": request.url.path,
+        "principal": getattr(state, "principal", None),
+        "csrf": getattr(state, "csrf", None) or "",
+    }
+    text = _ENVIRONMENT.get_template(template).render(**{**known, **facts})
+    return HTMLResponse(text, status)
+
+
+def performed(
+    request: Request, asked: Callable[[], tuple[Holdout, HoldoutOperation[Any]]]
+) -> tuple[Any, str, list[str]]:  # fmt: skip
+    """Perform what a form asks for, and note it: the result, why it was refused, and what was warned of.
+
+    Args:
+        request: Of the page.
+        asked: The holdout and the operation, from the form; it may refuse it.
+    """
+    try:
+        with warned_of() as warned:
+            holdout, operation = asked()
+            done = holdout.perform(operation)
+    except EverholdError as fault:
+        return None, fault.message, []
+    noted(request, operation.act, **operation.facts(done))
+    return done, "", [str(warning) for warning in warned]
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return "–"
+    counts = isinstance(value, int) or (value.is_integer() and abs(value) >= 1_000)
+    return f"{int(value):,}" if counts else rounded(value)
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.8g} %"
+
+
+def _moment(text: str) -> str:
+    return text[:_MINUTES].replace("T", " ")
+
+
+def _interval(row: Any) -> str:
+    low, high = row["low"], row["high"]
+    return "–" if low is None or high is None else f"{at_least(low)} to {at_most(high)}"
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    made.filters |= {
+        "number": _shown, "percent": _percent, "moment": _moment, "interval": _interval, "at_most": at_most,
+        "at_least": at_least, "printable": printable, "left": left_in_words, "short": lambda text: text[:_SHORT_HASH],
+        "sentence": lambda text: text[:1].upper() + text[1:],
+    }  # fmt: skip
+    made.filters["printable_lines"] = printable_lines
+    made.globals |= {"place": place}
+    return made
+
+
+_ENVIRONMENT = _environment()
+
+
+ENDINGS = ".csv,.tsv,.parquet,.arrow"
+"""File name endings that a browser offers for a table; the kind of a file is seen in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of a form; every form is sent as multipart.
+
+    Attributes:
+        received: What was sent; None for an empty form.
+    """
+
+    received: RequestContent | None = None
+
+    def text(self, name: str) -> str:
+        """A field without blanks around it; empty where there is none."""
+        written = None if self.received is None else self.received.text(name)
+        return (written or "").strip()
+
+    def some(self, name: str) -> str | None:
+        """A field; None where nothing was written."""
+        return self.text(name) or None
+
+    def ticked(self, name: str) -> bool:
+        """True if a box was ticked."""
+        return bool(self.text(name))
+
+    def number(self, name: str, otherwise: float | None = None) -> float | None:
+        """A number; what else there is where nothing was written."""
+        written = self.text(name).replace(",", "")
+        if not written:
+            return otherwise
+        try:
+            value = float(written)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise _rejected(f"{name.replace('_', ' ')} is {brief(written)}", "expected a number")
+        return value
+
+    def whole(self, name: str, otherwise: int | None = None) -> int | None:
+        """A whole number, likewise."""
+        value = self.number(name)
+        if value is None:
+            return otherwise
+        if value != int(value):
+            raise _rejected(f"{name.replace('_', ' ')} is {value:g}", "expected a whole number")
+        return int(value)
+
+    def file(self, name: str) -> Path | None:
+        """A file that was chosen; None where there is none, for which browsers send an empty one."""
+        path = self.files.get(name)
+        return None if path is None or not path.stat().st_size else path
+
+    @property
+    def files(self) -> Mapping[str, Path]:
+        """All files by the names of their fields."""
+        return {} if self.received is None else self.received.files
+
+    @property
+    def chosen(self) -> RequestContent:
+        """Content of the form without empty fields, which browsers send, too."""
+        assert self.received is not None
+        return replace(
+            self.received,
+            files={name: path for name in self.files if (path := self.file(name)) is not None},
+            texts={name: text for name, text in self.received.texts.items() if text.strip()},
+        )
+
+
+def _rejected(problem: str, expected: str) -> QueryRejected:
+    return QueryRejected(f"{problem}; {expected}; nothing was changed or charged")
+
+
+def _sent(brought: Brought) -> Fields:
+    return Fields(brought)
+
+
+Form = Annotated[Fields, Depends(_sent)]
+"""The form of a request; a route names its principal first, so that nothing is read of who may not send it."""
+
+
+_TITLES = {
+    400: "This cannot be read",
+    401: "Please log in",
+    403: "This is not for you",
+    404: "There is nothing here",
+    405: "This cannot be done here",
+    413: "This is too large",
+    422: "This cannot be used",
+    429: "Too much at once",
+    500: "Something broke",
+}
+_OF_THE_DOCUMENT = ("content-type", "content-length")
+
+
+class FaultPages:
+    """Turns problem documents into pages for browsers; a visitor who is not logged in is sent to the login.
+
+    Args:
+        app: What comes after it; of all it is the first, so that it sees what anybody refuses.
+        api: Path below which nobody is shown a page.
+    """
+
+    def __init__(self, app: ASGIApp, api: str) -> None:
+        self.app, self.api = app, api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+        wanted = scope["type"] == "http" and self._wants_page(scope)
+        await self.app(scope, receive, _Turned(scope, send) if wanted else send)
+
+    def _wants_page(self, scope: Scope) -> bool:
+        path = scope["path"]
+        below = path == self.api or path.startswith(f"{self.api}/")
+        return not below and "text/html" in Headers(scope=scope).get("accept", "")
+
+
+class _Turned:
+    """Sends a response, or a page in place of a problem document."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope, self._send = scope, send
+        self._start: Message | None = None
+        self._body = b""
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and Headers(raw=message["headers"]).get("content-type") == PROBLEM:
+            self._start = message
+            return
+        if self._start is None:
+            await self._send(message)
+            return
+        self._body += message.get("body", b"")
+        if not message.get("more_body", False):
+            await self._turn(self._start)
+
+    async def _turn(self, start: Message) -> None:
+        made = _fault_page(Request(self._scope), start["status"], json.loads(self._body))
+        kept = MutableHeaders(raw=list(start["headers"]))
+        for name in _OF_THE_DOCUMENT:
+            del kept[name]
+        for name, value in made.headers.items():
+            kept[name] = value
+        await self._send({**start, "status": made.status_code, "headers": kept.raw})
+        await self._send({"type": "http.response.body", "body": bytes(made.body)})
+
+
+def _fault_page(request: Request, status: int, document: dict[str, Any]) -> Response:
+    detail = str(document.get("detail", ""))
+    if request.headers.get("hx-request") == "true":  # for a part of a page that is there already
+        return page(request, "fault_part.html", status=status, detail=detail, login=status == 401)
+    if status == 401 and request.method == "GET":
+        return RedirectResponse("/login", 303)
+    title = _TITLES.get(status, "This did not work")
+    return page(request, "fault.html", status=status, title=title, detail=detail)
