@@ -11,7 +11,7 @@ from everhold.cli.reference import command_paths, help_text, reference_page
 
 PAGE = Path(__file__).parents[5] / "docs" / "reference" / "command-line.md"
 SERVERS = {("mcp",), ("serve",)}  # they print no result
-GROUPS = {("ledger",), ("certificate",), ("dependence",), ("gate",), ("token",), ("lab",)}
+GROUPS = {("ledger",), ("certificate",), ("dependence",), ("gate",), ("protocol",), ("token",), ("lab",)}
 TYPER = tuple(map(int, version("typer").split(".")[:2]))
 COMMANDS = [path for path in command_paths() if path and path not in GROUPS]
 
