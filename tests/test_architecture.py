@@ -33,6 +33,13 @@ def test_every_distribution_is_on_the_page():
     assert [path.name for path in PACKAGES] == sorted(listed)
 
 
+def test_the_page_names_modules_that_exist():
+    places = [ROOT, ROOT / "packages", *ROOT.glob("packages/*/src"), CORE, *CORE.iterdir()]
+    named = set(re.findall(r"(?<![\w./-])(?:[\w-]+/)*\w+\.py\b", PAGE.read_text()))
+    assert "operations/asking.py" in named
+    assert not {name for name in named if not any((place / name).exists() for place in places)}
+
+
 def test_all_distributions_have_one_version():
     from everhold import __version__
 
