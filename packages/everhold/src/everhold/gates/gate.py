@@ -179,14 +179,15 @@ class Gate(SeesArrivals):
             ))
         )  # fmt: skip
 
-        def prepared(head: Head) -> tuple[QueryExecutor, QueryPlan[CheckVerdict]]:
+        def prepared(head: Head) -> tuple[QueryExecutor, QueryPlan[Any]]:
             executor = evidence.answering(head)
             return executor, prepared_check(evidence, self._at(head), version, head, executor, margin)
 
         while True:
             executor, plan = self._on_latest(prepared)
             try:
-                return executor.ask(plan, strict=strict)
+                verdict: CheckVerdict = executor.ask(plan, strict=strict)
+                return verdict
             except Outdated:
                 self._executor.ledger.head()
 
