@@ -357,6 +357,15 @@ class RemoteGate:
     def __repr__(self) -> str:
         return f"RemoteGate({self.name!r})"
 
+    def __getattr__(self, name: str) -> Any:
+        from everhold.gates.gate import Gate
+
+        if not name.startswith("_") and hasattr(Gate, name):
+            raise QueryRejected(
+                f"A service does not offer {name} of a gate. Use it where the storage is, opened by its path."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @property
     def champion(self) -> str:
         """The present champion: SHA-256 of the query about it."""

@@ -44,6 +44,13 @@ def asked(service, gate):
         yield holdout.gate(name="main")
 
 
+def test_what_is_not_served_says_where_it_is(gate):
+    for name in ("check", "worth_asking", "open_cases", "shares"):
+        with pytest.raises(eh.errors.QueryRejected, match=f"does not offer {name} of a gate"):
+            getattr(gate, name)
+    assert not hasattr(gate, "promote")
+
+
 def test_a_night_over_http(gate, asked, service):
     assert not asked.challenge(results(5), challenger="poor").promoted
     opened = asked.open("good", batch=8)

@@ -72,6 +72,9 @@ def seal_cases(
     if strata is not None and share is None:
         raise QueryRejected("strata= says how open cases are drawn. Pass open=0.5, too.")
     ids = ids_in(results)
+    for case in ids:
+        if isinstance(case, (bool, np.bool_)) or not isinstance(case, (str, int, float, np.integer, np.floating)):
+            raise QueryRejected(f"Case id {brief(case)} is neither text nor a number. Pass ids such as str(id).")
     rng = np.random.default_rng()
     drawn = [] if share is None else deal_cases(ids, share, groups=groups, strata=strata, rng=rng)
     halves = OpenCases(tuple(drawn))
@@ -117,7 +120,8 @@ def add_cases(
 
     Args:
         holdout: The suite.
-        results: Results of the champion, as for `Gate.challenge`; those of cases that are there are left out.
+        results: Results of the champion, as for `Gate.challenge`; those of cases that are there, sealed or open, are
+            left out.
         gate: Name of the gate. Others need `Gate.complete` before their next challenge.
         baseline: The same of the baseline; needed where there are guards against it.
         groups: Case id to group, as for `seal_cases`; a group arrives whole.
@@ -160,7 +164,7 @@ def _repeated(
 ) -> Arrived | None:
     """The latest arrival, where these are results of its cases and of no new one; what is left of it is completed."""
     arrivals, ids, runs = holdout.arrivals.listed().rows, gate.suite.ids, runs_by_case(results)
-    if not arrivals or runs.keys() - set(ids):
+    if not arrivals or runs.keys() - {*ids, *gate.open_cases}:
         return None
     latest = arrivals[-1]
     cases = ids[len(ids) - latest["rows"] :]
@@ -179,7 +183,7 @@ def _added(
     gate: Gate, results: Any, whose: str, cases: Sequence[Any] | None = None
 ) -> tuple[list[Any], dict[Any, list[Any]]]:
     """Results of the cases that a suite does not have, checked; other cases are left out."""
-    known = set(gate.suite.ids)
+    known = {*gate.suite.ids, *gate.open_cases}
     added = {case: runs for case, runs in runs_by_case(results).items() if case not in known}
     if not added:
         raise QueryRejected(f"{whose} has no result of a new case; expected some; nothing was changed")

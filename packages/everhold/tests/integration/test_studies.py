@@ -131,3 +131,13 @@ def test_what_chance_cannot_deal_is_refused(storage, tmp_path):
         dealt(storage)
     with pytest.raises(HoldoutRejected, match="sealed in this storage already"):
         eh.Holdout.create(storage, "again", holdout=SEALED, training=TRAINING, dependence=DEPENDENCE)
+
+
+def test_rows_are_dealt_only_where_studies_can_be_asked_and_unsealed(tmp_path):
+    table = {"late": SEALED["late"]}
+    given = {"holdout": table, "studies": 2, "queries": 5}
+    with pytest.raises(HoldoutRejected, match="which gaussian cannot do"):
+        eh.Holdout.create(tmp_path / "n.db", "noisy", mechanism="gaussian", **given)
+    with eh.Holdout.create(tmp_path / "n.db", "plain", **given) as holdout, holdout.study("first") as study:
+        study.ask("late > 0")
+    assert len(study.result.rows) == 1

@@ -12,7 +12,7 @@ from everhold.asking.query_executor import first_noise
 from everhold.dependence import require_model
 from everhold.diagnosis.columns import declared_likeness
 from everhold.diagnosis.diagnosis import diagnose_file, warn_of_a_sample, warn_of_dependence, warn_of_whole_groups
-from everhold.errors import HoldoutNotFound, warn_caller, warnings_collected
+from everhold.errors import HoldoutNotFound, HoldoutRejected, warn_caller, warnings_collected
 from everhold.estimand import check_features
 from everhold.extensions import extra_for
 from everhold.ledger import LedgerStore
@@ -90,7 +90,7 @@ class Creation:
         stated = study.dependence if study.handed_in is None else study.handed_in.dependence
         if stated is not None:
             require_model(stated)
-        if mechanism is None and (declared is not None or study.planning.grows):
+        if mechanism is None and (declared is not None or study.planning.grows or request.dealt):
             mechanism = GuessAndCheck.name
         self.study = replace(study, mechanism=mechanism, queries=queries)
         self.request, self.declared, self.share = replace(request, dependence=stated), declared, 0.0
@@ -135,6 +135,11 @@ class Creation:
             from everhold.asking.arrivals.growth import growing
 
             chosen = growing(chosen, planning, declared=self.declared is not None)
+        if self.request.dealt and not chosen.traits.unsealable:
+            raise HoldoutRejected(
+                f"Studies are silent and end by unsealing, which {chosen.name} cannot do. Leave mechanism= out, or "
+                "pass 'guess_and_check'."
+            )
         check_features(self.request.rows.features, label=label, mechanism=chosen)
         check_worth(chosen, allow_vacuous=planning.allow_vacuous or self.mostly_declared, alike=self.alike)
         return chosen

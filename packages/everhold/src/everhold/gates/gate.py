@@ -336,8 +336,8 @@ class Gate(SeesArrivals):
 
         head = self._executor.ledger.head()
         self._at(head)
-        suite = self._cases.units.suite
-        return variance_shares(suite, suite.values(results), nats=self._cases.next_nats(head))
+        suite, sealed = self._cases.units.suite, self._cases.open_cases.sealed_part(results)
+        return variance_shares(suite, suite.values(sealed), nats=self._cases.next_nats(head))
 
     @property
     def open_cases(self) -> list[Any]:

@@ -74,6 +74,17 @@ def test_what_cannot_be_checked_is_refused_and_costs_nothing(suite):
     assert suite.remaining == before
 
 
+def test_a_baseline_without_results_on_cases_that_arrived_is_no_baseline(tmp_path):
+    with eh.seal_cases(f"sqlite:///{tmp_path}/s.db", results=results(0.8, 1), better="passed", units="runs") as suite:
+        more = {f"new {number}": runs for number, runs in enumerate(results(0.8, 2).values())}
+        eh.add_cases(suite, more)
+        gate, bad = suite.gate(name="main"), results(0.1, 3) | {case: [0, 0, 0, 1] for case in more}
+        with pytest.raises(QueryRejected, match="no results on 200 cases"):
+            gate.check(bad, margin=0.1, challenger="worse")
+        assert gate.status()["challenges"] == 0
+        assert gate.check(bad, margin=0.1, challenger="worse", baseline=results(0.8, 1) | more).verdict == "regression"
+
+
 def test_checks_of_the_same_version_block_nothing(tmp_path):
     with eh.seal_cases(f"sqlite:///{tmp_path}/s.db", results=results(0.8, 1), better="passed", units="runs") as suite:
         gate = suite.gate(name="main")

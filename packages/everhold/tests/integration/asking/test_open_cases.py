@@ -1,12 +1,13 @@
 """Suites with open and sealed cases: what is open, what a challenge reads, and whether it is worth asking."""
 
+import datetime
 import json
 
 import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.errors import CaseRejected, CaseWarning, IntegrityError, QueryRejected
+from everhold.errors import CaseRejected, CaseWarning, HoldoutNotFound, IntegrityError, QueryRejected
 from everhold.gates.cases.halves import OPEN_FILE, deal_cases
 from everhold.sealing.storage import rows_folder
 
@@ -33,6 +34,9 @@ def test_half_of_the_cases_is_open_and_challenges_are_about_the_others(tmp_path)
         hidden = [case for case in CASES if case not in gate.open_cases]
         assert (len(gate.open_cases), len(hidden)) == (60, 60)
         assert (gate.status()["cases"], gate.status()["open_cases"]) == (60, 60)
+        assert (
+            gate.shares(results(0.6)).to_dict() == gate.shares({case: results(0.6)[case] for case in hidden}).to_dict()
+        )
         better, luck = good_on(hidden), good_on(gate.open_cases)
         assert gate.challenge(better, challenger="good on sealed cases alone").promoted
         assert not gate.challenge(luck, challenger="good on open cases alone").promoted
@@ -123,3 +127,31 @@ def test_an_altered_list_of_open_cases_is_found(tmp_path):
     note.write_bytes(note.read_bytes().replace(b"case 1", b"case 2", 1))
     with pytest.raises(IntegrityError, match=OPEN_FILE):
         eh.Holdout.open(f"sqlite:///{tmp_path}/suite.db", "suite")
+
+
+def test_cases_that_are_open_are_never_sealed_later(tmp_path):
+    with sealed(tmp_path) as suite:
+        opened = set(suite.gate(name="main").open_cases)
+        with pytest.raises(QueryRejected, match="no result of a new case"):
+            eh.add_cases(suite, results(0.6))
+        more = [f"more {number}" for number in range(20)]
+        for _ in range(2):  # again, as after a kill
+            assert eh.add_cases(suite, results(0.6, cases=[*CASES, *more])).total == 80
+        gate = suite.gate(name="main")
+        assert opened == set(gate.open_cases)
+        assert not opened & set(gate.suite.ids)
+
+
+def test_ids_stay_what_they_are_or_are_refused_before_anything_is_sealed(tmp_path):
+    for name, ids in {
+        "int": range(40), "numpy": np.arange(40), "float": np.arange(40) / 4, "text": [f"{n:03}" for n in range(40)],
+    }.items():  # fmt: skip
+        with sealed(tmp_path, name, results=results(0.6, cases=ids)) as suite:
+            opened = suite.gate(name="main").open_cases
+            assert set(opened) < set(ids)
+            assert suite.gate(name="main").challenge(results(0.95, cases=ids)).challenger
+    for place, ids in enumerate(([True, False], [datetime.date(2026, 1, day) for day in range(1, 9)])):
+        with pytest.raises(QueryRejected, match="neither text nor a number"):
+            sealed(tmp_path, f"odd {place}", results=results(0.6, cases=ids))
+        with pytest.raises(HoldoutNotFound):
+            eh.Holdout.open(f"sqlite:///{tmp_path}/suite.db", f"odd {place}")

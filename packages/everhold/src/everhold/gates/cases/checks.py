@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from everhold.arguments import as_float, brief
 from everhold.display import at_least, at_most, left_in_words
 from everhold.errors import QueryRejected
@@ -54,7 +56,7 @@ class CheckVerdict(QueryResult):
         low: The gain over the baseline is proved to be at least this, in the metric's units; None where it is not.
         high: It is proved to be at most this; None where it is not, or a guard is violated.
         cases_needed: Of an undecided check: about how many more cases like these would prove a version that is as good
-            as the baseline; 0 where the cases are enough for most such versions.
+            as the baseline; 0 where the cases are enough for most such versions. None for a stored verdict.
         challenger: Name of the version.
         statement: The statement that the verdict rests on.
     """
@@ -171,13 +173,14 @@ class Check(ClaimChallenge):
         first, guards = self.units.suite.first, len(self.units.suite.claims) > 1
         width = 1.0 if first is None else first.width
         found = "refused" if entry is None else str(entry.answer["node"]["verdict"])
+        repeated = entry is not None and entry.repeated
         return CheckVerdict(
             verdict=found, margin=self.margin * width, challenger=self.version.name or "",
             low=-self.margin * width if found == NOT_WORSE else None,
             high=-max(self.margin, 0.0) * width if found == REGRESSION and not guards else None,
-            cases_needed=self.cases_needed if found == UNDECIDED else None,
+            cases_needed=self.cases_needed if found == UNDECIDED and not repeated else None,
             charged=0 if entry is None else entry.charged, remaining=result.remaining, query=self.query,
-            repeated=entry is not None and entry.repeated, confidence=self.mechanism.confidence, about=self.about,
+            repeated=repeated, confidence=self.mechanism.confidence, about=self.about,
             shown=self.shown, statement=result.statement,
         )  # fmt: skip
 
@@ -243,6 +246,10 @@ def prepared_check(
             f"The margin is {brief(margin)}. Pass a number within the metric's range of {width.width:g}."
         )
     stored = evidence.whole(gate) if version.rerun is None else version.rerun
+    if missing := int(np.isnan(stored[1]).any(axis=(1, 2)).sum()):  # without guards, cases arrive without them
+        raise QueryRejected(
+            f"The baseline has no results on {missing} cases that were added. Run it on all cases, and pass baseline=."
+        )
     paired = evidence.paired(version.digest, [version.results, *stored])
     marked = [
         entry for entry in charged_entries(executor.ledger)

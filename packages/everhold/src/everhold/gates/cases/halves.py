@@ -73,7 +73,8 @@ class OpenCases:
 
     def save(self, folder: Path, key: bytes) -> None:
         """Write the note."""
-        told = {"ids": list(self.ids), "champion": self.champion, "results": self.results.tolist()}
+        ids = [case.item() if isinstance(case, np.generic) else case for case in self.ids]
+        told = {"ids": ids, "champion": self.champion, "results": self.results.tolist()}
         write_note(folder / OPEN_FILE, json.dumps(told).encode(), key=key)
 
     def sealed_part(self, results: Any) -> Any:
