@@ -1,4 +1,4 @@
-"""Measures docs/guides/flights-by-month.md: flights of 2013 that arrive month by month, and day by day.
+"""Measures the year of flights in docs/guides/arrivals.md: flights of 2013 that arrive month by month, and day by day.
 
 Run ``python docs/flights_by_month.py``; it draws docs/images/flights-months.svg and flights-widths.svg. It needs the
 extra ``[plots]`` and the flights of ``everhold-lab``.
