@@ -135,6 +135,7 @@ _CHOICES = "everhold/integration/queries/test_choices.py"
 _TREES = "everhold/unit/mechanisms/test_suffixes.py"
 _CORE = "everhold/guarantees/intervals"
 _GATES = "everhold/integration/asking"
+_CHECKS = "everhold/unit/gates/test_checks.py"
 
 MUTATIONS = [
     Mutation(
@@ -670,6 +671,38 @@ MUTATIONS = [
         "return state.after(charged=int(mark), labels=label), [Outcome",
         "return state.after(charged=0, labels=label), [Outcome",
         (_LOOKS,),
+    ),
+    Mutation(
+        "S17",
+        "regressions share the level",
+        "everhold/gates/cases/checks.py",
+        "level = nats + extra + math.log(len(claims))",
+        "level = nats + extra",
+        (_CHECKS,),
+    ),
+    Mutation(
+        "S17",
+        "with a negative margin both claims have half of the level",
+        "everhold/gates/cases/checks.py",
+        "math.log(2.0) if margin < 0.0 else 0.0",
+        "0.0",
+        (_CHECKS,),
+    ),
+    Mutation(
+        "S17",
+        "a charged verdict has a label",
+        "everhold/gates/cases/checks.py",
+        "labels=interim_label(_OTHERS) if marked else 0",
+        "labels=0",
+        (f"{_GATES}/test_checked_merges.py",),
+    ),
+    Mutation(
+        "Lemma Y",
+        "the tail counts from one event above the mean on",
+        f"{_CORE}/pairs/claims.py",
+        "if events < of * chance + 1.0:",
+        "if not events:",
+        (f"{_INTERVALS}/test_claims.py",),
     ),
     Mutation(
         "S12",

@@ -31,6 +31,8 @@ def test_a_verdict_is_free_while_it_is_the_same_and_changes_no_champion(suite):
     told = [gate.check(results(chance, seed), margin=margin, challenger=f"v{seed}") for chance, margin, seed in (
         (0.8, 0.02, 2), (0.8, 0.12, 3), (0.8, 0.12, 4), (0.5, 0.12, 5), (0.5, 0.02, 6), (0.8, 0.12, 7),
     )]  # fmt: skip
+    labels = suite._session("test").executor.state().labels
+    assert labels == 3 * 693_148  # nats in millionths: each charged verdict is one of two others
     assert [(each.verdict, each.charged) for each in told] == [
         ("undecided", 0), ("not worse", 1), ("not worse", 0), ("regression", 1), ("regression", 0), ("not worse", 1),
     ]  # fmt: skip

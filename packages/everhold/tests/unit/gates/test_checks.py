@@ -10,6 +10,7 @@ from everhold.gates.cases.checks import verdict_of
 from everhold.gates.cases.results import CaseMetric, CaseSuite
 from everhold.gates.cases.units import PairedResults, UnitPlan
 from everhold.gates.challenge import NEW_RUNS
+from everhold.guarantees.intervals.pairs.claims import ClaimUnits
 from everhold.mechanisms import GuessAndCheck
 
 RUNS = 3
@@ -92,3 +93,16 @@ def test_versions_just_beyond_the_margin_are_never_called_not_worse_and_with_a_l
         assert wrong_verdict in night(gain=gain, margin=0.12, nats_of=for_each)
     assert checks.NOT_WORSE in night(gain=0.0, margin=0.3, nats_of=of_tree, checked=5)
     assert checks.REGRESSION in night(gain=-0.3, margin=0.0, nats_of=of_tree, checked=5)
+
+
+def test_claims_of_a_check_have_their_levels(monkeypatch):
+    levels = []
+    monkeypatch.setattr(
+        ClaimUnits, "first_look", lambda units, claim, *, planned, nats, looks: levels.append((claim.floor, nats)) or 1
+    )
+    for margin, first, turned, extra in ((0.2, -0.2, 0.2, 0.0), (-0.1, 0.1, 0.0, math.log(2.0))):
+        levels.clear()
+        runs = np.ones((1, RUNS, 2))
+        assert verdict_of(PairedResults(suite(metrics=2), runs, runs, runs), margin, 5.0) == checks.UNDECIDED
+        both = 5.0 + extra + math.log(2.0)  # any of two claims proves a regression
+        assert levels == [(first, 5.0 + extra), (-0.3, 5.0 + extra), (turned, both), (0.3, both)]
