@@ -558,8 +558,8 @@ MUTATIONS = [
         "S10",
         "listed members share the weight",
         "everhold/families/listed.py",
-        "members[bound.query] = bound.shown[:MOST_SHOWN], -math.log(weight)",
-        "members[bound.query] = bound.shown[:MOST_SHOWN], 0.0",
+        "-math.log(weight)) for query, weight in found.items()",
+        "0.0) for query, weight in found.items()",
         (f"{_GATES}/test_declared.py::test_members_share_the_level_of_their_family_by_their_number",),
     ),
     Mutation(

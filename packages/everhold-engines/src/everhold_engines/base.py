@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from everhold.sealing.arrivals import ArrivedFiles
     from everhold.sealing.intake.request import SealRequest
-    from everhold.sealing.rows.row_store import RowStore, SealedRows
+    from everhold.sealing.rows.evaluated_rows import RowStore
+    from everhold.sealing.rows.row_store import SealedRows
     from everhold.sealing.storage import StewardKey
     from everhold.values.base import Schema
     from everhold.values.expressions import ColumnKind

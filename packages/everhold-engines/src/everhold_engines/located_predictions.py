@@ -26,7 +26,7 @@ from everhold_engines.prediction_tables import JoinedTable
 from everhold_engines.remote_rows import RemoteRows
 
 if TYPE_CHECKING:
-    from everhold.sealing.rows.row_store import RowStore
+    from everhold.sealing.rows.evaluated_rows import RowStore
     from everhold.values.base import JoinedColumn, Schema
 
 _USABLE = (ColumnKind.NUMBER, ColumnKind.STRING, ColumnKind.BOOLEAN)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.dependence import DependenceModel, Independent
 from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
 from everhold.progress import progress
+from everhold.sealing.configuration import SealedFiles
 from everhold.sealing.duplicates.resealing import Content
 from everhold.sealing.duplicates.splits import check_equal_rows, distinguishing_column, is_apart
 from everhold.sealing.fingerprints import fingerprint
@@ -28,9 +29,9 @@ from everhold.sealing.intake.checks import (
     check_same_columns,
     label_facts,
 )
-from everhold.sealing.intake.duckdb_files import spilling_into
-from everhold.sealing.intake.files import SealedFiles, write_rows
-from everhold.sealing.intake.reading import check_size, column_kinds, read_rows, reading_errors_hidden
+from everhold.sealing.intake.duckdb_files import column_kinds, spilling_into
+from everhold.sealing.intake.files import write_rows
+from everhold.sealing.intake.reading import check_size, read_rows, reading_errors_hidden
 from everhold.sealing.intake.structure import FileStructure
 from everhold.sealing.rows.row_store import ENGINE_VARIABLE, SealedRows, is_table
 from everhold.sealing.storage import TRAINING_FILE

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from everhold.errors import HoldoutRejected, Unavailable
-from everhold.sealing.intake.reading import column_kinds
+from everhold.sealing.intake.duckdb_files import column_kinds
 from everhold.sealing.rows.embedded import errors_hidden
 from everhold.sealing.rows.row_store import TABLES
 from everhold.values.expressions.tree import quoted

@@ -17,7 +17,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from everhold.dependence import Groups, Independent
-from everhold.display import Display
 from everhold.errors import DependenceWarning, EverholdWarning
 from everhold.families.subgroups import subgroups
 from everhold.holdout import Holdout
@@ -27,22 +26,21 @@ from everhold_lab.analysts import Claim, HillClimbingAnalyst, best_claim
 from everhold_lab.audit.boards import BareBoard, HoldoutBoard
 from everhold_lab.charts import ClimbPoint
 from everhold_lab.demo import report
-from everhold_lab.demo.flights import DEPARTURE, Flights, GroupsWorth, load_flights, with_departures, worth_of
+from everhold_lab.demo.flights import DEPARTURE, Flights, load_flights, with_departures, worth_of
 from everhold_lab.demo.night import BEFORE, CANDIDATES, OVERFITTED, Trial, TunedModel, tune
+from everhold_lab.demo.report import STANDARD_ERRORS, ClimbOutcome, DemoResult, GateNight, Member, UnsealedStudy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pandas as pd
-    from rich.console import Console
 
     from everhold.answers import Answer
     from everhold.dependence import DependenceModel
 
 
 _HONEST_SURPRISES = 2
-_STANDARD_ERRORS = 3.0  # of the fresh flights' own averages, allowed for when intervals are held against them
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,100 +74,6 @@ class DemoPlan:
     def known_before(self) -> tuple[TunedModel, ...]:
         """The models of act 3."""
         return tuple(candidate for candidate in self.candidates if candidate.known == BEFORE)
-
-
-@dataclass(frozen=True, slots=True)
-class ClimbOutcome:
-    """Final report of the hill climber, and its true value.
-
-    Attributes:
-        fresh: The score of the same vote on the fresh flights.
-        low: Lower end of the stated interval; None without one.
-        high: Upper end; None without one.
-        charged: Answers that were paid for.
-    """
-
-    reported: float
-    fresh: float
-    queries: int
-    low: float | None = None
-    high: float | None = None
-    charged: int = 0
-    refused: int = 0
-
-    @property
-    def gap(self) -> float:
-        """Reported value minus true value."""
-        return self.reported - self.fresh
-
-    @property
-    def confirmed(self) -> bool:
-        """True if the value on fresh flights lies in the stated interval."""
-        return self.low is not None and self.high is not None and self.low <= self.fresh <= self.high
-
-
-@dataclass(frozen=True, slots=True)
-class DemoResult(Display):
-    """All that was measured.
-
-    Attributes:
-        bare: The hill climber on a bare test set.
-        everhold: The same hill climber on the same flights, sealed.
-        always_on_time: Score of "no flight is late" on the fresh flights.
-        intervals: Intervals stated to the hill climber.
-        intervals_true: How many of them contain the fresh value, up to three of its standard errors.
-        trials: What the honest analyst tried.
-        worth: The sealed flights under each assumption about what moves together.
-        dependent_trials: What the honest analyst tried where flights of one hour at one airport move together.
-        other_hours: Training flights of hours that are not sealed.
-        challenges: What the gate said to the models of act 4.
-        unsealed: What was told of the answers of act 2 when that study was unsealed.
-        members: Answers to the members of a declared family, on a holdout of their own.
-        files: What was written.
-    """
-
-    bare: ClimbOutcome
-    everhold: ClimbOutcome
-    always_on_time: float
-    intervals: int
-    intervals_true: int
-    trials: tuple[Trial, ...]
-    worth: tuple[GroupsWorth, ...]
-    dependent_trials: tuple[Trial, ...]
-    other_hours: int
-    challenges: tuple[GateNight, ...]
-    unsealed: tuple[UnsealedStudy, ...]
-    members: tuple[Member, ...]
-    climb: tuple[ClimbPoint, ...]
-    fresh_flights: int
-    sealed_flights: int
-    files: tuple[Path, ...]
-    seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The stable contract of ``everhold demo --format json``.
-
-        ``{"bare": {"reported", "fresh"}, "everhold": {"reported", "low", "high", "fresh", "queries", "refused"},
-        "dependent": [{"assumption", "groups", "largest", "effective_rows", "within", "left", "radius"}, ...]}``.
-        """
-        return {
-            "bare": {"reported": self.bare.reported, "fresh": self.bare.fresh},
-            "everhold": {
-                name: getattr(self.everhold, name)
-                for name in ("reported", "low", "high", "fresh", "queries", "refused")
-            },
-            "dependent": [worth.to_dict() for worth in self.worth],
-        }
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """One row for the bare test set, one for everhold."""
-        names = ("reported", "low", "high", "fresh", "gap", "queries", "charged", "refused")
-        acts = {"bare test set": self.bare, "everhold": self.everhold}
-        return [{"holdout": act, **{name: getattr(outcome, name) for name in names}} for act, outcome in acts.items()]
-
-    def print_to(self, console: Console) -> None:
-        """Print the tables, the files and the closing paragraph."""
-        report.print_result(self, console)
 
 
 def run_demo(output: Path, *, flights: Flights | None = None, plan: DemoPlan | None = None) -> DemoResult:
@@ -322,7 +226,7 @@ def _contains(answer: Answer, truth: float, fresh_flights: int) -> bool:
     """True if the interval contains the truth, up to the sampling error of the fresh flights."""
     if answer.low is None or answer.high is None:
         return False
-    allowed = _STANDARD_ERRORS * math.sqrt(truth * (1.0 - truth) / fresh_flights)
+    allowed = STANDARD_ERRORS * math.sqrt(truth * (1.0 - truth) / fresh_flights)
     return answer.low - allowed <= truth <= answer.high + allowed
 
 
@@ -344,31 +248,6 @@ FAMILY = {"carriers and airports": subgroups(COLUMNS, of="late = 1")}
 """The family, by its name."""
 
 _FEWEST = 200  # fresh flights of a subgroup, so that its fresh value says something
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """The answer about one subgroup.
-
-    Attributes:
-        high: Upper end of the interval.
-        fresh: Share of late flights among the fresh ones.
-        fresh_flights: Number of fresh flights of the subgroup.
-        charged: What the answer cost.
-    """
-
-    subgroup: str
-    low: float
-    high: float
-    fresh: float
-    fresh_flights: int
-    charged: int
-
-    @property
-    def true(self) -> bool:
-        """True if the interval contains the fresh value, up to the sampling error of the fresh flights."""
-        allowed = _STANDARD_ERRORS * math.sqrt(self.fresh * (1.0 - self.fresh) / self.fresh_flights)
-        return self.low - allowed <= self.fresh <= self.high + allowed
 
 
 def ask_members(holdout: Holdout, fresh: pd.DataFrame) -> tuple[Member, ...]:
@@ -398,43 +277,6 @@ def _subgroups(flights: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     for carrier, origin in product(carriers, origins):
         chosen = (flights["carrier"] == carrier) & (flights["origin"] == origin)
         yield f"carrier = '{carrier}' and origin = '{origin}'", flights[chosen]
-
-
-@dataclass(frozen=True, slots=True)
-class GateNight:
-    """A model that challenged the champion of its moment.
-
-    Attributes:
-        promoted: Whether it is proved to be better.
-        gain: How much better it is on the fresh flights.
-    """
-
-    candidate: TunedModel
-    champion: TunedModel
-    promoted: bool
-    gain: float
-
-
-@dataclass(frozen=True, slots=True)
-class UnsealedStudy:
-    """An answer whose sealed number was told in the end.
-
-    Attributes:
-        told: Half-width of the interval before.
-        low: Lower end of the interval after.
-        high: Upper end.
-    """
-
-    candidate: TunedModel
-    told: float
-    low: float
-    high: float
-    fresh: float
-
-    @property
-    def half_width(self) -> float:
-        """Of the interval after."""
-        return (self.high - self.low) / 2.0
 
 
 def challenge(holdout: Holdout, trials: Sequence[Trial]) -> tuple[GateNight, ...]:

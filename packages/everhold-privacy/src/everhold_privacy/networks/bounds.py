@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold_privacy.networks.models import Network
     from everhold_privacy.networks.quilts import Quilt
 
     Floats = NDArray[np.float64]
@@ -489,16 +488,14 @@ class NetworkBounds:
     """Bounds of one network, each computed once.
 
     Args:
-        network: The network.
+        parts: The network taken apart into components.
         changes: Bounds D_i that the kind of network has beside those of all, for all nodes.
     """
 
     def __init__(
-        self, network: Network, changes: Callable[[NetworkParts], list[NDArray[np.float64]]] = lambda _: []
+        self, parts: NetworkParts, changes: Callable[[NetworkParts], list[NDArray[np.float64]]] = lambda _: []
     ) -> None:
-        counted = np.ones(len(network.names), dtype=bool)
-        counted[list(network.latent)] = False
-        self.parts = NetworkParts(network.model, counted, network.table_of)
+        self.parts = parts
         self._changes = changes
         self._prices: dict[float, float] = {}
 

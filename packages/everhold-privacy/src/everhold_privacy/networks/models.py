@@ -20,7 +20,7 @@ from everhold.dependence.base import DependenceModel, Links, require_rows
 from everhold.dependence.leakage import LeakageCurve
 from everhold.errors import DependenceError
 from everhold_privacy.networks import files as network_files
-from everhold_privacy.networks.bounds import NetworkBounds, bayesian_changes
+from everhold_privacy.networks.bounds import NetworkBounds, NetworkParts, bayesian_changes
 from everhold_privacy.networks.factors import Factor, FactorModel
 
 if TYPE_CHECKING:
@@ -221,6 +221,11 @@ class Network(DependenceModel):
     @abstractmethod
     def bounds(self) -> NetworkBounds:
         """Bounds on leakage, prices and concentration."""
+
+    def _parts(self) -> NetworkParts:
+        counted = np.ones(len(self.names), dtype=bool)
+        counted[list(self.latent)] = False
+        return NetworkParts(self.model, counted, self.table_of)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Network):
@@ -457,7 +462,7 @@ class BayesianNetwork(Network):
     @cached_property
     def bounds(self) -> NetworkBounds:
         """Bounds on leakage, prices and concentration."""
-        return NetworkBounds(self, lambda parts: [bayesian_changes(parts, self.topological_order)])
+        return NetworkBounds(self._parts(), lambda parts: [bayesian_changes(parts, self.topological_order)])
 
     @classmethod
     def from_file(cls, path: str | Path, *, tolerance: float = 2e-3, **settings: Unpack[NodeSettings]) -> Self:
@@ -566,7 +571,7 @@ class MarkovNetwork(Network):
     @cached_property
     def bounds(self) -> NetworkBounds:
         """Bounds on leakage, prices and concentration."""
-        return NetworkBounds(self)
+        return NetworkBounds(self._parts())
 
     @classmethod
     def from_file(cls, path: str | Path, **settings: Unpack[NodeSettings]) -> Self:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.cases.checks import CheckVerdict
     from everhold.gates.cases.evidence import CaseEvidence
-    from everhold.gates.cases.halves import Worth
+    from everhold.gates.cases.halves import ChallengeWorth
     from everhold.gates.cases.open_challenge import OpenChallenge
     from everhold.gates.cases.results import CaseSuite, VarianceShares
     from everhold.gates.challenge import Evidence, Opening, Version
@@ -345,7 +345,7 @@ class Gate(SeesArrivals):
         return list(self._cases.open_cases.ids)
 
     @current
-    def worth_asking(self, open_results: Any, *, champion: Any = None) -> Worth:
+    def worth_asking(self, open_results: Any, *, champion: Any = None) -> ChallengeWorth:
         """Say from results on the open cases whether a challenge is worth its place. Free, and nothing is asked.
 
         Args:

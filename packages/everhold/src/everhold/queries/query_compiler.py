@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
     from everhold.queries.metrics.label_query import LabelQuery
     from everhold.queries.predictions.arrays import RowSpan
-    from everhold.sealing.rows.row_store import RowStore
+    from everhold.sealing.rows.evaluated_rows import RowStore
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Table
 

@@ -20,6 +20,7 @@ from everhold.dependence import Independent
 from everhold.errors import DependenceError, HoldoutRejected
 from everhold.private_files import create_private, keep_others_out
 from everhold.progress import progress
+from everhold.sealing.configuration import SealedFiles
 from everhold.sealing.duplicates.resealing import KnownRows, check_may_match
 from everhold.sealing.duplicates.splits import check_equal_rows
 from everhold.sealing.fingerprints import fingerprint
@@ -32,9 +33,9 @@ from everhold.sealing.intake.checks import (
     lacking_columns,
     same_id,
 )
-from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
-from everhold.sealing.intake.files import SealedFiles, write_rows
-from everhold.sealing.intake.reading import MOST_ROWS, check_size, column_kinds, read_rows, reading_errors_hidden
+from everhold.sealing.intake.duckdb_files import column_kinds, file_pattern, limit_memory, spilling_into
+from everhold.sealing.intake.files import write_rows
+from everhold.sealing.intake.reading import MOST_ROWS, check_size, read_rows, reading_errors_hidden
 from everhold.sealing.intake.structure import FileStructure
 from everhold.sealing.sealed_files import rows_file, training_file
 from everhold.values.expressions.tree import ColumnKind, quoted

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.ledger import Head, HoldoutRecord
-    from everhold.sealing.intake.files import SealedFiles
     from everhold.sealing.intake.request import SealRequest
     from everhold.sealing.storage import StewardKey
 
@@ -62,6 +62,44 @@ _SOMETIMES = {
 }  # fmt: skip
 _OF_ENGINE = ("kind", "table", "snapshot")
 _KEY = re.compile("[0-9a-f]{64}")
+
+
+Categories: TypeAlias = "dict[str, list[str | int | float | bool]]"
+
+
+@dataclass(frozen=True, slots=True)
+class SealedFiles:
+    """Public facts of the written files.
+
+    Attributes:
+        rows: Number of sealed rows.
+        training_rows: Number of rows in the training file; 0 without a training set.
+        columns: Kind of each column, by name.
+        label_kind: ``"binary"``, ``"number"`` or ``"string"``; None without a label.
+        label_classes: The classes that a prediction may name; see `everhold.values.base.Schema.classes`.
+        fingerprint: SHA-256 of the holdout's file; of a table in an engine, what `keyed_fingerprint` says.
+        training_fingerprint: SHA-256 of the training file; None without a training set.
+        engine: Public facts of the engine in which the sealed rows stay; None where they are in a file.
+        training_table: Public facts of the table in it that has all training rows, and their number; None where they
+            are in a file. The training file has some of them then.
+        categories: Categories of the categorical columns of the training rows.
+    """
+
+    rows: int
+    training_rows: int
+    columns: dict[str, ColumnKind]
+    label_kind: str | None
+    label_classes: tuple[str | float, ...] | None
+    fingerprint: str
+    training_fingerprint: str | None
+    engine: dict[str, Any] | None = None
+    training_table: dict[str, Any] | None = None
+    categories: Categories = field(default_factory=dict)
+
+    @property
+    def guess_rows(self) -> int:
+        """Number of all training rows, in the file or in a table."""
+        return self.training_rows if self.training_table is None else int(self.training_table["rows"])
 
 
 def make_configuration(

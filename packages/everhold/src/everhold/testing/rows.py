@@ -22,7 +22,8 @@ import pytest
 from everhold import accuracy, brier, difference, mean
 from everhold.sealing.rows import sums
 from everhold.sealing.rows.embedded import Embedded
-from everhold.sealing.rows.row_store import RowStore, SealableTable, is_table
+from everhold.sealing.rows.evaluated_rows import RowStore
+from everhold.sealing.rows.row_store import SealableTable, is_table
 from everhold.sealing.rows.table import StoredRows
 from everhold.values.base import BoundQuery, Pair, Schema
 from everhold.values.expressions import ColumnKind

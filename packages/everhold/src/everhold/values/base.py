@@ -43,7 +43,7 @@ class LocatedPredictions(ABC):
 
         Args:
             queries: The queries, with or without such predictions.
-            rows: The sealed rows, a `everhold.sealing.rows.row_store.RowStore`.
+            rows: The sealed rows, a `everhold.sealing.rows.evaluated_rows.RowStore`.
             schema: What is known of them.
 
         Raises:

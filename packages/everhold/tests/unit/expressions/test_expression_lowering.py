@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.sealing.intake.reading import column_kinds
+from everhold.sealing.intake.duckdb_files import column_kinds
 from everhold.sealing.rows.embedded import SEALED, locked_connection
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.values.expressions.tree import Node, Operation, lowered

@@ -19,7 +19,7 @@ import numpy as np
 from everhold.arguments import as_float, brief
 from everhold.asking.arrivals.growth import growth_of
 from everhold.errors import NotFound, QueryRejected, VacuousGuaranteeWarning, warn_caller
-from everhold.gates.cases.halves import OpenCases, Worth, worth_asking
+from everhold.gates.cases.halves import ChallengeWorth, OpenCases, worth_asking
 from everhold.gates.cases.results import CaseSuite, cases_and_runs, limits_for, metrics_for, runs_in, warn_of_copies
 from everhold.gates.cases.units import PairedResults, UnitPlan, with_runs_shuffled
 from everhold.gates.challenge import (
@@ -285,7 +285,7 @@ class CaseEvidence(Evidence[CaseVersion]):
                 "its results."
             )
 
-    def worth_asking(self, gate: GateAccount, head: Head, results: Any, champion: Any) -> Worth:
+    def worth_asking(self, gate: GateAccount, head: Head, results: Any, champion: Any) -> ChallengeWorth:
         """See `everhold.gates.gate.Gate.worth_asking`."""
         opened, suite = self.open_cases, self.units.suite
         if not opened.ids:

@@ -157,7 +157,7 @@ def often_disagrees(suite: CaseSuite, results: NDArray[np.float64]) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worth(Display):
+class ChallengeWorth(Display):
     """Whether a challenge is worth its place among the planned ones, from results on open cases alone.
 
     Attributes:
@@ -205,7 +205,7 @@ class Worth(Display):
 
 def worth_asking(
     plan: UnitPlan, own: NDArray[np.float64], champion: NDArray[np.float64], *, nats: float, left: int | None
-) -> Worth:
+) -> ChallengeWorth:
     """Compare the gain on open cases with the one that the sealed cases prove with a power of 80 %.
 
     Args:
@@ -247,7 +247,7 @@ def worth_asking(
 
     never = not proves(sealed, float(best.mean()), float(best.std()))
     verdict = "never" if never else "yes" if gain >= needed(sealed) else "no"
-    return Worth(
+    return ChallengeWorth(
         verdict=verdict, gain=gain * metric.width, needed_gain=needed(sealed) * metric.width,
         needed_cases=0 if verdict == "yes" else _more(enough, sealed), sealed_cases=sealed, left=left,
     )  # fmt: skip

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from everhold.queries.predictions.arrays import RowSpan
     from everhold.queries.predictions.files import SomeColumns
-    from everhold.sealing.rows.row_store import RowStore
+    from everhold.sealing.rows.evaluated_rows import RowStore
     from everhold.values.base import RowFunction, Schema, Table
 
 _MOST_CELLS = 2**23  # that are read at a time

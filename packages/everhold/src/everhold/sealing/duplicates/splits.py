@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import duckdb
     from numpy.typing import NDArray
 
-    from everhold.sealing.intake.files import SealedFiles
+    from everhold.sealing.configuration import SealedFiles
     from everhold.values.base import Schema
 
 _BY_CHANCE = 1e-5

@@ -10,8 +10,8 @@ import numpy as np
 
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
-from everhold.sealing.intake.duckdb_files import spilling_into
-from everhold.sealing.intake.reading import column_kinds, read_together, reading_errors_hidden
+from everhold.sealing.intake.duckdb_files import column_kinds, spilling_into
+from everhold.sealing.intake.reading import read_together, reading_errors_hidden
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Reading of a steward's own files by DuckDB: temporary files stay private, and a path means one file."""
+"""Reading of a steward's own files by DuckDB: private temporary files, paths of one file, kinds of columns."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from everhold.values.expressions.tree import ColumnKind
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -19,6 +21,9 @@ POSITION = "file_row_number"
 
 _MEGABYTES, _MEGABYTES_OF_A_COLUMN = 512, 8  # a group of rows that is being written takes one of each column and thread
 _LIMITED_COLUMNS = 256
+
+_NUMBERS = re.compile(r"^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|FLOAT|DOUBLE|DECIMAL\(.*\))$")
+_TIMES = re.compile(r"^(DATE|TIMESTAMP.*)$")
 
 
 _open: ContextVar[tuple[Path, duckdb.DuckDBPyConnection] | None] = ContextVar("_open", default=None)
@@ -76,3 +81,18 @@ def file_pattern(path: Path) -> str:
         'rows[[]1].csv'
     """
     return re.sub(r"[\[*?]", lambda sign: f"[{sign[0]}]", str(path))
+
+
+def column_kinds(relation: duckdb.DuckDBPyRelation) -> dict[str, ColumnKind]:
+    """The kind of each column of a relation, by name and in order."""
+    return {name: _kind(str(data_type)) for name, data_type in zip(relation.columns, relation.types, strict=True)}
+
+
+def _kind(data_type: str) -> ColumnKind:
+    if data_type == "BOOLEAN":
+        return ColumnKind.BOOLEAN
+    if data_type == "VARCHAR" or data_type.startswith("ENUM"):
+        return ColumnKind.STRING
+    if _TIMES.match(data_type):
+        return ColumnKind.TIME
+    return ColumnKind.NUMBER if _NUMBERS.match(data_type) else ColumnKind.OTHER

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
 from everhold.progress import progress
+from everhold.sealing.configuration import Categories, SealedFiles
 from everhold.sealing.duplicates.splits import check_equal_rows
 from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.intake.checks import (
@@ -23,8 +23,8 @@ from everhold.sealing.intake.checks import (
     label_facts,
     warn_of_texts,
 )
-from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
-from everhold.sealing.intake.reading import check_size, column_kinds, read_together, reading_errors_hidden
+from everhold.sealing.intake.duckdb_files import column_kinds, file_pattern, limit_memory, spilling_into
+from everhold.sealing.intake.reading import check_size, read_together, reading_errors_hidden
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.values.expressions.tree import quoted
 
@@ -36,41 +36,6 @@ if TYPE_CHECKING:
     from everhold.sealing.intake.reading import RowSource
     from everhold.sealing.intake.request import SealRequest
     from everhold.values.expressions import ColumnKind
-
-
-@dataclass(frozen=True, slots=True)
-class SealedFiles:
-    """Public facts of the written files.
-
-    Attributes:
-        rows: Number of sealed rows.
-        training_rows: Number of rows in the training file; 0 without a training set.
-        columns: Kind of each column, by name.
-        label_kind: ``"binary"``, ``"number"`` or ``"string"``; None without a label.
-        label_classes: The classes that a prediction may name; see `everhold.values.base.Schema.classes`.
-        fingerprint: SHA-256 of the holdout's file; of a table in an engine, what `keyed_fingerprint` says.
-        training_fingerprint: SHA-256 of the training file; None without a training set.
-        engine: Public facts of the engine in which the sealed rows stay; None where they are in a file.
-        training_table: Public facts of the table in it that has all training rows, and their number; None where they
-            are in a file. The training file has some of them then.
-        categories: Categories of the categorical columns of the training rows.
-    """
-
-    rows: int
-    training_rows: int
-    columns: dict[str, ColumnKind]
-    label_kind: str | None
-    label_classes: tuple[str | float, ...] | None
-    fingerprint: str
-    training_fingerprint: str | None
-    engine: dict[str, Any] | None = None
-    training_table: dict[str, Any] | None = None
-    categories: Categories = field(default_factory=dict)
-
-    @property
-    def guess_rows(self) -> int:
-        """Number of all training rows, in the file or in a table."""
-        return self.training_rows if self.training_table is None else int(self.training_table["rows"])
 
 
 def seal_rows(folder: Path, request: SealRequest) -> SealedFiles:
@@ -157,8 +122,6 @@ def write_rows(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[s
 #
 # The sealed file holds texts and numbers. The categories are those of the training table, which is public, so a sealed
 # value that is none of them reaches an estimator as a missing one.
-
-Categories: TypeAlias = "dict[str, list[str | int | float | bool]]"
 
 _MOST_CATEGORIES = 10_000
 

@@ -20,15 +20,16 @@ import numpy as np
 
 from everhold.errors import HoldoutRejected
 from everhold.sealing.intake.delimited import DelimitedFile, create_views
-from everhold.sealing.intake.duckdb_files import file_pattern
+from everhold.sealing.intake.duckdb_files import column_kinds, file_pattern
 from everhold.sealing.rows.embedded import errors_hidden
-from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from everhold.values.expressions import ColumnKind
 
 RowSource = Any
 """A path to a Parquet, CSV or TSV file; a pandas or Polars frame; an Arrow table; a mapping from names to arrays."""
@@ -45,8 +46,6 @@ _CAST = {"TIMESTAMP_NS": "::TIMESTAMP", "TIMESTAMP_S": "::TIMESTAMP", "TIMESTAMP
          "TIMESTAMPTZ_NS": "::TIMESTAMPTZ"}  # fmt: skip
 """Types of times, each as the one that the engine computes with."""
 
-_NUMBERS = re.compile(r"^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|FLOAT|DOUBLE|DECIMAL\(.*\))$")
-_TIMES = re.compile(r"^(DATE|TIMESTAMP.*)$")
 _READABLE = re.compile(r"\.(parquet|csv|tsv|csv\.gz|tsv\.gz)$", re.IGNORECASE)
 
 
@@ -389,18 +388,3 @@ def _check_delimited_size(path: Path, *, packed: bool, most_rows: int, what: str
                 )
             ends, first = ends + found, False
             check_size(rows=ends - 1, columns=None, most_rows=most_rows, what=what)  # names stand in one line
-
-
-def column_kinds(relation: duckdb.DuckDBPyRelation) -> dict[str, ColumnKind]:
-    """The kind of each column of a relation, by name and in order."""
-    return {name: _kind(str(data_type)) for name, data_type in zip(relation.columns, relation.types, strict=True)}
-
-
-def _kind(data_type: str) -> ColumnKind:
-    if data_type == "BOOLEAN":
-        return ColumnKind.BOOLEAN
-    if data_type == "VARCHAR" or data_type.startswith("ENUM"):
-        return ColumnKind.STRING
-    if _TIMES.match(data_type):
-        return ColumnKind.TIME
-    return ColumnKind.NUMBER if _NUMBERS.match(data_type) else ColumnKind.OTHER

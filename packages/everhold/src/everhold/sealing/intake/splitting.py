@@ -17,8 +17,8 @@ import numpy as np
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
 from everhold.sealing.intake.checks import is_missing
-from everhold.sealing.intake.duckdb_files import spilling_into
-from everhold.sealing.intake.reading import MOST_ROWS, column_kinds, read_rows, reading_errors_hidden
+from everhold.sealing.intake.duckdb_files import column_kinds, spilling_into
+from everhold.sealing.intake.reading import MOST_ROWS, read_rows, reading_errors_hidden
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from everhold.sealing.intake.files import SealedFiles
+    from everhold.sealing.configuration import SealedFiles
 
 
 class FileStructure:

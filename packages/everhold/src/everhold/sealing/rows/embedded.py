@@ -25,7 +25,7 @@ import duckdb
 
 from everhold.errors import EverholdError, EverholdWarning, HoldoutRejected
 from everhold.sealing.fingerprints import UnchangedFile
-from everhold.sealing.intake.duckdb_files import POSITION, file_pattern, without_progress_bar
+from everhold.sealing.intake.duckdb_files import POSITION, column_kinds, file_pattern, without_progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -146,8 +146,6 @@ class Embedded:
     def columns(self) -> dict[str, ColumnKind]:
         """Kind of each column, by name, in the order of the file."""
         with self._lock, engine_errors_hidden:
-            from everhold.sealing.intake.reading import column_kinds
-
             kinds = column_kinds(self._opened().table(SEALED))
         return {name: kind for name, kind in kinds.items() if name != POSITION}
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -44,8 +44,68 @@ if TYPE_CHECKING:
     from everhold.values.expressions.tree import AnyValue
 
 
+class RowStore(Protocol):
+    """Rows of one table, evaluated to exact integers; safe to be used by several threads.
+
+    A row value is a whole number of grid units, from 0 to ``unit``. All stores return the same integers for the same
+    rows. What a store raises says nothing about sealed rows: errors of code and of engines are replaced.
+
+    Attributes:
+        rows: Number of rows.
+        reads_ahead: Whether one reading is so expensive that it serves several transactions of a batch.
+    """
+
+    rows: int
+
+    @property
+    def reads_ahead(self) -> bool:
+        """See above."""
+
+    def counts(self, query: BoundQuery) -> bool:
+        """True if the store itself evaluates a query, so that no row leaves it."""
+
+    def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = ...) -> NDArray[np.int64]:
+        """Sums of row values over disjoint parts of the rows; row i belongs to part i modulo ``parts``.
+
+        Returns:
+            Shape (queries, parts), in grid units.
+        """
+
+    def evaluate(
+        self,
+        queries: Sequence[BoundQuery],
+        needs: Sequence[Needs],
+        *,
+        parts: int = 1,
+        group_by: str | None = None,
+        unit: int = ...,
+    ) -> tuple[NDArray[np.int64], list[Any]]:
+        """Totals as `totals` gives them, and the statistics that the interval procedure of each query needs."""
+
+    def row_values(self, query: BoundQuery, *, unit: int = ...) -> NDArray[np.int64]:
+        """Value of every row in grid units, shape (rows,)."""
+
+    def summary(
+        self, need: Needs, grid: NDArray[np.int64], *, group_by: str | None = None, unit: int = ...
+    ) -> tuple[int, Any]:
+        """Total of row values that are known already, and the statistics that a procedure needs of them."""
+
+    def table(self, names: Sequence[str]) -> Table:
+        """Columns as arrays of shape (rows,): float64 with nan, booleans, or objects with None."""
+
+    @property
+    def code(self) -> CodeOnRows:
+        """Functions on these rows, which meet sealed ones in a secret order."""
+
+    def row_ids(self, name: str) -> list[Any]:
+        """The public column of row ids: exact numbers, everything else as text."""
+
+    def close(self) -> None:
+        """Release files and connections; they open again when needed."""
+
+
 class EvaluatedRows(ABC):
-    """A `everhold.sealing.rows.row_store.RowStore` whose subclass evaluates expressions and reads columns.
+    """A `RowStore` whose subclass evaluates expressions and reads columns.
 
     Args:
         schema: Of the holdout. Its label has no missing values and keeps its own type.

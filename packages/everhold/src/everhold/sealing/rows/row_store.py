@@ -1,4 +1,4 @@
-"""Rows that a query is evaluated on: the protocol of a store, and tables that stay where they are.
+"""Rows of a holdout, sealed and training: in a file, or in a table that stays where it is.
 
 Rows of a file are read by `table.StoredRows`. Tables elsewhere come from extensions: an entry point of
 the group ``everhold.rows`` is named as the scheme of an address, ``scheme://host``, and names a class whose instances
@@ -24,84 +24,20 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from everhold.guarantees.intervals.base import Needs
     from everhold.sealing.arrivals import ArrivedFiles
+    from everhold.sealing.configuration import SealedFiles
     from everhold.sealing.duplicates.resealing import Content
-    from everhold.sealing.intake.files import SealedFiles
     from everhold.sealing.intake.request import SealRequest
     from everhold.sealing.intake.structure import FileStructure
-    from everhold.sealing.rows.evaluated_rows import CodeOnRows
+    from everhold.sealing.rows.evaluated_rows import RowStore
     from everhold.sealing.storage import StewardKey
-    from everhold.values.base import BoundQuery, Schema, Table
+    from everhold.values.base import Schema
 
 ENGINE_VARIABLE = "EVERHOLD_ENGINE"
 """Environment variable: addresses of tables' engines, with their credentials, separated by blanks."""
 
 _SCHEME = re.compile(r"([a-z][a-z0-9_]*)(\+[a-z0-9_]+)?(://|\[[^\]]*\]$|$)", re.IGNORECASE)
 _METHODS = ("check_unaltered", "close", "pinned", "sealed_rows", "sealing", "to_dict", "training_rows")
-
-
-class RowStore(Protocol):
-    """Rows of one table, evaluated to exact integers; safe to be used by several threads.
-
-    A row value is a whole number of grid units, from 0 to ``unit``. All stores return the same integers for the same
-    rows. What a store raises says nothing about sealed rows: errors of code and of engines are replaced.
-
-    Attributes:
-        rows: Number of rows.
-        reads_ahead: Whether one reading is so expensive that it serves several transactions of a batch.
-    """
-
-    rows: int
-
-    @property
-    def reads_ahead(self) -> bool:
-        """See above."""
-
-    def counts(self, query: BoundQuery) -> bool:
-        """True if the store itself evaluates a query, so that no row leaves it."""
-
-    def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = ...) -> NDArray[np.int64]:
-        """Sums of row values over disjoint parts of the rows; row i belongs to part i modulo ``parts``.
-
-        Returns:
-            Shape (queries, parts), in grid units.
-        """
-
-    def evaluate(
-        self,
-        queries: Sequence[BoundQuery],
-        needs: Sequence[Needs],
-        *,
-        parts: int = 1,
-        group_by: str | None = None,
-        unit: int = ...,
-    ) -> tuple[NDArray[np.int64], list[Any]]:
-        """Totals as `totals` gives them, and the statistics that the interval procedure of each query needs."""
-
-    def row_values(self, query: BoundQuery, *, unit: int = ...) -> NDArray[np.int64]:
-        """Value of every row in grid units, shape (rows,)."""
-
-    def summary(
-        self, need: Needs, grid: NDArray[np.int64], *, group_by: str | None = None, unit: int = ...
-    ) -> tuple[int, Any]:
-        """Total of row values that are known already, and the statistics that a procedure needs of them."""
-
-    def table(self, names: Sequence[str]) -> Table:
-        """Columns as arrays of shape (rows,): float64 with nan, booleans, or objects with None."""
-
-    @property
-    def code(self) -> CodeOnRows:
-        """Functions on these rows, which meet sealed ones in a secret order."""
-
-    def row_ids(self, name: str) -> list[Any]:
-        """The public column of row ids: exact numbers, everything else as text."""
-
-    def close(self) -> None:
-        """Release files and connections; they open again when needed."""
 
 
 class SealableTable(Protocol):

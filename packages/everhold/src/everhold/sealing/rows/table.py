@@ -24,7 +24,7 @@ from everhold.progress import progress
 from everhold.sealing.intake.checks import lacking_columns
 from everhold.sealing.intake.duckdb_files import POSITION
 from everhold.sealing.rows.embedded import engine_errors_hidden
-from everhold.sealing.rows.evaluated_rows import EvaluatedRows, grids_of, is_known
+from everhold.sealing.rows.evaluated_rows import EvaluatedRows, RowStore, grids_of, is_known
 from everhold.sealing.rows.sums import cells_of, exact_sums, parts_of_ratio
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.arrays import BLOCK, ArrayProgram
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Needs
     from everhold.sealing.rows.embedded import Embedded
-    from everhold.sealing.rows.row_store import RowStore
     from everhold.values.base import BoundQuery, Schema
     from everhold.values.expressions import ColumnKind, RowValue
     from everhold.values.expressions.arrays import Words
