@@ -14,6 +14,7 @@ from everhold.arguments import as_float, as_whole, brief
 from everhold.display import Display
 from everhold.errors import HoldoutRejected
 from everhold.mechanisms import GuessAndCheck, Mechanism, Silent
+from everhold.queries.metrics.measures import measure_of
 from everhold.queries.metrics.registry import METRICS, REFUSED
 
 NOTHING: Final = "none"
@@ -166,7 +167,7 @@ class Competition(Display):
         given = {each: float(value) for each, value in given.items()}
         if {"low", "high"} <= given.keys() and given["low"] < given["high"]:
             width = given["high"] - given["low"]
-            given.setdefault("clip", width**known.measure.power)
+            given.setdefault("clip", width ** measure_of(known).power)
         return name, given
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.gates.metrics import metric_of
 from everhold.queries.metrics.label_query import LabelQuery
+from everhold.queries.metrics.measures import measure_of
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.row_scores import risk
 from everhold.values.base import BoundQuery
@@ -77,7 +78,7 @@ def _check_score(score: Score, schema: Schema) -> None:
     asked = named(score, made_up(METRICS[score[0]].outputs, schema, last=False), None)
     asked.check_labels(schema)
     asked.setting(schema, None)
-    if asked.metric.measure.by_rank:
+    if measure_of(asked.metric).by_rank:
         from everhold.queries.metrics.label_query import check_split
 
         check_split(asked.metric.title or asked.metric.name, schema, by_rank=True)

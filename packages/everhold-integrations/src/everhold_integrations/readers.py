@@ -26,7 +26,7 @@ _MOST_OBJECTS = 2_500_000  # of a JSON file
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class ResultFormat:
     """A form of files of results.
 
     Attributes:
@@ -165,15 +165,17 @@ def _parquet(content: bytes, columns: Columns) -> Iterator[CaseRun]:
 
 
 FORMATS = (
-    Format("JUnit", ".xml", lambda content, _: junit_runs(content)),
-    Format("Inspect", ".eval", _inspect),
-    Format("Inspect", ".json", lambda log, _: _inspect(json.dumps(log).encode(), _), frozenset({"eval", "samples"})),
-    Format("deepeval", ".json", _deepeval, frozenset({"testCases"})),
-    Format("deepeval", ".json", _deepeval, frozenset({"testRunData"})),
-    Format("promptfoo", ".json", lambda document, _: promptfoo_runs(document), frozenset({"results"})),
-    Format("promptfoo", ".jsonl", lambda lines, _: promptfoo_runs(lines), frozenset({"testCase", "promptIdx"})),
-    Format("lm-evaluation-harness", ".jsonl", _lm_eval, frozenset({"doc_id", "metrics"})),
-    Format("a table", ".jsonl", _rows),
-    Format("a table", ".parquet", _parquet),
+    ResultFormat("JUnit", ".xml", lambda content, _: junit_runs(content)),
+    ResultFormat("Inspect", ".eval", _inspect),
+    ResultFormat(
+        "Inspect", ".json", lambda log, _: _inspect(json.dumps(log).encode(), _), frozenset({"eval", "samples"})
+    ),
+    ResultFormat("deepeval", ".json", _deepeval, frozenset({"testCases"})),
+    ResultFormat("deepeval", ".json", _deepeval, frozenset({"testRunData"})),
+    ResultFormat("promptfoo", ".json", lambda document, _: promptfoo_runs(document), frozenset({"results"})),
+    ResultFormat("promptfoo", ".jsonl", lambda lines, _: promptfoo_runs(lines), frozenset({"testCase", "promptIdx"})),
+    ResultFormat("lm-evaluation-harness", ".jsonl", _lm_eval, frozenset({"doc_id", "metrics"})),
+    ResultFormat("a table", ".jsonl", _rows),
+    ResultFormat("a table", ".parquet", _parquet),
 )
 """Every format that is read, beside CSV, which everhold reads itself; of one ending the first whose marks are there."""

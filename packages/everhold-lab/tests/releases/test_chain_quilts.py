@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everhold.dependence.series.markov_chain import MarkovChain
-from everhold.dependence.series.mixing import influence_bound, sides_of, stationary_sides
+from everhold.dependence.series.mixing import influence_bound, stationary_sides
 from everhold.errors import DependenceError
 from everhold_lab.releases import markov_quilt
 from everhold_lab.releases.markov_quilt import best_quilts, chain_search, remote_rows, search_from_law, spectral_search
@@ -227,7 +227,7 @@ def perturbed(chain, radius, seed):
 @given(seed=st.integers(0, 10**6), states=st.integers(2, 4), radius=st.sampled_from([0.0001, 0.01, 0.1]))
 def test_influences_of_a_set_of_chains_hold_for_every_chain_in_it(seed, states, radius):
     centre = random_chain(seed, states)
-    before, after = sides_of(MarkovChain(centre, uncertainty=radius), 8)
+    before, after = MarkovChain(centre, uncertainty=radius).law.sides(8)
     inside = perturbed(centre, radius, seed + 1)
     laws = [stationary_law(inside)] * 9
     for distance in range(1, 9):

@@ -10,7 +10,6 @@ from brute_force import joint_of
 
 from everhold.dependence import Groups
 from everhold.dependence.series.markov_chain import MarkovChain
-from everhold.dependence.series.mixing import chain_influences
 from everhold.errors import DependenceError
 from everhold.randomness import SecureNoise, SeededNoise
 from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, composed_epsilon, validate
@@ -167,13 +166,13 @@ def test_the_approximate_search_gives_more_noise():
 
 
 def test_influences_by_distance_are_those_of_the_quilts():
-    found = chain_influences(CHAIN, 6)
+    found = CHAIN.law.influences(6)
     joint = chain_joint(7)
     assert found["one row later"][4] == pytest.approx(max_influence_of(joint, 0, (5,)), abs=1e-9)
     assert found["one row earlier"][4] == pytest.approx(max_influence_of(joint, 6, (1,)), abs=1e-9)
     assert found["both sides"][2] == pytest.approx(max_influence_of(joint, 3, (0, 6)), abs=1e-9)
     assert np.all(found["bound from the spectral gap"] >= found["both sides"])
-    assert "bound from the spectral gap" not in chain_influences(MarkovChain([[0.5, 0.5]] * 2, uncertainty=0.1), 3)
+    assert "bound from the spectral gap" not in MarkovChain([[0.5, 0.5]] * 2, uncertainty=0.1).law.influences(3)
 
 
 def test_a_release_has_the_stated_noise_on_a_fine_grid():

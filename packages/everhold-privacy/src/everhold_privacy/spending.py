@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from everhold.arguments import as_float, brief
 from everhold.display import Display, at_most
 from everhold.privacy import BoundedRangeCurve, GaussianCurve, PrivacyCurve, ZeroConcentratedCurve
-from everhold.privacy.composition import composed
+from everhold.privacy.curves import composed
 from everhold.queries import KINDS
 from everhold_privacy.mechanisms.additive import Transferred
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from synthetic_samples import matrix_of, plain_universe, random_family
 
-from everhold.privacy.composition import composed
+from everhold.privacy.curves import composed
 from everhold.randomness import SeededNoise
 from everhold.values.evaluation import UNIT
 from everhold_privacy.mechanisms.selection import ExponentialMechanism

@@ -19,8 +19,9 @@ from everhold.guarantees.intervals.pairs.gains import (
     cells_of_pairs,
     counts_of_pairs,
 )
-from everhold.queries.metrics.registry import METRICS, Setting
-from everhold.queries.metrics.score_parts import Judged, Sized
+from everhold.queries.metrics.measures import measure_of
+from everhold.queries.metrics.registry import METRICS
+from everhold.queries.metrics.score_parts import Judged, Setting, Sized
 
 CHANCES = np.array([0.9, 0.2, 0.5, 0.7, 0.1, 0.6])  # of label 1
 ROWS = len(CHANCES)
@@ -59,7 +60,7 @@ TOLD = np.clip(CHANCES + np.random.default_rng(5).normal(0.0, 0.3, (2, ROWS)), 0
 
 def too_high(name, level):
     """Probability that the lower limit of the gain is above the true one, over all labels."""
-    kind, told = METRICS[name].measure, TOLD
+    kind, told = measure_of(METRICS[name]), TOLD
     told = np.round(told) if kind.outputs == "classes" else told
     true = (1.0 + TRUE[name](told[0]) - TRUE[name](told[1])) / 2.0
     reach = kind.reach(*told, SETTING)

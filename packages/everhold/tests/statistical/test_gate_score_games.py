@@ -18,6 +18,7 @@ from everhold.guarantees.intervals.composites.ranking import RankDifference, See
 from everhold.guarantees.intervals.pairs.gains import ClassGains, SeenClasses
 from everhold.mechanisms import GuessAndCheck, Source, State
 from everhold.mechanisms.evaluations import Evaluations
+from everhold.queries.metrics.measures import measure_of
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.score_parts import Judged, Sized
 from everhold.randomness import SeededNoise
@@ -38,7 +39,7 @@ def true_of(name, outputs, p):
     if name == "roc_auc":
         return true_area(outputs, p)
     zero, one = METRICS[name].ends(SETTINGS)
-    return math.copysign(1.0, one - zero) * true_score(METRICS[name].measure, outputs, p, SETTINGS)
+    return math.copysign(1.0, one - zero) * true_score(measure_of(METRICS[name]), outputs, p, SETTINGS)
 
 
 def reader(name, labels, challenger, champion, groups):
@@ -53,7 +54,7 @@ def reader(name, labels, challenger, champion, groups):
     if name.startswith("f1"):
         procedure = ClassGains("f1", ROWS, name == "f1_weighted")
         return procedure, SeenClasses.of(labels, challenger, champion, 2)
-    kind, zero_one = METRICS[name].measure, METRICS[name].ends(SETTINGS)
+    kind, zero_one = measure_of(METRICS[name]), METRICS[name].ends(SETTINGS)
     both = (challenger, champion) if zero_one[1] > zero_one[0] else (champion, challenger)
     reach, largest = kind.reach(*both, SETTINGS), 1.0 if groups is None else float(GROUP)
 
@@ -92,7 +93,7 @@ def lost(seed, name, population, *, challenges, protected=True, sealed=False):
     p = chances(rng, "tied" if clustered else population)
     p, groups = np.repeat(p[::size], size), np.arange(ROWS) // size if clustered else None
     labels = np.repeat(rng.random(ROWS // size) < p[::size], size).astype(float)
-    kind = METRICS["neg_brier_score" if name == "roc_auc" else name].measure
+    kind = measure_of(METRICS["neg_brier_score" if name == "roc_auc" else name])
     mechanism, state = GuessAndCheck.tuned(rows=ROWS, queries=challenges, confidence=1.0 - BETA), State()
     champion = np.repeat(predictions(rng, kind, p)[::size], size)
     for _ in range(challenges):

@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from everhold.queries.metrics.registry import METRICS, Setting
-from everhold.queries.metrics.score_parts import Judged, Sized
+from everhold.queries.metrics.measures import measure_of
+from everhold.queries.metrics.registry import METRICS
+from everhold.queries.metrics.score_parts import Judged, Setting, Sized
 
 CHANCES = np.array([0.9, 0.2, 0.5, 0.7, 0.1, 0.6, 0.3, 0.8])  # of label 1
 ROWS = len(CHANCES)
@@ -39,7 +40,7 @@ def true_score(name, told, counting):
 
 def missed(name, *, counting, models, nats=None):
     """Probability that the interval misses, over all labels."""
-    kind = METRICS[name].measure
+    kind = measure_of(METRICS[name])
     told = told_by_two(kind)[:models]
     within = np.ones(ROWS, dtype=bool) if counting is None else counting
     trues = [true_score(name, each, within) for each in told]
@@ -75,7 +76,7 @@ def test_a_level_that_is_not_paid_misses_more_often(name, sides):
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("label", np.linspace(0.0, 1.0, 11))
 def test_no_label_moves_a_difference_farther_than_the_reach(name, label):
-    kind = METRICS[name].measure
+    kind = measure_of(METRICS[name])
     first, second = told_by_two(kind)
     apart = np.abs(LOSSES[name](first, label) - LOSSES[name](second, label))
     assert float(np.max(apart)) <= kind.reach(first, second, SETTING) <= 1.0
@@ -88,7 +89,7 @@ def test_no_label_moves_a_difference_farther_than_the_reach(name, label):
 
 @pytest.mark.parametrize("label", [0, 1, 2])
 def test_no_class_moves_a_log_loss_farther_than_the_reach(label):
-    kind, setting = METRICS["neg_log_loss"].measure, Setting(classes=3, clip=4.0)
+    kind, setting = measure_of(METRICS["neg_log_loss"]), Setting(classes=3, clip=4.0)
     told = np.random.default_rng(0).dirichlet([3.0, 3.0, 3.0], (2, 50))
     losses = np.minimum(-np.log(told[:, :, label]), setting.clip) / setting.clip
     assert float(np.max(np.abs(losses[0] - losses[1]))) <= kind.reach(*told, setting) < 1.0

@@ -18,12 +18,12 @@ from everhold.guarantees.intervals.composites.operating_point import seen_rules
 from everhold.guarantees.intervals.shares.means import ClopperPearson
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.metrics.measures import PartsMeasure
-from everhold.queries.metrics.registry import METRICS, Setting
-from everhold.queries.metrics.score_parts import Judged, Sized
+from everhold.queries.metrics.measures import PartsMeasure, measure_of
+from everhold.queries.metrics.registry import METRICS
+from everhold.queries.metrics.score_parts import Judged, Setting, Sized
 from everhold.randomness import SeededNoise
 
-SCORES = {name: metric.measure for name, metric in METRICS.items() if name != "roc_auc"}
+SCORES = {name: measure_of(metric) for name, metric in METRICS.items() if name != "roc_auc"}
 ROWS, QUERIES = 240, 4
 POPULATIONS = ("skewed", "rare", "tied", "sure")
 SETTINGS = Setting(classes=2, low=0.0, high=1.0, clip=1.0, centre=0.3, bins=5, rate=0.1)

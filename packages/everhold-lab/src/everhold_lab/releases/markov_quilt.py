@@ -13,13 +13,10 @@ from everhold.arguments import positive
 from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.dependence.series.mixing import (
     TINY,
-    Chain,
     influence_bound,
     log_ratios,
     mixing_of,
     powers_of,
-    radii_of,
-    sides_of,
 )
 from everhold.display import Display
 from everhold.errors import DependenceError
@@ -234,16 +231,16 @@ def chain_search(model: MarkovChain, *, rows: int, epsilon: float, exact: bool =
         DependenceError: If that is not possible for the model.
     """
     if model.initial != "stationary":
-        if not exact or radii_of(model) is not None:
+        if not exact or model.law.contraction.radii.any():
             raise DependenceError(
                 "the chain starts in a law of its own; expected 'stationary' for an approximate search, or for a "
                 "matrix that is known only up to radii; leave the initial law out"
             )
         law = np.array(model.initial)
-        return search_from_law(Chain(model.transition).transition, law / law.sum(), rows=rows, epsilon=epsilon)
-    if exact or radii_of(model) is not None:
-        return best_quilts(lambda reach: sides_of(model, reach), rows=rows, epsilon=epsilon)
-    norm, least = mixing_of(Chain(model.transition))
+        return search_from_law(model.law.chain.transition, law / law.sum(), rows=rows, epsilon=epsilon)
+    if exact or model.law.contraction.radii.any():
+        return best_quilts(model.law.sides, rows=rows, epsilon=epsilon)
+    norm, least = mixing_of(model.law.chain)
     return spectral_search(norm=norm, least=least, rows=rows, epsilon=epsilon)
 
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from everhold.privacy.curves import Floats, PrivacyCurve, log_delta_pure, non_negative, whole
+from everhold.privacy.curves import PrivacyCurve, non_negative, whole
+from everhold.privacy.tails import Floats, log_delta_pure
 
 Scheme = Literal["without replacement", "poisson"]
 

@@ -28,7 +28,7 @@ from everhold.guarantees.intervals.pairs.gains import OutcomeGain, SeenClasses, 
 from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding, SignTest
 from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by
 from everhold.queries.metrics.made_up_scores import likely_labels
-from everhold.queries.metrics.measures import PartsMeasure
+from everhold.queries.metrics.measures import PartsMeasure, measure_of
 from everhold.queries.metrics.query import MetricQuery, ModelsReader, largest_group, open_labels
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.row_scores import OutcomeQuery
@@ -300,7 +300,7 @@ class OutputCandidate(Candidate):
 
     def against(self, champion: Champion, public: Candidate | None, compiler: QueryCompiler) -> Gain:
         """See `Candidate.against`."""
-        measure = self.reader.metric.measure
+        measure = measure_of(self.reader.metric)
         if isinstance(measure, PartsMeasure) and measure.of_classes is not None:
             return _gain_of_classes(measure.of_classes(compiler.schema.rows), self.reader, compiler)
         own, other = self.reader.models[0].public(), None
@@ -323,7 +323,7 @@ class OutputCandidate(Candidate):
             compiler: Knows the rows.
         """
         mechanism, schema, reader = compiler.mechanism, compiler.schema, self.reader
-        measure, setting, largest = reader.metric.measure, reader.setting, largest_group(mechanism)
+        measure, setting, largest = measure_of(reader.metric), reader.setting, largest_group(mechanism)
         if measure.by_rank:
             known = self.by_position or champion.by_position or schema.features_public
             check_split(f"a gain in {reader.metric.title or reader.metric.name}", schema, by_rank=known)
@@ -334,7 +334,7 @@ class OutputCandidate(Candidate):
             opened = [reader.judged(outputs, compiler.training) for outputs in kept]
         if opened is None and told is not None and measure.needs_rows:
             labels = open_labels(compiler)
-            made = likely_labels(measure, *told, None if labels is None else reader.coded(labels))
+            made = likely_labels(reader.metric, *told, None if labels is None else reader.coded(labels))
             opened = [Judged(outputs, made) for outputs in told]
         planned, rows = None, schema.rows
         if opened is not None and (measure.needs_rows or measure.is_known(opened[0], None)):
@@ -358,8 +358,9 @@ class OutputCandidate(Candidate):
 def _check_compared(reader: ModelsReader, compiler: QueryCompiler) -> None:
     """Refuse metrics, and rows, for which no gain is promised."""
     metric, independent = reader.metric, compiler.mechanism.dependence.independent
-    by_class = isinstance(metric.measure, PartsMeasure) and metric.measure.of_classes is not None
-    if metric.gain == "any" or (metric.gain == "independent" and independent and (by_class or metric.measure.compares)):
+    measure = measure_of(metric)
+    by_class = isinstance(measure, PartsMeasure) and measure.of_classes is not None
+    if metric.gain == "any" or (metric.gain == "independent" and independent and (by_class or measure.compares)):
         return
     unpromised = metric.gain == "none"
     rows = "" if unpromised else " of rows that depend on each other"

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from everhold.privacy.composition import ComposedCurve, GroupCurve, composed
-from everhold.privacy.curves import BoundedRangeCurve, GaussianCurve, PrivacyCurve, PureCurve, ZeroConcentratedCurve
+from everhold.privacy.curves import (
+    BoundedRangeCurve,
+    ComposedCurve,
+    GaussianCurve,
+    GroupCurve,
+    PrivacyCurve,
+    PureCurve,
+    ZeroConcentratedCurve,
+    composed,
+)
 
 __all__ = [
     "BoundedRangeCurve",

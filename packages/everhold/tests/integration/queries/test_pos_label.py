@@ -10,6 +10,7 @@ from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 
 import everhold as eh
+from everhold.queries.metrics.measures import measure_of
 from everhold.queries.metrics.registry import METRICS
 
 AGAINST = {
@@ -74,9 +75,8 @@ def test_models_are_evaluated_searched_and_gated_by_one_class(tmp_path):
 def test_the_parts_of_a_macro_area_share_the_level():
     rng = np.random.default_rng(0)
     labels, chances = rng.integers(3, size=400).astype(float), rng.dirichlet([1.0] * 3, size=400)
-    measure = METRICS["roc_auc_ovr"].measure
-    from everhold.queries.metrics.registry import Setting
-    from everhold.queries.metrics.score_parts import Judged, Sized
+    measure = measure_of(METRICS["roc_auc_ovr"])
+    from everhold.queries.metrics.score_parts import Judged, Setting, Sized
 
     for dealt in ("ranks", "blocks"):
         setting = Setting(classes=3, shares=(0.3, 0.3, 0.4), dealt=dealt)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from everhold.dependence.series.markov_chain import MarkovChain
-from everhold.dependence.series.mixing import chain_influences
 from everhold.planning.inverse import radius_of
 from everhold.planning.request import PlanRequest
 from everhold_lab.releases import MarkovQuiltMechanism
@@ -58,7 +57,7 @@ def test_an_empty_quilt_is_drawn():
 
 def test_influences_are_drawn_as_computed():
     points = values(influence_chart(ONE_WAY, distances=12), 0)
-    found = chain_influences(ONE_WAY, 12)
+    found = ONE_WAY.law.influences(12)
     assert {point["by"] for point in points} == set(found)
     assert all(point["influence"] == found[point["by"]][point["distance"] - 1] for point in points)
 

@@ -25,7 +25,15 @@ from everhold.dependence.series.base import (
 )
 from everhold.dependence.series.coupling import ChainCoupling, UniformCoupling
 from everhold.dependence.series.fitting import as_text, bound_transitions, count_transitions, missed, ordered_runs
-from everhold.dependence.series.mixing import Chain, Contraction, chain_influences
+from everhold.dependence.series.mixing import (
+    OUTWARD,
+    Chain,
+    Contraction,
+    influence_bound,
+    mixing_of,
+    set_growth,
+    stationary_sides,
+)
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
@@ -213,7 +221,7 @@ class MarkovChain(SeriesModel):
 
     def influences(self, distances: int) -> tuple[str, Mapping[str, NDArray[np.float64]]]:
         """The max-influence of a row on rows at a distance; only of stationary chains."""
-        return f"a stationary Markov chain of {len(self.states):,} states", chain_influences(self, distances)
+        return f"a stationary Markov chain of {len(self.states):,} states", self.law.influences(distances)
 
     def check_state(self, structure: RowStructure) -> None:
         """Refuse rows with a state that the chain does not have."""
@@ -311,6 +319,47 @@ class ChainLaw(SeriesLaw):
     def coupling(self) -> Coupling:
         """See `SeriesLaw.coupling`; one for all models of the same chain, so that its tails are computed once."""
         return _shared_coupling(self)
+
+    def influences(self, distances: int) -> dict[str, NDArray[np.float64]]:
+        """Max-influence of a row of a stationary chain on rows at the distances 1, 2, ...; all arrays of that length.
+
+        Returns:
+            Upper bounds, exact for a known chain: on one later row, on one earlier row, on both; for a known chain also
+            the bound for both from the spectral gap.
+
+        Raises:
+            DependenceError: If the chain is not declared to be stationary.
+        """
+        before, after = self.sides(distances)
+        found = {
+            "both sides": (before + after).max(axis=(1, 2)),
+            "one row later": after.max(axis=(1, 2)),
+            "one row earlier": before.max(axis=(1, 2)),
+        }
+        if self.uncertainty is None:
+            norm, least = mixing_of(self.chain)
+            bound = influence_bound(np.arange(1, distances + 1), norm=norm, least=least)
+            found["bound from the spectral gap"] = 2.0 * bound
+        return found
+
+    def sides(self, reach: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Influences on one row before and on one row after, of a stationary chain or all chains of a set.
+
+        Returns:
+            Two arrays of shape (reach, states, states), for the distances 1, 2, ... and the pairs of states of the row;
+            of shape (reach, 1, 1) for a set, where pairs of states are not told apart.
+
+        Raises:
+            DependenceError: If the chain is not stationary.
+        """
+        if self.initial != "stationary":
+            raise DependenceError("the chain starts in a law of its own; expected a stationary chain; leave it out")
+        if not self.contraction.radii.any():
+            return stationary_sides(self.chain.transition, self.chain.stationary, reach)
+        contraction = self.contraction.at(1, reach + 1) * OUTWARD
+        growth = set_growth(self.chain.transition, self.contraction.radii, contraction)
+        later = (np.log1p(growth) * OUTWARD)[:, None, None]
+        return 2.0 * later, later
 
     def refuse_memory(self) -> None:
         """Refuse a chain that need not forget its first state."""

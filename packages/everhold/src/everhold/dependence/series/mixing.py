@@ -17,13 +17,13 @@ from everhold.errors import DependenceError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from everhold.dependence.series.markov_chain import MarkovChain
-
 TINY = 1e-290
 """A probability below it has lost digits."""
 
 _EXPLORED = 512  # steps after which contraction coefficients of a set of chains are only multiplied
-_OUTWARD = 1.0 + 1e-12
+OUTWARD = 1.0 + 1e-12
+"""Factor by which an upper bound grows more than rounding can lower it."""
+
 _ROUNDING = 2.0**-50
 
 
@@ -171,7 +171,7 @@ class Contraction:
         before = np.concatenate([[0.0], np.cumsum(coefficients[:-1])])[:-1]  # sum over j < h - 1
         drift = own[:, None] * coefficients[:-1] + self.radii.max() * before
         d = np.ones(_EXPLORED + 1)
-        d[1:] = np.minimum((pairs[:, 1:] + drift).max(axis=0) * _OUTWARD, 1.0)  # more than sums and products round
+        d[1:] = np.minimum((pairs[:, 1:] + drift).max(axis=0) * OUTWARD, 1.0)  # more than sums and products round
         for steps in range(2, _EXPLORED + 1):
             d[steps] = min(d[steps], float(np.min(d[1:steps] * d[steps - 1 : 0 : -1])))
             d[steps] = max(d[steps], TINY)  # an upper bound must not underflow: roots are taken of it
@@ -202,50 +202,6 @@ def _pair_distances(powers: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate(parts, axis=1).T if parts else np.ones((0, len(powers)))
 
 
-def chain_influences(chain: MarkovChain, distances: int) -> dict[str, NDArray[np.float64]]:
-    """Max-influence of a row of a stationary chain on rows at the distances 1, 2, ...; all arrays of that length.
-
-    Returns:
-        Upper bounds, exact for a known chain: on one later row, on one earlier row, on both; for a known chain also the
-        bound for both from the spectral gap.
-
-    Raises:
-        DependenceError: If the chain is not declared to be stationary.
-    """
-    before, after = sides_of(chain, distances)
-    found = {
-        "both sides": (before + after).max(axis=(1, 2)),
-        "one row later": after.max(axis=(1, 2)),
-        "one row earlier": before.max(axis=(1, 2)),
-    }
-    if chain.uncertainty is None:
-        norm, least = mixing_of(Chain(chain.transition))
-        bound = influence_bound(np.arange(1, distances + 1), norm=norm, least=least)
-        found["bound from the spectral gap"] = 2.0 * bound
-    return found
-
-
-def sides_of(model: MarkovChain, reach: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Influences on one row before and on one row after, of a stationary chain or all chains of a set.
-
-    Returns:
-        Two arrays of shape (reach, states, states), for the distances 1, 2, ... and the pairs of states of the row; of
-        shape (reach, 1, 1) for a set, where pairs of states are not told apart.
-
-    Raises:
-        DependenceError: If the chain is not stationary.
-    """
-    if model.initial != "stationary":
-        raise DependenceError("the chain starts in a law of its own; expected a stationary chain; leave it out")
-    chain, radii = Chain(model.transition), radii_of(model)
-    if radii is None:
-        return stationary_sides(chain.transition, chain.stationary, reach)
-    contraction = Contraction(chain, radii).at(1, reach + 1) * _OUTWARD
-    growth = _set_growth(chain.transition, radii, contraction)
-    later = (np.log1p(growth) * _OUTWARD)[:, None, None]
-    return 2.0 * later, later
-
-
 def stationary_sides(
     transition: NDArray[np.float64], law: NDArray[np.float64], reach: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -260,7 +216,7 @@ def stationary_sides(
     return log_ratios(backward, possible.transpose(0, 2, 1)), log_ratios(forward, possible)
 
 
-def _set_growth(
+def set_growth(
     transition: NDArray[np.float64], radii: NDArray[np.float64], contraction: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """``r_t`` with ``P^t(x, y) <= (1 + r_t) P^t(x', y)`` for t = 1 .. and all chains P near an estimate; rounded up.
@@ -290,12 +246,6 @@ def influence_bound(distance: NDArray[np.int64], *, norm: float, least: float) -
     far = norm**distance * (1.0 / least - 1.0) * (1.0 + _ROUNDING * distance)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(far < 1.0, np.log1p(far) - np.log1p(-far), math.inf) * (1.0 + _ROUNDING)
-
-
-def radii_of(model: MarkovChain) -> NDArray[np.float64] | None:
-    """L1 radius of every row of the matrix; None for a known chain."""
-    radii = np.array(model.uncertainty or (0.0,))
-    return radii if radii.any() else None
 
 
 def powers_of(transition: NDArray[np.float64], most: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.queries.metrics.measures import Measure
-    from everhold.queries.metrics.registry import Metric, Setting
+    from everhold.queries.metrics.registry import Metric
+    from everhold.queries.metrics.score_parts import Setting
 
 _ROWS = 2_000
 _FEW = 1e-3
@@ -29,22 +29,24 @@ Likely: TypeAlias = "Callable[[Metric, Setting, float, NDArray[np.float64], np.r
 """From a metric, its setting, its number on the scale [0, 1] and public labels to rows with about that number."""
 
 
-def made_up(measure: Measure, setting: Setting, at: float, labels: NDArray[np.float64] | None) -> Judged:
+def made_up(
+    metric: Metric, setting: Setting, at: float, labels: NDArray[np.float64] | None, likely: Likely | None
+) -> Judged:
     """Rows with about this score.
 
     Args:
-        measure: The metric.
+        metric: The metric.
         setting: Numbers that define it.
         at: The guess on the scale [0, 1].
         labels: Of the training rows, if there are any; classes by their number.
+        likely: How; by default as its outputs usually are.
     """
-    rng, outputs = np.random.default_rng(0), measure.outputs
+    rng, outputs = np.random.default_rng(0), metric.outputs
     if labels is None or not len(labels):
         numbers = np.linspace(setting.low, setting.high, _ROWS)
         labels = numbers if outputs == "numbers" else (np.arange(_ROWS) % max(setting.classes, 2)).astype(np.float64)
     labels = rng.choice(labels, _ROWS) if len(labels) > _ROWS else rng.permutation(labels)
-    likely = measure.likely or _USUAL[outputs]
-    return likely(measure.metric, setting, at, labels, rng)
+    return (likely or _USUAL[outputs])(metric, setting, at, labels, rng)
 
 
 def exchanged(kept: Callable[[NDArray[np.float64], NDArray[np.float64]], float] | None) -> Likely:
@@ -139,21 +141,21 @@ _USUAL: dict[str, Likely] = {
 
 
 def likely_labels(
-    measure: Measure, first: NDArray[np.float64], second: NDArray[np.float64], labels: NDArray[np.float64] | None
+    metric: Metric, first: NDArray[np.float64], second: NDArray[np.float64], labels: NDArray[np.float64] | None
 ) -> NDArray[np.float64]:
     """Labels of rows with public predictions, as if both models were about right; shape (rows,).
 
     Args:
-        measure: The metric.
+        metric: The metric.
         first: Shape (rows,) or (rows, classes).
         second: The same of the other model.
         labels: Of the training rows, if there are any; numbers spread about predictions half as far as these.
     """
     rng, rows = np.random.default_rng(0), len(first)
-    if measure.outputs == "classes":
+    if metric.outputs == "classes":
         return np.where(rng.random(rows) < _EVEN, first, second)
     middle = (first + second) / 2.0
-    if measure.outputs == "numbers":
+    if metric.outputs == "numbers":
         spread = float(np.std(middle if labels is None or not len(labels) else labels))
         return np.asarray(middle + _UNEXPLAINED * spread * rng.normal(size=rows))
     if middle.ndim == 1:

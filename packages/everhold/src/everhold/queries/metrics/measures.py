@@ -9,11 +9,12 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from everhold.extensions import imported
 from everhold.guarantees.intervals.composites import boxes as composites
 from everhold.guarantees.intervals.composites.calibration import CalibrationBets, SeenBins, seen_bins
 from everhold.guarantees.intervals.composites.operating_point import OperatingPoint, SeenRules, seen_rules
@@ -58,8 +59,8 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.queries.metrics.made_up_scores import Likely
-    from everhold.queries.metrics.registry import Metric, Outputs, Setting
-    from everhold.queries.metrics.score_parts import Floats
+    from everhold.queries.metrics.registry import Metric, Outputs
+    from everhold.queries.metrics.score_parts import Floats, Setting
 
 _LEAST_REACH, _ROUNDING = 1e-9, 1e-12
 
@@ -172,6 +173,13 @@ class Measure:
     @abstractmethod
     def procedure(self, planned: Any, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
         """Interval procedure, made from public rows; with a reach, that of a difference."""
+
+
+@cache
+def measure_of(metric: Metric) -> Measure:
+    """The computation of a metric."""
+    made: Measure = imported(metric.measure_at or f"{__name__}:{metric.name}")(metric)
+    return made
 
 
 @dataclass(frozen=True, slots=True)

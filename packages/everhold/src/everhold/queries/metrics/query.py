@@ -22,9 +22,10 @@ from everhold.queries.means.mean import MeanQuery, among, condition, rows_that_m
 from everhold.queries.means.shares import ShareQuery, WithinQuery
 from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by, shares_of_classes
 from everhold.queries.metrics.made_up_scores import likely_labels, made_up
-from everhold.queries.metrics.registry import LOG_CLIP, Metric, Setting
+from everhold.queries.metrics.measures import measure_of
+from everhold.queries.metrics.registry import LOG_CLIP, Metric
 from everhold.queries.metrics.row_scores import OutcomeQuery
-from everhold.queries.metrics.score_parts import Judged, Sized
+from everhold.queries.metrics.score_parts import Judged, Setting, Sized
 from everhold.queries.metrics.scored_rows import BoundRows, ScoredRows, codes_of
 from everhold.queries.procedures import check_confirms_statistics, takes_ratios
 from everhold.queries.query import Query, QueryPlan, QuerySpec, paying
@@ -185,7 +186,7 @@ class MetricQuery(Query["Answer"]):
             bound = replace(bound, training_values=given)
         known, procedure = reader.planned(compiler, None if guess is None else bound.to_mean(as_float(guess)))
         prepared = compiler.planner.of_statistic(bound, guess, known, procedure)
-        measure, largest = self.metric.measure, largest_group(mechanism)
+        measure, largest = measure_of(self.metric), largest_group(mechanism)
         reach = reader.reach
 
         def sealed(rows: StoredRows) -> tuple[float, Any]:
@@ -213,7 +214,7 @@ class MetricQuery(Query["Answer"]):
         if self.weight is None:
             return None
         cap, name = as_float(self.cap), self.metric.title or self.metric.name
-        if not self.metric.measure.weighs:
+        if not measure_of(self.metric).weighs:
             raise QueryRejected(f"{name} takes no weights. Pass a metric that is made of means, such as accuracy or f1")
         if not 0.0 < cap < math.inf:
             raise QueryRejected(
@@ -249,7 +250,7 @@ class MetricQuery(Query["Answer"]):
         inside = None if self.where is None else condition(self.where, schema)
         models = tuple(BoundRows.of(model, compiler) for model in self.models)
         known = any(model.bound.by_position for model in models) or schema.features_public
-        if metric.measure.by_rank:
+        if measure_of(metric).by_rank:
             dealt = dealt_by(mechanism, known=known)
             check_split(_title(metric, len(self.models)), schema, by_rank=known)
             if dealt == "ranks" and inside is not None:
@@ -271,7 +272,7 @@ class MetricQuery(Query["Answer"]):
         schema = compiler.schema
         try:
             check_kind(self.metric, compiler.mechanism, models=len(self.models))
-            if self.metric.measure.by_rank:
+            if measure_of(self.metric).by_rank:
                 known = any(model._by_position for model in self.models) or schema.features_public
                 check_split(_title(self.metric, len(self.models)), schema, by_rank=known)
         except QueryRejected:
@@ -299,7 +300,7 @@ class MetricQuery(Query["Answer"]):
         told = rows.coded(np.asarray(outputs))
         judged = Judged(told, _coded(self.metric, rows._two_classes(labels), _classes(schema, self.positive)))
         zero, one = self.metric.ends(setting)
-        measure = self.metric.measure
+        measure = measure_of(self.metric)
         seen = measure.see(judged, setting)
         if self.metric.rate and not measure.is_known(judged, seen):
             return math.nan
@@ -344,7 +345,7 @@ class MetricQuery(Query["Answer"]):
             centre = 0.5 if labels is None else float(np.mean(np.clip(labels, low, high)) - low) / (high - low)
             centre = float(f"{centre:.6g}")
             farthest = 1.0 if schema.label_kind == "binary" else (high - low) * max(centre, 1.0 - centre)
-            clip = float(f"{farthest**self.metric.measure.power:.6g}")
+            clip = float(f"{farthest ** measure_of(self.metric).power:.6g}")
             made = replace(made, low=low, high=high, centre=centre, clip=clip)
         if self.metric.outputs == "probabilities":
             made = replace(made, clip=LOG_CLIP)
@@ -453,7 +454,7 @@ def check_compared(metric: Metric) -> None:
     Raises:
         QueryRejected: Nothing is charged.
     """
-    if metric.two == "none" or not metric.measure.compares:
+    if metric.two == "none" or not measure_of(metric).compares:
         raise QueryRejected(
             f"two models are not compared by {metric.name}; compare them by {metric.nearest}, or ask for {metric.name} "
             "of each"
@@ -462,7 +463,7 @@ def check_compared(metric: Metric) -> None:
 
 def _see(reader: ModelsReader, rows: Sequence[Judged], largest: float, reach: float | None) -> Any:
     """Summary of one model's rows, or of the difference of two."""
-    measure = reader.metric.measure
+    measure = measure_of(reader.metric)
     if len(rows) == 1:
         return measure.see(rows[0], reader.setting, largest)
     first, second = rows
@@ -512,12 +513,12 @@ class ModelsReader:
         told = [model.public() for model in self.models]
         if told[0] is None or told[1] is None:
             return 1.0
-        return self.metric.measure.reach(told[0], told[1], self.setting)
+        return measure_of(self.metric).reach(told[0], told[1], self.setting)
 
     def bound(self, query: MetricQuery) -> BoundQuery:
         """The query about all rows."""
         metric, title, whose = self.metric, self.metric.title or self.metric.name, self.whose
-        dealt = {"by": self.setting.dealt} if metric.measure.by_rank and metric.title else {}
+        dealt = {"by": self.setting.dealt} if measure_of(metric).by_rank and metric.title else {}
         described = {"name": metric.name, **self.numbers, **dealt}
         if self.positive is not None:
             title = f"{title} of {brief(self.positive)} against the rest,"
@@ -558,7 +559,7 @@ class ModelsReader:
         for model in self.models:
             found = model.open(compiler.training)
             known = None if found is None or compiler.training is None else self.judged(found[0], compiler.training)
-            clips += self.metric.measure.clips(known, coded, self.setting)
+            clips += measure_of(self.metric).clips(known, coded, self.setting)
         return clips
 
     def sealed(self, rows: StoredRows) -> tuple[Judged, ...]:
@@ -585,7 +586,7 @@ class ModelsReader:
         if self.weights is not None:
             weights = rows.row_values(self.weights, unit=_WEIGHTS) / _WEIGHTS
             counting = weights if counting is None else weights * counting
-        order = rows.code.dealing_order() if dealt and self.metric.measure.by_rank else None
+        order = rows.code.dealing_order() if dealt and measure_of(self.metric).by_rank else None
         return Judged(outputs, self.coded(labels), groups, counting, order)
 
     def planned(self, compiler: QueryCompiler, guess: float | None) -> tuple[Fraction | None, Procedure]:
@@ -599,7 +600,7 @@ class ModelsReader:
             QueryRejected: If nothing public shows how far two models differ. Nothing is charged.
         """
         schema, mechanism, training = compiler.schema, compiler.mechanism, compiler.training
-        measure, largest, reach = self.metric.measure, largest_group(mechanism), self.reach
+        measure, largest, reach = measure_of(self.metric), largest_group(mechanism), self.reach
         meets = share_that_meets(training, self.inside)
         found = self.opened(training)
         known = found is not None and all(
@@ -624,13 +625,13 @@ class ModelsReader:
         self, compiler: QueryCompiler, found: tuple[Judged, ...] | None, guess: float | None
     ) -> tuple[Judged, ...] | None:
         """Public rows that show how far values spread where no training row with known predictions counts."""
-        measure, labels = self.metric.measure, open_labels(compiler)
+        measure, labels = measure_of(self.metric), open_labels(compiler)
         coded = None if labels is None else self.coded(labels)
         if not measure.needs_rows:
             return None
         if len(self.models) == 1:
             at = 0.5 if guess is None else min(max(guess, 0.0), 1.0)
-            return (made_up(measure, self.setting, at, coded),)
+            return (made_up(self.metric, self.setting, at, coded, measure.likely),)
         if found is not None:
             return tuple(replace(rows, counting=None) for rows in found)
         told = [model.public() for model in self.models]
@@ -639,4 +640,6 @@ class ModelsReader:
                 "two predictions are compared on the same rows; expected two models, two arrays, or arrays with "
                 "training=..."
             )
-        return tuple(Judged(each, likely_labels(measure, told[0], told[1], coded)) for each in told if each is not None)
+        return tuple(
+            Judged(each, likely_labels(self.metric, told[0], told[1], coded)) for each in told if each is not None
+        )

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.queries.metrics.registry import Metric, Setting
-    from everhold.queries.metrics.score_parts import Floats, Judged, Sized
+    from everhold.queries.metrics.registry import Metric
+    from everhold.queries.metrics.score_parts import Floats, Judged, Setting, Sized
     from everhold.queries.query import QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
 

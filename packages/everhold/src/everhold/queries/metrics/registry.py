@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from everhold.extensions import Registry, imported
+from everhold.extensions import Registry
 
 if TYPE_CHECKING:
-    from everhold.queries.metrics.measures import Measure
+    from everhold.queries.metrics.score_parts import Setting
 
 Outputs: TypeAlias = Literal["classes", "probability", "probabilities", "scores", "numbers"]
 """Forms of predictions: predicted classes, probabilities of label 1 or of each class, any scores, or numbers."""
@@ -26,37 +25,6 @@ Rows: TypeAlias = Literal["any", "independent", "none"]
 
 LOG_CLIP = math.log(1_000.0)
 """Larger logarithmic losses of a row count as this, in ``"neg_log_loss"``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Public numbers that a metric is defined by.
-
-    Attributes:
-        classes: Number of classes of the label; 0 of a number.
-        low: Least label and prediction of a number; smaller ones count as this.
-        high: Largest label and prediction of a number; larger ones count as this.
-        clip: Largest loss of a row; larger ones count as this.
-        centre: Of labels, on the scale [0, 1].
-        threshold: Probability from which on a row is treated as positive.
-        floor: Errors are divided by no less than this, as shares of the label; 0 where they are not divided.
-        share: Planned share of label 1.
-        shares: Planned share of each class.
-        dealt: What an AUC bets on: ``"blocks"`` of rows, ``"ranks"`` of known scores, or blocks of ``"groups"``.
-    """
-
-    classes: int = 0
-    low: float = 0.0
-    high: float = 1.0
-    clip: float = 1.0
-    centre: float = 0.5
-    bins: int = 10
-    rate: float = 0.05
-    threshold: float = 0.5
-    floor: float = 0.0
-    share: float = 0.5
-    shares: tuple[float, ...] = ()
-    dealt: Literal["blocks", "ranks", "groups"] = "blocks"
 
 
 def _unit(_: Setting) -> tuple[float, float]:
@@ -131,11 +99,6 @@ class Metric:
     instead: str = "accuracy, error, brier, risk, precision, recall or f1"
 
     @property
-    def measure(self) -> Measure:
-        """Its computation."""
-        return _measure(self)
-
-    @property
     def takes_positive(self) -> bool:
         """Whether it is about labels 0 and 1, so that any class against the rest can be asked about."""
         return self.labels == _TWO
@@ -160,12 +123,6 @@ class Metric:
         if self.mean or isinstance(self.like, str):
             return self.name if self.mean else self.like
         return self.like if self.like is not None and "high" in self.like else None
-
-
-@cache
-def _measure(metric: Metric) -> Measure:
-    made: Measure = imported(metric.measure_at or f"everhold.queries.metrics.measures:{metric.name}")(metric)
-    return made
 
 
 _TWO, _NUMBERS, _RANGE = ("binary",), ("binary", "number"), ("low", "high", "clip")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,9 +20,38 @@ from everhold.values.evaluation import largest_losses, says
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.queries.metrics.registry import Setting
-
 Floats: TypeAlias = "NDArray[np.float64]"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Public numbers that a metric is defined by.
+
+    Attributes:
+        classes: Number of classes of the label; 0 of a number.
+        low: Least label and prediction of a number; smaller ones count as this.
+        high: Largest label and prediction of a number; larger ones count as this.
+        clip: Largest loss of a row; larger ones count as this.
+        centre: Of labels, on the scale [0, 1].
+        threshold: Probability from which on a row is treated as positive.
+        floor: Errors are divided by no less than this, as shares of the label; 0 where they are not divided.
+        share: Planned share of label 1.
+        shares: Planned share of each class.
+        dealt: What an AUC bets on: ``"blocks"`` of rows, ``"ranks"`` of known scores, or blocks of ``"groups"``.
+    """
+
+    classes: int = 0
+    low: float = 0.0
+    high: float = 1.0
+    clip: float = 1.0
+    centre: float = 0.5
+    bins: int = 10
+    rate: float = 0.05
+    threshold: float = 0.5
+    floor: float = 0.0
+    share: float = 0.5
+    shares: tuple[float, ...] = ()
+    dealt: Literal["blocks", "ranks", "groups"] = "blocks"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from everhold.guarantees.intervals.composites.ranking import (
     block_averages,
     difference_from_ranks,
 )
-from everhold.queries.metrics.registry import METRICS, Setting
-from everhold.queries.metrics.score_parts import Judged
+from everhold.queries.metrics.measures import measure_of
+from everhold.queries.metrics.registry import METRICS
+from everhold.queries.metrics.score_parts import Judged, Setting
 
 LEVELS = (0.4, 1.5)
 ATOMS = [(0, 1), (1, 0), (2, 2)]  # pairs of scores
@@ -133,7 +134,7 @@ def test_bounds_hold_for_all_means_and_shares_between():
 def test_both_scores_are_dealt_alike_and_the_reach_is_that_of_all_rows():
     scores, labels = np.random.default_rng(0).random((2, 40)), np.arange(40) % 3 == 0
     area, rows = (
-        METRICS["roc_auc"].measure,
+        measure_of(METRICS["roc_auc"]),
         Judged(scores[0], labels * 1.0, order=np.random.default_rng(1).permutation(40)),
     )
     assert set(area.see_difference(rows, rows, Setting()).units) == {0.5}
