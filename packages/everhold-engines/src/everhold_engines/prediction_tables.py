@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Needs
+    from everhold.sealing.rows.evaluated_rows import RowStore
     from everhold_engines.base import Engine
-    from everhold_engines.remote_rows import RemoteRows
 
 _SHOWN = 3
 _DIGITS = 3  # hexadecimal ones of an id's hash: so many lines are hashed together as have them in common
@@ -232,10 +232,20 @@ def reads_predictions(query: BoundQuery) -> bool:
 
 
 def evaluate_with_predictions(
-    sealed: RemoteRows, queries: Sequence[BoundQuery], needs: Sequence[Needs], *,
-    parts: int, group_by: str | None, unit: int,
+    sealed: RowStore, engine: Engine, on: Callable[[Any], RowStore], queries: Sequence[BoundQuery],
+    needs: Sequence[Needs], *, parts: int, group_by: str | None, unit: int,
 ) -> tuple[NDArray[np.int64], list[Any]]:  # fmt: skip
-    """`RemoteRows.evaluate` where some queries are about predictions in tables: as many at once as the engine takes.
+    """What rows evaluate where some queries are about predictions in tables: as many at once as the engine takes.
+
+    Args:
+        sealed: The rows.
+        engine: Where they are.
+        on: The same rows where an engine has them with other columns beside them.
+        queries: As for `RowStore.evaluate`, like the others.
+        needs: See there.
+        parts: See there.
+        group_by: See there.
+        unit: See there.
 
     Raises:
         EverholdError: If a table of predictions was changed since the query was prepared. Nothing is charged.
@@ -244,10 +254,10 @@ def evaluate_with_predictions(
     seen: list[Any] = [None] * len(queries)
     asked = {place: _columns_of(query) for place, query in enumerate(queries)}
     joined = [place for place, columns in asked.items() if columns]
-    rounds = [[place for place, columns in asked.items() if not columns], *_rounds(asked, joined, sealed.engine)]
+    rounds = [[place for place, columns in asked.items() if not columns], *_rounds(asked, joined, engine)]
     for places in filter(None, rounds):
         columns = list(dict.fromkeys(column for place in places for column in asked[place]))
-        rows = sealed.on(_Beside(sealed.engine, columns)) if columns else sealed  # type: ignore[arg-type]  # a proxy
+        rows = on(_Beside(engine, columns)) if columns else sealed
         some, own = [_written(queries[place]) for place in places], [needs[place] for place in places]
         totals[places], found = rows.evaluate(some, own, parts=parts, group_by=group_by, unit=unit)
         for place, what in zip(places, found, strict=True):

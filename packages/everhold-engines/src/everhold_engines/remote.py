@@ -14,15 +14,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
-from everhold_engines.base import EngineConnection, Sealable
-from everhold_engines.watermark import Watermark
+from everhold_engines.base import EngineConnection
+from everhold_engines.remote_rows import RemoteRows
+from everhold_engines.tables import check_training_table, sealing
+from everhold_engines.watermark import Watermark, arriving_rows, check_parts, check_pinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from everhold.sealing.arrivals import ArrivedFiles
+    from everhold.sealing.intake.request import SealRequest
+    from everhold.sealing.rows.evaluated_rows import RowStore
+    from everhold.sealing.rows.row_store import SealedRows
+    from everhold.sealing.storage import StewardKey
+    from everhold.values.base import Schema
     from everhold.values.expressions import ColumnKind
     from everhold_engines.sql.dialects import Dialect
 
@@ -228,6 +237,48 @@ class TableWindow:
     def _state(self) -> object:
         with self._stored.hidden():
             return self._stored.state()
+
+
+class Sealable:
+    """Sealing and opening of an engine's table; see `everhold.sealing.rows.row_store.SealableTable`.
+
+    An engine that has the other methods of `Engine` inherits this.
+    """
+
+    def sealing(
+        self: Any, folder: Path, request: SealRequest, *, key: StewardKey
+    ) -> AbstractContextManager[SealedRows]:  # fmt: skip
+        """See `SealableTable.sealing`."""
+        return sealing(folder, self, request, key=key)
+
+    def check_unaltered(self: Any, configuration: Mapping[str, Any], key: StewardKey) -> None:
+        """See `SealableTable.check_unaltered`; the engine reads all rows."""
+        check_pinned(self, configuration, key)
+
+    def sealed_rows(self: Any, schema: Schema, *, order_key: bytes) -> RowStore:
+        """See `SealableTable.sealed_rows`."""
+        return RemoteRows(self, schema, rows=schema.rows, sealed=True, order_key=order_key)
+
+    def arrival_rows(self: Any, window: tuple[str, str], fingerprint: str, schema: Schema, key: StewardKey) -> RowStore:
+        """See `SealableTable.arrival_rows`; the engine reads all of these rows."""
+        part = self.between(*window)
+        part.columns()
+        check_parts([(part, fingerprint)], key)
+        rows: RowStore = part.sealed_rows(schema, order_key=key.order_key)
+        return rows
+
+    def arriving(
+        self: Any, window: tuple[str, str], schema: Schema, key: StewardKey, *, training_ids: set[Any]
+    ) -> ArrivedFiles:  # fmt: skip
+        """See `SealableTable.arriving`."""
+        before = self.between(None, window[0])
+        before.columns()
+        return arriving_rows(self.between(*window), before, schema, training_ids, key)
+
+    def training_rows(self: Any, facts: Mapping[str, Any], schema: Schema) -> RowStore:
+        """See `SealableTable.training_rows`."""
+        table = check_training_table(self, facts, schema.columns)
+        return RemoteRows(table, schema, rows=facts["rows"], sealed=False)
 
 
 class Remote(Sealable):

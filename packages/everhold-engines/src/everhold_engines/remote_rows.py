@@ -246,7 +246,9 @@ class RemoteRows(EvaluatedRows):
     ) -> tuple[NDArray[np.int64], list[Any]]:
         """See `EvaluatedRows.evaluate`; predictions in tables beside the rows are joined here."""
         if self._sealed and any(map(reads_predictions, queries)):
-            return evaluate_with_predictions(self, queries, needs, parts=parts, group_by=group_by, unit=unit)
+            return evaluate_with_predictions(
+                self, self.engine, self.on, queries, needs, parts=parts, group_by=group_by, unit=unit
+            )
         return super().evaluate(queries, needs, parts=parts, group_by=group_by, unit=unit)
 
     def _value(self, query: BoundQuery) -> AnyValue | None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from everhold.sealing.intake.duckdb_files import POSITION
 from everhold.sealing.rows.embedded import SEALED, Embedded
-from everhold_engines.base import Sealable
+from everhold_engines.remote import Sealable
 from everhold_engines.sql.dialects import DUCKDB
 
 

@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from everhold.errors import EverholdError
-from everhold.ledger.database import CURRENT_REVISION, VERSION_TABLE
+from everhold.ledger.schema import CURRENT_REVISION, VERSION_TABLE
 from everhold_server.mcp.server import LOOPBACK
 from everhold_server.principals import Forbidden, Role, current_principal
 

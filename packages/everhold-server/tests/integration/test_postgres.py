@@ -17,7 +17,7 @@ from postgres_cluster import running_cluster
 
 from everhold.errors import AuthError, EverholdError, IntegrityError, Unavailable
 from everhold.ledger import LedgerStore, verify
-from everhold.ledger.database import CURRENT_REVISION
+from everhold.ledger.schema import CURRENT_REVISION
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from everhold.sealing.rows.embedded import errors_hidden
 from everhold.sealing.rows.row_store import TABLES
 from everhold.values.expressions.tree import quoted
 from everhold_engines import tables
-from everhold_engines.base import Sealable
 from everhold_engines.conformance import Conformance
+from everhold_engines.remote import Sealable
 from everhold_engines.sql.dialects import DUCKDB
 
 SCHEME = "pond"

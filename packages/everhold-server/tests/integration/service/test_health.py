@@ -4,7 +4,7 @@ import pytest
 import sqlalchemy as sa
 from app_samples import http_client, make, seal, token
 
-from everhold.ledger.database import VERSION_TABLE
+from everhold.ledger.schema import VERSION_TABLE
 from everhold_server.principals import Role
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Entry, HoldoutRecord, Ledger, LedgerStore
-    from everhold.ledger.ledger import Numbers
+    from everhold.ledger.records import Numbers
 
 _CHANGED_NOTHING = "nothing was told or changed"
 

@@ -133,3 +133,35 @@ def width_bars(widths: Mapping[str, Sequence[float]], *, values: Sequence[float]
     drawn = alt.layer(bars.mark_bar(), numbers)
     layered: alt.LayerChart = styled(drawn.properties(width=420, height=alt.Step(15)))
     return layered
+
+
+# Widths over time of a holdout that grows, as a picture.
+
+_LINES = {"within": "guess confirmed", "unsealed": "unsealed", "static": "unsealed, no arrivals"}
+_MONTH_COLOURS = ("#009e73", "#0072b2", "#7b8994")
+
+
+def growth_plan_chart(months: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
+    """Half-widths against months of a `GrowthPlan`; one without an interval has no point."""
+    import altair as alt
+
+    points = [
+        {"month": row["month"], "half-width": row[name], "answer": words}
+        for row in months
+        for name, words in _LINES.items()
+        if row[name] < 1.0
+    ]
+    order = list(_LINES.values())
+    lines = (
+        alt.Chart(alt.InlineData(values=points))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("month:Q", title="months", axis=alt.Axis(tickMinStep=1)),
+            y=alt.Y("half-width:Q", scale=alt.Scale(domainMin=0)),
+            color=alt.Color(
+                "answer:N", title=None, sort=order, scale=alt.Scale(domain=order, range=list(_MONTH_COLOURS))
+            ),
+        )
+        .properties(width=460, height=280)
+    )
+    return styled(alt.layer(lines))  # type: ignore[no-any-return]

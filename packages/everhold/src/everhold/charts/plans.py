@@ -16,9 +16,8 @@ from everhold.planning.widths import width_at
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from everhold.planning.plan import Plan
+    from everhold.mechanisms import Mechanism
     from everhold.planning.request import PlanRequest
-    from everhold.planning.widths import GrowthPlan
 
 _REACH = 30.0  # how far the picture looks to either side of the request
 _POINTS = 13
@@ -29,28 +28,31 @@ _EXPECTED = "guess_and_check_expected"
 _WIDTH, _HEIGHT = 560, 380
 
 
-def plan_by_queries(plan: Plan) -> alt.LayerChart:
+def plan_by_queries(request: PlanRequest, *, at: float, radius: float) -> alt.LayerChart:
     """Radius against the number of queries, for the plan's rows; the request is a cross.
 
     A picture point with fewer queries than surprises is planned with one surprise for each query.
+
+    Args:
+        request: What is planned.
+        at: The population's value at which lines are compared.
+        radius: Where the cross is.
     """
-    request = _drawn_request(plan)
-    numbers = _around(plan.queries, most=_MOST_QUERIES)
-    points = [_point_of(request.with_queries(number), number, plan.at) for number in numbers]
+    numbers = _around(request.queries, most=_MOST_QUERIES)
+    points = [_point_of(request.with_queries(number), number, at) for number in numbers]
     title = f"adaptive queries, for {request.rows:,} rows"
-    return _picture(plan, _flat(points), at=plan.queries, title=title)
+    return _picture(request, _flat(points), title=title, at=at, cross=(request.queries, radius))
 
 
-def plan_by_rows(plan: Plan) -> alt.LayerChart:
-    """Radius against the number of sealed rows, for the plan's queries; the request is a cross."""
-    request = _drawn_request(plan)
+def plan_by_rows(request: PlanRequest, *, at: float, radius: float) -> alt.LayerChart:
+    """Radius against the number of sealed rows, for the plan's queries; see `plan_by_queries`."""
     numbers = _around(request.rows, most=MOST_ROWS)
-    points = [_point_of(request.with_rows(number), number, plan.at) for number in numbers]
-    title = f"sealed rows, for {plan.queries:,} adaptive queries"
-    return _picture(plan, _flat(points), at=request.rows, title=title)
+    points = [_point_of(request.with_rows(number), number, at) for number in numbers]
+    title = f"sealed rows, for {request.queries:,} adaptive queries"
+    return _picture(request, _flat(points), title=title, at=at, cross=(request.rows, radius))
 
 
-def plan_by_values(plan: Plan) -> alt.LayerChart:
+def plan_by_values(tuned: Mechanism | None) -> alt.LayerChart:
     """Half-widths of guess-and-check against the true value of a yes-or-no query, by what happened before.
 
     Raises:
@@ -58,7 +60,6 @@ def plan_by_values(plan: Plan) -> alt.LayerChart:
     """
     import altair as alt
 
-    tuned = plan.line("guess_and_check").tuned
     if not has_public_levels(tuned):
         raise ValueError("guess_and_check cannot serve the request; expected one that it can, to draw its half-widths")
     points = _widths_by_value(tuned)
@@ -95,13 +96,6 @@ def _widths_by_value(tuned: PublicLevels) -> list[dict[str, Any]]:
     return points
 
 
-def _drawn_request(plan: Plan) -> PlanRequest:
-    """The plan's request; where it asks for rows, those that its best line needs."""
-    return (
-        plan.request() if plan.rows is not None else plan.request(rows=plan.best.rows_needed or plan.best.rows_expected)
-    )
-
-
 def _around(center: int, *, most: int) -> list[int]:
     low, high = max(center / _REACH, 1.0), min(center * _REACH, max(most, center))
     return sorted({center, *np.rint(np.geomspace(low, high, _POINTS)).astype(int).tolist()})
@@ -129,7 +123,9 @@ def _labels(at: float, incomplete: dict[str, str]) -> str:
     return f"datum.label == '{_EXPECTED}' ? '{expected}' : " + mechanism_labels(**incomplete)
 
 
-def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str) -> alt.LayerChart:
+def _picture(
+    request: PlanRequest, points: list[dict[str, Any]], *, title: str, at: float, cross: tuple[int, float]
+) -> alt.LayerChart:
     import altair as alt
 
     looks = {name: (kind.presentation.colour, [1, 0]) for name, kind in answering().items()}
@@ -137,35 +133,35 @@ def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str) -
     looks |= {name: (statement.colour, [5, 4]) for name, statement in BOUNDS.items()}
     heights = _lines_from_the_top(points)
     points = sorted(points, key=lambda point: list(heights).index(point["by"]))
-    incomplete = {} if plan.dependence.independent else dict.fromkeys(BOUNDS, "proof incomplete")
-    cross_at = plan.requested_radius or plan.best.expected or 1.0
+    incomplete = {} if request.dependence.independent else dict.fromkeys(BOUNDS, "proof incomplete")
+    crossed = [{"number": cross[0], "radius": cross[1]}]
     least = min(point["radius"] for point in points)
     lines = coloured_lines(
         points,
         {name: looks[name] for name in heights},
-        labels=_labels(plan.at, incomplete),
+        labels=_labels(at, incomplete),
         covered=covered_lines(heights, log=True),
     ).encode(
         x=alt.X("number:Q", title=title, scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s")),
         y=alt.Y(
             "radius:Q",
-            title=f"radius at {plan.confidence:.4g} confidence",
-            scale=alt.Scale(type="log", domain=[min(least, cross_at) / 1.5, 1.0], nice=False),
+            title=f"radius at {request.confidence:.4g} confidence",
+            scale=alt.Scale(type="log", domain=[min(least, cross[1]) / 1.5, 1.0], nice=False),
             axis=alt.Axis(format="~g"),
         ),
         tooltip=["by:N", "number:Q", alt.Tooltip("radius:Q", format=".4f")],
     )
-    cross = (
-        alt.Chart({"values": [{"number": at, "radius": cross_at}]})
+    place = (
+        alt.Chart({"values": crossed})
         .mark_point(shape="cross", size=180, color=INK, filled=True, angle=45, opacity=1)
         .encode(x="number:Q", y="radius:Q")
     )
     said = (
-        alt.Chart({"values": [{"number": at, "radius": cross_at}]})
+        alt.Chart({"values": crossed})
         .mark_text(text="your plan", dy=-16, color=INK, fontSize=12)
         .encode(x="number:Q", y="radius:Q")
     )
-    layered: alt.LayerChart = styled(alt.layer(lines, cross, said).properties(width=_WIDTH, height=_HEIGHT))
+    layered: alt.LayerChart = styled(alt.layer(lines, place, said).properties(width=_WIDTH, height=_HEIGHT))
     return layered
 
 
@@ -175,31 +171,3 @@ def _lines_from_the_top(points: Sequence[dict[str, Any]]) -> dict[str, dict[floa
     for point in points:
         lines.setdefault(point["by"], {})[point["number"]] = point["radius"]
     return dict(sorted(lines.items(), key=lambda line: (max(line[1]), -line[1][max(line[1])])))
-
-
-# Widths over time of a holdout that grows, as a picture.
-
-_LINES = {"within": "guess confirmed", "unsealed": "unsealed", "static": "unsealed, no arrivals"}
-_COLOURS = ("#009e73", "#0072b2", "#7b8994")
-
-
-def growth_plan_chart(plan: GrowthPlan) -> alt.LayerChart:
-    """Half-widths against months; a month without an interval has no point."""
-    points = [
-        {"month": row["month"], "half-width": row[name], "answer": words}
-        for row in plan.rows
-        for name, words in _LINES.items()
-        if row[name] < 1.0
-    ]
-    order = list(_LINES.values())
-    lines = (
-        alt.Chart(alt.InlineData(values=points))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("month:Q", title="months", axis=alt.Axis(tickMinStep=1)),
-            y=alt.Y("half-width:Q", scale=alt.Scale(domainMin=0)),
-            color=alt.Color("answer:N", title=None, sort=order, scale=alt.Scale(domain=order, range=list(_COLOURS))),
-        )
-        .properties(width=460, height=280)
-    )
-    return styled(alt.layer(lines))  # type: ignore[no-any-return]

@@ -53,7 +53,7 @@ def migrate(storage: _Storage = None, form: FormatOption = Format.TABLE) -> None
       7  what says which revision it is was altered
     """
     from everhold.ledger.address import connected
-    from everhold.ledger.database import CURRENT_REVISION
+    from everhold.ledger.schema import CURRENT_REVISION
 
     url = address_of(storage_of(storage))
     database = connected(url, create=True, patience=30.0)
@@ -174,7 +174,8 @@ def _checks(url: str) -> Iterator[dict[str, Any]]:
     from everhold.errors import HoldoutNotFound
     from everhold.ledger import LedgerStore
     from everhold.ledger.address import connected, rows_beside
-    from everhold.ledger.database import CURRENT_REVISION, database_errors
+    from everhold.ledger.database import database_errors
+    from everhold.ledger.schema import CURRENT_REVISION
 
     rows = rows_beside(url)
     try:

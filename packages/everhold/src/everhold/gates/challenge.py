@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from everhold.answers import QuotedPrice, estimand_in_words
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import at_least, left_in_words
-from everhold.errors import QueryRejected
+from everhold.errors import EverholdError, QueryRejected
 from everhold.gates.metrics import SCORE, metric_in_words
 from everhold.gates.records import CASES, Gates
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import PROMOTED, Accounts
+from everhold.ledger.store import charged_entries
 from everhold.mechanisms import has_public_levels, those_with
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
 from everhold.queries.results import QueryResult
@@ -333,6 +334,7 @@ class Version:
 
 
 Handed = TypeVar("Handed", bound=Version)
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +352,14 @@ class Opening:
     look: Callable[[], Callable[[], None]]
 
 
+def promotions_of(executor: QueryExecutor, name: str) -> list[Entry]:
+    """The entries of all promotions of a gate, in order."""
+    return [
+        entry for entry in charged_entries(executor.ledger)
+        if entry.answer.get("source") == PROMOTED and entry.description.get("gate") == name
+    ]  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Evidence(ABC, Generic[Handed]):
     """What the versions of one gate are compared on.
@@ -365,6 +375,34 @@ class Evidence(ABC, Generic[Handed]):
     folder: Path
 
     about_cases: ClassVar[bool] = False
+
+    def gate_at(self, head: Head) -> GateAccount:
+        """The gate as of a head.
+
+        Raises:
+            RowsArrived: If other rows are there by then, which `current` mends.
+        """
+        self.executor.state_from(head.state)
+        return head.accounts.of(Gates).by_name[self.name]
+
+    def on_latest(self, make: Callable[[Head], Made]) -> Made:
+        """Prepare something on what this process has seen of the ledger; on what is there now, where that refuses."""
+        try:
+            return make(self.executor.ledger.latest())
+        except EverholdError:
+            return make(self.executor.ledger.head())
+
+    def verdict_of_champion(self, gate: GateAccount, champion: Version) -> Verdict:
+        """The verdict that made it the champion; kept if it always was."""
+        executor = self.executor
+        result = ExecutionResult([], executor.remaining(executor.ledger.latest().state), executor.promise.statement,
+                                 executor.analyst)  # fmt: skip
+        query = promotions_of(executor, self.name)[-1].query if gate.promotions else champion.digest
+        return Verdict.of(
+            gate, result, query=query, shown=f"gate {gate.name!r}: {champion.shown}, the champion",
+            about=champion.about, name=champion.name, confidence=executor.mechanism.confidence,
+            promoted=bool(gate.promotions), repeated=True,
+        )  # fmt: skip
 
     @abstractmethod
     def over(self, executor: QueryExecutor) -> Self:

@@ -13,12 +13,12 @@ from everhold.arguments import as_whole, brief
 from everhold.asking.arrivals.growth import SeesArrivals, current
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Facts
-from everhold.errors import EverholdError, QueryRejected
-from everhold.gates.challenge import Verdict, act, described_gate, record_act
-from everhold.gates.history import history_of, promotions_of
+from everhold.errors import QueryRejected
+from everhold.gates.challenge import Verdict, act, described_gate, promotions_of, record_act
+from everhold.gates.history import history_of
 from everhold.gates.records import LONGEST_GATE, MOST_CHALLENGES, Gates
 from everhold.ledger.acts import GATE, EntryCounts
-from everhold.queries.query import ExecutionResult, Outdated, QueryPlan
+from everhold.queries.query import Outdated, QueryPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from everhold.gates.cases.results import CaseSuite, VarianceShares
     from everhold.gates.challenge import Evidence, Opening, Version
     from everhold.gates.history import GateHistory
-    from everhold.gates.records import GateAccount
     from everhold.ledger import Head
 
     Telling = Callable[[QueryPlan[Verdict]], QueryPlan[Verdict]]
@@ -117,28 +116,28 @@ class Gate(SeesArrivals):
         given = self._fitting(training=training, challenger=challenger, champion=champion, baseline=baseline)
 
         def handed_in(head: Head) -> Version:
-            self._at(head)  # or it would be refused for other rows than those that are there
+            self._evidence.gate_at(head)  # or it would be refused for other rows than those that are there
             found: Version = self._evidence.version(candidate, **given)
             return found
 
-        version = self._on_latest(handed_in)
+        version = self._evidence.on_latest(handed_in)
 
         def prepared(head: Head) -> tuple[QueryExecutor, QueryPlan[Verdict]] | Verdict:
-            gate = self._at(head)
+            gate = self._evidence.gate_at(head)
             if version.digest == gate.champion:
-                return self._verdict_of_champion(gate, version)
+                return self._evidence.verdict_of_champion(gate, version)
             executor = self._evidence.answering(head)
             plan: QueryPlan[Verdict] = self._evidence.challenge(gate, version, head, executor)
             return executor, plan if self._telling is None else self._telling(plan)
 
         while True:
-            found = self._on_latest(prepared)
+            found = self._evidence.on_latest(prepared)
             if isinstance(found, Verdict):
                 return found
             try:
                 verdict = found[0].ask(found[1], strict=strict)
                 if verdict.promoted and self.about_cases:
-                    self._cases.remember_open(self._at(self._executor.ledger.latest()), candidate)
+                    self._cases.remember_open(self._evidence.gate_at(self._executor.ledger.latest()), candidate)
                 return verdict
             except Outdated:  # somebody else's challenger was promoted meanwhile
                 self._executor.ledger.head()
@@ -173,7 +172,7 @@ class Gate(SeesArrivals):
         from everhold.gates.cases.checks import prepared_check
 
         evidence = self._cases
-        version = self._on_latest(
+        version = self._evidence.on_latest(
             lambda _: evidence.version(results, challenger=challenger, champion=baseline, baseline=(
                 baseline if evidence.units.suite.not_worse else None
             ))
@@ -181,10 +180,10 @@ class Gate(SeesArrivals):
 
         def prepared(head: Head) -> tuple[QueryExecutor, QueryPlan[Any]]:
             executor = evidence.answering(head)
-            return executor, prepared_check(evidence, self._at(head), version, head, executor, margin)
+            return executor, prepared_check(evidence, evidence.gate_at(head), version, head, executor, margin)
 
         while True:
-            executor, plan = self._on_latest(prepared)
+            executor, plan = self._evidence.on_latest(prepared)
             try:
                 verdict: CheckVerdict = executor.ask(plan, strict=strict)
                 return verdict
@@ -211,7 +210,7 @@ class Gate(SeesArrivals):
             QueryRejected: If nothing is left, this is not the champion, or it is not yours. Nothing was changed.
             CaseRejected: If a case is missing, unknown, doubled, crashed or has no number. Nothing was changed.
         """
-        gate = self._at(self._executor.ledger.head())
+        gate = self._evidence.gate_at(self._executor.ledger.head())
         self._evidence.complete(gate, champion, **self._fitting(training=training, baseline=baseline))
 
     @current
@@ -231,7 +230,7 @@ class Gate(SeesArrivals):
         ``provable`` is False).
         """
         head = self._executor.ledger.head()
-        gate, executor = self._at(head), self._evidence.answering(head)
+        gate, executor = self._evidence.gate_at(head), self._evidence.answering(head)
         limits = {} if gate.limit is None else {"challenges": gate.left}
         return Facts({
             **described_gate(gate),
@@ -258,7 +257,7 @@ class Gate(SeesArrivals):
     @current
     def suite(self) -> CaseSuite:
         """The cases and claims."""
-        self._at(self._executor.ledger.head())
+        self._evidence.gate_at(self._executor.ledger.head())
         return self._cases.units.suite
 
     @current
@@ -286,7 +285,7 @@ class Gate(SeesArrivals):
         """
         from everhold.gates.cases.open_challenge import open_challenge
 
-        return open_challenge(self, challenger, batch=batch, futility=futility)
+        return open_challenge(self._cases, challenger, batch=batch, futility=futility)
 
     @current
     def find_open(self, challenger: str) -> OpenChallenge | None:
@@ -302,8 +301,8 @@ class Gate(SeesArrivals):
         """
         from everhold.gates.cases.open_challenge import OpenChallenge
 
-        found, head = OpenChallenge(self, challenger), self._executor.ledger.head()
-        self._at(head)
+        found, head = OpenChallenge(self._cases, challenger), self._executor.ledger.head()
+        self._evidence.gate_at(head)
         return found if found._opened(head) is not None or found._decided(head) is not None else None
 
     @current
@@ -315,7 +314,7 @@ class Gate(SeesArrivals):
         Raises:
             QueryRejected: If neither this analyst nor the steward promoted the champion.
         """
-        gate = self._at(self._executor.ledger.head())
+        gate = self._evidence.gate_at(self._executor.ledger.head())
         return self._cases.left(gate)
 
     def check_addition(self, baseline: Any) -> None:
@@ -327,7 +326,7 @@ class Gate(SeesArrivals):
         Raises:
             QueryRejected: If not. Nothing was changed.
         """
-        self._cases.check_addition(self._at(self._executor.ledger.head()), baseline)
+        self._cases.check_addition(self._evidence.gate_at(self._executor.ledger.head()), baseline)
 
     @current
     def shares(self, results: Any) -> VarianceShares:
@@ -335,7 +334,7 @@ class Gate(SeesArrivals):
         from everhold.gates.cases.results import variance_shares
 
         head = self._executor.ledger.head()
-        self._at(head)
+        self._evidence.gate_at(head)
         suite, sealed = self._cases.units.suite, self._cases.open_cases.sealed_part(results)
         return variance_shares(suite, suite.values(sealed), nats=self._cases.next_nats(head))
 
@@ -359,7 +358,7 @@ class Gate(SeesArrivals):
             QueryRejected: If no case is open, results are missing, or the first success is a ratio.
         """
         head = self._executor.ledger.head()
-        return self._cases.worth_asking(self._at(head), head, open_results, champion)
+        return self._cases.worth_asking(self._evidence.gate_at(head), head, open_results, champion)
 
     @property
     def _cases(self) -> CaseEvidence:
@@ -390,34 +389,6 @@ class Gate(SeesArrivals):
                 "out."
             )
         return found
-
-    def _at(self, head: Head) -> GateAccount:
-        """The gate as of a head.
-
-        Raises:
-            RowsArrived: If other rows are there by then, which `current` mends.
-        """
-        self._executor.state_from(head.state)
-        return head.accounts.of(Gates).by_name[self.name]
-
-    def _on_latest(self, make: Callable[[Head], Made]) -> Made:
-        """Prepare something on what this process has seen of the ledger; on what is there now, where that refuses."""
-        try:
-            return make(self._executor.ledger.latest())
-        except EverholdError:
-            return make(self._executor.ledger.head())
-
-    def _verdict_of_champion(self, gate: GateAccount, champion: Version) -> Verdict:
-        """The verdict that made it the champion; kept if it always was."""
-        executor = self._executor
-        result = ExecutionResult([], executor.remaining(executor.ledger.latest().state), executor.promise.statement,
-                                 executor.analyst)  # fmt: skip
-        query = promotions_of(executor, self.name)[-1].query if gate.promotions else champion.digest
-        return Verdict.of(
-            gate, result, query=query, shown=f"gate {gate.name!r}: {champion.shown}, the champion",
-            about=champion.about, name=champion.name, confidence=executor.mechanism.confidence,
-            promoted=bool(gate.promotions), repeated=True,
-        )  # fmt: skip
 
 
 def record_gate(executor: QueryExecutor, opening: Opening) -> None:

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.answers import estimand_in_words
 from everhold.display import Display, at_least, at_most, left_in_words
-from everhold.gates.challenge import about_runs, described_gate, margin_of, most_gain, next_nats
+from everhold.gates.challenge import about_runs, described_gate, margin_of, most_gain, next_nats, promotions_of
 from everhold.gates.records import COMPLETED, Gates
-from everhold.ledger.acts import PROMOTED, Accounts, Arrivals
-from everhold.ledger.store import all_entries, charged_entries
+from everhold.ledger.acts import Accounts, Arrivals
+from everhold.ledger.store import all_entries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.records import GateAccount
-    from everhold.ledger import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +71,6 @@ class GateHistory(Display):
             f"{100.0 * self.confidence:.8g}% (statement {self.statement}).{total} Kept challengers prove nothing. "
             f"{left_in_words(self.remaining)} left. {estimand_in_words(self.about)}"
         ).strip()
-
-
-def promotions_of(executor: QueryExecutor, name: str) -> list[Entry]:
-    """The entries of all promotions of a gate, in order."""
-    return [
-        entry for entry in charged_entries(executor.ledger)
-        if entry.answer.get("source") == PROMOTED and entry.description.get("gate") == name
-    ]  # fmt: skip
 
 
 def history_of(executor: QueryExecutor, name: str) -> GateHistory:

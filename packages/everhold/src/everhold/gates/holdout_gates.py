@@ -27,7 +27,7 @@ class HoldoutGates(HoldoutAccessor):
         given: dict[str, Any] = {**terms}
         claimed = given.get("better") is not None or given.get("any_of") is not None
         if metric is None and (claimed or self._is_about_cases(name)):
-            from everhold.gates.cases.evidence import CaseRules, open_case_gate
+            from everhold.gates.cases.opening import CaseRules, open_case_gate
 
             given.pop("training", None)
             baseline = given.pop("baseline", None)

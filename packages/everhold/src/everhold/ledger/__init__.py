@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from everhold.ledger.acts import Head
 from everhold.ledger.ledger import Ledger
-from everhold.ledger.records import Committed, Entry, EntryDraft, Head, HoldoutRecord, Outcome
+from everhold.ledger.records import Committed, Entry, EntryDraft, HoldoutRecord, Outcome
 from everhold.ledger.store import LedgerStore
 
 if TYPE_CHECKING:

@@ -10,13 +10,15 @@ import json
 import math
 from collections import Counter
 from dataclasses import astuple, dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar
 
 from everhold.display import Display
 from everhold.errors import IntegrityError
 from everhold.ledger.chain import canonical
-from everhold.ledger.extension import LedgerExtension, extension_of_key, extension_of_source, is_act
+from everhold.ledger.extension import LedgerExtension, extension_of_key, extension_of_source
+from everhold.ledger.records import is_act
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -695,3 +697,32 @@ def _tree(line: Sequence[int]) -> tuple[int, ...]:
 
 def _is_whole(value: object) -> bool:
     return type(value) is int and value >= 0
+
+
+@dataclass(frozen=True)
+class Head:
+    """Head of a holdout's ledger: its last entry and state.
+
+    Attributes:
+        sequence: Number of the last entry, 0 before the first.
+        charged: Sum of all charges.
+        entry_hash: Hash of the last entry, or of the sealed holdout before the first.
+        queries_hash: SHA-256 of the fingerprints of all queries, in order.
+        state: The mechanism's state (secret).
+    """
+
+    sequence: int
+    charged: int
+    entry_hash: str
+    queries_hash: str
+    state: dict[str, Any] = field(repr=False)
+
+    @cached_property
+    def accounts(self) -> Accounts:
+        """The accounts in the state, to be read only."""
+        return Accounts.from_state(self.state)
+
+    @property
+    def asked(self) -> int:
+        """Number of different queries that were asked."""
+        return self.accounts.queries_among(self.sequence)

@@ -20,7 +20,8 @@ from sqlalchemy.exc import ArgumentError
 
 from everhold.errors import EverholdError, HoldoutNotFound, HoldoutRejected, IntegrityError, Unavailable
 from everhold.extensions import Registry, extra_for
-from everhold.ledger.database import DAMAGED, VERSION_TABLE, LedgerDatabase, database_errors, is_busy
+from everhold.ledger.database import DAMAGED, LedgerDatabase, database_errors, is_busy
+from everhold.ledger.schema import VERSION_TABLE
 from everhold.private_files import create_private, make_private
 
 ROWS_VARIABLE = "EVERHOLD_ROWS"

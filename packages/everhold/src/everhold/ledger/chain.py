@@ -26,8 +26,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.ledger.records import Head
-
 
 class HashedEntry(NamedTuple):
     """The fields of an entry that its hash is over; `description` and `answer` as canonical JSON."""
@@ -170,23 +168,24 @@ class EntryIndex:
         place = int(self._sorted.searchsorted(wanted)[0])
         return bytes.fromhex(fingerprint) in self._latest or bool(np.any(self._sorted[place : place + 1] == wanted))
 
-    def up_to(self, head: Head, later: str) -> EntryIndex | None:
+    def up_to(self, sequence: int, queries_hash: str, later: str) -> EntryIndex | None:
         """The queries up to a head; None if they are not those that it was written for.
 
         Args:
-            head: A head that carries the steward's seal.
+            sequence: Number of the last entry of a head that carries the steward's seal.
+            queries_hash: Its digest of all queries.
             later: The fingerprints of all entries that the database has after this one, in order, with nothing in
                 between. If their digest is the head's they are what was written, however the database splits them.
         """
-        if not later and self.sequence == head.sequence:
-            return self if self.digest.hexdigest() == head.queries_hash else None
+        if not later and self.sequence == sequence:
+            return self if self.digest.hexdigest() == queries_hash else None
         digest = self.digest.copy()
         digest.update(later.encode(errors="replace"))
-        if len(later) != _LENGTH * (head.sequence - self.sequence) or digest.hexdigest() != head.queries_hash:
+        if len(later) != _LENGTH * (sequence - self.sequence) or digest.hexdigest() != queries_hash:
             return None
         added = np.frombuffer(bytes.fromhex(later), _KIND)
         if len(added) + len(self._latest) < _MANY:
             self._latest.update(each.ljust(_LENGTH // 2, b"\0") for each in added.tolist())  # NumPy drops zeros
-            return EntryIndex(head.sequence, digest, self._sorted, self._latest)
+            return EntryIndex(sequence, digest, self._sorted, self._latest)
         latest = np.array([*self._latest], _KIND)
-        return EntryIndex(head.sequence, digest, np.sort(np.concatenate([self._sorted, latest, added])))
+        return EntryIndex(sequence, digest, np.sort(np.concatenate([self._sorted, latest, added])))

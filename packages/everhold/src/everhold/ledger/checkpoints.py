@@ -24,7 +24,8 @@ from sqlalchemy import bindparam, delete, insert, select
 
 from everhold.ledger.acts import Accounts, EntryCounts
 from everhold.ledger.chain import canonical, seal_of
-from everhold.ledger.database import checkpoints, database_errors
+from everhold.ledger.database import database_errors
+from everhold.ledger.schema import checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

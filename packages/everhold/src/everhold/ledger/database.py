@@ -1,6 +1,6 @@
-"""The database under the ledger: tables and transactions, whichever database it is.
+"""The database under the ledger: its transactions, whichever database it is.
 
-`everhold.ledger.schema` makes the tables. JSON is stored as canonical text, not as a JSON column: the hash chain is
+Its tables are in `everhold.ledger.schema`. JSON is stored as canonical text, not as a JSON column: the hash chain is
 over bytes. What differs between the databases is in `everhold.ledger.address` and in the classes of
 `everhold.databases`.
 """
@@ -21,78 +21,13 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from everhold.errors import AuthError, EverholdError, HoldoutNotFound, HoldoutRejected, IntegrityError, Unavailable
+from everhold.ledger.schema import CURRENT_REVISION, VERSION_TABLE, create_tables, entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from everhold.ledger.acts import Head
     from everhold.ledger.chain import EntryIndex
-    from everhold.ledger.records import Head
-
-CURRENT_REVISION = "0100"
-"""What a database says that has these tables."""
-
-VERSION_TABLE = "everhold_version"
-"""Table of the revision."""
-
-metadata = sa.MetaData()
-
-TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
-"""Text whose order, and so whose indexes, no update of the operating system changes."""
-
-COUNT = sa.Integer().with_variant(sa.BigInteger(), "postgresql")
-"""A whole number of 64 bits on every database."""
-
-holdouts = sa.Table(
-    "holdouts",
-    metadata,
-    sa.Column("id", TEXT, primary_key=True),
-    sa.Column("name", TEXT, nullable=False, unique=True),
-    sa.Column("created", TEXT, nullable=False),
-    sa.Column("configuration", TEXT, nullable=False),
-    sqlite_strict=True,
-)
-
-head = sa.Table(
-    "head",
-    metadata,
-    sa.Column("holdout_id", TEXT, sa.ForeignKey("holdouts.id"), primary_key=True),
-    sa.Column("sequence", COUNT, nullable=False),
-    sa.Column("charged", COUNT, nullable=False),
-    sa.Column("state", TEXT, nullable=False),
-    sa.Column("entry_hash", TEXT, nullable=False),
-    sa.Column("queries_hash", TEXT, nullable=False),
-    sa.Column("head_seal", TEXT, nullable=False),
-    sqlite_strict=True,
-)
-
-entries = sa.Table(
-    "entries",
-    metadata,
-    sa.Column("holdout_id", TEXT, sa.ForeignKey("holdouts.id"), primary_key=True),
-    sa.Column("sequence", COUNT, primary_key=True, autoincrement=False),
-    sa.Column("query", TEXT, nullable=False),
-    sa.Column("description", TEXT, nullable=False),
-    sa.Column("answer", TEXT, nullable=False),
-    sa.Column("charged", COUNT, nullable=False),
-    sa.Column("asked_at", TEXT, nullable=False),
-    sa.Column("state_seal", TEXT, nullable=False),
-    sa.Column("previous_hash", TEXT, nullable=False),
-    sa.Column("entry_hash", TEXT, nullable=False),
-    sa.Column("entry_seal", TEXT, nullable=False),
-    sa.UniqueConstraint("holdout_id", "query"),
-    sa.Index("entries_in_order", "holdout_id", "sequence", "query"),  # all queries can be read without their answers
-    sqlite_strict=True,
-)
-
-checkpoints = sa.Table(
-    "checkpoints",
-    metadata,
-    sa.Column("holdout_id", TEXT, sa.ForeignKey("holdouts.id"), primary_key=True),
-    sa.Column("sequence", COUNT, nullable=False),
-    sa.Column("content", TEXT, nullable=False),
-    sa.Column("seal", TEXT, nullable=False),
-    sqlite_strict=True,
-)
 
 _QUERIES = (
     sa.select(entries.c.query)
@@ -248,8 +183,6 @@ class LedgerDatabase(ABC):
                 f"The ledger has revision {revision}, not {CURRENT_REVISION}: a later version of everhold wrote it, or "
                 "a development version before 0.1.0. Update everhold, or seal the rows anew."
             )
-        from everhold.ledger.schema import create_tables
-
         with self.transaction(writing=True) as connection, database_errors():
             if _revision(connection) is None:  # no other process was faster
                 self._check_usable(connection)

@@ -165,11 +165,6 @@ EXTENSIONS: Registry[type[LedgerExtension]] = Registry(
 """All ledger extensions by name."""
 
 
-def is_act(description: Mapping[str, Any], answer: Mapping[str, Any]) -> bool:
-    """True if an entry is an act, such as an allotment, and no query: its source is its kind."""
-    return "kind" in description and description["kind"] == answer.get("source")
-
-
 @cache
 def extension_of_key(key: str) -> type[LedgerExtension] | None:
     """Extension that keeps a field of the sealed state; None if none of those installed does."""

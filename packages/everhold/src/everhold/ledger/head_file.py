@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from everhold.ledger.records import Head
+    from everhold.ledger.acts import Head
 
 HEAD_FILE = "ledger.head"
 

@@ -24,10 +24,12 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError, Unavailable
+from everhold.ledger.acts import Head
 from everhold.ledger.chain import HASHED, EntryIndex, HashedEntry, canonical, entry_hash, entry_seal, seal_of
-from everhold.ledger.database import database_errors, entries, head, queries_in_order
+from everhold.ledger.database import database_errors, queries_in_order
 from everhold.ledger.head_file import RECOVER, Reached
-from everhold.ledger.records import Committed, Entry, EntryDraft, Head, Outcome
+from everhold.ledger.records import Committed, Entry, EntryDraft, Numbers, Outcome
+from everhold.ledger.schema import entries, head
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -264,7 +266,9 @@ class Ledger:
                     )
                 known |= added
         if transaction.taken and self.database.indexes.get(self.holdout) is asked:  # or another thread knows more
-            self.database.indexes[self.holdout] = asked.up_to(after, "".join(added)) or asked
+            self.database.indexes[self.holdout] = (
+                asked.up_to(after.sequence, after.queries_hash, "".join(added)) or asked
+            )
         self._reached(after, reached)
         transaction.state = after.state
         for index, fingerprint in enumerate(fingerprints):
@@ -332,7 +336,7 @@ class Ledger:
             if before.sequence > at.sequence:  # it was set back, which is judged by the head file
                 continue
             later = "".join(queries_in_order(connection, self.holdout, before.sequence, at.sequence))
-            if (index := before.up_to(at, later)) is not None:
+            if (index := before.up_to(at.sequence, at.queries_hash, later)) is not None:
                 if index is not before and self.database.indexes.get(self.holdout) is remembered:
                     self.database.indexes[self.holdout] = index
                 return index
@@ -398,8 +402,6 @@ class Ledger:
 SEALED_VALUE = "sealed"
 """Field of an entry's answer that holds the envelope."""
 
-Numbers: TypeAlias = tuple[float, float, float]
-"""The sealed mean and the lower and upper end of the query's own interval, means of row values in [0, 1]."""
 
 _PLAIN = struct.Struct(">3d")
 _NONCE = 12  # bytes, drawn for each envelope

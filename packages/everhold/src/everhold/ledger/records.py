@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
-from everhold.ledger.acts import Accounts
-from everhold.ledger.extension import is_act
+Numbers: TypeAlias = tuple[float, float, float]
+"""The sealed mean and the lower and upper end of the query's own interval, means of row values in [0, 1]."""
 
-if TYPE_CHECKING:
-    from everhold.ledger.ledger import Numbers
+
+def is_act(description: Mapping[str, Any], answer: Mapping[str, Any]) -> bool:
+    """True if an entry is an act, such as an allotment, and no query: its source is its kind."""
+    return "kind" in description and description["kind"] == answer.get("source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,35 +80,6 @@ class Committed:
     repeated: bool
     state_after: dict[str, Any] = field(repr=False)
     sealed: Numbers | None = None
-
-
-@dataclass(frozen=True)
-class Head:
-    """Head of a holdout's ledger: its last entry and state.
-
-    Attributes:
-        sequence: Number of the last entry, 0 before the first.
-        charged: Sum of all charges.
-        entry_hash: Hash of the last entry, or of the sealed holdout before the first.
-        queries_hash: SHA-256 of the fingerprints of all queries, in order.
-        state: The mechanism's state (secret).
-    """
-
-    sequence: int
-    charged: int
-    entry_hash: str
-    queries_hash: str
-    state: dict[str, Any] = field(repr=False)
-
-    @cached_property
-    def accounts(self) -> Accounts:
-        """The accounts in the state, to be read only."""
-        return Accounts.from_state(self.state)
-
-    @property
-    def asked(self) -> int:
-        """Number of different queries that were asked."""
-        return self.accounts.queries_among(self.sequence)
 
 
 @dataclass(frozen=True, slots=True)

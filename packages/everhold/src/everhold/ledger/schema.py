@@ -1,4 +1,4 @@
-"""Making the tables of a new ledger: those of `everhold.ledger.database` with their triggers, and the service's.
+"""The tables of a ledger with their triggers, and those of the service, and how they are made.
 
 A ledger says its revision in a table of the form that Alembic uses, so that a later version can migrate it.
 """
@@ -8,7 +8,71 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 
-from everhold.ledger.database import CURRENT_REVISION, VERSION_TABLE, metadata
+CURRENT_REVISION = "0100"
+"""What a database says that has these tables."""
+
+VERSION_TABLE = "everhold_version"
+"""Table of the revision."""
+
+metadata = sa.MetaData()
+
+TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+"""Text whose order, and so whose indexes, no update of the operating system changes."""
+
+COUNT = sa.Integer().with_variant(sa.BigInteger(), "postgresql")
+"""A whole number of 64 bits on every database."""
+
+holdouts = sa.Table(
+    "holdouts",
+    metadata,
+    sa.Column("id", TEXT, primary_key=True),
+    sa.Column("name", TEXT, nullable=False, unique=True),
+    sa.Column("created", TEXT, nullable=False),
+    sa.Column("configuration", TEXT, nullable=False),
+    sqlite_strict=True,
+)
+
+head = sa.Table(
+    "head",
+    metadata,
+    sa.Column("holdout_id", TEXT, sa.ForeignKey("holdouts.id"), primary_key=True),
+    sa.Column("sequence", COUNT, nullable=False),
+    sa.Column("charged", COUNT, nullable=False),
+    sa.Column("state", TEXT, nullable=False),
+    sa.Column("entry_hash", TEXT, nullable=False),
+    sa.Column("queries_hash", TEXT, nullable=False),
+    sa.Column("head_seal", TEXT, nullable=False),
+    sqlite_strict=True,
+)
+
+entries = sa.Table(
+    "entries",
+    metadata,
+    sa.Column("holdout_id", TEXT, sa.ForeignKey("holdouts.id"), primary_key=True),
+    sa.Column("sequence", COUNT, primary_key=True, autoincrement=False),
+    sa.Column("query", TEXT, nullable=False),
+    sa.Column("description", TEXT, nullable=False),
+    sa.Column("answer", TEXT, nullable=False),
+    sa.Column("charged", COUNT, nullable=False),
+    sa.Column("asked_at", TEXT, nullable=False),
+    sa.Column("state_seal", TEXT, nullable=False),
+    sa.Column("previous_hash", TEXT, nullable=False),
+    sa.Column("entry_hash", TEXT, nullable=False),
+    sa.Column("entry_seal", TEXT, nullable=False),
+    sa.UniqueConstraint("holdout_id", "query"),
+    sa.Index("entries_in_order", "holdout_id", "sequence", "query"),  # all queries can be read without their answers
+    sqlite_strict=True,
+)
+
+checkpoints = sa.Table(
+    "checkpoints",
+    metadata,
+    sa.Column("holdout_id", TEXT, sa.ForeignKey("holdouts.id"), primary_key=True),
+    sa.Column("sequence", COUNT, nullable=False),
+    sa.Column("content", TEXT, nullable=False),
+    sa.Column("seal", TEXT, nullable=False),
+    sqlite_strict=True,
+)
 
 tokens = sa.Table(
     "tokens",

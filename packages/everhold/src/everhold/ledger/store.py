@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import bindparam, insert, select
 
 from everhold.errors import HoldoutNotFound, HoldoutRejected, IntegrityError
+from everhold.ledger.acts import Head
 from everhold.ledger.address import connected
 from everhold.ledger.chain import canonical, holdout_hash, seal_of
-from everhold.ledger.database import database_errors, entries, head, holdouts, queries_in_order
+from everhold.ledger.database import database_errors, queries_in_order
 from everhold.ledger.head_file import Reached
 from everhold.ledger.ledger import Ledger, find_head
-from everhold.ledger.records import Head, HoldoutRecord
+from everhold.ledger.records import HoldoutRecord
+from everhold.ledger.schema import entries, head, holdouts
 from everhold.progress import progress
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Self
 
+    from everhold.ledger.acts import Head
     from everhold.ledger.head_file import HeadFile
-    from everhold.ledger.records import Head
     from everhold.ledger.store import LedgerStore, Snapshot
 
 READ_AGAIN = 20_000

@@ -169,8 +169,10 @@ class Plan(Display):
         if against not in ("queries", "rows", "values"):
             raise ValueError(f"against is {brief(against)}; expected 'queries', 'rows' or 'values'")
         if against == "values":
-            return plan_by_values(self)
-        return plan_by_queries(self) if against == "queries" else plan_by_rows(self)
+            return plan_by_values(self.line("guess_and_check").tuned)
+        drawn = plan_by_queries if against == "queries" else plan_by_rows
+        request = self.request(rows=self.rows or self.best.rows_needed or self.best.rows_expected)
+        return drawn(request, at=self.at, radius=self.requested_radius or self.best.expected or 1.0)
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data, as ``everhold plan --format json`` prints it."""

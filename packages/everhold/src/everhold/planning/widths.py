@@ -443,9 +443,9 @@ class GrowthPlan(Display):
 
     def chart(self) -> alt.LayerChart:
         """A picture of the widths over time; needs the extra ``plots``."""
-        from everhold.charts.plans import growth_plan_chart
+        from everhold.charts.intervals import growth_plan_chart
 
-        return growth_plan_chart(self)
+        return growth_plan_chart(self.rows)
 
 
 def plan_growth(

@@ -569,7 +569,7 @@ def test_an_open_challenge_is_that_of_its_analyst_and_the_steward(shared, act):
     opened = shared.analyst("ada").gate().open("one", batch=30)
     gate, before = shared.analyst("bob").gate(), spent(shared)
     with pytest.raises(eh.QueryRejected, match="Another analyst opened the challenge 'one'"):
-        OTHERS[act](gate, OpenChallenge(gate, "one"))
+        OTHERS[act](gate, OpenChallenge(gate._cases, "one"))
     with pytest.raises(eh.QueryRejected, match="A challenge of another analyst is open") as other:
         gate.challenge(results(1.0), challenger="mine", champion=results(0.0))
     assert "'one'" not in str(other.value)

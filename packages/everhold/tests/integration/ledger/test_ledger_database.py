@@ -11,7 +11,7 @@ from ledger_samples import KEY, ask, new_study
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
 from everhold.ledger import LedgerStore, verify
-from everhold.ledger.database import VERSION_TABLE
+from everhold.ledger.schema import VERSION_TABLE
 
 
 def test_a_relative_address_keeps_its_folder(tmp_path, monkeypatch):

@@ -9,41 +9,34 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from everhold.arguments import as_float, brief
+from everhold.arguments import brief
 from everhold.asking.arrivals.growth import growth_of
-from everhold.errors import NotFound, QueryRejected, VacuousGuaranteeWarning, warn_caller
+from everhold.errors import QueryRejected
 from everhold.gates.cases.halves import ChallengeWorth, OpenCases, worth_asking
-from everhold.gates.cases.results import CaseSuite, cases_and_runs, limits_for, metrics_for, runs_in, warn_of_copies
+from everhold.gates.cases.results import CaseSuite, cases_and_runs, warn_of_copies
 from everhold.gates.cases.units import PairedResults, UnitPlan, with_runs_shuffled
 from everhold.gates.challenge import (
-    NEW_CASES,
     NEW_RUNS,
     Challenge,
     Evidence,
-    Opening,
     Version,
     about_runs,
-    check_gates,
-    claims_in_words,
     next_nats,
+    promotions_of,
 )
-from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
-from everhold.gates.history import promotions_of
-from everhold.gates.records import GateAccount, Gates, OpenChallenges, ResultStore, baseline_file, result_names
+from everhold.gates.records import GateAccount, OpenChallenges, ResultStore, baseline_file, result_names
 from everhold.ledger import Outcome
 from everhold.ledger.acts import ANALYST, KEPT, OPENED, PROMOTED
 from everhold.queries.query import Pricing, digest
-from everhold.sealing.configuration import GROWS
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import Self
 
     from numpy.typing import NDArray
@@ -423,161 +416,3 @@ def groups_of(executor: QueryExecutor, population: str) -> NDArray[np.int64]:
 def _unknown(values: NDArray[np.float64]) -> list[int]:
     """Places of cases without results."""
     return np.flatnonzero(np.isnan(values).any(axis=(1, 2))).tolist()
-
-
-# Claims of a gate about cases: how they are given, and how a gate is opened with them.
-
-_POPULATIONS = {"cases": NEW_CASES, "runs": NEW_RUNS}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseRules:
-    """Rules of a gate about cases; see `everhold.Holdout.gate`."""
-
-    name: str
-    better: str | None = None
-    any_of: Sequence[str] | None = None
-    not_worse: Mapping[str, float] | None = None
-    margin: float = 0.0
-    challenges: int | None = None
-    units: str = "cases"
-    ranges: Mapping[str, tuple[float, float]] | None = None
-    lower: Iterable[str] | None = None
-    at_most: Mapping[str, float] | None = None
-    at_least: Mapping[str, float] | None = None
-    tail: bool = False
-
-    def suite(self, ids: Sequence[Any]) -> CaseSuite:
-        """Cases and what is claimed of them, before there are results.
-
-        Args:
-            ids: Case ids.
-
-        Raises:
-            QueryRejected: If nothing can be claimed in this way, or the name cannot be used. Nothing was changed.
-        """
-        checked_name(self.name)
-        checked_limit(self.challenges)
-        better, any_of, not_worse, ranges = self.better, self.any_of, self.not_worse or {}, self.ranges or {}
-        at_most, at_least = self.at_most or {}, self.at_least or {}
-        limits = (*map(str, at_most), *map(str, at_least))
-        if (better is None) == (any_of is None) or (any_of is not None and not list(any_of)):
-            raise QueryRejected("expected one of better='metric' and any_of=['metric', ...]; nothing was changed")
-        if self.units not in _POPULATIONS:
-            raise QueryRejected(f"units is {brief(self.units)}; expected 'cases' or 'runs'; nothing was changed")
-        successes = (better,) if better is not None else tuple(any_of or ())
-        metrics, ratios = metrics_for(successes, not_worse, ranges=ranges, lower=self.lower, limits=limits)
-        width = {metric.name: metric.width for metric in metrics} | dict.fromkeys(ratios, math.inf)
-        if set(successes) & set(not_worse):
-            raise QueryRejected("a metric is a success and a guard at once; expected one of them; nothing was changed")
-        if not all(0.0 <= as_float(self.margin) < width[name] for name in successes):
-            raise QueryRejected(
-                f"the margin is {brief(self.margin)}; expected 0 or more, within the range; nothing was changed"
-            )
-        if not all(0.0 < as_float(slack) < width[name] for name, slack in not_worse.items()):
-            raise QueryRejected("a guard's slack has to be above 0 and within its range; nothing was changed")
-        slacks = {name: float(slack) for name, slack in not_worse.items()}
-        fixed, numbers = limits_for(at_most, at_least, ranges=ranges)
-        return CaseSuite(
-            ids, (*metrics, *fixed), successes, float(self.margin), slacks, 1, _POPULATIONS[self.units], numbers,
-            ratios, self.tail,
-        )  # fmt: skip
-
-
-def open_case_gate(
-    executor: QueryExecutor, folder: Path, rules: CaseRules, *, champion: Any, baseline: Any
-) -> Gate:  # fmt: skip
-    """Open a gate about cases; the first time that is an act of the steward, kept in the ledger.
-
-    Args:
-        executor: The holdout at work.
-        folder: Private folder of the holdout's rows.
-        rules: Rules of the gate; those of a gate that is there already may make no claims.
-        champion: Results of the first champion; None for a gate that is there already.
-        baseline: Results that guards are held against; None for those of the first champion.
-
-    Raises:
-        QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
-    """
-    check_gates(executor.mechanism)
-    if executor.growth is not None and executor.record.configuration.get(GROWS):
-        raise QueryRejected(
-            "rows arrived in this holdout and have trees of their own; expected a holdout without grows=True; nothing "
-            "was changed"
-        )
-    head = executor.ledger.head()
-    executor.state_from(head.state)
-    known = head.accounts.of(Gates).by_name.get(rules.name)
-    if rules.better is None and rules.any_of is None:
-        if known is None:
-            raise NotFound(f"there is no gate named {brief(rules.name)}; expected better=...; nothing was changed")
-        return Gate(CaseEvidence(rules.name, executor, folder, known.metric))
-    if executor.schema.row_id is None:
-        raise QueryRejected(
-            "the holdout has no row ids, and results are joined with cases by their ids; expected "
-            "rows=eh.Rows(row_id='case'); nothing was changed"
-        )
-    suite = rules.suite(tuple(executor.sealed.row_ids(executor.schema.row_id)))
-    if known is not None:
-        _check_same(known, suite)
-        return Gate(CaseEvidence(rules.name, executor, folder, known.metric))
-    if champion is None:
-        raise QueryRejected(
-            "a new gate needs a champion; expected champion=..., the results to beat; nothing was changed"
-        )
-    suite = with_champion(suite, champion)
-    evidence = CaseEvidence(rules.name, executor, folder, suite.describe())
-    record_gate(executor, _opening(evidence, rules, suite, champion, baseline))
-    units = evidence.units
-    for guard, least in units.least_slacks(evidence.next_nats(head)).items():
-        warn_caller(VacuousGuaranteeWarning(
-            f"The guard {guard!r} allows {suite.not_worse[guard]:g}, which {units.all_at_once} units cannot prove even "
-            f"of a version that is equal. Allow more than {least:.2g}, choose a smaller range, or add cases or runs."
-        ))  # fmt: skip
-    return Gate(evidence)
-
-
-def _opening(evidence: CaseEvidence, rules: CaseRules, suite: CaseSuite, champion: Any, baseline: Any) -> Opening:
-    """The gate with the results of its first champion and of its baseline, which are kept when it is opened."""
-    first = suite.values(champion)
-    fixed = first if baseline is None else suite.values(baseline)
-    identity = evidence.identity_of("the first champion").digest
-    margin = 0.0 if suite.first is None else suite.margin / suite.first.width
-    limit, claims = checked_limit(rules.challenges), evidence.described
-
-    def keep() -> None:
-        evidence.keep(identity, first)
-        evidence.keep(baseline_file(rules.name), fixed)
-
-    account = GateAccount(rules.name, claims, margin, limit, identity, identity)
-    return Opening(account, f"{claims_in_words(claims)} of the first champion", lambda: keep)
-
-
-def with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
-    """The suite with as many runs as the champion has; metrics that are 0 or 1 throughout are so from now on."""
-    suite = replace(suite, runs=runs_in(champion))
-    values = suite.values(champion)
-    warn_of_copies(values)
-    yes_no = [bool(np.isin(values[:, :, place], (0.0, 1.0)).all()) for place in range(len(suite.metrics))]
-    metrics = [
-        replace(metric, yes_no=found and (metric.low, metric.high) == (0.0, 1.0) and not metric.parts)
-        for metric, found in zip(suite.metrics, yes_no, strict=True)
-    ]
-    return replace(suite, metrics=tuple(metrics))
-
-
-def _check_same(known: GateAccount, suite: CaseSuite) -> None:
-    """Check that a gate that is there is the one that was described.
-
-    Raises:
-        QueryRejected: If it is another one.
-    """
-    if known.metric.get("kind") == "cases":
-        there = CaseSuite.read(known.metric, suite.ids)
-        metrics = tuple(replace(metric, yes_no=False) for metric in there.metrics)
-        if replace(there, metrics=metrics, runs=suite.runs, tail=suite.tail) == suite:
-            return
-    raise QueryRejected(
-        f"there is another gate named {known.name!r}; expected the same claims again, another name for a new gate, or "
-        "no claims to open the one that is there; nothing was changed"
-    )

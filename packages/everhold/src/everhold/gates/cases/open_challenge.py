@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from everhold.gates.cases.evidence import CaseEvidence
     from everhold.gates.cases.units import PairedResults, UnitPlan
     from everhold.gates.challenge import Challenge, Verdict, Version
-    from everhold.gates.gate import Gate
     from everhold.gates.records import GateAccount
     from everhold.ledger import Head
     from everhold.ledger.acts import EntryCounts
@@ -77,15 +76,14 @@ class OpenChallenge:
     raises `QueryRejected` for others.
     """
 
-    def __init__(self, gate: Gate, challenger: str) -> None:
+    def __init__(self, evidence: CaseEvidence, challenger: str) -> None:
         """Use `Gate.open` instead."""
-        evidence = gate._cases
-        self._gate, self._evidence = gate, evidence
+        self._evidence = evidence
         self._executor, self._version = evidence.executor, evidence.identity_of(challenger)
         self._verdict: Verdict | None = None
 
     def __repr__(self) -> str:
-        return f"OpenChallenge({self._gate.name!r}, {self._version.name!r})"
+        return f"OpenChallenge({self._evidence.name!r}, {self._version.name!r})"
 
     @property
     def verdict(self) -> Verdict | None:
@@ -125,9 +123,9 @@ class OpenChallenge:
             made = suite.values(results, cases)
             stored = np.full(made.shape, np.nan)
             others = self._evidence.rerun(champion, baseline, cases) or (stored, stored)
-            return opened, head.accounts.of(Gates).by_name[self._gate.name], np.stack([made, *others])
+            return opened, head.accounts.of(Gates).by_name[self._evidence.name], np.stack([made, *others])
 
-        opened, gate, values = self._gate._on_latest(read)
+        opened, gate, values = self._evidence.on_latest(read)
         name = self._evidence.store.digest_of(values)
         look = len(opened.results) + 1
         self._evidence.store.keep(_file(opened, look, name), values)
@@ -158,7 +156,7 @@ class OpenChallenge:
         opened = self._opened(head)
         if opened is None:
             raise QueryRejected(_ENDED)
-        return self._end(opened, self._kept(head.accounts.of(Gates).by_name[self._gate.name], opened))
+        return self._end(opened, self._kept(head.accounts.of(Gates).by_name[self._evidence.name], opened))
 
     def _kept(self, gate: GateAccount, opened: Opened | None) -> Challenge:
         """The challenge that proves nothing; also finds the verdict of the one that ended."""
@@ -166,9 +164,9 @@ class OpenChallenge:
 
     def _decided(self, head: Head) -> Verdict | None:
         """The verdict that is in the ledger; None if there is none."""
-        gate = head.accounts.of(Gates).by_name[self._gate.name]
+        gate = head.accounts.of(Gates).by_name[self._evidence.name]
         if gate.champion == self._version.digest:
-            return self._gate._verdict_of_champion(gate, self._version)
+            return self._evidence.verdict_of_champion(gate, self._version)
         challenge = self._kept(gate, None)
         return None if self._executor.ledger.find(challenge.query) is None else self._executor.ask(challenge)
 
@@ -183,13 +181,13 @@ class OpenChallenge:
         Raises:
             QueryRejected: If another analyst opened it.
         """
-        found = head.accounts.of(OpenChallenges).by_gate.get(self._gate.name)
+        found = head.accounts.of(OpenChallenges).by_gate.get(self._evidence.name)
         if found is None or found.challenger != self._version.digest:
             return None
         if not found.belongs_to(self._executor.analyst):
             raise QueryRejected(
-                f"Another analyst opened the challenge {self._version.name!r} of gate {self._gate.name!r}. Open one of "
-                "your own when it has ended, or ask the steward to end it."
+                f"Another analyst opened the challenge {self._version.name!r} of gate {self._evidence.name!r}. Open "
+                "one of your own when it has ended, or ask the steward to end it."
             )
         return found
 
@@ -274,7 +272,9 @@ class _HandedOut:
         return int(self.units.sizes[self.order[: self.ends[looks]]].sum())
 
 
-def open_challenge(gate: Gate, challenger: str, *, batch: int | None, futility: bool = False) -> OpenChallenge:
+def open_challenge(
+    evidence: CaseEvidence, challenger: str, *, batch: int | None, futility: bool = False
+) -> OpenChallenge:
     """Open a challenge, or go on with the one that is open under this name.
 
     Raises:
@@ -282,9 +282,8 @@ def open_challenge(gate: Gate, challenger: str, *, batch: int | None, futility: 
         BudgetExhausted: If no results could prove the claims any more, or the allotment is too small. Nothing was
             charged.
     """
-    made = OpenChallenge(gate, challenger)
-    evidence, head = made._evidence, made._executor.ledger.head()
-    gate._at(head)
+    made, head = OpenChallenge(evidence, challenger), evidence.executor.ledger.head()
+    evidence.gate_at(head)
     if made._opened(head) is not None or made._decided(head) is not None:
         return made
     looks = _looks(evidence.units, batch)
