@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Head
     from everhold.ledger.acts import EntryCounts
-    from everhold.mechanisms import Mechanism
+    from everhold.mechanisms import Mechanism, PublicLevels
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
@@ -161,12 +161,7 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
             "an analyst cannot declare a family; expected the holdout itself, as the steward opens it; nothing was "
             "changed"
         )
-    mechanism = executor.mechanism
-    if not has_public_levels(mechanism):
-        raise QueryRejected(
-            f"Families are declared, and {mechanism.name} has no level to give them. Use a holdout with "
-            f"{those_with('public_levels')}."
-        )
+    mechanism = _giving_levels(executor)
     bound, words = _bound(family, _of_declarations(executor))
     head = executor.ledger.head()
     _check_free(head.accounts, name)
@@ -189,6 +184,20 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
         after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)
         transaction.record(accounts.into(after), [_outcome()])
     return made
+
+
+def _giving_levels(executor: QueryExecutor) -> PublicLevels:
+    """The mechanism of a holdout in which families can be declared.
+
+    Raises:
+        QueryRejected: If it has no level to give them. Nothing was changed.
+    """
+    if has_public_levels(executor.mechanism):
+        return executor.mechanism
+    raise QueryRejected(
+        f"Families are declared, and {executor.mechanism.name} has no level to give them. Use a holdout with "
+        f"{those_with('public_levels')}."
+    )
 
 
 def _of_declarations(executor: QueryExecutor) -> QueryCompiler:
@@ -320,6 +329,7 @@ class HoldoutFamilies(HoldoutAccessor):
         Raises:
             QueryRejected: If one of them cannot. Nothing was changed.
         """
+        _giving_levels(self._executor)
         accounts = self._executor.ledger.head().accounts
         for name, family in families.items():
             _check_free(accounts, checked_name(name))

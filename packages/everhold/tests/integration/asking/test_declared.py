@@ -156,6 +156,15 @@ def test_a_family_that_is_declared_later_takes_one_query(tmp_path):
         assert findings(holdout) == []
 
 
+def test_mechanisms_without_levels_say_which_can_declare(tmp_path):
+    """Noise gives a query no level of its own; nothing is changed."""
+    with create(tmp_path, mechanism="laplace", queries=20) as holdout:
+        before = holdout._executor.ledger.head()
+        with pytest.raises(eh.QueryRejected, match=r"laplace has no level .* holdout with guess_and_check"):
+            holdout.declare("one", eh.listed(["late = 1"]))
+        assert holdout._executor.ledger.head() == before
+
+
 def test_an_analyst_pays_with_queries_and_cannot_declare(tmp_path):
     with study(tmp_path) as holdout:
         holdout.allot("ann", queries=2)

@@ -90,7 +90,7 @@ def test_a_query_that_was_taken_away_is_not_answered_anew(reader, alter, how):
 @pytest.mark.parametrize("how", ["gone and renumbered", "split anew"])
 def test_without_the_check_it_would_be_answered_anew(ledger, url, alter, monkeypatch, how):
     alter(*TAKEN_AWAY[how])
-    monkeypatch.setattr(EntryIndex, "up_to", lambda asked, head, later: EntryIndex(head.sequence, asked.digest))
+    monkeypatch.setattr(EntryIndex, "up_to", lambda asked, last, queries_hash, later: EntryIndex(last, asked.digest))
     monkeypatch.setattr(EntryIndex, "__contains__", lambda asked, fingerprint: False)
     with LedgerStore.open(url) as other:
         mine = other.of(other.record("study"), KEY, ledger.head_file)
