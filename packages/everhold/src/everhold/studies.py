@@ -7,6 +7,7 @@ one population, because chance alone dealt the rows, or whole groups of them.
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
@@ -232,6 +233,7 @@ def create_dealt(
         own = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=rows_folder(url), prefix=".dealt-")))
         groups = None if study.dependence is None else study.dependence.group_column
         files = dealt_files(request, own, number, groups=groups, rng=np.random.default_rng(request.seed))
+        request = replace(request, content_key=secrets.token_hex(32))
         names = [f"{name}.{place}" for place in range(1, number + 1)]
         creations = [
             (

@@ -141,3 +141,14 @@ def test_rows_are_dealt_only_where_studies_can_be_asked_and_unsealed(tmp_path):
     with eh.Holdout.create(tmp_path / "n.db", "plain", **given) as holdout, holdout.study("first") as study:
         study.ask("late > 0")
     assert len(study.result.rows) == 1
+
+
+def test_rows_that_were_dealt_are_not_dealt_or_sealed_again(tmp_path):
+    table = {"delay": np.random.default_rng(1).normal(size=2_000)}
+    given = {"queries": 5, "mechanism": "guess_and_check"}
+    eh.Holdout.create(tmp_path / "d.db", "dealt", holdout=table, studies=8, **given).close()
+    for again in ({"holdout": table, "studies": 8}, {"holdout": {"delay": table["delay"][:400]}}):
+        with pytest.raises(HoldoutRejected, match=r"sealed in this storage already, as 'dealt\.1', 'dealt\.2'"):
+            eh.Holdout.create(tmp_path / "d.db", "again", **given, **again)
+    other = {"delay": np.random.default_rng(2).normal(size=2_000)}
+    eh.Holdout.create(tmp_path / "d.db", "other", holdout=other, studies=8, **given).close()

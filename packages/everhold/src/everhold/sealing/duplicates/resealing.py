@@ -27,7 +27,7 @@ import duckdb
 import numpy as np
 
 from everhold.errors import HoldoutRejected
-from everhold.sealing.configuration import schema_from
+from everhold.sealing.configuration import DEALT, schema_from
 from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.intake.reading import reading_errors_hidden
 from everhold.sealing.sealed_files import note_in, sealed_note, write_note
@@ -170,6 +170,13 @@ class Content:
         return cls(key, _ENGINE, int(rows), int(distinct), digest, tuple(int(value) for (value,) in sketch))
 
     @classmethod
+    def together(cls, parts: Sequence[Content]) -> Content:
+        """Picture of a table of which these are the parts; it has no digest."""
+        sketch = sorted({least for part in parts for least in part.sketch})[:_SKETCH]
+        rows, distinct = sum(part.rows for part in parts), sum(part.distinct for part in parts)
+        return replace(parts[0], rows=rows, distinct=distinct, digest="", sketch=tuple(sketch))
+
+    @classmethod
     def load(cls, folder: Path, name: str = CONTENT_FILE) -> Content | None:
         """The picture in the folder of sealed rows; None if there is none that can be read and compared."""
         try:
@@ -224,7 +231,8 @@ def as_value(name: str, kind: ColumnKind) -> str:
 
 
 def same_rows(
-    folder: Path, others: Sequence[HoldoutRecord], content: Callable[[str | None], Content], *, sealed_with: bytes
+    folder: Path, others: Sequence[HoldoutRecord], content: Callable[[str | None], Content], *, sealed_with: bytes,
+    first_key: str | None = None,
 ) -> list[str]:  # fmt: skip
     """Names of the holdouts of a storage that hold the rows in a folder, or most of them; keeps what they look like.
 
@@ -236,15 +244,15 @@ def same_rows(
         others: All holdouts that the storage has.
         content: From the key of a storage, or None for a new one, to the content of the rows.
         sealed_with: `StewardKey.notes_key` of the holdout that is being created.
+        first_key: The key of a storage that has none yet; None for a new one.
     """
-    known = {other.name: found for other in others if (found := _content(folder.parent, other)) is not None}
+    pictures = _pictures(folder.parent, others)
+    known = {name: found[0] for name, found in pictures.items()}
     keys: list[str | None] = [*{found.key for found in known.values()}]  # hardly ever more than one
-    mine = [content(key) for key in keys or [None]]
+    mine = [content(key) for key in keys or [first_key]]
     mine[0].save(folder, sealed_with=sealed_with)
-    arrived = {other.name: _arrived(folder.parent, other) for other in others}
     same = [
-        name for name, found in known.items()
-        if any(each.resembles(one) for each in mine for one in (found, *arrived[name]))
+        name for name, found in pictures.items() if any(each.resembles(one) for each in mine for one in found)
     ]  # fmt: skip
     sealer = _SEALER.get()
     if sealer is None:
@@ -294,16 +302,33 @@ def arrived_elsewhere(
     mine = Content.of(path, columns, key=None if own is None else own.key)
     mine.save(folder, path.with_suffix(".json").name, sealed_with=sealed_with)
     sealer, same, untold = _SEALER.get(), list[str](), list[str]()
-    for other in others:
-        found = _content(folder.parent, other)
-        if found is None or not any(mine.resembles(each) for each in (found, *_arrived(folder.parent, other))):
-            continue
-        told = sealer is None or (other.name in sealer.holdouts and mine.may_name(found))
-        (same if told else untold).append(other.name)
+    for name, found in _pictures(folder.parent, others).items():
+        if any(mine.resembles(each) for each in found):
+            told = sealer is None or (name in sealer.holdouts and mine.may_name(found[0]))
+            (same if told else untold).append(name)
     if sealer is not None:
         name = path.with_suffix(".json").name.replace("arrival", "compared")
         _write_compared(folder, sealer, untold, name, sealed_with=sealed_with)
     return same
+
+
+def _pictures(parent: Path, others: Sequence[HoldoutRecord]) -> dict[str, list[Content]]:
+    """Pictures by holdout: of its rows, of those that were appended, and of the table that was dealt to it and others.
+
+    A part of a dealt table has few of the rows of other parts, or of a part of the same table dealt again.
+    """
+    pictures: dict[str, list[Content]] = {}
+    tables: dict[tuple[str, str], list[str]] = {}
+    for other in others:
+        if (found := _content(parent, other)) is not None:
+            pictures[other.name] = [found, *_arrived(parent, other)]
+            if DEALT in other.configuration:
+                tables.setdefault((other.configuration[DEALT]["of"], found.key), []).append(other.name)
+    for names in tables.values():
+        table = Content.together([pictures[name][0] for name in names])
+        for name in names:
+            pictures[name].append(table)
+    return pictures
 
 
 def _arrived(parent: Path, other: HoldoutRecord) -> list[Content]:

@@ -96,7 +96,7 @@ def seal(
         configuration = make_configuration(folder, sealed, mechanism, key, request, whole_groups=whole, lacking=lacking)
         made = Sealed(mechanism, key, configuration, apart, whole, lacking[1])
         check(made)
-        same = same_rows(folder, others, rows.content, sealed_with=key.notes_key)
+        same = same_rows(folder, others, rows.content, sealed_with=key.notes_key, first_key=request.content_key)
         if same and not allow_resealing:
             raise sealed_already(same)
         configuration["sealed_before"] = same

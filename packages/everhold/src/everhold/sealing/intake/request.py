@@ -172,6 +172,7 @@ class SealRequest:
         seed: For simulations only: noise that can be predicted.
         extensions: Settings of extensions by name.
         dealt: Of rows that were dealt for several studies, which part of which holdout they are.
+        content_key: Key of the picture of the rows in a storage that has none, the same for all parts; secret.
 
     Raises:
         ValueError: If a declaration cannot be right for any rows.
@@ -186,6 +187,7 @@ class SealRequest:
     seed: int | None = None
     extensions: Mapping[str, ExtensionSettings] = field(default_factory=dict)
     dealt: Mapping[str, Any] | None = None
+    content_key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         most_rows = check_most_rows(self.rows.most_rows)
