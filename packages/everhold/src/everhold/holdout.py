@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
 from everhold.answers import Answer, QuotedPrice, Transcript, Unsealed
@@ -31,7 +32,7 @@ from everhold.operations.reports import (
 from everhold.operations.transport import LocalTransport
 from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.query import Query
-from everhold.sealing.configuration import ALIKE, check_settings, drawn_from_rows
+from everhold.sealing.configuration import ALIKE, DEALT, check_settings, drawn_from_rows
 from everhold.sealing.storage import (
     DEFAULT_STORAGE,
     TRAINING_FILE,
@@ -39,6 +40,7 @@ from everhold.sealing.storage import (
     rows_folder,
     storage_url,
 )
+from everhold.studies import DealtTransport, create_dealt, dealt_parts, study_in
 from everhold.values.base import Schema
 
 if TYPE_CHECKING:
@@ -64,7 +66,6 @@ if TYPE_CHECKING:
     from everhold.sealing.intake.reading import RowSource
     from everhold.sealing.intake.request import Planning, Rows
     from everhold.sealing.rows.row_store import SealableTable
-    from everhold.studies import Study
 
 Result = TypeVar("Result")
 
@@ -190,11 +191,9 @@ class Holdout:
         )  # fmt: skip
         make = partial(Creation, declared=declared, share=share)
         if studies is not None:
-            from everhold.studies import create_dealt
-
-            return cast("Self", create_dealt(
+            return cast("Self", DealtHoldout(create_dealt(
                 storage, name, studies, request, study, make=make, allow_resealing=bool(allow_resealing)
-            ))  # fmt: skip
+            )))  # fmt: skip
         creation = make(request, study)
         store, (record,) = record_all(storage, [(name, creation)], allow_resealing=bool(allow_resealing))
         folder = rows_folder(storage_url(storage)) / record.configuration["folder"]
@@ -236,11 +235,9 @@ class Holdout:
             try:
                 record = store.record(asked)
             except HoldoutNotFound:
-                from everhold.studies import dealt_holdout
-
-                if (dealt := dealt_holdout(store, asked)) is None:
+                if (dealt := dealt_parts(store, asked)) is None:
                     raise
-                return cast("Self", dealt)
+                return cast("Self", DealtHoldout(dealt))
             check_settings(record.configuration)
             folder = rows_folder(url) / record.configuration["folder"]
             if recover:
@@ -902,3 +899,62 @@ def _opened(kind: type[Holdout], storage: str, name: str, analyst: str | None) -
     """A holdout that was pickled: nothing but its address and its names travelled."""
     holdout = kind.open(storage, name)
     return holdout if analyst is None else holdout.analyst(analyst)
+
+
+class Study(Holdout):
+    """A study of its own part of the sealed rows; made by `Holdout.study`.
+
+    Everything that is asked in it is silent. Leaving its ``with`` block unseals the part, unless an error ended the
+    block or nothing was asked.
+
+    Attributes:
+        result: The unsealed answers; None before the study has ended.
+    """
+
+    result: Unsealed | None = None
+
+    def __reduce__(self) -> tuple[Callable[..., Study], tuple[Any, ...]]:
+        executor = self._session("study").executor
+        return _study_of, (
+            executor.store.url, executor.record.configuration[DEALT]["of"], study_in(self._folder, executor.key)
+        )  # fmt: skip
+
+    @classmethod
+    def begun(cls, storage: str, part: str) -> Self:
+        """The study of a part; one that has ended has its result."""
+        session = Holdout.open(storage, part)._session("study")
+        session.silent = True
+        study = cls(LocalTransport(session))
+        if session.executor.ledger.head().accounts.closed:
+            study.result = study.unseal()
+        return study
+
+    def __exit__(self, kind: object = None, *_: object) -> None:
+        asked = self._session("study").executor.state().asked
+        if kind is None and asked and self.result is None:
+            self.result = self.unseal()
+
+
+class DealtHoldout(Holdout):
+    """A holdout whose rows were dealt into parts, one for each study; made by ``Holdout.create(studies=...)``."""
+
+    _transport: DealtTransport
+
+    def study(self, name: str) -> Study:
+        """Begin a study on a part that nobody has taken, or go on with the one of that name."""
+        return self._transport.study(name, Study.begun)
+
+    @property
+    def studies(self) -> dict[str, str]:
+        """The part of each study, by the study's name: a holdout of this storage."""
+        return self._transport.taken()
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>"
+
+    def __reduce__(self) -> tuple[Callable[..., Holdout], tuple[Any, ...]]:
+        return Holdout.open, (self._transport.store.url, self.name)
+
+
+def _study_of(storage: str, name: str, study: str) -> Study:
+    return Holdout.open(storage, name).study(study)

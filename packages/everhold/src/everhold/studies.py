@@ -12,16 +12,13 @@ import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 
 from everhold.arguments import as_whole, brief
 from everhold.errors import HoldoutRejected, QueryRejected
-from everhold.holdout import Holdout
 from everhold.ledger import LedgerStore
-from everhold.ledger.acts import Accounts
-from everhold.operations.transport import LocalTransport
 from everhold.sealing.configuration import DEALT, schema_from
 from everhold.sealing.sealed_files import sealed_note, write_note
 from everhold.sealing.storage import KEY_FILE, StewardKey, make_rows_folder, rows_folder, storage_url
@@ -29,7 +26,6 @@ from everhold.sealing.storage import KEY_FILE, StewardKey, make_rows_folder, row
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from everhold.answers import Unsealed
     from everhold.asking.creation import Creation, StudyRequest
     from everhold.ledger import HoldoutRecord
     from everhold.operations.operation import HoldoutOperation
@@ -42,50 +38,14 @@ STUDY_FILE = "study.json"
 _MOST = 100
 
 
-class Study(Holdout):
-    """A study of its own part of the sealed rows; made by `Holdout.study`.
+class Closing(Protocol):
+    """What is closed with the holdout that it was begun in."""
 
-    Everything that is asked in it is silent. Leaving its ``with`` block unseals the part, unless an error ended the
-    block or nothing was asked.
-
-    Attributes:
-        result: The unsealed answers; None before the study has ended.
-    """
-
-    result: Unsealed | None = None
-
-    def __reduce__(self) -> tuple[Callable[..., Study], tuple[Any, ...]]:
-        executor = self._session("study").executor
-        note = sealed_note(self._folder / STUDY_FILE, key=executor.key.notes_key) or b""
-        return _study_of, (executor.store.url, executor.record.configuration[DEALT]["of"], note.decode())
-
-    def __exit__(self, kind: object = None, *_: object) -> None:
-        asked = self._session("study").executor.state().asked
-        if kind is None and asked and self.result is None:
-            self.result = self.unseal()
+    def close(self) -> None:
+        """Close it."""
 
 
-class DealtHoldout(Holdout):
-    """A holdout whose rows were dealt into parts, one for each study; made by ``Holdout.create(studies=...)``."""
-
-    _transport: DealtTransport
-
-    def study(self, name: str) -> Study:
-        """Begin a study on a part that nobody has taken, or go on with the one of that name."""
-        return self._transport.study(name)
-
-    @property
-    def studies(self) -> dict[str, str]:
-        """The part of each study, by the study's name: a holdout of this storage."""
-        return self._transport.taken()
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<p>{escape(repr(self))}</p>"
-
-    def __reduce__(self) -> tuple[Callable[..., Holdout], tuple[Any, ...]]:
-        return Holdout.open, (self._transport.store.url, self.name)
+Begun = TypeVar("Begun", bound=Closing)
 
 
 class DealtTransport:
@@ -99,7 +59,7 @@ class DealtTransport:
 
     def __init__(self, store: LedgerStore, name: str, parts: Sequence[HoldoutRecord]) -> None:
         self.store, self.name, self.parts = store, name, parts
-        self._open: dict[str, Study] = {}
+        self._open: dict[str, Closing] = {}
 
     def __repr__(self) -> str:
         return f"{self.name!r}, studies={len(self.parts)}, taken={len(self.taken())}"
@@ -145,13 +105,13 @@ class DealtTransport:
         named = {part.name: self._study_of(part) for part in self.parts}
         return {study: part for part, study in named.items() if study is not None}
 
-    def study(self, name: str) -> Study:
-        """See `Holdout.study`."""
+    def study(self, name: str, begin: Callable[[str, str], Begun]) -> Begun:
+        """The study of that name, from storage and part; see `everhold.holdout.Holdout.study`."""
         if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= 100:
             raise QueryRejected(f"The study's name is {brief(name)}. Use 1 to 100 printable characters.")
         if name not in self._open:
-            self._open[name] = self._opened(name, self._part_for(name))
-        return self._open[name]
+            self._open[name] = begin(self.store.url, self._part_for(name).name)
+        return cast("Begun", self._open[name])
 
     def _part_for(self, name: str) -> HoldoutRecord:
         for part in self.parts:  # in order, so that two processes meet at the first one that is free
@@ -167,28 +127,23 @@ class DealtTransport:
         )
 
     def _study_of(self, part: HoldoutRecord) -> str | None:
-        folder, key = self._folder(part)
-        note = sealed_note(folder / STUDY_FILE, key=key.notes_key)
-        return None if note is None else note.decode()
+        return study_in(*self._folder(part))
 
     def _folder(self, part: HoldoutRecord) -> tuple[Path, StewardKey]:
         folder = rows_folder(self.store.url) / part.configuration["folder"]
         return folder, StewardKey.load(folder / KEY_FILE, public_key=part.configuration["public_key"])
 
-    def _opened(self, name: str, part: HoldoutRecord) -> Study:
-        opened = Holdout.open(self.store.url, part.name)
-        session = opened._session("study")
-        session.silent = True
-        study = Study(LocalTransport(session))
-        if Accounts.from_state(session.executor.ledger.head().state).closed:
-            study.result = study.unseal()
-        return study
+
+def study_in(folder: Path, key: StewardKey) -> str | None:
+    """Name of the study that took the part in a folder; None if none did."""
+    note = sealed_note(folder / STUDY_FILE, key=key.notes_key)
+    return None if note is None else note.decode()
 
 
 def create_dealt(
     storage: str | Path, name: str, studies: Any, request: SealRequest, study: StudyRequest, *,
     make: Callable[[SealRequest, StudyRequest], Creation], allow_resealing: bool,
-) -> DealtHoldout:  # fmt: skip
+) -> DealtTransport:  # fmt: skip
     """Deal the rows, and seal each part as a holdout of its own; see `Holdout.create`.
 
     Args:
@@ -249,15 +204,11 @@ def create_dealt(
         for (_, creation), record in zip(creations, records, strict=True):
             folder = rows_folder(url) / record.configuration["folder"]
             creation.finish(HoldoutSession(store, record, folder, checked=True).executor, folder)
-    return DealtHoldout(DealtTransport(store, name, records))
+    return DealtTransport(store, name, records)
 
 
-def dealt_holdout(store: LedgerStore, name: str) -> DealtHoldout | None:
-    """The holdout of that name whose rows were dealt; None if there is none."""
+def dealt_parts(store: LedgerStore, name: str) -> DealtTransport | None:
+    """The way to the holdout of that name whose rows were dealt; None if there is none."""
     parts = [each for each in store.records() if each.configuration.get(DEALT, {}).get("of") == name]
     parts.sort(key=lambda part: int(part.configuration[DEALT]["part"]))
-    return DealtHoldout(DealtTransport(store, name, parts)) if parts else None
-
-
-def _study_of(storage: str, name: str, study: str) -> Study:
-    return Holdout.open(storage, name).study(study)
+    return DealtTransport(store, name, parts) if parts else None
