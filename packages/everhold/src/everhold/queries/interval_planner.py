@@ -208,8 +208,9 @@ class IntervalPlanner:
 
     def _of_member(self, known: BoundQuery, estimate: int, *, seen: Any = None) -> Procedure | None:
         """The procedure of a member of a declared family; with hedged bets where no training rows show its values."""
-        shown = known.by_position or (self.schema.training_rows > 0 and known.trained)
-        if shown or needs_of(known, self.mechanism, self.schema, unseen=True) == "total":
+        needs = needs_of(known, self.mechanism, self.schema, unseen=True)
+        shown = self.schema.training_rows > 0 and known.trained
+        if shown or needs == "total" or (known.by_position and needs == "cells"):  # public predictions show how far
             return self._procedure(known, own_guess=False, guess=estimate, seen=seen)
         return procedure_for(known, self.mechanism, self.schema, unseen=True)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from certificate_samples import signed_again
 from holdout_samples import copied, create, rows
+from sklearn import metrics
 
 import everhold as eh
 from everhold.ledger import verify
@@ -269,6 +270,28 @@ def test_a_holdout_may_be_for_declared_queries_alone(tmp_path, recwarn):
         answer = holdout.ask("delay > 15")
         assert (answer.source, holdout.declared.families().to_rows()[0]["name"]) == ("declared", "family 1")
         assert not [each for each in recwarn if issubclass(each.category, eh.VacuousGuaranteeWarning)]
+
+
+def test_scores_of_arrays_are_declared_without_predictions_for_training_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    chance = rng.random(800)
+    labels, unit = (rng.random(800) < chance).astype(int), np.arange(800) // 2
+    said, both = (chance > 0.5).astype(int), np.column_stack([1.0 - chance, chance])
+    true = {
+        eh.f1(said): metrics.f1_score(labels, said), eh.recall(said): metrics.recall_score(labels, said),
+        eh.accuracy(said): np.mean(said == labels),
+        eh.metric("roc_auc_ovr", both): metrics.roc_auc_score(labels, chance),
+    }  # fmt: skip
+    for number, dependence in enumerate((None, eh.Groups("unit"))):
+        holdout = eh.Holdout.create(
+            f"sqlite:///{tmp_path}/{number}.db", "h", holdout={"y": labels, "unit": unit}, label="y", share=0.99,
+            declared=[eh.listed([*true])], dependence=dependence,
+        )  # fmt: skip
+        with holdout:
+            for query, value in true.items():
+                answer = holdout.ask(query)
+                assert answer.source == "declared"
+                assert answer.low < value < answer.high < answer.low + 0.3
 
 
 def test_subgroups_hold_both_shares_where_there_are_no_training_rows(tmp_path):

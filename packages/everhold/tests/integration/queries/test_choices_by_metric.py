@@ -57,9 +57,11 @@ def test_the_threshold_of_the_largest_net_benefit_is_chosen_for_arrays_and_model
 
 def test_several_metrics_are_one_call(holdout):
     before = holdout.remaining["queries"]
-    answers = holdout.evaluate(LogisticRegression(), ["accuracy", "roc_auc", "neg_log_loss"])
-    assert [*answers] == [("accuracy",), ("roc_auc",), ("neg_log_loss",)]
-    assert holdout.remaining["queries"] == before - 3
+    names = ["accuracy", "roc_auc", "neg_log_loss", "roc_auc_ovr"]
+    answers = holdout.evaluate(LogisticRegression(), names)
+    assert [*answers] == [(name,) for name in names]
+    assert holdout.remaining["queries"] == before - 4
+    assert answers["roc_auc_ovr"].value == pytest.approx(answers["roc_auc"].value, abs=0.01)
     assert answers["roc_auc"].value == holdout.evaluate(LogisticRegression(), "roc_auc").value
     for metric, terms, words in (
         (["accuracy", "no_such"], {}, "there is no score"), ([], {}, "metric is"),
@@ -67,7 +69,7 @@ def test_several_metrics_are_one_call(holdout):
     ):  # fmt: skip
         with pytest.raises(eh.QueryRejected, match=words):
             holdout.evaluate(LogisticRegression(), metric, **terms)
-    assert holdout.remaining["queries"] == before - 3
+    assert holdout.remaining["queries"] == before - 4
 
 
 def test_candidates_that_are_no_single_query_are_refused(holdout):
@@ -79,3 +81,14 @@ def test_candidates_that_are_no_single_query_are_refused(holdout):
     with pytest.raises(eh.QueryRejected, match="thresholds is"):
         eh.at_thresholds("f1", chances(SEALED), [float("nan")])
     assert holdout.remaining == before
+
+
+def test_thresholds_are_of_numbers_and_of_metrics_of_classes():
+    missing = np.where(SEALED["x"] > 2.0, np.nan, SEALED["x"])
+    for name, scores, words in (
+        ("f1", "x > 0", "The scores are 'x > 0'"), ("f1", {"x": SEALED["x"]}, "Pass an array of numbers"),
+        ("f1", missing, f"the first for row {int(np.argmax(np.isnan(missing)))},"),
+        ("roc_auc", SEALED["x"], "no threshold decides"),
+    ):  # fmt: skip
+        with pytest.raises(eh.QueryRejected, match=words):
+            eh.at_thresholds(name, scores, [0.5])

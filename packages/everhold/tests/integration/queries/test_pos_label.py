@@ -57,10 +57,12 @@ def test_what_cannot_be_meant_is_refused_and_costs_nothing(holdout):
     for name, positive, words in (
         ("f1", "z", "is 'z', which is no class"), ("f1_macro", "b", "takes no pos_label"),
         ("f1", None, "pos_label"), ("accuracy", "b", "takes no pos_label"),
+        ("f1", np.array(["a", "b"]), "Pass one class"),
     ):  # fmt: skip
         with pytest.raises(eh.QueryRejected, match=words):
             holdout.ask(eh.metric(name, three(SEALED), training=three(TRAINED), pos_label=positive))
     assert holdout.remaining == before
+    assert {str(eh.metric("f1", [1], pos_label=one).positive) for one in (True, 1, 1.0, np.int8(1))} == {"1"}
 
 
 def test_models_are_evaluated_searched_and_gated_by_one_class(tmp_path):

@@ -62,6 +62,13 @@ def test_weighted_metrics_are_those_of_scikit_learn(holdout):
         eh.difference(asked["f1"][0], eh.metric("f1", said("f1", SEALED)))
     apart = eh.difference(weighted("balanced_accuracy"), weighted("balanced_accuracy", lambda *of: 1 - said(*of)))
     assert holdout.ask(apart).low > 0.1
+    given = {"training": said("f1", TRAINED), "weight": "1 / visits", "weight_cap": np.float32(1)}
+    same = eh.metric("f1", said("f1", SEALED), **given)
+    assert holdout.ask(same).repeated
+    with pytest.raises(eh.QueryRejected, match="not compared by f1 of weighted rows"):
+        holdout.ask(eh.difference(same, weighted("f1", lambda *of: 1 - said(*of))))
+    with pytest.raises(eh.QueryRejected, match="accuracy is here of weighted rows"):
+        eh.difference(weighted("accuracy"), eh.accuracy(said("accuracy", SEALED)))
     holdout.unseal()
     for query, true in asked.values():
         assert holdout.ask(query).sealed == pytest.approx(true, abs=2e-4)
@@ -73,6 +80,7 @@ def test_weights_that_cannot_be_meant_are_refused_and_cost_nothing(tmp_path):
         for weight, cap, words in (
             ("visits", 2.0, "training rows are not from 0 to 2"), ("x", 9.0, "not from 0 to 9"),
             ("visits", float("nan"), "weight_cap is"), ("unknown", 1.0, "no column 'unknown'"),
+            ("visits > 2", 4.0, "Pass where='visits > 2'"), ("visits >", 4.0, "^'visits >' is not an expression"),
         ):  # fmt: skip
             with pytest.raises(eh.QueryRejected, match=words):
                 holdout.ask(eh.metric("f1", said("f1", SEALED), **given, weight=weight, weight_cap=cap))

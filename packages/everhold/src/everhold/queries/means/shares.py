@@ -165,10 +165,14 @@ class ShareQuery(DerivedQuery):
         return BoundDerived(
             name=self.name,
             description={"kind": self.name.partition(" ")[2], **({} if ends == (0.0, 1.0) else {"ends": list(ends)})},
-            parts=(self.part if self.nested else WithinQuery(self.part, self.whole), self.whole),
+            parts=(self._joint(schema), self.whole),
             combine=lambda parts: in_ends(share_of(parts[0], _complement(parts[1]) if turned else parts[1]), *ends),
             shown=self._in_words(part, _as_answered(whole)),
         )
+
+    def _joint(self, schema: Schema) -> RowwiseQuery:
+        """The numerator within the denominator; of two conditions the text that says both, which may be declared."""
+        return self.part if self.nested else WithinQuery(self.part, self.whole)
 
     def check_texts(self, schema: Schema) -> None:
         """Refuse texts that cannot be meant as numerator and denominator."""

@@ -154,8 +154,12 @@ def as_rowwise(query: object) -> RowwiseQuery:
     """
     asked = MeanQuery(query) if isinstance(query, str) else query
     if not isinstance(asked, RowwiseQuery):
+        metric = asked.as_metric() if isinstance(asked, Query) else None
+        name = brief(query) if metric is None else metric.metric.name
+        if metric is not None and metric.metric.mean:
+            raise QueryRejected(f"{name} is here of weighted rows, or of some. Give all the same weight and where")
         raise QueryRejected(
-            f"{brief(query)} is no mean of row values; expected a condition, mean(...), accuracy(...), error(...), "
+            f"{name} is no mean of row values; expected a condition, mean(...), accuracy(...), error(...), "
             "brier(...) or risk(...)"
         )
     return asked

@@ -18,7 +18,14 @@ from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
 from everhold.extensions import imported
 from everhold.queries.means.batch import RowwiseQuery
-from everhold.queries.means.mean import MeanQuery, among, condition, rows_that_meet, share_that_meets
+from everhold.queries.means.mean import (
+    MeanQuery,
+    among,
+    condition,
+    is_condition,
+    rows_that_meet,
+    share_that_meets,
+)
 from everhold.queries.means.shares import ShareQuery, WithinQuery
 from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by, shares_of_classes
 from everhold.queries.metrics.made_up_scores import likely_labels, made_up
@@ -136,7 +143,7 @@ class MetricQuery(Query["Answer"]):
                     f"One score is {self.metric.name} and the other {other.metric.name}. Compare models by one score."
                 )
             raise QueryRejected(
-                "The two scores have different ranges, rows or positive classes. Give both the same settings and where."
+                "The two scores have different ranges, rows, weights or positive classes. Give both the same settings."
             )
         return replace(self, models=(*self.models, *other.models))
 
@@ -213,13 +220,11 @@ class MetricQuery(Query["Answer"]):
         """
         if self.weight is None:
             return None
-        cap, name = as_float(self.cap), self.metric.title or self.metric.name
+        cap, name = self.cap or 0.0, self.metric.title or self.metric.name
         if not measure_of(self.metric).weighs:
             raise QueryRejected(f"{name} takes no weights. Pass a metric that is made of means, such as accuracy or f1")
-        if not 0.0 < cap < math.inf:
-            raise QueryRejected(
-                f"weight_cap is {brief(self.cap)}. Pass the largest weight of a row, such as 1 for '1 / visits'"
-            )
+        if is_condition(MeanQuery(self.weight), compiler.schema):
+            raise QueryRejected(f"The weight {self.weight!r} is a condition. Pass where={self.weight!r}, or a number")
         for beyond in (f"({self.weight}) > {cap!r}", f"({self.weight}) < 0"):
             if compiler.training is not None and (
                 count := int(np.count_nonzero(rows_that_meet(compiler.training, condition(beyond, compiler.schema))))
@@ -238,7 +243,7 @@ class MetricQuery(Query["Answer"]):
         """
         metric, mechanism, schema = self.metric, compiler.mechanism, compiler.schema
         if len(self.models) > 1:
-            check_compared(metric)
+            check_compared(metric, weighted=self.weight is not None)
         self.check_labels(schema)
         check_kind(metric, mechanism, models=len(self.models))
         if self.where is not None and len(self.models) > metric.slices:
@@ -448,7 +453,7 @@ def check_kind(metric: Metric, mechanism: Mechanism, *, models: int = 1) -> None
         )
 
 
-def check_compared(metric: Metric) -> None:
+def check_compared(metric: Metric, *, weighted: bool = False) -> None:
     """Refuse a metric by which two models are not compared.
 
     Raises:
@@ -456,8 +461,8 @@ def check_compared(metric: Metric) -> None:
     """
     if metric.two == "none" or not measure_of(metric).compares:
         raise QueryRejected(
-            f"two models are not compared by {metric.name}; compare them by {metric.nearest}, or ask for {metric.name} "
-            "of each"
+            f"two models are not compared by {metric.name}{' of weighted rows' if weighted else ''}; compare them by "
+            f"{metric.nearest}, or ask for {metric.name} of each"
         )
 
 
@@ -631,7 +636,7 @@ class ModelsReader:
             return None
         if len(self.models) == 1:
             at = 0.5 if guess is None else min(max(guess, 0.0), 1.0)
-            return (made_up(self.metric, self.setting, at, coded, measure.likely),)
+            return (self._in_groups(made_up(self.metric, self.setting, at, coded, measure.likely), compiler),)
         if found is not None:
             return tuple(replace(rows, counting=None) for rows in found)
         told = [model.public() for model in self.models]
@@ -641,5 +646,14 @@ class ModelsReader:
                 "training=..."
             )
         return tuple(
-            Judged(each, likely_labels(self.metric, told[0], told[1], coded)) for each in told if each is not None
-        )
+            self._in_groups(Judged(each, likely_labels(self.metric, told[0], told[1], coded)), compiler)
+            for each in told if each is not None
+        )  # fmt: skip
+
+    def _in_groups(self, rows: Judged, compiler: QueryCompiler) -> Judged:
+        """Made-up rows in groups of the usual size, where an AUC is one of rows of different groups."""
+        if self.setting.dealt != "groups":
+            return rows
+        groups = sum(count for _, count in compiler.mechanism.dependence.unit_counts)
+        size = max(round(compiler.schema.rows / max(groups, 1)), 1)
+        return replace(rows, groups=np.arange(len(rows.labels)) // size)

@@ -162,8 +162,8 @@ def roc_auc_ovr(metric: Metric) -> MacroArea:
 
 
 def _settings(setting: Setting) -> list[Setting]:
-    """The setting of each class against the rest."""
-    return [replace(setting, share=share) for share in setting.shares]
+    """The setting of each class against the rest; of open rows, which need no planned shares, with any share."""
+    return [replace(setting, share=share) for share in setting.shares or (setting.share,) * setting.classes]
 
 
 def _of_class(rows: Judged, number: int) -> Judged:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
@@ -18,6 +19,7 @@ from everhold.errors import QueryRejected
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.registry import METRICS, REASONS, REFUSED, REFUSED_FUNCTIONS
 from everhold.queries.metrics.scored_rows import ScoredRows
+from everhold.queries.predictions.arrays import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -84,10 +86,18 @@ def metric(
         takers = ", ".join(each for each, metric in METRICS.own.items() if metric.takes_positive)
         raise QueryRejected(f"{name} takes no pos_label. It is for {takers}")
     positive = pos_label.item() if isinstance(pos_label, np.generic) else pos_label
+    if not isinstance(positive, (str, int, float, NoneType)):
+        raise QueryRejected(f"pos_label is {brief(pos_label)}. Pass one class, a text or a number")
+    if isinstance(positive, (int, float)) and positive % 1 == 0:
+        positive = int(positive)  # True, 1 and 1.0 are one class, and one query
     if (weight is None) is not (weight_cap is None):
         raise QueryRejected("Weights have a public cap. Pass both weight and weight_cap, or neither")
+    if weight_cap is not None and not 0.0 < (cap := as_float(weight_cap)) < math.inf:
+        raise QueryRejected(
+            f"weight_cap is {brief(weight_cap)}. Pass the largest weight of a row, such as 1 for '1 / visits'"
+        )
     asked = MetricQuery.of(kind, predictions, training, given, where, positive)
-    return asked.simplest if weight is None else replace(asked, weight=weight, cap=weight_cap)
+    return asked.simplest if weight is None else replace(asked, weight=weight, cap=cap)
 
 
 @dataclass(frozen=True)
@@ -127,7 +137,8 @@ def at_thresholds(
     """A metric of predicted classes at each of several thresholds of scores, as candidates of `choose`.
 
     Args:
-        name: Such as ``"f1"`` or ``"net_benefit"``.
+        name: A metric of classes, such as ``"f1"``; or ``"net_benefit"``, at the odds of its own ``threshold=``, which
+            is the same for all candidates, .5 by default.
         scores: Shape (rows,): numbers for the sealed rows in their order; or a fitted estimator.
         thresholds: A row whose score reaches the threshold is predicted to be of the positive class.
         training: Scores for the training rows, for the estimate; an estimator makes its own.
@@ -136,21 +147,28 @@ def at_thresholds(
         **settings: See `metric`.
 
     Raises:
-        QueryRejected: If there is no such metric, or a threshold is no number. Nothing is charged.
+        QueryRejected: If it is no such metric, or a threshold or a score is no number. Nothing is charged.
 
     Examples:
         >>> [query.metric.name for query in at_thresholds("f1", [0.2, 0.9], [0.3, 0.5])]
         ['f1', 'f1']
     """
-    cuts = [as_float(cut) for cut in items_of(thresholds) or ()]
+    cuts, kind = [as_float(cut) for cut in items_of(thresholds) or ()], metric_named(name)
     if not cuts or not all(map(math.isfinite, cuts)):
         raise QueryRejected(f"thresholds is {brief(thresholds)}. Pass a list of numbers")
+    if kind.outputs != "classes" and "threshold" not in kind.settings:
+        raise QueryRejected(f"{name} is of {kind.outputs}, which no threshold decides. Pass a metric of classes")
 
     def said(given: Any, cut: float) -> Any:
         if given is None or hasattr(given, "predict"):
             return given if given is None else AtThreshold(given, cut, pos_label)
-        found = np.asarray(given, dtype=np.float64) >= cut
-        return found.astype(np.int64) if pos_label is None else found
+        try:
+            numbers = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise QueryRejected(f"The scores are {brief(given)}. Pass an array of numbers, or a fitted model") from None
+        if bool(np.isnan(numbers).any()):
+            raise QueryRejected(f"Some rows have no score{first_of(np.isnan(numbers))}. Pass a number for each")
+        return (numbers >= cut).astype(np.int64) if pos_label is None else numbers >= cut
 
     return [
         metric(name, said(scores, cut), training=said(training, cut), where=where, pos_label=pos_label, **settings)
