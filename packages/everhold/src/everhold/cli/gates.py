@@ -467,8 +467,10 @@ def suite(
     with arguments_checked():
         made = seal_cases(storage, place.holdout, results=results, gate=gate, groups=groups, **terms)
         with made:
-            note(f"sealed {counted(results)}")
-            show_record(made.gate(name=gate).status(), form)
+            status = made.gate(name=gate).status()
+            more = f" of {counted(results)}, and the others are open" if "open_cases" in status else ""
+            note(f"sealed {status['results']}{more}")
+            show_record(status, form)
 
 
 def challenge_results(

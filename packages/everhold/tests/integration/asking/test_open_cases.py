@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import everhold as eh
 from everhold.errors import CaseRejected, CaseWarning, HoldoutNotFound, IntegrityError, QueryRejected
@@ -155,3 +156,16 @@ def test_ids_stay_what_they_are_or_are_refused_before_anything_is_sealed(tmp_pat
             sealed(tmp_path, f"odd {place}", results=results(0.6, cases=ids))
         with pytest.raises(HoldoutNotFound):
             eh.Holdout.open(f"sqlite:///{tmp_path}/suite.db", f"odd {place}")
+
+
+def test_the_command_says_how_many_cases_it_sealed(tmp_path):
+    from everhold.cli.application import app
+
+    lines = [f"{case},{place},{run['passed']}"
+             for case, runs in results(0.6).items() for place, run in enumerate(runs)]  # fmt: skip
+    (tmp_path / "first.csv").write_text("\n".join(["case,run,passed", *lines]))
+    given = [str(tmp_path / "first.csv"), "--open", "0.25", "--storage", str(tmp_path / "s.db")]
+    assert (
+        "sealed 90 cases x 4 runs of 120 cases x 4 runs, and the others are open"
+        in CliRunner().invoke(app, ["suite", *given]).output
+    )
