@@ -26,25 +26,25 @@ _MOST = 1_000
 
 
 class Family(ABC):
-    """A family as a user declares it."""
+    """A declared family of queries, as a user writes it, before it is bound to a holdout."""
 
     __slots__ = ()
 
     @abstractmethod
     def bind(self, compiler: QueryCompiler) -> BoundFamily:
-        """The family of one holdout, from public facts and training rows alone.
+        """Return this family for one holdout, worked out from public facts and training rows alone.
 
         Raises:
             QueryRejected: If it cannot be declared there. Nothing is charged.
         """
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """ln(1 / weight) of its least likely member, as far as that is known without any rows; else None."""
+        """Return ln(1 / weight) of the least likely member if that needs no rows, else None."""
         return None
 
 
 class BoundFamily(ABC):
-    """A family of one holdout.
+    """A declared family of one holdout, which gives each member its weight.
 
     Attributes:
         kind: In the ledger, such as ``"texts"``.
@@ -54,38 +54,38 @@ class BoundFamily(ABC):
 
     @abstractmethod
     def nats(self, bound: BoundQuery) -> float | None:
-        """ln(1 / weight) of a member, in nats; None for a query that is none.
+        """Return ln(1 / weight) of a query that is a member, in nats, or None for any other query.
 
         The weights of all members sum to at most 1. What a query's row values and its interval procedure are follows
         from the query, the schema and the training rows.
         """
 
     def check_training(self, bound: BoundQuery, training: StoredRows | None) -> None:  # noqa: B027  # most have none
-        """Refuse a member with other predictions for the training rows than it was declared with."""
+        """Check that a member has the same predictions for the training rows as when it was declared."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON data with its ``kind``, which the ledger and the certificate hold."""
+        """Return the family as plain JSON data with its ``kind``, for the ledger and the certificate."""
 
     @property
     @abstractmethod
     def shown(self) -> str:
-        """Its members, as people read it."""
+        """A short description of the members for people, such as "3 listed queries"."""
 
     @property
     @abstractmethod
     def most_nats(self) -> float:
-        """ln(1 / weight) of the least likely member."""
+        """ln(1 / weight) of the least likely member, in nats."""
 
 
 def share_of(share: object) -> float | None:
-    """A part of the probability of failure that declared families can have; None for anything else."""
+    """Return `share` as a float if declared families may use that part of the failure probability, else None."""
     part = as_float(share)
     return part if 0.0 < part <= MOST_SHARE else None
 
 
 def categories_of(compiler: QueryCompiler, names: Sequence[str]) -> Categories:
-    """Categories of columns as the training rows say them: never those of sealed rows, which would be an answer.
+    """Return the categories of columns from training rows and public facts, never from sealed rows.
 
     Args:
         compiler: What is known of the holdout.

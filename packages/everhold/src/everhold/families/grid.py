@@ -1,4 +1,4 @@
-"""A search space: the models that one estimator becomes at the points of a grid, fitted on the training rows.
+"""The search space family: models that one estimator becomes at the points of a grid, fitted on training rows.
 
 A member is a point. Which model belongs to it must follow from the point, the estimator, the seed, the versions of
 packages and the training rows, and from nothing that was told. So everhold fits the model itself, with one thread and
@@ -44,7 +44,7 @@ _SEED, _THREADS = "random_state", "n_jobs"
 
 @dataclass(frozen=True, eq=False)
 class GridFamily(Family):
-    """A search space; made by `grid`."""
+    """A declared search space of one estimator, a family made by `grid`."""
 
     estimator: Any
     space: Space
@@ -54,7 +54,7 @@ class GridFamily(Family):
     _models: OrderedDict[str, tuple[Any, Any]] = field(default_factory=OrderedDict, repr=False)
 
     def at(self, point: Mapping[str, Any] | None = None, /, **more: Any) -> PointQuery:
-        """The query about the model at a point, given as a mapping or as keywords.
+        """Build the query about the model at one point, given as a mapping or as keywords.
 
         Raises:
             QueryRejected: If it is no point of the space. Nothing is charged.
@@ -62,7 +62,7 @@ class GridFamily(Family):
         return PointQuery(self, self.space.point({**(point or {}), **more}))
 
     def bind(self, compiler: QueryCompiler) -> BoundGrid:
-        """The space of one holdout; the model at its first point is fitted twice and has to come out the same."""
+        """Bind the space to one holdout, after checking that two fits at its first point give the same model."""
         first = self.space.first()
         models = [self.fit(compiler, first) for _ in range(2)]
         fits = {self.fit_digest(compiler, model) for model in models}
@@ -75,7 +75,7 @@ class GridFamily(Family):
         return BoundGrid(self.facts)
 
     def bound(self, compiler: QueryCompiler, model: Any) -> BoundQuery:
-        """The query about a model, before anything is said of its point.
+        """Return the bound query about the metric of a fitted model, not yet identified by its point.
 
         Raises:
             QueryRejected: If the metric is none of this holdout's labels. Nothing is charged.
@@ -94,7 +94,10 @@ class GridFamily(Family):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """All that decides the models, as plain JSON data; an estimator that was changed has others."""
+        """Everything that decides the fitted models, as plain JSON data.
+
+        An estimator that was changed has other facts.
+        """
         return {
             "kind": BoundGrid.kind, "estimator": described(self.estimator), "space": self.space.listed,
             "seed": self.seed, "metric": self.metric, "size": str(self.space.size),
@@ -102,7 +105,7 @@ class GridFamily(Family):
         }  # fmt: skip
 
     def fit(self, compiler: QueryCompiler, point: Mapping[str, Any]) -> Any:
-        """The model at a point, fitted on all training rows with one thread."""
+        """Fit the estimator with the parameters of a point on all training rows, with one thread, and return it."""
         from sklearn.base import clone
         from threadpoolctl import threadpool_limits
 
@@ -121,7 +124,7 @@ class GridFamily(Family):
             ) from None
 
     def _pinned(self, model: Any, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Unnamed seeds, and one thread for everything."""
+        """Return the parameters to set for repeatable fits: seeds that are not given, and one thread."""
         pinned: dict[str, Any] = {}
         for name, value in model.get_params(deep=True).items():
             last = name.rpartition("__")[2]
@@ -132,7 +135,7 @@ class GridFamily(Family):
         return pinned
 
     def model(self, compiler: QueryCompiler, point: Mapping[str, Any]) -> Any:
-        """The model at a point, an object of its own at each call: what is done to it changes no answer.
+        """Return the model fitted at a point, a new copy at each call so that changing it changes no answer.
 
         The latest fits are kept, and copies of them are given away.
         """
@@ -150,11 +153,11 @@ class GridFamily(Family):
         return self.fit(compiler, point) if copied is model else copied
 
     def fit_digest(self, compiler: QueryCompiler, model: Any) -> str:
-        """Of what a model says of the first training rows; the ledger keeps it beside the point."""
+        """Return the hash of a model's outputs for the first training rows, which the ledger keeps with the point."""
         return behaviour_digest([self.outputs(compiler, model)])
 
     def outputs(self, compiler: QueryCompiler, model: Any) -> Any:
-        """A model's predictions for the first training rows."""
+        """Return a model's predictions for the first training rows."""
         rows, _ = open_rows(compiler, self.features)
         with used_alone("predicts"), calling_code():
             return Judge(self.metric, compiler.schema).outputs(model, rows[:_COMPARED])
@@ -162,18 +165,18 @@ class GridFamily(Family):
 
 @dataclass(frozen=True)
 class BoundGrid(BoundFamily):
-    """The space of one holdout, all of its points alike likely."""
+    """A search space declared on one holdout, with the same weight for each point."""
 
     kind: ClassVar[str] = "grid"
     facts: dict[str, Any] = field(repr=False)
 
     def nats(self, bound: BoundQuery) -> float | None:
-        """See `BoundFamily.nats`; a member is made by `GridFamily.at` alone, which fits the model itself."""
+        """See `BoundFamily.nats`. Only `GridFamily.at` makes members, because it fits the model itself."""
         return self.most_nats if bound.description.get("grid") == self.digest else None
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all that decides the models."""
+        """SHA-256 of the facts that decide the models."""
         return digest(self.facts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -182,7 +185,7 @@ class BoundGrid(BoundFamily):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> Self:
-        """The inverse of `to_dict`."""
+        """Rebuild the space from the plain data that `to_dict` returns."""
         return cls(data)
 
     @property
@@ -204,20 +207,20 @@ def _name(estimator: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class PointQuery(RowwiseQuery):
-    """The metric of the model at a point of a declared space; made by `GridFamily.at`."""
+    """The query about the metric of the model at one point of a declared space, made by `GridFamily.at`."""
 
     family: GridFamily
     point: Mapping[str, Any]
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """Refused: it needs the training rows, and is no part of another query."""
+        """Refuse to bind without training rows, because a point is never a part of another query."""
         raise QueryRejected(
             "a point of a declared space is asked for itself, not as a part of another query; expected "
             "ask(space.at(...)) or ask_many([...])"
         )
 
     def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
-        """The query about the model, which is fitted here; its identity is the point, whatever the model is.
+        """Fit the model and return the bound query about it, which is identified by the point alone.
 
         Raises:
             QueryRejected: If the space is not declared on this holdout, or was with other versions of packages.
@@ -241,7 +244,7 @@ class PointQuery(RowwiseQuery):
 
 
 def _versions(estimator: Any) -> dict[str, str]:
-    """Versions of what fits: of installed packages, and digests of the content of all other classes.
+    """Return the versions of installed packages that fit a model, and digests of all other classes by name.
 
     The content of a class has its bases, its attributes, and the helpers and globals that its code uses. What code
     reads while it runs, such as files and clocks, is not seen, nor is a replaced part of an installed package.
@@ -267,7 +270,7 @@ def _versions(estimator: Any) -> dict[str, str]:
 
 
 def _classes(value: Any) -> Iterator[type]:
-    """Classes of an estimator and of the estimators in it."""
+    """Yield the classes of an estimator and of all estimators inside it."""
     if hasattr(value, "get_params") and not isinstance(value, type):
         yield type(value)
         for each in value.get_params(deep=False).values():

@@ -1,4 +1,4 @@
-"""A list of queries, such as the end points of a trial, or 40 finalists."""
+"""The family of queries listed one by one, such as the end points of a trial or 40 finalists."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ _TRIED = 10.0  # ln(1 / level) at which a member is tried
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedFamily(Family):
-    """Queries by name; made by `listed`."""
+    """A declared list of queries with their weights, a family made by `listed`."""
 
     queries: Sequence[Query[Any] | str]
     weights: Sequence[float] | None = None
 
     def bind(self, compiler: QueryCompiler) -> BoundList:
-        """The parts of each query by fingerprint, which share its weight; a query that is there twice is refused."""
+        """Bind each query and divide its weight among its parts.
+
+        A query that is listed twice is refused.
+        """
         shown, found, trained = dict[str, str](), dict[str, float](), dict[str, str]()
         wholes, weights = set[str](), self.checked_weights()
 
@@ -58,7 +61,7 @@ class ListedFamily(Family):
         return BoundList(members, trained, len(wholes))
 
     def _each(self, check: Callable[[Query[Any]], Checked]) -> list[Checked]:
-        """What is found of each query.
+        """Apply a check to every listed query and return the results in order.
 
         Raises:
             QueryRejected: If some are refused. It names each of them, with the reason.
@@ -82,7 +85,7 @@ class ListedFamily(Family):
         return found
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """See `Family.planned_nats`. Two spellings of one query are found when the columns are known."""
+        """See `Family.planned_nats`. Other spellings of one query are found only once the columns are known."""
         weights, found = self.checked_weights(), set[Any]()
         self._each(_check_kind)
         for query in self.queries:
@@ -95,7 +98,7 @@ class ListedFamily(Family):
         return -math.log(min(weights))
 
     def checked_weights(self) -> list[float]:
-        """The weight of each query; all alike where none are given.
+        """Return one weight for each query, equal weights if none are given, which sum to at most 1.
 
         Raises:
             QueryRejected: If there is no list of queries, or not one weight for each. Nothing is charged.
@@ -115,7 +118,7 @@ class ListedFamily(Family):
 
 
 def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[Any]:
-    """The query as a member of a list: declared, the holdout answers it for nothing and for ever.
+    """Compile a query as a member of a declared list, which is answered at no cost and at any time.
 
     It is compiled as if all of its parts were declared. So what is decided here is what happens when it is asked.
 
@@ -149,7 +152,7 @@ def _check_kind(query: object) -> Query[Any]:
 
 
 def _compiled(query: Any, compiler: QueryCompiler) -> QueryPlan[Any]:
-    """The query where all of its parts are members."""
+    """Compile a query as if all of its parts were members of a declared family."""
 
     def level(bound: BoundQuery) -> float | None:
         return _TRIED
@@ -166,7 +169,7 @@ def _is_code(bound: BoundQuery) -> bool:
 
 
 def name_of(query: object) -> str:
-    """A query in a message, as short as its maker's name and arguments allow."""
+    """Return a short name of a query for messages, from its text or its maker and arguments."""
     if isinstance(query, MeanQuery):
         return in_one_line(query.text)[:MOST_SHOWN] if isinstance(query.text, str) else brief(query.text)
     try:
@@ -185,7 +188,7 @@ def _listed_twice(query: object) -> QueryRejected:
 
 @dataclass(frozen=True, slots=True)
 class BoundList(BoundFamily):
-    """The queries of one holdout.
+    """The listed queries bound to one holdout, with the weight of each part.
 
     Attributes:
         members: What is shown of each, and ln(1 / weight), by its fingerprint.
@@ -220,7 +223,7 @@ class BoundList(BoundFamily):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> Self:
-        """The inverse of `to_dict`."""
+        """Rebuild the list from the plain data that `to_dict` returns."""
         members = {str(query): (str(shown), float(nats)) for query, shown, nats in data["members"]}
         return cls(members, dict(data.get("trained", {})), int(data["wholes"]))
 
@@ -236,7 +239,7 @@ class BoundList(BoundFamily):
 
 
 def _values_digest(bound: BoundQuery, training: StoredRows | None) -> str | None:
-    """SHA-256 of the row values of training rows. None of expressions: they have no others."""
+    """Return the SHA-256 of a query's row values on the training rows, or None for expressions."""
     pair = bound.pair
     if pair is not None:
         both = [_values_digest(part, training) for part in (pair.first, pair.second)]

@@ -1,4 +1,4 @@
-"""A family of which a plan knows the number of members only."""
+"""A family for plans, in which only the number of members is known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlannedFamily(Family):
-    """So many members, all alike likely; for plans, before anybody knows which.
+    """A family with a given number of equally likely members, for plans made before the members are known.
 
     Raises:
         QueryRejected: If that is no number of members.
@@ -33,7 +33,7 @@ class PlannedFamily(Family):
             )
 
     def bind(self, compiler: QueryCompiler) -> BoundFamily:
-        """Refused: a plan only counts the members, and declaring needs to know them.
+        """Refuse to bind, because declaring needs the members and a plan only counts them.
 
         Raises:
             QueryRejected: Always.

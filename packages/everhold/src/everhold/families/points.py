@@ -25,7 +25,7 @@ _MOST_VALUES = 100_000  # in all lists together
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Grids of values, as scikit-learn takes them; a point lies in one of them.
+    """The points of one or several grids of parameter values, as scikit-learn takes them.
 
     Attributes:
         grids: Values by parameter, one mapping for each grid.
@@ -35,24 +35,24 @@ class Space:
 
     @property
     def size(self) -> int:
-        """Number of points."""
+        """The number of points in all grids together."""
         return sum(math.prod(map(len, grid.values())) for grid in self.grids)
 
     @property
     def names(self) -> list[str]:
-        """All parameters, in order."""
+        """The names of all parameters, in order and without repetition."""
         return list(dict.fromkeys(chain.from_iterable(self.grids)))
 
     @cached_property
     def _known(self) -> Sequence[Mapping[str, Mapping[str, Any]]]:
-        """Values by parameter and description."""
+        """For each grid, the values of each parameter by their public description."""
         return [
             {name: {canonical({"": described(value)}): value for value in values} for name, values in grid.items()}
             for grid in self.grids
         ]
 
     def point(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The same point in the space's own values.
+        """Return a given point with each value replaced by the equal one that the space lists.
 
         Raises:
             QueryRejected: If it is no point of the space. Nothing is charged.
@@ -68,23 +68,23 @@ class Space:
         )
 
     def read(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The point of a public description."""
+        """Return the point of the space that has the given public description."""
         texts = {name: canonical({"": value}) for name, value in point.items()}
         grid = next(grid for grid in self._known if grid.keys() == point.keys())
         return {name: grid[name][text] for name, text in texts.items()}
 
     def first(self) -> dict[str, Any]:
-        """One of the points."""
+        """Return the first point of the first grid, as values by parameter."""
         return {name: values[0] for name, values in self.grids[0].items()}
 
     @cached_property
     def listed(self) -> list[list[list[Any]]]:
-        """As plain JSON data."""
+        """The values of each parameter of each grid, as plain JSON data."""
         return [[[name, [described(value) for value in values]] for name, values in g.items()] for g in self.grids]
 
 
 def space_of(given: Any) -> Space:
-    """The space of scikit-learn's ``param_distributions`` or ``param_grid``, of which every value has to be listed.
+    """Build a `Space` from scikit-learn's ``param_distributions`` or ``param_grid`` with finitely many values.
 
     Raises:
         QueryRejected: If it has no steps, or lists a value twice. Nothing is charged.
@@ -107,7 +107,7 @@ def space_of(given: Any) -> Space:
 
 
 def _values(name: str, values: Any) -> list[Any]:
-    """The values of one parameter, none of them twice."""
+    """Return the values of one parameter as a list, after checking that no value is listed twice."""
     if hasattr(values, "rvs"):
         values = _steps(name, values)
     if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
@@ -121,7 +121,7 @@ def _values(name: str, values: Any) -> list[Any]:
 
 
 def _steps(name: str, distribution: Any) -> Any:
-    """The values of a distribution over finitely many whole numbers."""
+    """Return the range of values of a distribution over finitely many whole numbers."""
     least, most = distribution.support() if hasattr(distribution, "support") else (0.0, math.inf)
     if not hasattr(getattr(distribution, "dist", None), "pmf") or not math.isfinite(most - least):
         raise QueryRejected(
@@ -132,7 +132,7 @@ def _steps(name: str, distribution: Any) -> Any:
 
 
 def described(value: Any) -> Any:
-    """The public description of what goes into a fit, in plain JSON.
+    """Return the public description, in plain JSON, of a value that goes into a fit.
 
     Raises:
         QueryRejected: If two fits could not be told apart by it. Nothing is charged.

@@ -1,4 +1,4 @@
-"""A protocol: a file that says what a study declares, to be written down before it begins, and its comparison.
+"""Study protocols: files that list what a study declares before it begins, and their comparison with certificates.
 
 Such a file looks like this in TOML, and where PyYAML is installed in YAML::
 
@@ -67,7 +67,7 @@ _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 
 
 class Protocol(NamedTuple):
-    """The contents of a protocol.
+    """The contents of a study protocol: its declared families and planned settings.
 
     Attributes:
         share: Part of the probability of failure that they have.
@@ -87,7 +87,7 @@ class Protocol(NamedTuple):
     missing: Missing | None = None
 
     def settings(self) -> dict[str, Any]:
-        """What it says, by the names of `Holdout.create`."""
+        """Return the settings of the protocol as keyword arguments of `Holdout.create`."""
         from everhold.dependence import Groups
         from everhold.sealing.intake.request import Rows
 
@@ -101,7 +101,7 @@ class Protocol(NamedTuple):
 
 
 def protocol(path: Path | str) -> Protocol:
-    """Read a protocol from a TOML file, or a YAML file where PyYAML is installed; see the module.
+    """Read a study protocol from a TOML file, or from a YAML file if PyYAML is installed.
 
     Raises:
         QueryRejected: If there is no such file, or it says what no protocol says. Nothing is changed.
@@ -125,7 +125,7 @@ def protocol(path: Path | str) -> Protocol:
 
 
 def from_toml(text: str) -> dict[str, Any]:
-    """Plain data of a protocol in TOML."""
+    """Parse the TOML text of a protocol into plain data."""
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as fault:  # a TOMLDecodeError is a ValueError, and so is a number too long
@@ -133,7 +133,7 @@ def from_toml(text: str) -> dict[str, Any]:
 
 
 def from_yaml(text: str) -> Any:
-    """Plain data of a protocol in YAML, read strictly.
+    """Parse the YAML text of a protocol strictly into plain data.
 
     Words are texts (``NO`` and ``on``, too) but for true, false and null. Numbers are decimal. A key that is written
     twice is refused, and so are anchors, tags, a second document, and numbers that begin with 0, whose meaning differs
@@ -185,7 +185,7 @@ def from_yaml(text: str) -> Any:
 
 
 def _plain_scalar(text: str, at: str) -> Any:
-    """The value of a scalar without quotes, as YAML 1.2 has it."""
+    """Return the value of a scalar without quotes by the rules of YAML 1.2."""
     if text in _WORDS:
         return _WORDS[text]
     if _NUMBER.fullmatch(text) is None:
@@ -197,7 +197,7 @@ def _plain_scalar(text: str, at: str) -> Any:
 
 
 def protocol_from(said: object) -> Protocol:
-    """A protocol from plain data, as TOML and JSON have it.
+    """Build a `Protocol` from plain data, as TOML and JSON hold it.
 
     Raises:
         QueryRejected: If it says what no protocol says. Nothing is changed.
@@ -233,7 +233,7 @@ def protocol_from(said: object) -> Protocol:
 
 
 def checked_share(share: object) -> float:
-    """The part of the probability of failure that a protocol sets apart."""
+    """Check and return the part of the failure probability that a protocol sets apart for its families."""
     part = share_of(share)
     if part is None:
         raise QueryRejected(
@@ -253,7 +253,7 @@ def _count(said: Mapping[str, Any], name: str) -> int | None:
 
 
 def family_from(table: object, *, what: str, arms: Mapping[str, Any] | None = None) -> Family:
-    """A family from plain data, such as ``{"texts": 40}``.
+    """Build a declared family from plain data, such as ``{"texts": 40}``.
 
     Args:
         table: The data.
@@ -282,7 +282,7 @@ def family_from(table: object, *, what: str, arms: Mapping[str, Any] | None = No
 
 
 def _check_depth(said: object, what: str) -> None:
-    """Refuse what is nested too deep for the functions that read it."""
+    """Check that plain data are not nested too deep for the functions that read them."""
     found = [said]
     for _ in range(_DEEPEST):
         found = [
@@ -294,7 +294,7 @@ def _check_depth(said: object, what: str) -> None:
 
 
 def _query(what: str, said: object, arms: Mapping[str, Any]) -> Any:
-    """A query from plain data: a text, or a table of its kind with its subject and details.
+    """Build a query from plain data: a text, or a table with the kind, its subject and its details.
 
     Raises:
         QueryRejected: If it is none. It says which entry it is. Nothing is changed.
@@ -331,7 +331,7 @@ def _query(what: str, said: object, arms: Mapping[str, Any]) -> Any:
 
 
 def _value(what: str, form: Form, value: Any, name: str, arms: Mapping[str, Any]) -> Any:
-    """A subject or detail, checked; predictions are a rule."""
+    """Check and return one subject or detail of a query, where predictions have to be a rule."""
     if form in SCALARS:
         return SCALARS[form](value, f"{name} of {what}")
     if form is Form.EXPRESSION and isinstance(value, Mapping):
@@ -343,7 +343,7 @@ def _value(what: str, form: Form, value: Any, name: str, arms: Mapping[str, Any]
 
 
 def written(family: Family) -> dict[str, Any]:
-    """The inverse of `family_from`, for families that plain data can hold.
+    """Return a declared family as plain data, the inverse of `family_from`.
 
     Raises:
         QueryRejected: If they cannot, as predictions and models, or cannot be declared. Nothing is changed.
@@ -368,7 +368,7 @@ def written(family: Family) -> dict[str, Any]:
 
 
 def _written(query: Any) -> Any:
-    """The inverse of `_query`.
+    """Return a query as plain data, the inverse of `_query`.
 
     Raises:
         QueryRejected: If it holds predictions other than a rule, or code. Nothing is changed.
@@ -394,7 +394,7 @@ def _written(query: Any) -> Any:
 
 
 def in_words(family: Family) -> list[str]:
-    """What a family declares, entry by entry, in the words of a protocol; models by their name."""
+    """Return what a family declares as a list of texts, with models by their name."""
     if isinstance(family, ListedFamily):
         return [_in_words(query) for query in family.queries]
     try:
@@ -411,7 +411,7 @@ def _in_words(query: Any) -> str:
 
 
 def _plainly(said: Any) -> str:
-    """Plain data in one line."""
+    """Write plain data of a query as one line of text."""
     if isinstance(said, Mapping):
         (kind, of), *details = said.items()
         return ", ".join([f"{kind} of {_plainly(of)}", *(f"{name} {_plainly(value)}" for name, value in details)])
@@ -421,7 +421,7 @@ def _plainly(said: Any) -> str:
 
 
 def compared(planned: Protocol, document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A protocol beside what a certificate says of its holdout.
+    """Compare a protocol with what a certificate says of its holdout, item by item.
 
     Args:
         planned: The protocol.

@@ -1,4 +1,4 @@
-"""A plan for a study protocol: widths for each declared family, and for undeclared queries."""
+"""Plans for study protocols: expected interval widths of each declared family and of undeclared queries."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TOLD = 10  # members that are told before the last query that is not declared
 
 @dataclass(frozen=True, slots=True)
 class StudyLine:
-    """Half-widths of one kind of query.
+    """One line of a study plan: the half-widths of one kind of query.
 
     Attributes:
         queries: The family, or the course of queries that are not declared.
@@ -56,7 +56,7 @@ class StudyLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyPlan(Display):
-    """Widths that a study protocol has, before there are any data.
+    """The interval widths that a study protocol leads to, computed before there are any data.
 
     Those of members never change. Those of other queries are for the last planned one; they depend on the surprises
     before it, and on how many members were told before it.
@@ -74,7 +74,7 @@ class StudyPlan(Display):
     lines: tuple[StudyLine, ...]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One table row for each line."""
+        """Return the plan as one dictionary for each line, for a table."""
         return [
             {"queries": x.queries, "members": x.members, "bits": None if x.bits is None else round(x.bits, 1),
              **{f"within_at_{value:g}": width for value, width in zip(VALUES, x.widths, strict=True)}}
@@ -82,12 +82,12 @@ class StudyPlan(Display):
         ]  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain data."""
+        """Return the plan as plain data."""
         named = {name: getattr(self, name) for name in ("rows", "training_rows", "confidence", "share")}
         return {**named, "lines": self.to_rows()}
 
     def explain(self) -> str:
-        """The plan in words."""
+        """Return the plan as text in plain words."""
         families = sum(line.bits is not None for line in self.lines)
         said = [
             f"With {self.rows:,} sealed rows all intervals hold at once with probability "
@@ -102,7 +102,7 @@ class StudyPlan(Display):
         return "\n".join(said)
 
     def chart(self) -> alt.LayerChart:
-        """The picture: a bar for each line and value. Needs the extra ``[plots]``."""
+        """Draw the plan as a chart with a bar for each line and value. Needs the extra ``[plots]``."""
         from everhold.charts.intervals import width_bars
 
         widths = {line.queries: line.widths for line in self.lines}
@@ -172,7 +172,7 @@ def plan_study(
     protocol: Protocol | Mapping[str, Any] | Path | str, *, rows: int, queries: int | None = None,
     **terms: Unpack[StudyTerms],
 ) -> StudyPlan:  # fmt: skip
-    """Widths of a study protocol.
+    """Compute the interval widths of a study protocol for a number of sealed rows.
 
     Args:
         protocol: A file, or what `everhold.protocol` returns, or the same as plain data.
@@ -219,21 +219,24 @@ def _member(mechanism: PublicLevels, name: str, family: Family, base: float, tra
 
 
 def _number(family: Family, nats: float) -> int | None:
-    """Number of members; None where a plan does not know it. Listed queries may have weights, so they are counted."""
+    """Return the number of members of a family, or None if the plan does not know it.
+
+    Listed queries are counted, because they may have unequal weights.
+    """
     if isinstance(family, ListedFamily):
         return len(family.queries)
     return round(math.exp(nats)) if nats < math.log(1e12) and getattr(family, "bits", None) is None else None
 
 
 def _exact(mechanism: PublicLevels, value: float, nats: float) -> float:
-    """Half-width of what the sealed rows say of a yes-or-no query whose sealed share is the value."""
+    """Return the half-width of the exact interval of a yes-or-no query whose sealed share is `value`."""
     procedure = mechanism.quotes.yes_no_at(value, nats, None)
     ends = procedure.interval(value, nats) if isinstance(procedure, OfMeans) else procedure.expected(value, nats)
     return (min(ends[1] + mechanism.rounding, 1.0) - max(ends[0] - mechanism.rounding, 0.0)) / 2.0
 
 
 def _undeclared(mechanism: PublicLevels, training: int) -> Sequence[StudyLine]:
-    """The last planned query that is no member, in several courses of the study."""
+    """Return plan lines for the last planned undeclared query, one for each course that the study may take."""
     count, most = mechanism.queries, min(mechanism.surprises, mechanism.queries - 1)
     first, last = ([width_at(mechanism, value, charged) for value in VALUES] for charged in (0, most))
     after = f"after {most:,} surprises"
@@ -249,7 +252,7 @@ def _undeclared(mechanism: PublicLevels, training: int) -> Sequence[StudyLine]:
 
 
 def _after_members(mechanism: PublicLevels, value: float, training: int) -> float:
-    """Members tell labels, which every later query that is no member pays for (S9)."""
+    """Return the exact half-width of an undeclared query after many members told labels, for which it pays (S9)."""
     counts = np.array([round(value * mechanism.rows)])
     label = label_nats(
         counts, rows=mechanism.rows, at=np.array([value]), trained=np.array([float(training)])

@@ -1,4 +1,4 @@
-"""The cross of columns: a value within every combination of the categories of some columns."""
+"""The family of subgroups: a value within every combination of the categories of some columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_TOGETHER = 4
 
 @dataclass(frozen=True, slots=True)
 class SubgroupFamily(Family):
-    """A value within subgroups; made by `subgroups`."""
+    """A declared family of one value within many subgroups, made by `subgroups`."""
 
     columns: Sequence[str]
     of: MeanQuery
@@ -36,7 +36,7 @@ class SubgroupFamily(Family):
     values: Mapping[str, Sequence[Any]] | None = None
 
     def bind(self, compiler: QueryCompiler) -> BoundSubgroups:
-        """The subgroups of the holdout's columns; categories are those of the training rows unless they are given."""
+        """Bind the family to a holdout, with the given categories or those of the training rows."""
         schema, together = compiler.schema, self.checked_together()
         value = self.of.bind(schema).row_value
         assert isinstance(value, RowValue)
@@ -52,7 +52,7 @@ class SubgroupFamily(Family):
         )  # fmt: skip
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """See `Family.planned_nats`; None unless all categories are given."""
+        """See `Family.planned_nats`. It is None unless all categories are given."""
         columns, given, together = self.checked_columns(), self.checked_values(), self.checked_together()
         if given.keys() != set(columns):
             return None
@@ -77,7 +77,7 @@ class SubgroupFamily(Family):
         return found
 
     def checked_together(self) -> int:
-        """The most columns that name a subgroup.
+        """Check and return the largest number of columns that may define one subgroup.
 
         Raises:
             QueryRejected: If it is no such number. Nothing is charged.
@@ -90,7 +90,7 @@ class SubgroupFamily(Family):
         return together
 
     def checked_columns(self) -> list[str]:
-        """The columns, each once.
+        """Check and return the names of the columns, each listed once.
 
         Raises:
             QueryRejected: If they are no list of names. Nothing is charged.
@@ -104,7 +104,7 @@ class SubgroupFamily(Family):
         return list(dict.fromkeys(columns))
 
     def checked_values(self) -> Categories:
-        """The categories that are given, each once, by column.
+        """Check and return the given categories by column, each listed once.
 
         Raises:
             QueryRejected: If they are no lists of categories, or those of other columns. Nothing is charged.
@@ -135,7 +135,7 @@ class SubgroupFamily(Family):
 
 @dataclass(frozen=True)
 class BoundSubgroups(BoundFamily):
-    """The subgroups of one holdout, all of them alike likely.
+    """The subgroups of one holdout, with the same weight for each member.
 
     Attributes:
         of: The expression, and the ends of its range.
@@ -154,12 +154,12 @@ class BoundSubgroups(BoundFamily):
     known: frozenset[Node] = frozenset()
 
     def nats(self, bound: BoundQuery) -> float | None:
-        """See `BoundFamily.nats`; without columns, the value itself is a member."""
+        """See `BoundFamily.nats`. The value without any subgroup is a member, too."""
         return math.log(self._members) if self._is_member(bound) else None
 
     @cached_property
     def _members(self) -> int:
-        """Subgroups; where each is two shares, the share of the subgroup is another one."""
+        """Return the number of members: one for each subgroup, or two where a mean within it takes two queries."""
         groups = _combinations([len(values) for values in self.categories.values()], self.together)
         return groups if self.within else 2 * groups
 
@@ -190,7 +190,7 @@ class BoundSubgroups(BoundFamily):
         return self._is_group(parts) or (_parts(own) <= parts and self._is_group(parts - _parts(own)))
 
     def _is_group(self, parts: frozenset[Node]) -> bool:
-        """True if these are conditions that each name a category of another column."""
+        """Return whether the conditions each name a category of a different column of the family."""
         named = [_named(part) for part in parts]
         columns = [column for column, _ in named]
         return (
@@ -209,7 +209,7 @@ class BoundSubgroups(BoundFamily):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> Self:
-        """The inverse of `to_dict`."""
+        """Rebuild the subgroups from the plain data that `to_dict` returns."""
         text, low, high = data["of"]
         categories = {str(name): tuple(values) for name, values in data["columns"]}
         of = MeanQuery(text, low, high)
@@ -229,13 +229,13 @@ class BoundSubgroups(BoundFamily):
 
 
 def _known(of: MeanQuery, schema: Schema) -> frozenset[Node]:
-    """Conditions that a row has a value of what is averaged; none where rows without one are not left out."""
+    """Return the conditions that a row has all values the averaged text needs, none if no rows are left out."""
     needed = of.needed(schema)
     return _parts(parsed(have_values(needed), schema).root) if needed else frozenset()
 
 
 def _check_kind(name: str, values: Sequence[Any], kind: ColumnKind) -> None:
-    """Check that a column can have each of its categories.
+    """Check that a column of this kind can have each of the given categories.
 
     Raises:
         QueryRejected: If one is of another kind. Nothing is charged.
@@ -251,17 +251,17 @@ def _check_kind(name: str, values: Sequence[Any], kind: ColumnKind) -> None:
 
 
 def _combinations(sizes: Sequence[int], together: int) -> int:
-    """Number of combinations of categories of at most so many columns."""
+    """Return the number of combinations of categories of at most `together` columns."""
     return sum(math.prod(chosen) for count in range(together + 1) for chosen in combinations(sizes, count))
 
 
 def _parts(root: Node) -> frozenset[Node]:
-    """The conditions that have to hold together."""
+    """Return the conditions that an ``and`` joins, or the condition itself."""
     return frozenset(root.operands) if root.operation is Operation.AND else frozenset({root})
 
 
 def _named(part: Node) -> tuple[str, Any]:
-    """The column and the category that an equality names; an empty name for anything else."""
+    """Return the column and the category that a condition selects, or an empty name if it selects none."""
     if part.operation is Operation.COLUMN:
         return str(part.value), True
     if part.operation is Operation.NOT and part.operands[0].operation is Operation.COLUMN:
@@ -277,7 +277,7 @@ def _named(part: Node) -> tuple[str, Any]:
 def subgroups(
     columns: Sequence[str], *, of: str | MeanQuery, together: int = 2, values: Mapping[str, Sequence[Any]] | None = None
 ) -> SubgroupFamily:
-    """A share or a mean within the subgroups that one or several columns name.
+    """Build the family of a share or mean within the subgroups that one or several columns define.
 
     Members are ``mean(of, given="carrier = 'UA'")``, ``mean(of, given="carrier = 'UA' and origin = 'JFK'")`` and
     ``mean(of)``, all of them alike likely. Where a mean within a subgroup is two queries, because there are no training

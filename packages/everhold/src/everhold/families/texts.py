@@ -1,4 +1,4 @@
-"""All text expressions: each pays for the number of bits that it takes to write it down, in a prefix code.
+"""The family of all text expressions, each weighted by the number of bits of its prefix code.
 
 The code is over the canonical tree, so all spellings of a query have the same price. From the root downwards it names
 for each node the operation, given the kind of its result, and then what the operation needs: a column, a number, a
@@ -76,7 +76,7 @@ _HOWS = {"difference": 0.25, "within": 0.25, "outside": 0.25, "ratio": 0.25}
 
 
 def number_nats(value: float) -> float:
-    """ln(1 / weight) of a number; finite for every double.
+    """Return ln(1 / weight) of a number in the prefix code, which is finite for every double.
 
     Examples:
         >>> round(number_nats(15.0) / math.log(2.0), 1), round(number_nats(0.1234) / math.log(2.0), 1)
@@ -92,13 +92,16 @@ def number_nats(value: float) -> float:
 
 
 def _text_nats(text: str) -> float:
-    """Of a text letter by letter: printable ASCII has half of the probability of each letter."""
+    """Return ln(1 / weight) of a text spelled letter by letter.
+
+    Each letter is printable ASCII with probability one half.
+    """
     letters = sum(math.log(2.0 * (95 if 32 <= ord(letter) < 127 else _CHARACTERS)) for letter in text)
     return letters + (len(text) + 1) * math.log(2.0)
 
 
 def _category_nats(value: object, known: tuple[Any, ...]) -> float:
-    """Of a value that is compared with a column whose categories are listed; others are spelled."""
+    """Return ln(1 / weight) of a value compared with a column: one of its known categories, or spelled out."""
     if not known:
         return _spelled(value)
     if value in known:
@@ -119,13 +122,13 @@ def _time_nats(seconds: float) -> float:
 
 @dataclass(frozen=True)
 class _Code:
-    """The prefix code of one schema."""
+    """The prefix code of expressions over the columns of one schema."""
 
     columns: Mapping[ColumnKind, int]
     categories: Categories
 
     def nats(self, expression: Expression) -> float:
-        """Of a whole expression, the kind of its root included."""
+        """Return ln(1 / weight) of a whole expression, including whether it is a condition or a number."""
         price: dict[Node, float] = {}
         for node in expression.nodes:  # operands come before what uses them
             operation, operands = node.operation, node.operands
@@ -168,19 +171,19 @@ _ONE_WAY, _OTHER_WAY = -math.log(0.9), -math.log(0.1)  # a column with values, o
 
 
 def expression_nats(expression: Expression, columns: Mapping[str, ColumnKind], categories: Categories) -> float:
-    """ln(1 / weight) of an expression over named columns, in nats."""
+    """Return ln(1 / weight) of an expression over named columns, in nats."""
     kinds = list(columns.values())
     return _Code({kind: kinds.count(kind) for kind in set(kinds)}, categories).nats(expression)
 
 
 @dataclass(frozen=True, slots=True)
 class TextFamily(Family):
-    """All text expressions up to a number of bits; made by `texts`."""
+    """The family of all text expressions up to a number of bits, made by `texts`."""
 
     bits: float = _BITS
 
     def bind(self, compiler: QueryCompiler) -> BoundTexts:
-        """The expressions over the holdout's columns."""
+        """Return the family of expressions over the columns of one holdout."""
         bits, schema = self.checked_bits(), compiler.schema
         return BoundTexts(bits, categories_of(compiler, [*schema.asked]), schema)
 
@@ -189,7 +192,7 @@ class TextFamily(Family):
         return self.checked_bits() * math.log(2.0)
 
     def checked_bits(self) -> float:
-        """The number of bits.
+        """Check and return the largest number of bits of a member.
 
         Raises:
             QueryRejected: If it is none that can be declared. Nothing is charged.
@@ -202,7 +205,7 @@ class TextFamily(Family):
 
 @dataclass(frozen=True, slots=True)
 class BoundTexts(BoundFamily):
-    """The expressions over the columns of one holdout.
+    """The family of text expressions over the columns of one holdout.
 
     Attributes:
         bits: The most that a member takes.
@@ -215,7 +218,7 @@ class BoundTexts(BoundFamily):
     schema: Schema = field(repr=False, compare=False)
 
     def nats(self, bound: BoundQuery) -> float | None:
-        """See `BoundFamily.nats`; members are means of texts, and what is made of two of them row by row."""
+        """See `BoundFamily.nats`. Members are means of texts, and row-by-row combinations of two of them."""
         nats = self._of(bound)
         return None if nats is None or nats > self.most_nats else nats
 
@@ -244,7 +247,7 @@ class BoundTexts(BoundFamily):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> Self:
-        """The inverse of `to_dict`."""
+        """Rebuild the family from the plain data that `to_dict` returns."""
         if data["version"] != _VERSION:
             raise ValueError(f"texts are priced by version {data['version']!r}, and here by {_VERSION}")
         categories = {str(name): tuple(values) for name, values in data["categories"]}
@@ -262,7 +265,7 @@ class BoundTexts(BoundFamily):
 
 
 def _without(part: BoundQuery, whole: BoundQuery) -> BoundQuery:
-    """A numerator without the condition of its denominator, which its reader adds."""
+    """Return a numerator without the condition that its denominator repeats."""
     first, second = part.row_value, whole.row_value
     if not isinstance(first, RowValue) or not isinstance(second, RowValue):
         return part

@@ -1,4 +1,4 @@
-"""Single values from elsewhere: whatever JSON can hold is looked at before anything is made of it."""
+"""Checks of single values from JSON or from the command line, before a query is made of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
 def refuse(problem: str, expected: str) -> NoReturn:
-    """Raise the error that says so.
+    """Raise a `QueryRejected` that says what is wrong and what was expected.
 
     Raises:
         QueryRejected: Always. Nothing is charged.
@@ -27,14 +27,14 @@ def refuse(problem: str, expected: str) -> NoReturn:
 
 
 def a_text(value: Any, name: str) -> str:
-    """A text that can be written down."""
+    """Check that a value is a text that can be encoded, and return it."""
     if not isinstance(value, str) or any("\ud800" <= sign <= "\udfff" for sign in value):
         refuse(f"{name} is {brief(value)}", "a text")
     return value
 
 
 def a_number(value: Any, name: str) -> int | float:
-    """A finite number."""
+    """Check that a value is a finite number, and return it."""
     number: int | float = value
     if not math.isfinite(as_float(value)):
         refuse(f"{name} is {brief(value)}", "a finite number")
@@ -42,7 +42,7 @@ def a_number(value: Any, name: str) -> int | float:
 
 
 def a_whole_number(value: Any, name: str) -> int:
-    """A whole number that every program can write down."""
+    """Return a value as an int after checking that it is whole and at most 2^53, so that all programs agree on it."""
     whole = as_whole(value)
     if whole is None or abs(whole) > _LARGEST:
         refuse(f"{name} is {brief(value)}", "a whole number")
@@ -50,21 +50,21 @@ def a_whole_number(value: Any, name: str) -> int:
 
 
 def a_truth(value: Any, name: str) -> bool:
-    """True or false."""
+    """Check that a value is True or False, and return it."""
     if not isinstance(value, bool):
         refuse(f"{name} is {brief(value)}", "true or false")
     return value
 
 
 def a_scalar(value: Any, name: str) -> str | int | float | bool:
-    """A text, a finite number, or true or false."""
+    """Check that a value is a text, a finite number or a truth value, and return it."""
     if isinstance(value, bool):
         return value
     return a_text(value, name) if isinstance(value, str) else a_number(value, name)
 
 
 def a_list(value: Any, name: str) -> list[Any]:
-    """Texts, or numbers, among which ``"inf"`` and ``"-inf"`` are the infinite ones."""
+    """Return a list of texts or numbers, with ``"inf"`` and ``"-inf"`` turned into infinite numbers."""
     if not isinstance(value, list) or len(value) > MOST_ITEMS:
         refuse(f"{name} is {brief(value)}", f"a list of at most {MOST_ITEMS:,} texts or numbers")
     items = [a_scalar(item, f"an item of {name}") for item in value]
@@ -74,7 +74,7 @@ def a_list(value: Any, name: str) -> list[Any]:
 
 
 def plain(value: Any, of: Callable[[Any, str], Any], name: str) -> Any:
-    """A value of Python as JSON writes it, checked as if it came from elsewhere."""
+    """Return a Python value as JSON writes it, after the check `of` has accepted it."""
     items = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(items, (list, tuple)):
         items = [_finite(item.item() if hasattr(item, "item") else item) for item in items]
@@ -94,5 +94,5 @@ SCALARS: Mapping[Form, Callable[[Any, str], Any]] = {
 
 
 def spelled(option: str) -> str:
-    """The public name of a detail: some have an underscore where Python has a keyword."""
+    """Return the public name of an option, without the underscore that avoids a Python keyword."""
     return option.rstrip("_")
