@@ -40,7 +40,7 @@ _STABLE = frozenset({*ESTIMATE, "source", "charged", "remaining", "query"})
 
 
 def with_shares(column: str, *, by_row: bool = False) -> str:
-    """The population of an answer where the table was split by the values of a column.
+    """Return the words for the population of an answer where the table was split by the values of a column.
 
     Args:
         column: The column.
@@ -50,7 +50,7 @@ def with_shares(column: str, *, by_row: bool = False) -> str:
 
 
 def estimand_in_words(about: str | None) -> str:
-    """The estimand of one answer in words, with its assumptions.
+    """Describe in words which true value an answer is about, with its assumptions.
 
     Args:
         about: `FRESH_LABELS`, `PUBLIC_FEATURES`, what `with_shares` gives, or None for the population.
@@ -72,7 +72,7 @@ def estimand_in_words(about: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FailingRows(Display):
-    """The share of rows on which a model fails, or one of two models; such a row counts as the worst (S16).
+    """Share of rows on which a model, or one of two, fails to give an answer. Such a row counts as the worst (S16).
 
     Attributes:
         tried: In words, what the training rows say of it.
@@ -89,11 +89,11 @@ class FailingRows(Display):
 
     @classmethod
     def kept(cls, answer: Mapping[str, Any], tried: str = "") -> FailingRows:
-        """What the ledger keeps of an answer."""
+        """Build the share from an answer as the ledger stores it."""
         return cls(tried, *answer.get(FAILING, ()))
 
     def __bool__(self) -> bool:
-        """Whether there are such rows, as far as is told."""
+        """Return whether the told share of failing rows is above 0."""
         return bool(self.value)
 
     def __str__(self) -> str:
@@ -168,7 +168,7 @@ class Answer(Display):
 
     @property
     def refused(self) -> bool:
-        """True if there is no answer, because what is left may not cover it."""
+        """Whether the query was refused, because the remaining budget may not cover its answer."""
         return self.source == "refused"
 
     def to_dict(self) -> dict[str, Any]:
@@ -211,13 +211,13 @@ class Answer(Display):
         return "" if self.rows is None else f"{before}about rows {self.rows[0]:,} to {self.rows[1]:,}"
 
     def _unsealed(self) -> str:
-        """The unsealed value and interval in words; empty before unsealing."""
+        """Return the unsealed value and interval in words, or an empty text before unsealing."""
         if self.sealed is None or self.sealed_low is None or self.sealed_high is None:
             return ""
         return f"unsealed {rounded(self.sealed)} in [{at_least(self.sealed_low)}, {at_most(self.sealed_high)}]"
 
     def explain(self) -> str:
-        """In words: what the interval means, why it is as wide as it is, and what would make it narrower."""
+        """Explain in words what the interval means, why it is as wide as it is, and what would make it narrower."""
         if self.analyst is not None and self.refused:
             return (
                 "The query was refused because what is left of the analyst's allotment, or of the whole budget, "
@@ -272,7 +272,7 @@ class Answer(Display):
 
     @property
     def _counts(self) -> str:
-        """What is clipped, and which rows count as the worst, as sentences."""
+        """Return sentences on which values are clipped and which rows count as the worst."""
         said = [f"It is about the clipped number: {self.clipped}."] if self.clipped else []
         if self.failing is not None and self.failing.value is not None:
             sentence = str(self.failing)
@@ -283,7 +283,7 @@ class Answer(Display):
 
     @property
     def _whose(self) -> str:
-        """Population of the interval."""
+        """Word for whose value the interval contains: "population's" or "promised"."""
         return "population's" if self.about is None else "promised"
 
     def _holds(self, low: float, high: float) -> str:
@@ -294,7 +294,7 @@ class Answer(Display):
         )
 
     def _explain_sealed(self) -> str:
-        """Of an answer that is told, or more exactly told, by an unsealing."""
+        """Explain an answer whose numbers are told, or told more exactly, when the study is unsealed."""
         if self.sealed is None or self.sealed_low is None or self.sealed_high is None:
             return (
                 "The query was asked silently: it counts as asked, costs nothing else, and nothing is told of it "
@@ -340,29 +340,29 @@ class Shares(Display):
 
     @property
     def refused(self) -> bool:
-        """True if some bin has no answer, because what was left did not surely pay for it."""
+        """Whether some bin has no answer, because the remaining budget did not surely pay for it."""
         return self.first_refused is not None
 
     @property
     def first_refused(self) -> Answer | None:
-        """The answer of the first bin that has none; None if all have one."""
+        """The refused answer of the first bin that has no answer, or None if all bins are answered."""
         return next((answer for answer in self.answers.values() if answer.refused), None)
 
     def explain(self) -> str:
-        """In words: what the intervals mean, or why a bin has none."""
+        """Explain in words what the intervals mean, or why a bin was refused."""
         return (self.first_refused or next(iter(self.answers.values()))).explain()
 
     @property
     def charged(self) -> int:
-        """Charge for all bins together."""
+        """Surprises charged for all bins together."""
         return sum(answer.charged for answer in self.answers.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"bins": [...]}``."""
+        """Return the rows of all bins as ``{"bins": [...]}``."""
         return {f"{self.each}s": self.to_rows()}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each bin: bin, value, low, high, source, charged."""
+        """Return one dict for each bin: bin, value, low, high, source, charged."""
         shown = ("value", "low", "high", "source", "charged")
         rows = {name: answer.to_dict() for name, answer in self.answers.items()}
         return [{self.each: name, **{key: row[key] for key in shown}} for name, row in rows.items()]
@@ -415,7 +415,7 @@ class QuotedPrice(Display):
     widens: float = 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes by name; without ``bits`` and ``widens`` where they say nothing."""
+        """Return all attributes by name, without ``bits`` and ``widens`` where they say nothing."""
         silent = {"bits": None, "widens": 1.0}
         return {name: value for name, value in Display.to_dict(self).items() if value != silent.get(name, ())}
 
@@ -435,7 +435,7 @@ class QuotedPrice(Display):
         return f"within {self._bounds()}{unsealed}, {cost}{wider_in_words(self.widens)}, {left} left"
 
     def _bounds(self) -> str:
-        """Both bounds in words; one if they are the same, or if only one is known."""
+        """Return both bounds in words, or one if they are equal or only one is known."""
         first, second = self.radius, self.radius_if_charged
         if first is None or second is None or first == second or self.charged_at_most == self.charged_if_confirmed:
             within = second if first is None else first
@@ -445,7 +445,7 @@ class QuotedPrice(Display):
 
 @dataclass(frozen=True, slots=True)
 class Transcript(Display):
-    """Everything that was asked and answered, in order.
+    """All queries and answers of a holdout, in order.
 
     Attributes:
         rows: One dict for each query: sequence, asked_at, query, asked, value, low, high, source, charged. Where
@@ -466,11 +466,11 @@ class Transcript(Display):
         return len(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"entries": [...]}``."""
+        """Return the transcript as ``{"entries": [...]}``."""
         return {"entries": self.to_rows()}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each query."""
+        """Return one dict for each query."""
         return [plain(row) for row in self.rows]
 
 
@@ -507,7 +507,7 @@ class Unsealed(Display):
         return "\n".join(said)
 
     def explain(self) -> str:
-        """In words: what these intervals mean, and what is not among them."""
+        """Explain in words what the unsealed intervals mean, and which answers are not among them."""
         counted = f"{len(self.rows):,} answer{'s' * (len(self.rows) != 1)}"
         missing = [f"{count:,} {what}" for count, what in ((self.not_kept, "not kept"), (self.lost, "lost")) if count]
         return (

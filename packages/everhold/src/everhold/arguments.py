@@ -1,4 +1,4 @@
-"""Arguments as they come from outside: numbers that are none, and values that no message can show."""
+"""Checks of arguments from outside: numbers, lists and texts of any type, and how messages show them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Named = TypeVar("Named", bound=Callable[..., Any])
 
 
 def as_float(value: object) -> float:
-    """A real number as a float; nan for anything else, and for numbers that no float can be."""
+    """Return a real number as a float, or nan for anything else and for numbers too large for a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return math.nan
     try:
@@ -25,12 +25,12 @@ def as_float(value: object) -> float:
 
 
 def as_whole(value: object) -> int | None:
-    """A whole number as Python's own; None for anything else, truth values too."""
+    """Return a whole number as a Python int, or None for anything else, including True and False."""
     return int(value) if isinstance(value, (int, np.integer)) and not isinstance(value, bool) else None
 
 
 def items_of(value: object) -> list[Any] | None:
-    """The items of a list, an array or another collection; None for texts, mappings and anything else."""
+    """Return the items of a list, an array or another collection, or None for texts, mappings and anything else."""
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Collection):
         return None
     try:
@@ -40,7 +40,7 @@ def items_of(value: object) -> list[Any] | None:
 
 
 def positive(value: object, name: str) -> float:
-    """An argument as a float; ValueError unless it is finite and above 0."""
+    """Return an argument as a float, or raise ValueError unless it is finite and above 0."""
     number = as_float(value)
     if not 0.0 < number < math.inf:
         raise ValueError(f"{name} is {brief(value)}; expected a finite number above 0, such as 1")
@@ -48,7 +48,7 @@ def positive(value: object, name: str) -> float:
 
 
 def fraction(value: object, name: str) -> float:
-    """An argument as a float; ValueError unless it lies strictly between 0 and 1."""
+    """Return an argument as a float, or raise ValueError unless it lies strictly between 0 and 1."""
     number = as_float(value)
     if not 0.0 < number < 1.0:
         raise ValueError(f"{name} is {brief(value)}; expected a number strictly between 0 and 1, such as 0.05 or 0.95")
@@ -56,12 +56,12 @@ def fraction(value: object, name: str) -> float:
 
 
 def is_text(value: object, *, longest: int) -> bool:
-    """True if a value is a text of at most so many characters that can be written down: no half of a character."""
+    """Return whether a value is a text of at most ``longest`` characters that UTF-8 can encode (no lone surrogates)."""
     return isinstance(value, str) and len(value) <= longest and not any("\ud800" <= sign <= "\udfff" for sign in value)
 
 
 def brief(value: object, *, longest: int = 100) -> str:
-    """An argument as a message shows it: short, and whatever it is."""
+    """Return any argument as a short text in ASCII for a message."""
     try:
         text = ascii(value)
     except Exception:  # such as a whole number of more digits than Python writes

@@ -104,15 +104,15 @@ class Facts(Display, dict[str, Any]):
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The facts as a plain dict."""
+        """Return the facts as a plain dict."""
         return dict(self)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row; a part of a part has the names of both, with a dot between."""
+        """Return one row. The fields of nested dicts become columns with dotted names."""
         return [dict(flat(self))]
 
     def to_text(self) -> str:
-        """The facts below each other."""
+        """Return the facts as text, one below the other. Lists of rows follow as tables."""
         below = {name: value for name, value in self.items() if _is_table(value)}
         fields = [(name, value) for name, value in flat(self) if name not in below]
         record = text_table([{"field": name, "value": _shown(value, name)} for name, value in fields])
@@ -126,7 +126,7 @@ class Facts(Display, dict[str, Any]):
 
 
 def flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The fields of a record; of a field that is a record itself, its fields in its place.
+    """Yield the fields of a record, with nested dicts flattened to dotted names.
 
     Examples:
         >>> list(flat({"name": "flights", "remaining": {"queries": 9, "surprises": 2}}))
@@ -140,7 +140,7 @@ def flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def csv_text(text: str) -> str:
-    """A text for a cell of CSV; one that a spreadsheet would take for a formula gets an apostrophe in front.
+    """Return a text for a CSV cell, with an apostrophe in front if a spreadsheet would read it as a formula.
 
     Numbers stay as they are.
 
@@ -160,7 +160,7 @@ def _reads_as_number(text: str) -> bool:
 
 
 def printable(text: str) -> str:
-    r"""A text on one line in which nothing can steer a terminal, turn the reading direction, or hide.
+    r"""Escape everything in a text that can steer a terminal, turn the reading direction, hide, or break the line.
 
     Examples:
         >>> print(printable("a\x1b[2J\nb"))
@@ -170,7 +170,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    r"""A text of several lines, each as `printable` has it.
+    r"""Escape each line of a text as `printable` does.
 
     Examples:
         >>> print(printable_lines("a\x1b[2J\r\nb"))
@@ -181,7 +181,7 @@ def printable_lines(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text that cannot become markup, nor anything that `printable` prevents.
+    """Return a text for HTML, in which markup and everything that `printable` escapes is harmless.
 
     Examples:
         >>> escaped("a < b")
@@ -191,12 +191,12 @@ def escaped(text: str) -> str:
 
 
 def html_sentences(*texts: str) -> str:
-    """One paragraph for each line of these texts; nothing for what is empty."""
+    """Return one HTML paragraph for each line of the texts, without empty lines."""
     return "".join(f"<p>{escaped(line)}</p>" for text in texts for line in text.splitlines() if line)
 
 
 def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as a table, numbers to the right; of a long one the beginning."""
+    """Return rows as an HTML table, numbers aligned to the right. A long table is cut."""
     if not rows:
         return "<p>nothing yet</p>"
     aside = {name: _RIGHT if all(_is_number(row.get(name)) for row in rows) else _LEFT for name in rows[0]}
@@ -209,7 +209,7 @@ def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def html_record(record: Mapping[str, Any]) -> str:
-    """One thing as a table with a line for each field; a field that is a list of records is a table itself."""
+    """Return a record as an HTML table with one line for each field. A list of records becomes a table in its cell."""
     body = "".join(
         f"<tr><th{_LEFT}>{escaped(str(name))}</th><td{_LEFT}>{_html_value(value, name)}</td></tr>"
         for name, value in flat(record)
@@ -218,7 +218,7 @@ def html_record(record: Mapping[str, Any]) -> str:
 
 
 def html_bar(name: str, left: int, whole: int) -> str:
-    """Remaining budget, as a small bar and in words."""
+    """Return the remaining budget as HTML: a small bar and words."""
     said = escaped(left_in_words({name: left}, {name: whole}))
     return f'<p><progress value="{left}" max="{max(whole, 1)}"></progress> {said} left</p>'
 
@@ -227,7 +227,7 @@ _LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right"'
 
 
 def _html_value(value: Any, name: str) -> str:
-    """A value as people read it, in HTML; hashes are short, with the whole one in the title."""
+    """Return a value as readable HTML. Hashes are shortened, with the whole hash in the title."""
     if _is_table(value):
         return html_table(value)
     if isinstance(value, bool):
@@ -242,17 +242,17 @@ def _html_value(value: Any, name: str) -> str:
 
 
 def _is_table(value: Any) -> TypeGuard[list[Mapping[str, Any]]]:
-    """True if it is a list of rows."""
+    """Return whether a value is a list of records that is not empty."""
     return isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) for each in value)
 
 
 def _is_number(value: Any) -> bool:
-    """True if it stands to the right; so does what is missing in a column of numbers."""
+    """Return whether a cell is aligned to the right: a number, or a missing value in a column of numbers."""
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it: None in place of an infinite number.
+    """Return a value as plain data for JSON, with None in place of an infinite number.
 
     Examples:
         >>> plain({"low": -math.inf, "rows": (1, 40)})
@@ -269,12 +269,12 @@ def plain(value: Any) -> Any:
 
 
 def _cut(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Remark below a table that was cut; empty if it was not."""
+    """Return a remark for below a table that was cut, or an empty text."""
     return f"... {len(rows):,} lines in all; to_rows() and to_pandas() have them" if len(rows) > _MOST_LINES else ""
 
 
 def at_most(bound: float) -> str:
-    """A bound from above with four significant digits, rounded up: what is shown still holds.
+    """Return an upper bound as text with four significant digits, rounded up so that it still holds.
 
     Examples:
         >>> at_most(0.123401), at_most(-0.5), at_most(20_000.1), at_most(float("inf")), at_most(2.8e-27)
@@ -284,7 +284,7 @@ def at_most(bound: float) -> str:
 
 
 def at_least(bound: float) -> str:
-    """A bound from below with four significant digits, rounded down.
+    """Return a lower bound as text with four significant digits, rounded down so that it still holds.
 
     Examples:
         >>> at_least(0.123499), at_least(0.0), at_least(-0.123401), at_least(2.8e-27)
@@ -304,7 +304,7 @@ def _outwards(bound: float, direction: str) -> str:
 
 
 def rounded(value: float) -> str:
-    """A number that is no bound, with four significant digits.
+    """Return a number that is not a bound as text with four significant digits.
 
     Examples:
         >>> rounded(0.123449), rounded(-2.8e-27), rounded(3e-9), rounded(-math.inf)
@@ -316,7 +316,7 @@ def rounded(value: float) -> str:
 
 
 def wider_in_words(widens: float) -> str:
-    """What an answer costs later ones, after a comma; empty where it costs nothing.
+    """Return how much wider an answer makes later ones, after a comma, or an empty text if it does not.
 
     Examples:
         >>> wider_in_words(1.35), wider_in_words(1.0)
@@ -326,7 +326,7 @@ def wider_in_words(widens: float) -> str:
 
 
 def left_in_words(remaining: Mapping[str, int], whole: Mapping[str, int] | None = None) -> str:
-    """Remaining budget in words, by name; with the whole, out of how many.
+    """Return the remaining budget in words, such as "19 of 20 queries" where the whole budget is given.
 
     Examples:
         >>> left_in_words({"queries": 1_999, "surprises": 1})
@@ -348,7 +348,7 @@ def left_in_words(remaining: Mapping[str, int], whole: Mapping[str, int] | None 
 
 
 def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as aligned columns of text, numbers to the right.
+    """Return rows as a text table with aligned columns, numbers to the right.
 
     Examples:
         >>> print(text_table([{"mechanism": "gaussian", "radius": 0.0841}, {"mechanism": "laplace", "radius": 0.13}]))
@@ -383,7 +383,7 @@ BOUNDS: dict[str, Callable[[float], str]] = {
 
 
 def _shown(value: Any, name: str = "") -> str:
-    """A value as people read it: four significant digits, bounds rounded outwards, a dash for nothing."""
+    """Return a value as readable text: four significant digits, bounds rounded outwards, a dash for nothing."""
     if value is None:
         return "-"
     if isinstance(value, float):
@@ -400,7 +400,7 @@ def _shown(value: Any, name: str = "") -> str:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """All names, in the order in which they first appear."""
+    """Return the names of all columns, in the order in which they first appear."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 

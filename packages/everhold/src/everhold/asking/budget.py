@@ -122,7 +122,7 @@ def _of_allotment(part: Allotment) -> str | None:
 
 
 def _of_plan(mechanism: Mechanism, state: State, *, charged: int) -> str | None:
-    """Of the planned surprises of the whole, when one or none is left that was there before."""
+    """Return a warning in words when the surprises just charged leave one planned surprise or none, else None."""
     left, before = (
         mechanism.remaining(each).get("surprises", 0)
         for each in (state, replace(state, charged=state.charged - charged))
@@ -139,7 +139,7 @@ def _of_plan(mechanism: Mechanism, state: State, *, charged: int) -> str | None:
 
 
 def allotment_of(accounts: Accounts, analyst: str) -> Allotment:
-    """The allotment of an analyst.
+    """Return the allotment of a named analyst.
 
     Raises:
         QueryRejected: If there is none.
@@ -153,7 +153,7 @@ def allotment_of(accounts: Accounts, analyst: str) -> Allotment:
 
 
 def left_to(part: Allotment, mechanism: Mechanism, state: State) -> dict[str, int]:
-    """Budget left to an analyst, by name: of the allotment, and no more than is left of the whole."""
+    """Return the budget that an analyst can still spend, by name: the allotment's rest, capped by that of the whole."""
     charges = part.charges - part.charged
     whole, price = mechanism.remaining(state), mechanism.quote(state)
     queries = part.queries - part.asked if charges or not price.charged_at_most else 0
@@ -163,12 +163,12 @@ def left_to(part: Allotment, mechanism: Mechanism, state: State) -> dict[str, in
 
 
 def part_of(accounts: Accounts, analyst: str | None) -> Allotment:
-    """The allotment of an analyst; the steward is an analyst whose allotment is the whole."""
+    """Return the allotment of an analyst. For None, the steward, it is the whole budget."""
     return _WHOLE if analyst is None else allotment_of(accounts, analyst)
 
 
 def affordable(state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing) -> int:
-    """Number of new queries, of so many, that are surely paid for; the next one is refused if it is 0.
+    """Return how many of ``count`` new queries are surely paid for. At 0 the next query is refused.
 
     This looks at public state alone, so a refusal tells nothing and needs no look at the sealed rows.
     """

@@ -47,7 +47,7 @@ Families = Mapping[str, Family] | Sequence[Family]
 
 
 def sharing(mechanism: Mechanism, share: float) -> Mechanism:
-    """The mechanism with a share of the probability of failure for declared families.
+    """Return the mechanism with a share of its probability of failure set apart for declared families.
 
     Raises:
         HoldoutRejected: If it has none to give. Nothing was created.
@@ -61,7 +61,7 @@ def sharing(mechanism: Mechanism, share: float) -> Mechanism:
 
 
 def checked_share(share: object, *, declared: bool) -> float:
-    """The part of the probability of failure that families declared at creation have.
+    """Check the share of the probability of failure that families declared at creation get, and return it.
 
     Args:
         share: What is requested; None for the usual part.
@@ -87,7 +87,7 @@ def checked_share(share: object, *, declared: bool) -> float:
 def bound_families(
     families: Families, *, schema: Schema, mechanism: Mechanism, training: StoredRows | None, levels: MemberLevels
 ) -> list[Any]:
-    """Names and families of a holdout that is about to be created, with what each declares in words.
+    """Bind the families declared with a new holdout to its rows. Returns names, families and their words.
 
     Raises:
         QueryRejected: If one of them cannot be declared there. Nothing was created.
@@ -104,7 +104,7 @@ def bound_families(
 
 
 def checked_name(name: str) -> str:
-    """The name of a family.
+    """Check the name of a family, and return it.
 
     Raises:
         QueryRejected: If it cannot be used.
@@ -130,7 +130,7 @@ def _bound(family: Family, compiler: QueryCompiler) -> tuple[BoundFamily, Sequen
 
 
 def declare_first(executor: QueryExecutor, families: Sequence[tuple[str, BoundFamily, Sequence[str]]]) -> None:
-    """Declare the families of a holdout's creation, which share alike what was set apart for them."""
+    """Declare the families given at creation, which share equally what was set apart for them."""
     mechanism = executor.mechanism
     assert has_public_levels(mechanism)
     nats = mechanism.described(math.log(len(families)))
@@ -187,7 +187,7 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
 
 
 def _giving_levels(executor: QueryExecutor) -> PublicLevels:
-    """The mechanism of a holdout in which families can be declared.
+    """Return the holdout's mechanism if families can be declared with it, else raise.
 
     Raises:
         QueryRejected: If it has no level to give them. Nothing was changed.
@@ -201,7 +201,7 @@ def _giving_levels(executor: QueryExecutor) -> PublicLevels:
 
 
 def _of_declarations(executor: QueryExecutor) -> QueryCompiler:
-    """The compiler in which families are bound: their members are about all rows, also those to come."""
+    """Return the compiler in which families are bound: members are about all rows, including those still to arrive."""
     return replace(executor.compiler, schema=replace(executor.schema, about=()))
 
 
@@ -235,7 +235,7 @@ def _outcome() -> Outcome:
 
 
 class FamilyLevels:
-    """Levels of the members of a holdout's families; what a family holds is read once.
+    """Function that finds the level of a query among the holdout's declared families. Families are read once.
 
     Args:
         schema: The columns that families are about.
@@ -255,7 +255,7 @@ class FamilyLevels:
         return min((base + nats for base, nats in found if nats is not None), default=None)
 
     def family(self, declaration: Declaration) -> BoundFamily:
-        """The family of a declaration."""
+        """Return the family of a declaration, read from its JSON once."""
         if declaration.family not in self._known:
             data = {name: held for name, held in json.loads(declaration.family).items() if name != WORDS}
             self._known[declaration.family] = _KINDS[data["kind"]].from_dict(data, self._schema)
@@ -263,7 +263,7 @@ class FamilyLevels:
 
 
 def _of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
-    """The query without the arrival that says which rows it is about: a member is the same one for all rows (S14)."""
+    """Return the query without the arrival it is about, because a member is one query for all arrivals (S14)."""
     if not schema.about:
         return bound
     about = dict(schema.about)
@@ -272,7 +272,7 @@ def _of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredFamilies(Display):
-    """The declared families of a holdout.
+    """The declared families of a holdout, with what each holds and how wide its intervals are.
 
     Attributes:
         rows: One for each: name, holds, declared ("at creation" or "later"), bits (of its longest member) and within
@@ -289,13 +289,13 @@ class DeclaredFamilies(Display):
         return {"families": self.to_rows()}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each family."""
+        """Return one dict for each family."""
         return [dict(row) for row in self.rows]
 
 
 @dataclass(frozen=True, slots=True)
 class Refits(Display):
-    """Models of told points that were fitted again.
+    """Comparison of declared models that were fitted again with those that were asked about.
 
     Attributes:
         rows: One for each: point, and same, which is false where the model says something else of the training rows.
@@ -308,7 +308,7 @@ class Refits(Display):
 
     @property
     def all_same(self) -> bool:
-        """True if every model came out as it was asked about."""
+        """Whether every model came out as it was when it was asked about."""
         return all(row["same"] for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -316,7 +316,7 @@ class Refits(Display):
         return {"refits": self.to_rows(), "all_same": self.all_same}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each model."""
+        """Return one dict for each model."""
         return [dict(row) for row in self.rows]
 
 
@@ -336,7 +336,7 @@ class HoldoutFamilies(HoldoutAccessor):
             _bound(family, _of_declarations(self._executor))
 
     def families(self) -> DeclaredFamilies:
-        """Each family with what it holds and how wide the interval of a member can be."""
+        """Return each declared family with what it holds and how wide the interval of a member can be."""
         levels, mechanism = FamilyLevels(self._executor.schema), self._executor.mechanism
         rows = []
         for each in self._executor.ledger.head().accounts.of(Declarations).by_name.values():
@@ -351,7 +351,7 @@ class HoldoutFamilies(HoldoutAccessor):
         return DeclaredFamilies(rows)
 
     def model(self, family: GridFamily, point: Mapping[str, Any]) -> Any:
-        """The model at a point of a space, fitted on the training rows as it is asked about; nothing is asked."""
+        """Return the model at a point of a declared space, fitted on the training rows. Nothing is asked."""
         return family.model(self._executor.compiler, family.space.point(point))
 
     def refit(self, family: GridFamily, *, sample: int = 10, seed: int = 0) -> Refits:
@@ -405,7 +405,7 @@ class HoldoutFamilies(HoldoutAccessor):
 
 
 def procedure_of_shares(executor: QueryExecutor, nats: float) -> Procedure:
-    """The procedure of a declared yes-or-no query whose level is ``exp(-nats)``."""
+    """Return the interval procedure of a declared yes-or-no query whose level is ``exp(-nats)``."""
     mechanism, first_rows = executor.mechanism, executor.compiler.families.first_rows
     usual = mechanism.yes_no_procedure
     if not first_rows:

@@ -73,7 +73,7 @@ _NOTHING = State()
 
 @dataclass(frozen=True, slots=True)
 class AmongArrivals:
-    """Place of rows, and of the tree that answers about them, where rows arrived.
+    """The place of an executor's rows among all arrivals, and what was counted before its tree opened.
 
     Attributes:
         changes: Changes of the rows that are known; see `everhold.ledger.acts.arrived`.
@@ -90,13 +90,13 @@ _OF_THE_CREATION = AmongArrivals()
 
 
 class Trees(Protocol):
-    """All executors of a holdout, by tree; see `everhold.asking.arrivals.growth.growth_of`."""
+    """Protocol of the object that has all executors of a holdout whose rows arrive, one for each tree."""
 
     def span_of(self, executor: QueryExecutor) -> RowSpan | None:
         """Place of the rows of an executor among all sealed rows; None where they are all that ever were."""
 
     def check_unaltered(self) -> None:
-        """Check rows that arrived in a table; files are checked whenever they are read."""
+        """Check that rows that arrived and stay in a table are unaltered. Files are checked whenever they are read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,11 +239,11 @@ class QueryExecutor:
 
     @cached_property
     def _settings(self) -> str:
-        """Digest of the settings in every state of this holdout; costly for every answer, as its columns are there."""
+        """Digest of the holdout's settings, which every state carries. It is computed once, because it is slow."""
         return str(bound_state(State(), self.record.configuration)["configuration"])
 
     def on_behalf_of(self, analyst: str) -> Self:
-        """The same for an analyst, who can spend no more than their allotment.
+        """Return a copy of the executor for one analyst, who can spend no more than their allotment.
 
         Raises:
             QueryRejected: If there is no allotment of that name.
@@ -281,7 +281,7 @@ def _warn_of_clips(draft: EntryDraft) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One query at work: what is new of it is answered and appended within transactions of the ledger.
+    """One query being answered: its new entries are answered and appended within transactions of the ledger.
 
     Attributes:
         executor: Of the holdout.
@@ -294,7 +294,10 @@ class Execution:
     drafts: Sequence[EntryDraft]
 
     def evaluate(self, places: Sequence[int]) -> tuple[Any, list[int]]:
-        """Evaluations of the entries at these places, and their rows; secret."""
+        """Evaluate the entries at these places on the sealed rows.
+
+        Returns the evaluations and their indices, both secret.
+        """
         with declared_code() if self.plan.pricing.asks_nothing else nullcontext():
             return self.plan.evaluate(self.executor.sealed, places), [*range(len(places))]
 
@@ -345,7 +348,7 @@ class Execution:
         transaction.record(after, [made_of.get(place) for place in new])
 
     def paid(self, state: State, accounts: Accounts, count: int) -> int:
-        """Number of new entries, of so many, that are surely paid for, from public state; all or none of a whole."""
+        """Return how many of ``count`` new entries are surely paid for. A plan answered as a whole gets all or none."""
         plan = self.plan
         paid = affordable(state, accounts, self.executor.analyst, count, pricing=plan.pricing)
         paid = min(paid, plan.capacity(accounts, count))
@@ -391,7 +394,7 @@ def _why_refused(entries: Sequence[Committed | None], analyst: str | None) -> st
 
 
 def _asked_of_tree(ledger: Ledger, query: str, member: str) -> bool:
-    """True for a query with an entry that is not that of a member of a declared family.
+    """Return whether a query was asked and answered outside the declared families.
 
     Once the study was unsealed, a silent entry tells its sealed numbers, unless the member was told before.
     """
@@ -403,7 +406,7 @@ def _asked_of_tree(ledger: Ledger, query: str, member: str) -> bool:
 
 
 def ask_apart(executor: QueryExecutor, batch: Batch) -> list[Answer]:
-    """Answer a batch: members of declared families first, for nothing, and then all others as one step."""
+    """Answer a batch of queries: members of declared families first, for nothing, then all others as one step."""
     answers: dict[int, Answer] = {}
     for part, places in batch.parts():
         answers |= zip(places, executor.ask(part), strict=True)
@@ -411,7 +414,7 @@ def ask_apart(executor: QueryExecutor, batch: Batch) -> list[Answer]:
 
 
 def check_open(accounts: Accounts, *, new: int, pricing: Pricing) -> None:
-    """Refuse new queries about rows that were unsealed, from public state; not those that were declared before.
+    """Refuse new queries about unsealed rows, except members of families that were declared before.
 
     Raises:
         QueryRejected: If there is one. Nothing is charged.
@@ -421,7 +424,7 @@ def check_open(accounts: Accounts, *, new: int, pricing: Pricing) -> None:
 
 
 def noise_for(record: HoldoutRecord, state: State, queries: Sequence[str], *, key: StewardKey) -> Noise:
-    """Noise for new queries, by fingerprint: the same queries on the same state get the same noise again.
+    """Return the noise for new queries. The same queries on the same state get the same noise again.
 
     The state counts the answers, so no two steps of one ledger share noise. Times and hashes stay out of it: a ledger
     that is set back and asked the same again has other ones. With a seed, it can be repeated by anybody.
@@ -434,12 +437,12 @@ def noise_for(record: HoldoutRecord, state: State, queries: Sequence[str], *, ke
 
 
 def first_noise(seed: int | None) -> Noise:
-    """Noise for the state before the first query, from the operating system unless there is a seed."""
+    """Return the noise that makes the first state: from the operating system, or from the seed if there is one."""
     return SecureNoise() if seed is None else _seeded(seed, asked=-1)
 
 
 def _seeded(seed: int, *, asked: int) -> Noise:
-    """Noise that differs from answer to answer and can be repeated by anybody."""
+    """Return noise from a seed, which differs from answer to answer and can be repeated by anybody."""
     return SeededNoise(seed * 2**32 + asked + 1)
 
 
@@ -447,7 +450,7 @@ def _seeded(seed: int, *, asked: int) -> Noise:
 
 
 def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | None]]:
-    """Answer a long query; the ledger's state afterwards, and the entries.
+    """Answer a long query in several transactions. Returns the ledger's state afterwards, and the entries.
 
     The budget for later entries depends on the charges of earlier ones. An interruption keeps the rounds that are
     complete; each entry is both answered and charged, or neither. Where a pass over the rows is expensive, as in an
@@ -481,7 +484,7 @@ def _evaluated(row_of: dict[int, int], seen: Any, places: Sequence[int]) -> tupl
 
 
 def _next_turn(work: Execution, entries: Sequence[Committed | None]) -> tuple[list[int], list[int], list[int]]:
-    """Places of the entries of the next transaction, of those that have a turn there, and of what is looked at.
+    """Return three lists of places: entries to look up or answer, new ones to answer now, and those to evaluate.
 
     Nothing has a turn, and nothing is looked at, if the next new entry is not surely paid for.
     """
@@ -507,7 +510,7 @@ def _next_turn(work: Execution, entries: Sequence[Committed | None]) -> tuple[li
 
 
 def _paid(work: Execution, first: Mapping[str, int], *, read: bool) -> tuple[Head, list[int], int]:
-    """The head, places of new entries among these, and how many of them are surely paid for.
+    """Return the ledger's head, the places of the new entries, and how many of these are surely paid for.
 
     Args:
         work: The query.
@@ -523,7 +526,7 @@ def _paid(work: Execution, first: Mapping[str, int], *, read: bool) -> tuple[Hea
 
 
 def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> QuotedPrice:
-    """Quote of a query: its price and the width of its answer; None for any new mean over [0, 1].
+    """Return the price of a query and the width of its answer. For None, of any new mean over [0, 1].
 
     Raises:
         QueryRejected: If it is new and the study was unsealed.
@@ -556,7 +559,7 @@ def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> Quoted
 
 @dataclass(frozen=True)
 class DescribedTexts:
-    """Levels of texts by their description.
+    """Levels of expressions that were not declared, each decided by the length of its description.
 
     Attributes:
         compiler: What is known of the holdout.
@@ -567,7 +570,7 @@ class DescribedTexts:
     mechanism: PublicLevels
 
     def __call__(self, bound: BoundQuery) -> float | None:
-        """ln(1 / level) of a text; None for any other query."""
+        """Return ln(1 / level) of a query that is a text, or None for any other query."""
         nats = self._texts.nats(bound)
         return None if nats is None else self.mechanism.of_text(nats)
 
@@ -579,19 +582,19 @@ class DescribedTexts:
 
     @property
     def most_nats(self) -> float:
-        """ln(1 / level) of the longest text."""
+        """ln(1 / level) of the longest text that has a level of its own."""
         return self.mechanism.of_text(self.mechanism.text_bits * math.log(2.0))
 
 
 class _Categories(dict[str, tuple[Any, ...]]):
-    """Categories of columns, each read from the training rows when it is asked for first."""
+    """Categories of columns by name, each read from the training rows when it is first asked for."""
 
     def __init__(self, compiler: QueryCompiler) -> None:
         super().__init__()
         self._compiler = compiler
 
     def get(self, name: str, default: Any = ()) -> Any:
-        """The categories of a column, or the default where they are unknown."""
+        """Return the categories of a column, or the default where they are unknown."""
         from everhold.families.base import categories_of
 
         if name not in self:

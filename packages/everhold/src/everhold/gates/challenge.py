@@ -163,7 +163,7 @@ class Verdict(QueryResult):
 
 @dataclass(frozen=True)
 class Challenge(QueryPlan[Verdict]):
-    """A challenge of the champion that a gate has now; evidence adds how the two are compared.
+    """Query plan of a challenge against a gate's present champion. Subclasses add how the two are compared.
 
     Attributes:
         gate: The gate as it was when the challenge was prepared.
@@ -183,32 +183,32 @@ class Challenge(QueryPlan[Verdict]):
 
     @property
     def described(self) -> dict[str, Any]:
-        """Public facts for the entry that are no part of its identity."""
+        """Public facts that the ledger entry holds besides the challenge's identity."""
         return {}
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
-        """One entry; gate, champion, challenger, and the rows where some arrived, are its identity."""
+        """The single ledger entry of the challenge, identified by gate, champion, challenger and arrived rows."""
         identity = self.identity()
         public = {**identity, "margin": self.gate.margin, **self.described, "shown": self.shown[:MOST_SHOWN]}
         return [EntryDraft(digest(identity), public)]
 
     def identity(self) -> dict[str, Any]:
-        """What makes it this challenge and no other one."""
+        """Return the facts that identify this challenge: gate, champion, challenger and arrived rows."""
         return {**challenge_of(self.gate, self.gate.champion, self.version.digest), **dict(self.rows)}
 
     @property
     def query(self) -> str:
-        """SHA-256 of the identity."""
+        """SHA-256 of the challenge's identity."""
         return self.asked[0].fingerprint
 
     @property
     def shown(self) -> str:
-        """The challenge as people read it."""
+        """The challenge in words, such as "gate 'main': model B against champion 1f3a9c20"."""
         return f"gate {self.gate.name!r}: {self.version.shown} against champion {self.gate.champion[:8]}"
 
     def silently(self) -> Self:
-        """Refused: a gate that told nothing could not go on with a better model.
+        """Raise, because a gate that told nothing could not go on with a better model.
 
         Raises:
             QueryRejected: Always. Nothing is charged.
@@ -219,7 +219,7 @@ class Challenge(QueryPlan[Verdict]):
         )
 
     def capacity(self, accounts: Accounts, count: int) -> int:
-        """As many as the gate's own limit allows.
+        """Return how many of ``count`` challenges the gate's own limit allows.
 
         Raises:
             Outdated: If the gate has another champion by now.
@@ -230,7 +230,7 @@ class Challenge(QueryPlan[Verdict]):
         return min(count, now.left)
 
     def present(self, result: ExecutionResult) -> Verdict:
-        """The verdict in the metric's units."""
+        """Return the verdict in the metric's units."""
         (entry,) = result.entries
         gate, decided = self.gate, {"refused": True}
         if entry is not None:
@@ -242,14 +242,14 @@ class Challenge(QueryPlan[Verdict]):
         )  # fmt: skip
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Free if kept, a surprise if promoted; there is no half-width."""
+        """Return the price: free if the champion is kept, one surprise if the challenger is promoted."""
         (entry,) = stored
         before = entry is not None
         return QuotedPrice(self.query, None, None, 0, 0 if before else 1, False, before, {})
 
 
 def challenge_of(gate: GateAccount, champion: str, challenger: str) -> dict[str, Any]:
-    """Identity of a challenge: gate, champion and challenger."""
+    """Return the identity of a challenge as a dict: gate, champion and challenger."""
     return {"kind": "challenge", "gate": gate.name, "champion": champion, "challenger": challenger}
 
 
@@ -263,18 +263,18 @@ def check_gates(mechanism: Mechanism) -> None:
 
 
 def next_nats(mechanism: Mechanism, state: State) -> float:
-    """ln(1 / level) of the next query."""
+    """Return ln(1 / level) of the next query."""
     assert has_public_levels(mechanism)  # see `check_gates`
     return float(mechanism.next_nats(state)[0])
 
 
 def act(public: dict[str, Any], shown: str, identity: dict[str, Any] | None = None) -> EntryDraft:
-    """An entry of a gate that is no challenge; its identity is all that is public by default."""
+    """Build the ledger entry of a gate's act that is not a challenge. By default its public facts identify it."""
     return EntryDraft(digest(public if identity is None else identity), {**public, "shown": shown[:MOST_SHOWN]})
 
 
 def told_nothing(source: str) -> Outcome:
-    """The "answer" of an act."""
+    """Return the outcome of an act, which has no numbers and costs nothing."""
     return Outcome({"value": None, "low": None, "high": None, "source": source}, 0)
 
 
@@ -282,7 +282,7 @@ def record_act(
     executor: QueryExecutor, draft: EntryDraft, extension: type[LedgerExtension], *,
     check: Callable[[Accounts], None] = lambda _: None, keep: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
-    """Append an act.
+    """Append an act to the ledger.
 
     Args:
         executor: The holdout at work.
@@ -318,7 +318,7 @@ def record_act(
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version that was handed in and checked.
+    """A model or a version of software that was handed to a gate, and checked.
 
     Attributes:
         digest: By which the ledger knows it.
@@ -353,7 +353,7 @@ class Opening:
 
 
 def promotions_of(executor: QueryExecutor, name: str) -> list[Entry]:
-    """The entries of all promotions of a gate, in order."""
+    """Return the ledger entries of all promotions of a gate, in order."""
     return [
         entry for entry in charged_entries(executor.ledger)
         if entry.answer.get("source") == PROMOTED and entry.description.get("gate") == name
@@ -362,7 +362,7 @@ def promotions_of(executor: QueryExecutor, name: str) -> list[Entry]:
 
 @dataclass(frozen=True)
 class Evidence(ABC, Generic[Handed]):
-    """What the versions of one gate are compared on.
+    """Base of what a gate compares versions on: sealed rows, or results on cases.
 
     Attributes:
         name: Name of the gate.
@@ -377,7 +377,7 @@ class Evidence(ABC, Generic[Handed]):
     about_cases: ClassVar[bool] = False
 
     def gate_at(self, head: Head) -> GateAccount:
-        """The gate as of a head.
+        """Return the gate's account as of a head of the ledger.
 
         Raises:
             RowsArrived: If other rows are there by then, which `current` mends.
@@ -393,7 +393,7 @@ class Evidence(ABC, Generic[Handed]):
             return make(self.executor.ledger.head())
 
     def verdict_of_champion(self, gate: GateAccount, champion: Version) -> Verdict:
-        """The verdict that made it the champion; kept if it always was."""
+        """Return the verdict that promoted the champion, or "kept" if it is the gate's first champion."""
         executor = self.executor
         result = ExecutionResult([], executor.remaining(executor.ledger.latest().state), executor.promise.statement,
                                  executor.analyst)  # fmt: skip
@@ -406,23 +406,23 @@ class Evidence(ABC, Generic[Handed]):
 
     @abstractmethod
     def over(self, executor: QueryExecutor) -> Self:
-        """The same about the rows that are there now."""
+        """Return the same evidence about the rows that are there now."""
 
     @property
     def size(self) -> str:
-        """How much there is of it, in words; empty where the holdout says it."""
+        """Amount of evidence in words, such as cases and runs. Empty if it is the holdout's rows."""
         return ""
 
     @abstractmethod
     def version(self, *given: Any, **more: Any) -> Handed:
-        """A challenger as it is handed in to `Gate.challenge`.
+        """Check a challenger that was handed to `Gate.challenge`, and return it as a version.
 
         Raises:
             QueryRejected: If it cannot be compared. Nothing is charged.
         """
 
     def answering(self, head: Head) -> QueryExecutor:
-        """The executor that answers a challenge, which public facts choose.
+        """Return the executor that answers a challenge, chosen by public facts.
 
         Raises:
             QueryRejected: If none can. Nothing is charged.
@@ -431,7 +431,7 @@ class Evidence(ABC, Generic[Handed]):
 
     @abstractmethod
     def challenge(self, gate: GateAccount, version: Handed, head: Head, executor: QueryExecutor) -> Challenge:
-        """The challenge of the champion that the gate has now.
+        """Prepare a challenge of the gate's present champion.
 
         Args:
             gate: The gate.
@@ -445,14 +445,14 @@ class Evidence(ABC, Generic[Handed]):
 
     @abstractmethod
     def complete(self, *given: Any, **more: Any) -> None:
-        """Add to the champion of a gate what it lacks; see `Gate.complete`."""
+        """Add the values or results that a gate's champion lacks. See `Gate.complete`."""
 
     @abstractmethod
     def facts(self, gate: GateAccount, head: Head) -> dict[str, Any]:
-        """What `Gate.status` says besides the gate and what is left."""
+        """Return what `Gate.status` says besides the gate and the remaining budget."""
 
     def discard(self) -> None:
-        """Remove what was written of a challenger that is not the champion."""
+        """Remove the file written for a challenger that was not promoted."""
 
 
 # What a gate compares, in words and in the units of its metric: public facts that its description says.
@@ -468,7 +468,7 @@ RUNS_OF_THESE = "new runs of these cases"
 
 
 def described_gate(gate: GateAccount) -> dict[str, Any]:
-    """A gate in public facts."""
+    """Return the public facts of a gate as a dict."""
     prefix = "" if gate.about_rows else "cases: "
     return {
         "gate": gate.name, "metric": prefix + compared_in_words(gate.metric), "margin": margin_of(gate),
@@ -478,12 +478,12 @@ def described_gate(gate: GateAccount) -> dict[str, Any]:
 
 
 def compared_in_words(metric: Mapping[str, Any]) -> str:
-    """What a gate compares: a metric of rows, or claims about cases."""
+    """Describe in words what a gate compares: a metric of rows, or claims about cases."""
     return claims_in_words(metric) if metric.get("kind") == CASES else metric_in_words(metric)
 
 
 def margin_of(gate: GateAccount) -> float:
-    """By more than this a promoted challenger is better, in the metric's units."""
+    """Return the margin, in the metric's units, by which a promoted challenger is better than the champion."""
     return gate.margin * _width(gate.metric) if gate.about_rows else float(gate.metric["margin"])
 
 
@@ -493,7 +493,7 @@ def about_runs(metric: Mapping[str, Any]) -> str | None:
 
 
 def most_gain(metric: Mapping[str, Any]) -> float | None:
-    """The largest gain that there can be, in the metric's units: the width of its range; None for R2 and for ratios."""
+    """Return the largest possible gain in the metric's units, or None for R2 and for ratios."""
     if metric.get("kind") == CASES:
         if not set(metric["better"]).isdisjoint(metric.get("ratios", ())):
             return None
@@ -505,14 +505,14 @@ def most_gain(metric: Mapping[str, Any]) -> float | None:
 
 
 def _width(metric: Mapping[str, Any]) -> float:
-    """Worth of a gain of 1 in the units of a metric about rows."""
+    """Return what a gain of 1 on the scale [0, 1] is worth in the units of a metric about rows."""
     if metric.get("kind") == SCORE:
         return float(metric.get("width", 1.0))
     return float(metric["high"]) - float(metric["low"]) if {"high", "low"} <= set(metric) else 1.0
 
 
 def claims_in_words(description: Mapping[str, Any]) -> str:
-    """The claims of a gate as people read them.
+    """Return the claims of a gate about cases in words.
 
     Examples:
         >>> claims_in_words({"better": ["accuracy"], "not_worse": {"cost": 0.02}})

@@ -53,7 +53,7 @@ _HEX = frozenset("0123456789abcdef")
 
 @dataclass(frozen=True, slots=True)
 class GateAccount:
-    """One gate at one moment; all of it public.
+    """Public record of one gate at one moment: its champion, limits and counts.
 
     Attributes:
         name: Its name, unique in the holdout.
@@ -564,7 +564,7 @@ class ModelStore:
         return Written(path, champion)
 
     def settle(self, written: Written, *, kept: bool) -> None:
-        """Give what was written its name as a champion, or remove it."""
+        """Rename a written file to its champion's name, or remove it if the challenger was not promoted."""
         if kept:
             written.path.replace(self._path(written.champion.digest))
             self._unsettled.discard(written.path)
@@ -573,7 +573,7 @@ class ModelStore:
             self.discard()
 
     def discard(self) -> None:
-        """Remove what was written and is no champion."""
+        """Remove all files that were written for challengers that are no champions."""
         for path in list(self._unsettled):
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -595,7 +595,7 @@ class ModelStore:
 
 @dataclass(frozen=True, slots=True)
 class ResultStore(ArrayFiles):
-    """Files of results of one holdout, shape (cases, runs, metrics) each."""
+    """Files of results on cases, each an array of shape (cases, runs, metrics), of one holdout."""
 
     purpose: ClassVar[bytes] = b"everhold results of cases"
     prefix: ClassVar[str] = "results"
@@ -606,12 +606,12 @@ class ResultStore(ArrayFiles):
     remedy: ClassVar[str] = "nothing was charged; make room and report again"
 
     def digest_of(self, values: NDArray[Any]) -> str:
-        """Keyed digest of results, in hex: it tells nothing to those without the key."""
+        """Return a keyed digest of results in hex, which tells nothing to those without the key."""
         return hmac.digest(self._key, repr(values.shape).encode() + values.tobytes(), "sha256").hex()
 
 
 def result_names(name: str, arrivals: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of files that may have results, the newest first.
+    """Return the names of the files that may hold a champion's results, the newest first.
 
     Each arrival of cases has its files, known by the fingerprint of its rows. After a loss other cases may arrive, and
     results on those that were lost are not theirs.
@@ -621,5 +621,5 @@ def result_names(name: str, arrivals: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def baseline_file(gate: str) -> str:
-    """Name of the file of a gate's baseline."""
+    """Return the name of the file with the results of a gate's baseline."""
     return f"baseline-{hashlib.sha256(canonical({'gate': gate}).encode()).hexdigest()}"

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 
 def arrival_query(number: int) -> str:
-    """Fingerprint of the entry of an arrival."""
+    """Return the fingerprint of an arrival's ledger entry."""
     return digest({"kind": ARRIVAL, "arrival": number})
 
 
 @dataclass(frozen=True, slots=True)
 class _ArrivedPart:
-    """Rows of one arrival; number 0 are those of the creation."""
+    """Rows of one arrival. Number 0 stands for the rows of the creation."""
 
     number: int
     rows: int
@@ -57,7 +57,7 @@ class _ArrivedPart:
 
 @dataclass(frozen=True)
 class RowsByArrival:
-    """Rows of a holdout by arrival.
+    """The rows of a holdout, part by part in the order of arrival.
 
     Attributes:
         schema: What was known of the first of them.
@@ -71,37 +71,37 @@ class RowsByArrival:
 
     @property
     def ever(self) -> int:
-        """Sealed rows that ever arrived, retired ones included."""
+        """Number of sealed rows that ever arrived, including retired ones."""
         return sum(part.rows for part in self.parts)
 
     @property
     def retired_rows(self) -> int:
-        """Rows that were sealed, and are training rows now."""
+        """Number of rows that were sealed once and are training rows now."""
         return sum(part.rows for part in self.parts[: self.retired])
 
     @property
     def training_rows(self) -> int:
-        """Training rows, with those that were retired."""
+        """Number of training rows, including retired rows."""
         return self.retired_rows + sum(part.training_rows for part in self.parts)
 
     def training(self, last: int) -> list[StoredRows]:
-        """Files of training rows that had come with some arrival, and those of retired rows."""
+        """Return the files of training rows up to an arrival, and those of all retired rows."""
         return [*(part.training for part in self.parts[: last + 1] if part.training is not None), *self._opened]
 
     @cached_property
     def _opened(self) -> tuple[StoredRows, ...]:
-        """Retired rows as training rows."""
+        """Files of retired rows, read as training rows."""
         return tuple(
             StoredRows(part.sealed.engine, self.schema, rows=part.rows, sealed=False)
             for part in self.parts[: self.retired] if part.sealed is not None
         )  # fmt: skip
 
     def ids(self, name: str) -> list[Any]:
-        """Public ids of all rows that were ever sealed."""
+        """Return the public ids of all rows that were ever sealed."""
         return [each for part in self.parts if part.sealed is not None for each in part.sealed.row_ids(name)]
 
     def missing(self, last: int) -> dict[str, MissingRule]:
-        """What counts for rows without a value, by column, when some arrival had come."""
+        """Return the rule for missing values of each column, as of an arrival."""
         found = dict(self.schema.missing)
         for part in self.parts[1 : last + 1]:
             found |= read_rules(part.description.get(MISSING, {}))
@@ -115,14 +115,14 @@ class RowsByArrival:
                     rows.close()
 
     def facts(self) -> list[dict[str, Any]]:
-        """Arrivals in public facts: number, rows, training rows, date, fingerprint."""
+        """Return the public facts of each arrival: number, rows, training rows, date, fingerprint."""
         names = ("arrival", "rows", "training_rows", "until", "fingerprint")
         return [{name: part.description.get(name) for name in names} for part in self.parts[1:]]
 
 
 @dataclass(frozen=True)
 class Growth:
-    """All trees of a holdout as of one moment.
+    """All trees of a holdout whose rows arrive, and their executors, as of one moment.
 
     Attributes:
         first: The executor of the holdout as it was created.
@@ -140,7 +140,7 @@ class Growth:
 
     @classmethod
     def of(cls, first: QueryExecutor, folder: Path, *, known: Growth | None = None, head: Head | None = None) -> Growth:
-        """The rows that the ledger says are there; files that it does not know are ignored.
+        """Read from the ledger which rows arrived. Files that the ledger does not know are ignored.
 
         Args:
             first: The executor of the holdout as it was created.
@@ -170,7 +170,7 @@ class Growth:
 
     @property
     def mechanism(self) -> PublicLevels:
-        """The mechanism of the holdout's creation."""
+        """The mechanism that the holdout was created with."""
         return cast("PublicLevels", self.first.mechanism)
 
     @cached_property
@@ -185,7 +185,7 @@ class Growth:
         return tuple(self._executor(tree, tree.arrival, self.account.arrivals) for tree in self.trees)
 
     def best(self, analyst: str | None = None, data: Mapping[str, Any] | None = None) -> QueryExecutor:
-        """The executor whose next answer is expected to be the narrowest, by a state of the ledger or the present one.
+        """Return the executor whose next answer is expected to be the narrowest.
 
         Args:
             analyst: On whose behalf it asks.
@@ -196,11 +196,11 @@ class Growth:
         return _for(self.executors[narrowest(trees, state)], analyst)
 
     def oldest(self, analyst: str | None = None) -> QueryExecutor:
-        """The executor with all rows that are sealed."""
+        """Return the executor that answers about all sealed rows."""
         return _for(self.executors[0], analyst)
 
     def as_of(self, arrival: int, analyst: str | None = None) -> QueryExecutor:
-        """The executor that finds answers about the rows that had come with some arrival; it answers nothing new.
+        """Return an executor that finds stored answers about the rows up to an arrival. It answers nothing new.
 
         Raises:
             QueryRejected: If there was no such arrival.
@@ -213,7 +213,7 @@ class Growth:
         return _for(self._executor(Suffix(1), 0, arrival), analyst)
 
     def window(self, first: int, last: int, analyst: str | None = None) -> QueryExecutor:
-        """The executor of queries about the rows of some arrivals alone, at the best level of a tree that has them.
+        """Return an executor about the rows of some arrivals alone, at the best level of a tree that has them.
 
         Raises:
             QueryRejected: If they are retired, or there are no such rows.
@@ -237,13 +237,13 @@ class Growth:
         return _for(self._executor(tree, first, last, about=about), analyst)
 
     def state(self) -> State:
-        """All that was counted; the first executor alone knows nothing of arrivals."""
+        """Return the mechanism's state from the ledger, which counts the queries of all trees."""
         return State.from_dict(self.first.ledger.head().state["mechanism"])
 
     def _executor(
         self, tree: Suffix, start: int, last: int, *, about: tuple[tuple[str, int], ...] | None = None
     ) -> QueryExecutor:
-        """An executor at the levels of a tree, about the rows of the arrivals from one to another."""
+        """Build an executor at the levels of a tree, about the rows from arrival ``start`` to ``last``."""
         parts = self.rows.parts[start : last + 1]
         rows, before = sum(part.rows for part in parts), sum(part.rows for part in self.rows.parts[:start])
         trained = self.rows.training(last)
@@ -269,7 +269,7 @@ class Growth:
         )
 
     def dependence(self, start: int, last: int) -> DependenceModel:
-        """That of the rows of some arrivals: groups of the sizes that came with them."""
+        """Return the dependence model of the rows from one arrival to another, with the group sizes that arrived."""
         known = self.mechanism.dependence
         counts = Counter(dict(known.unit_counts) if start == 0 else {})
         for part in self.rows.parts[max(start, 1) : last + 1]:
@@ -277,7 +277,7 @@ class Growth:
         return known.with_rows(sum(part.rows for part in self.rows.parts[start : last + 1]), counts)
 
     def check_unaltered(self) -> None:
-        """Check rows that arrived in a table; files are checked whenever they are read.
+        """Check that rows that arrived and stay in a table are unaltered. Files are checked whenever they are read.
 
         Raises:
             IntegrityError: If they are not those that were sealed.
@@ -303,7 +303,7 @@ def _for(executor: QueryExecutor, analyst: str | None) -> QueryExecutor:
 
 
 def table_of_rows(first: QueryExecutor) -> Any:
-    """The table in which the sealed rows stay; None where they are in files."""
+    """Return the table in which the sealed rows stay, or None if they are in files."""
     return None if first.record.configuration.get("engine") is None else first.sealed.engine
 
 

@@ -55,18 +55,18 @@ class OverTime(Display):
 
     @property
     def one_law_is_credible(self) -> bool:
-        """True if all intervals meet, so that they do not show that the population changed."""
+        """Whether all intervals overlap, so that they do not show that the population changed."""
         return not self.changed
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"asked", "windows", "changed"}``."""
+        """Return the answers as ``{"asked", "windows", "changed"}``."""
         return {"asked": self.asked, "windows": self.to_rows(), "changed": [list(pair) for pair in self.changed]}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each window."""
+        """Return one dict for each window."""
         return [dict(row) for row in self.rows]
 
     def plot(self) -> alt.LayerChart:
@@ -81,7 +81,7 @@ class OverTime(Display):
 
 
 def windows_of(growth: Growth | None, by: str | int) -> list[tuple[str, int, int]]:
-    """Name, first and last arrival of each window that has sealed rows.
+    """Return the name, first arrival and last arrival of each window that has sealed rows.
 
     Raises:
         QueryRejected: If there are no such windows.
@@ -167,7 +167,7 @@ def _contradiction(changed: Sequence[tuple[str, str]], confidence: float) -> str
 def ask_windows(
     asked: Sequence[tuple[Query[Any] | str, QueryExecutor]], *, guess: float | None = None
 ) -> Iterator[Answer]:
-    """Answers to queries, each about the rows of a window; all are compiled before the first one is asked.
+    """Yield the answers to queries, each about the rows of one window. All are compiled before the first is asked.
 
     Raises:
         QueryRejected: If one of them cannot be asked, or has more than one answer. Nothing was charged.
@@ -214,18 +214,18 @@ class Drift(Display):
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """Queries whose intervals do not meet: the population changed."""
+        """Names of the queries whose two intervals do not overlap: there the population changed."""
         return tuple(str(row["asked"]) for row in self.rows if row["changed"])
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"arrival", "queries", "changed"}``."""
+        """Return the comparison as ``{"arrival", "queries", "changed"}``."""
         return {"arrival": self.arrival, "queries": self.to_rows(), "changed": list(self.changed)}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each query."""
+        """Return one dict for each query."""
         return [dict(row) for row in self.rows]
 
     def _repr_html_(self) -> str:

@@ -142,7 +142,7 @@ def _without(found: re.Match[str]) -> str:
 
 
 def _called(facts: Sequence[Mapping[str, Any]], labels: Sequence[str | None]) -> list[dict[str, Any]]:
-    """Facts with a name each: where no label was given, what was asked, as the subject of the page's sentence.
+    """Return a copy of the facts in which each answer has a name: its label, or else what was asked.
 
     >>> _called([{"name": "accuracy of predictions bcb7ee19", "measure": "right", "entries": [3]}], [None])[0]["name"]
     'the model of entry 3'
@@ -180,14 +180,14 @@ def _checked_label(name: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _StoredAnswers:
-    """The ledger's entries, to take answers from, each with its seal checked."""
+    """Reader that finds the answers for a certificate in the ledger, each with its seal checked."""
 
     executor: QueryExecutor
     last: int
     told: Mapping[int, Numbers]
 
     def found(self, choice: Choice) -> dict[str, Any]:
-        """The facts of one answer."""
+        """Return the facts of one chosen answer: by the answer, an entry's number, a hash or the query itself."""
         if isinstance(choice, (Answer, BestOf)):
             return self._of_answer(choice)
         number = as_whole(choice)
@@ -198,7 +198,7 @@ class _StoredAnswers:
         return self._of_query(choice)  # type: ignore[arg-type]  # what is no query is refused there
 
     def latest(self, most: int) -> list[dict[str, Any]]:
-        """The facts of the last answers that were told as numbers, in the order in which they were given."""
+        """Return the facts of the last ``most`` answers that were told as numbers, in the order of asking."""
         found: list[dict[str, Any]] = []
         end = self.last
         while end > max(0, self.last - _LOOKED_BACK) and len(found) < most:
@@ -219,12 +219,12 @@ class _StoredAnswers:
         return found[0]
 
     def _asked(self, query: str) -> Entry | None:
-        """The entry of a query, by its whole fingerprint."""
+        """Return the entry with this whole fingerprint of a query, or None."""
         entry = self.executor.ledger.find(query)
         return entry if entry is not None and entry.sequence <= self.last else None
 
     def _hashed(self, text: str) -> Entry | None:
-        """The entry whose query begins so; None where the text is no beginning of a hash."""
+        """Return the entry whose query's hash begins with a text, or None if the text cannot begin a hash."""
         if not re.fullmatch(f"[0-9a-f]{{{_SHORTEST_HASH},64}}", text):
             return None
         found = [entry for entry in self.executor.ledger.beginning_with(text) if entry.sequence <= self.last]
@@ -236,7 +236,7 @@ class _StoredAnswers:
         return found[0]
 
     def _of_answer(self, answer: Answer | BestOf) -> dict[str, Any]:
-        """An analyst's answer: the ledger's numbers, in the direction in which that one reads."""
+        """Return the ledger's facts for an answer that an analyst handed in, in the direction in which it reads."""
         entry = self._asked(answer.query)
         if entry is None:
             raise QueryRejected(
@@ -275,7 +275,7 @@ class _StoredAnswers:
         ).fact()  # fmt: skip
 
     def _of_query(self, query: Query[Any] | str) -> dict[str, Any]:
-        """A query that was asked before, also one that is made of several."""
+        """Return the facts of a query that was asked before, even if it consists of several entries."""
         ready = self.executor.compiler.compile(query, None, None)
         if not isinstance(ready, (OneMean, Derived)):
             raise QueryRejected(
