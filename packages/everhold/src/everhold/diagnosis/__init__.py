@@ -1,1 +1,1 @@
-"""Do the rows depend on each other? Looks at the training rows only, so that nothing of the sealed ones leaks."""
+"""Tests of the training rows for dependence between rows, which never read sealed rows."""

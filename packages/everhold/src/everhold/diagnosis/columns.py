@@ -1,4 +1,4 @@
-"""All that the diagnosis looks at: columns of open rows as ranks, orders that they give, outcomes that may be alike."""
+"""The data that the diagnosis examines: columns of training rows as ranks, orders, and outcomes that may be alike."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _KINDS: tuple[tuple[Kind, str], ...] = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExaminedColumn:
-    """A column by the order of its values: their ranks among the different ones, from 0; -1 where one is missing.
+    """A column of training rows as ranks: equal values share a rank from 0, and a missing value has rank -1.
 
     `values` is the text of some ranks, for a label that is text; `span` of whole numbers the largest minus the least.
     `sorted_alike` says whether an engine sorts the column in the order of the ranks; text such as 31/01/2024 it does
@@ -59,7 +59,7 @@ class ExaminedColumn:
     sorted_alike: bool = True
 
     def in_time(self, values: Sequence[str]) -> ExaminedColumn:
-        """The column as times, if the text of all its different values, in the order of the ranks, says times."""
+        """Return the column with its ranks in the order of time if all values read as times, else unchanged."""
         if self.kind not in ("text", "whole") or len(values) < _FEWEST_TIMES or not may_be_time(values[0]):
             return self
         if (times := as_times(values)) is None:
@@ -71,18 +71,18 @@ class ExaminedColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenRows:
-    """Open rows, in the order of their file, by the columns that can be looked at."""
+    """Training rows in the order of their file, as the columns that can be examined."""
 
     rows: int
     columns: tuple[ExaminedColumn, ...]
 
     def column(self, name: str) -> ExaminedColumn | None:
-        """The column of a name; None if it cannot be looked at."""
+        """Return the column with this name, or None if it cannot be examined."""
         return next((column for column in self.columns if column.name == name), None)
 
 
 class OpenFile:
-    """A file of open rows.
+    """A file of training rows from which columns are read for the diagnosis.
 
     Args:
         engine: What reads the file, and can read nothing else.
@@ -107,7 +107,10 @@ class OpenFile:
         self.notes = (f"{left} of {len(types)} columns were not looked at",) if left else ()
 
     def first(self, most: int, kinds: Collection[Kind] = get_args(Kind)) -> OpenRows:
-        """The columns of some kinds in the first rows of the file, at most so many; a span is that for so many rows."""
+        """Read columns of some kinds in the first rows of the file, at most `most` rows.
+
+        The span of a column is scaled to that number of rows.
+        """
         where = f"{POSITION} < {most}"
         times = self._like_times(where)
         names = [name for name, kind in self.kinds.items() if kind in kinds or ("time" in kinds and name in times)]
@@ -120,7 +123,7 @@ class OpenFile:
         return OpenRows(read.rows, tuple(replace(column, span=column.span * share) for column in columns))
 
     def _like_times(self, where: str) -> set[str]:
-        """Columns of text or whole numbers, but for the label, some value of which looks like a date or a time."""
+        """Return the names of text or whole-number columns, without the label, with a value that looks like a time."""
         named = [name for name, kind in self.kinds.items() if kind in ("text", "whole") and name != self._label]
         if not named:
             return set()
@@ -129,12 +132,12 @@ class OpenFile:
         return {name for name, text in zip(named, found, strict=True) if text is not None and may_be_time(text)}
 
     def _texts(self, name: str, where: str) -> list[str]:
-        """The different values of a column as text, in the order of the ranks."""
+        """Return the different values of a column as text, in the order of their ranks."""
         sql = f"SELECT CAST(v AS VARCHAR) FROM (SELECT DISTINCT {quoted(name)} AS v FROM {SEALED} WHERE {where}) "
         return [text for (text,) in self._engine.rows(f"{sql} WHERE v IS NOT NULL ORDER BY v")]
 
     def whole_groups(self, name: str, others: Sequence[str], most: int) -> OpenRows:
-        """A column and others, in all rows of about so many rows' worth of values of the column, picked by a hash."""
+        """Read all rows of a sample of the values of one column, about `most` rows, with some other columns."""
         every = max(1, math.ceil(self.rows / most))
         column = quoted(name)
         return self._read((name, *others), f"{column} IS NOT NULL AND hash({column}) % {every} = 0")
@@ -153,7 +156,7 @@ class OpenFile:
         return OpenRows(len(ranks[0]), tuple(columns))
 
     def _spans(self, names: Sequence[str], where: str) -> list[float]:
-        """The largest minus the least value of each column of whole numbers."""
+        """Return the largest minus the least value of each column, infinite unless it holds whole numbers."""
         told = ", ".join(
             f"CAST(max({quoted(name)}) AS DOUBLE) - CAST(min({quoted(name)}) AS DOUBLE)"
             if self.kinds[name] == "whole" else "NULL" for name in names
@@ -185,7 +188,7 @@ def _rank_sql(name: str, kind: Kind) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """Rows, one after the other, as a column orders them, or the file: their positions, those without a place missing.
+    """An order of the training rows: by a column, or as they stand in the file, without rows that lack a value.
 
     `in_file` says whether that is nearly the order of the file.
     """
@@ -197,7 +200,7 @@ class Order:
 
 
 def orders_of(rows: OpenRows, *, label: str | None, declared: DependenceModel) -> Iterator[Order]:
-    """All orders that could matter; that of the file only where no column says the same."""
+    """Yield every order of the rows to examine, with that of the file only if no column gives the same order."""
     known = [column for name in declared.sorting_columns if (column := rows.column(name)) is not None]
     found = [_sorted(column.name, [column]) for column in rows.columns if column.name != label and is_order(column)]
     if known and (len(known) > 1 or known[-1].name not in {order.column for order in found}):
@@ -217,7 +220,7 @@ def _sorted(name: str, columns: list[ExaminedColumn]) -> Order:
 
 
 def is_order(column: ExaminedColumn) -> bool:
-    """Times; whole numbers that increase from row to row, or that are a shuffled index: all different and dense."""
+    """Return whether a column may order the rows: times, or distinct whole numbers that increase or are dense."""
     different, present = int(column.ranks.max(initial=-1)) + 1, int(np.count_nonzero(column.ranks >= 0))
     if column.kind == "time":
         return different >= _FEWEST_TIMES
@@ -229,7 +232,7 @@ def is_order(column: ExaminedColumn) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExaminedOutcome:
-    """Something in which rows may resemble each other: a column, or one of its classes.
+    """An outcome in which rows may be alike: a column of numbers, or one class of a column of texts.
 
     `values` are `scores` of the rows that have one, which `present` tells; `states` is the number of different ones.
     """
@@ -243,7 +246,7 @@ class ExaminedOutcome:
 
 
 def outcomes_of(rows: OpenRows, *, label: str | None, most: int) -> list[ExaminedOutcome]:
-    """The label's outcomes, and then those of so many other columns."""
+    """Return the outcomes of the label, followed by those of at most `most` other columns."""
     named = rows.column(label) if label is not None else None
     found = [] if named is None else list(_of_column(named, of_label=True))
     others = [column for column in rows.columns if column.name != label and not is_order(column)]
@@ -288,7 +291,7 @@ def _outcome(
 
 @dataclass(frozen=True, slots=True)
 class Resemblance:
-    """A correlation between rows, at most 1; its error for normal values; the chance of as much in shuffled rows."""
+    """A correlation between rows, at most 1, with its standard error and its p-value against shuffled rows."""
 
     correlation: float
     standard_error: float
@@ -296,7 +299,7 @@ class Resemblance:
 
 
 def scores(ranks: NDArray[np.int64]) -> NDArray[np.float64] | None:
-    """Middle ranks of values, none missing, scaled to mean 0 and variance 1; None if there is only one value."""
+    """Return mid-ranks of values scaled to mean 0 and variance 1, or None if all values are equal."""
     counts = np.bincount(ranks)
     middle = (np.cumsum(counts) - counts / 2.0)[ranks]
     spread = float(middle.std()) if len(middle) else 0.0
@@ -304,7 +307,7 @@ def scores(ranks: NDArray[np.int64]) -> NDArray[np.float64] | None:
 
 
 def within_groups(groups: NDArray[np.int64], values: NDArray[np.float64]) -> Resemblance | None:
-    """The intra-class correlation of groups, none of which is empty, by one-way analysis of variance.
+    """Compute the intra-class correlation of nonempty groups by one-way analysis of variance.
 
     None where there are no two groups, or no two rows in one. Values are those of `scores`.
     """
@@ -320,7 +323,9 @@ def within_groups(groups: NDArray[np.int64], values: NDArray[np.float64]) -> Res
 
 
 def between_neighbours(groups: NDArray[np.int64], values: NDArray[np.float64]) -> Resemblance | None:
-    """The same for groups in order, where each is compared with the next one only: what changes slowly cancels.
+    """Compute the correlation within groups by comparing each group only with the next one.
+
+    So what changes slowly from group to group cancels.
 
     The value of an attribute, such as an age, predicts smoothly, and ages next to each other do the same. Households
     that were numbered differ from the next one by as much as from any other.
@@ -338,7 +343,7 @@ def between_neighbours(groups: NDArray[np.int64], values: NDArray[np.float64]) -
 
 
 def autocorrelation(values: NDArray[np.float64]) -> Resemblance | None:
-    """Correlation of each value with the next one; None for fewer than three."""
+    """Compute the correlation of each value with the next one, or None for fewer than three values."""
     rows = len(values)
     if rows < 3:
         return None
@@ -352,7 +357,7 @@ def autocorrelation(values: NDArray[np.float64]) -> Resemblance | None:
 def _parts(
     groups: NDArray[np.int64], values: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Sizes and means of the groups, and the sum of squares inside them."""
+    """Return the sizes and the means of groups, and the sum of squares inside them."""
     sizes = np.bincount(groups).astype(np.float64)
     means = np.bincount(groups, weights=values) / sizes
     return sizes, means, float(np.sum((values - means[groups]) ** 2))
@@ -374,7 +379,7 @@ class _Squares(NamedTuple):
 
 
 def _components(between: _Squares, within: _Squares, size: float, leverage: float, kurtosis: float) -> Resemblance:
-    """Correlation, its error and the p-value from the sum of squares of interest and that inside groups.
+    """Compute a correlation, its error and its p-value from the sums of squares between and within groups.
 
     `size` is the usual number of rows of a group, as the mean square of interest sees it; `leverage` the sum of the
     squared diagonal of the projection of interest; `kurtosis` the fourth moment of the values.
@@ -404,13 +409,13 @@ _MOST_ROWS = 100_000
 
 
 def declared_likeness(path: Path, declared: DependenceModel | None, *, label: str | None) -> float | None:
-    """`likeness` inside declared groups; None where sums of groups are not bet on, for want of a column or of rows."""
+    """Return the `likeness` inside declared groups, or None if no groups are declared or there is no training file."""
     groups = None if declared is None else declared.unit_column
     return likeness(path, groups=groups, label=label) if groups is not None and path.exists() else None
 
 
 def likeness(path: Path, *, groups: str, label: str | None) -> float:
-    """Correlation of two rows of one group in the label, on training rows, plus its standard error; in [0, 1].
+    """Estimate the correlation of the label inside groups from training rows, plus its standard error, in [0, 1].
 
     Args:
         path: A Parquet file of training rows; no other file is read.
@@ -433,7 +438,7 @@ def likeness(path: Path, *, groups: str, label: str | None) -> float:
 
 
 def likeness_of_rows(rows: OpenRows, *, groups: str, label: str) -> float:
-    """The same for rows that were read."""
+    """Compute `likeness` from training rows that were already read."""
     column = rows.column(groups)
     if column is None:
         return UNKNOWN
@@ -462,12 +467,12 @@ _SHAPES = tuple(
 
 
 def may_be_time(value: str) -> bool:
-    """True if one value has the shape of a date or a time."""
+    """Return whether a text has the shape of a date or a time."""
     return any(shape.fullmatch(value.strip()) for shape in _SHAPES)
 
 
 def as_times(values: Sequence[str]) -> NDArray[np.datetime64] | None:
-    """Values as moments in time, shape (values,); None where they are not all of one shape, or of two.
+    """Parse texts as moments in time, shape (values,), or return None if their format is unclear or mixed.
 
     ``03/04/2024`` alone may be in March or in April: days and months are told apart only if some day is above 12.
     Moments with a zone are in UTC.

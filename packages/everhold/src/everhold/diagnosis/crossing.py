@@ -1,4 +1,4 @@
-"""Do units that are declared independent resemble each other where they share a value of a column?
+"""Test whether units declared independent are alike where they share a value of a column.
 
 A unit is what the declared dependence takes as independent: a row, or a declared group. The claimed variance of a total
 is the sum of the squared unit totals. Rows of different units with a common value add the products of their totals.
@@ -32,7 +32,7 @@ _NO_SKEW, _MOST_SKEW = 1e-6, math.sqrt(8.0)  # of a normal law, and of the squar
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Variance of a total that units have in common.
+    """The part of a total's variance that is common to several units.
 
     Attributes:
         claimed: Sum of the squared unit totals.
@@ -46,13 +46,13 @@ class Shared:
 
     @property
     def ratio(self) -> float:
-        """The variance of the total over the claimed one."""
+        """The variance of the total divided by the variance claimed for independent units."""
         return 1.0 + self.added / self.claimed if self.claimed > 0.0 else 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cells:
-    """Pairs of a unit and a value that occur together, of values that several units share.
+    """The pairs of a unit and a column value that occur together, for values shared by several units.
 
     Attributes:
         rows: Rows that lie in one of the cells, shape (some rows,).
@@ -70,7 +70,7 @@ class _Cells:
 
 
 class Crossing:
-    """Rows by unit and by the value of a column; made once and asked for many outcomes.
+    """A table of rows by unit and by the value of a column, built once to test many outcomes.
 
     Args:
         codes: Shape (rows,): value of each row as a number from 0; -1 where it is missing.
@@ -108,7 +108,7 @@ class Crossing:
 
     @property
     def crossed(self) -> bool:
-        """True if any value is shared by several units."""
+        """Whether any value is shared by several units."""
         return len(self._cells.units) > 0
 
     @cached_property
@@ -117,7 +117,7 @@ class Crossing:
 
     @cached_property
     def _centring(self) -> tuple[float, float]:
-        """Share of the claimed variance that the products lose because a mean was taken out, and what is left of all.
+        """The share of the claimed variance that products lose by centring, and the factor of what is left.
 
         Rows are at the mean together, so two units of n and m rows have the expected product
         ``- claimed * n m / rows^2``.
@@ -130,14 +130,14 @@ class Crossing:
 
     @cached_property
     def _usual(self) -> tuple[float, float]:
-        """Both traces if every cell had its share of a claimed variance of 1, by its rows.
+        """Both traces expected if each cell held its share, by number of rows, of a claimed variance of 1.
 
         Where an outcome is rare, the rows in the cells may show none of its variance.
         """
         return _nested_traces(np.sqrt(self._cells.sizes / self._rows), self._cells.codes)
 
     def shared(self, values: NDArray[np.float64]) -> Shared:
-        """Part that units have in common, in values whose mean is 0; shape (rows,).
+        """Measure the variance that units have in common, from values with mean 0 and shape (rows,).
 
         Units that have several values of the column are compared within units as well: what a unit has in all its rows
         would hide what its values add.
@@ -156,7 +156,7 @@ class Crossing:
         return Shared(claimed, max(found.added, inner.added), min(2.0 * best.p_value, 1.0))
 
     def _products(self, values: NDArray[np.float64], claimed: float, third: float | None) -> Shared:
-        """Products of units; the third moment of a unit is not 0 where an outcome is rare (None: that of a cell)."""
+        """Measure shared variance by products of units, given the third moment of a unit (None: of a cell)."""
         cells = self._cells
         found = np.bincount(cells.of_row, weights=values[cells.rows], minlength=len(cells.units))
         sums = np.asarray(found, dtype=np.float64)
@@ -171,7 +171,7 @@ class Crossing:
         return Shared(claimed, products / left, _tail(products, 2.0 * square, cumulant))
 
     def _crossed_traces(self, sums: NDArray[np.float64]) -> tuple[float, float]:
-        """The traces where units have several values; by units or by values, whichever takes fewer products."""
+        """Return the traces of ``A A`` and ``A A A`` where some units have several values of the column."""
         cells = self._cells
         made: Any = scipy.sparse.csr_array((sums, (cells.units, cells.codes)))
         if made.shape[0] * made.shape[1] <= _MOST_DENSE:
@@ -190,7 +190,7 @@ class Crossing:
 
 
 def along(totals: NDArray[np.float64]) -> Shared:
-    """Part that totals of ordered units, with mean 0, have in common with those near them; shape (units,).
+    """Measure what ordered unit totals, with mean 0 and shape (units,), have in common with their neighbours.
 
     Blocks of several lengths are tried, and the one that shows most counts; its p-value is that of all lengths.
     """
@@ -204,7 +204,7 @@ def along(totals: NDArray[np.float64]) -> Shared:
 
 @lru_cache(maxsize=8)
 def _lengths(units: int) -> tuple[Crossing, ...]:
-    """So many units in blocks, from the 256 shortest ones to the 8 longest ones, each as long as two before."""
+    """Return partitions of ordered units into blocks, each with blocks twice as long as the one before."""
     block = block_of_rows(units)
     return tuple(
         Crossing(block >> bits) for bits in range(_LENGTHS)
@@ -213,13 +213,13 @@ def _lengths(units: int) -> tuple[Crossing, ...]:
 
 
 def _nested_traces(sums: NDArray[np.float64], codes: NDArray[np.int64]) -> tuple[float, float]:
-    """The traces of ``A A`` and ``A A A`` where every unit has one value."""
+    """Return the traces of ``A A`` and ``A A A`` where every unit has one value of the column."""
     second, fourth, sixth = (np.bincount(codes, weights=sums**power) for power in (2, 4, 6))
     return float(np.sum(second**2 - fourth)), float(np.sum(second**3 - 3.0 * second * fourth + 2.0 * sixth))
 
 
 def _tail(seen: float, variance: float, third: float) -> float:
-    """Chance of at least so much, for a shifted gamma law of mean 0 with this variance and third cumulant."""
+    """Return the chance of a value of at least `seen` by a shifted gamma law with mean 0 and these cumulants."""
     if not variance > 0.0:
         return 1.0
     spread = math.sqrt(variance)

@@ -1,4 +1,4 @@
-"""Do the rows depend on each other? What the training rows say, and what the promise would be if they did."""
+"""The diagnosis of dependence: what the training rows show, and what the promise would be if it is right."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ class Diagnosis(Display):
 
     @property
     def suspects(self) -> tuple[Finding, ...]:
-        """Findings that speak against what is declared clearly enough for a warning."""
+        """The findings that contradict the declared dependence clearly enough for a warning."""
         return tuple(found for found in self.findings if found.suspect)
 
     def finding(self, column: str) -> Finding:
-        """The finding about a column.
+        """Return the finding about the column with this name.
 
         Raises:
             ValueError: If there is none.
@@ -87,7 +87,7 @@ class Diagnosis(Display):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The diagnosis as plain data, as ``everhold diagnose --format json`` prints it."""
+        """Return the diagnosis as plain data, as ``everhold diagnose --format json`` prints it."""
         return {
             "rows": self.rows,
             "training_rows": self.training_rows,
@@ -107,7 +107,7 @@ class Diagnosis(Display):
         }  # fmt: skip
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One table row for each finding."""
+        """Return one dictionary for each finding, for a table."""
         return [
             {
                 "column": found.column,
@@ -127,7 +127,7 @@ class Diagnosis(Display):
         ]
 
     def to_text(self) -> str:
-        """The findings as a table, without what only programs need."""
+        """Return the findings as a table for people, without fields that only programs need."""
         table = text_table(self._for_people())
         return "\n".join([self._headline(), table if self.findings else _NOTHING, *self._advice(), *self.notes])
 
@@ -230,7 +230,7 @@ def diagnose_rows(
 
 
 def _promised(mechanism: Mechanism, training: OpenRows) -> float | None:
-    """Number of training rows worth one as declared: larger groups than the sealed ones are worth less."""
+    """Return how many training rows count as one by the declaration, or None if nothing is promised."""
     declared = mechanism.dependence
     if declared.assumes_no_law:
         return None
@@ -246,7 +246,7 @@ def _promised(mechanism: Mechanism, training: OpenRows) -> float | None:
 
 
 def _radius_under(found: Finding, mechanism: Mechanism) -> float | None:
-    """The radius of the same mechanism, tuned anew, if the finding is right; None where it cannot serve such rows."""
+    """Return the radius of the mechanism tuned for the dependence found, or None if it cannot serve such rows."""
     try:
         tuned = tuned_mechanism(mechanism.name, replace(PlanRequest.of(mechanism), dependence=found.model))
     except ValueError:
@@ -255,7 +255,7 @@ def _radius_under(found: Finding, mechanism: Mechanism) -> float | None:
 
 
 def warn_of_dependence(diagnosis: Diagnosis) -> None:
-    """Warn if training rows are clearly worth less than is declared, or if the sizes of groups carry information."""
+    """Warn if training rows are clearly worth less than is declared, or if group sizes go with outcomes."""
     if diagnosis.suspects:
         text, for_shell = (_warning(diagnosis, shell=shell) for shell in (False, True))
         warn_caller(DependenceWarning(text, for_shell=for_shell))
@@ -265,7 +265,7 @@ def warn_of_dependence(diagnosis: Diagnosis) -> None:
 
 
 def warn_of_whole_groups(columns: Sequence[str], diagnosis: Diagnosis) -> None:
-    """Warn that whole groups lie on one side which are not declared, whatever the training rows show of them.
+    """Warn of undeclared whole groups that lie on one side of the split, whatever the training rows show.
 
     Values that no column holds, such as a model's errors, may be alike within groups.
 
@@ -289,7 +289,7 @@ def warn_of_whole_groups(columns: Sequence[str], diagnosis: Diagnosis) -> None:
 
 
 def _covered(column: str, diagnosis: Diagnosis) -> bool:
-    """True if a declared model without a column of groups takes so many rows for one as the column's groups have."""
+    """Return whether a declared model without groups already allows for groups of this column."""
     if diagnosis.declared.group_column is not None or diagnosis.promised is None:
         return False
     sizes = [found.sizes for found in diagnosis.findings if found.column == column and found.sizes]
@@ -320,7 +320,7 @@ def warn_of_a_sample(*, copied: int, drawn_from: int, apart: Collection[str]) ->
 
 
 def informed(declared: DependenceModel, outcomes: Sequence[str]) -> str:
-    """Warning that the size of groups goes together with outcomes, as the training rows show."""
+    """Return the warning that group sizes go together with some outcomes on the training rows."""
     of = "" if declared.group_column is None else f" of column {declared.group_column!r}"
     return (
         f"the size of the groups{of} goes together with {', '.join(map(repr, outcomes))} on the training rows; answers "

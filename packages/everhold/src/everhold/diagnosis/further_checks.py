@@ -1,4 +1,4 @@
-"""Checks for near copies, for coordinates, and for groups that cross the declared ones.
+"""Checks of training rows for near copies, for places on a map, and for groups that cross the declared ones.
 
 **Near copies** are rows whose measurements are far nearer to those of another row than to all further ones. The
 distances r_1 < r_2 < ... of a row to its neighbours have a law that does not depend on how rows are spread: where rows
@@ -46,22 +46,22 @@ _SHARE = 0.35  # of rows with such a gap; on a line every fourth independent row
 
 
 class CopiesFinding(GroupFinding):
-    """Of rows that are nearly equal in all measurements."""
+    """The finding that rows are nearly equal in all measurements."""
 
     __slots__ = ()
 
     @property
     def suspect(self) -> bool:
-        """Chance makes no such gaps, whatever the label."""
+        """Whether the finding is clear, for any outcome, because chance makes no such gaps."""
         return self.clear
 
     def suggestion(self, *, shell: bool = False) -> str | None:
-        """A number for each original."""
+        """Return the advice to declare a column that numbers the original of each copy."""
         groups = "--groups original" if shell else "dependence=eh.Groups('original')"
         return f"{groups}, a column that gives all copies of one row the same number, with all of them on one side"
 
     def claim(self, alike: str, advice: str | None, would: str) -> str:
-        """They may be copies of one row with a little noise."""
+        """Return the warning that rows may be copies of one row with a little noise."""
         return (
             f"many training rows are nearly equal to another one in all measurements and resemble it {alike}; if they "
             f"are copies with noise, such as augmented or repeated measurements, declare {advice}{would}"
@@ -69,7 +69,7 @@ class CopiesFinding(GroupFinding):
 
 
 def near_copies(inputs: CheckInputs) -> Iterator[CopiesFinding]:
-    """At most one finding: groups of rows that are nearly equal, with the outcome of the label that is most alike."""
+    """Yield at most one finding of nearly equal rows, with the first outcome of the label that can be tested."""
     copies = _numbered(inputs)
     if copies is None:
         return
@@ -102,7 +102,7 @@ def near_copies(inputs: CheckInputs) -> Iterator[CopiesFinding]:
 
 
 def _numbered(inputs: CheckInputs) -> NDArray[np.int64] | None:
-    """The number of the original of each row; None where rows have no more near neighbours than chance gives."""
+    """Return the number of the group of near copies of each row, or None if copies are not evident."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
     from scipy.spatial import KDTree
@@ -139,27 +139,27 @@ _BITS = 16  # of each coordinate on the curve
 
 
 class PlaceFinding(SeriesFinding):
-    """Of rows that lie near each other."""
+    """The finding that rows near each other on a map are alike."""
 
     __slots__ = ()
 
     @property
     def model(self) -> DependenceModel:
-        """As many neighbours as are surely worth one row, as a group."""
+        """The model to declare: groups of as many neighbours as are surely worth one row."""
         return Groups(self.block or 1)
 
     @property
     def share(self) -> float:
-        """As measured."""
+        """The worth of a row as measured: 1 over the design effect, at most 1."""
         return 1.0 / max(self.design_effect, 1.0)
 
     def suggestion(self, *, shell: bool = False) -> str | None:
-        """Blocks of the map."""
+        """Return the advice to declare a column that numbers blocks of the map."""
         blocks = "--groups block" if shell else "dependence=eh.Groups('block')"
         return f"{blocks}, a column that numbers blocks of the map of at least {self.block or 1:,} rows each"
 
     def claim(self, alike: str, advice: str | None, would: str) -> str:
-        """Neighbours share what the map has at their place."""
+        """Return the warning that neighbours on the map may share a cause."""
         return (
             f"training rows that are near each other in {self.column} resemble each other {alike}; if neighbours share "
             f"a cause, as houses of one street do, seal whole blocks of the map and declare {advice}{would}"
@@ -167,7 +167,7 @@ class PlaceFinding(SeriesFinding):
 
 
 def places(inputs: CheckInputs) -> Iterator[PlaceFinding]:
-    """One finding for each pair of coordinates, in the label; in other columns only where there is no label."""
+    """Yield one finding for each pair of coordinate columns, in the label or, without a label, in other columns."""
     for first, second in _pairs(inputs.rows, inputs.label):
         present = (first.ranks >= 0) & (second.ranks >= 0)
         order = _along_the_curve(first.ranks, second.ranks)
@@ -193,7 +193,7 @@ def _pairs(rows: OpenRows, label: str | None) -> Iterator[tuple[ExaminedColumn, 
 
 
 def _along_the_curve(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows along a curve that fills the map (Morton 1966): places that follow each other on it are near each other."""
+    """Return the rows in order along a curve that fills the map (Morton 1966), with near places together."""
     curve = np.zeros(len(first), dtype=np.int64)
     for shift, ranks in enumerate((first, second)):
         scaled = np.maximum(ranks, 0) * (2**_BITS - 1) // max(int(ranks.max()), 1)
@@ -205,7 +205,7 @@ def _along_the_curve(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDA
 def _place_found(
     name: str, order: NDArray[np.int64], outcome: ExaminedOutcome, inputs: CheckInputs, number: int
 ) -> PlaceFinding | None:  # fmt: skip
-    """The finding in one of a number of outcomes."""
+    """Return the finding for one outcome of rows in map order, with a p-value for `number` outcomes, or None."""
     place = np.cumsum(outcome.present) - 1
     values = outcome.values[place[order[outcome.present[order]]]]
     if (alike := autocorrelation(values)) is None:
@@ -235,17 +235,17 @@ _DECIMALS = 9  # of averages that are compared by rank
 
 
 class CrossedFinding(GroupFinding):
-    """Of rows of different declared groups that have a value in common."""
+    """The finding that rows of different declared groups with a common value are alike."""
 
     __slots__ = ()
 
     @property
     def suspect(self) -> bool:
-        """The label alone is looked at."""
+        """Whether the finding is clear, because only outcomes of the label are tested."""
         return self.clear
 
     def claim(self, alike: str, advice: str | None, would: str) -> str:
-        """Its values may have been drawn as the groups were."""
+        """Return the warning that values of the column may have been drawn, as the declared groups were."""
         return (
             f"training rows with equal {self.column!r} resemble each other {alike}, also across the declared groups; "
             f"if its values were drawn, too, as raters or sites are, seal other values of it and declare {advice}"
@@ -254,7 +254,7 @@ class CrossedFinding(GroupFinding):
 
 
 def crossed(inputs: CheckInputs) -> Iterator[CrossedFinding]:
-    """One finding for each column with few values that share something the declared groups do not explain."""
+    """Yield one finding for each column with few values in which rows are alike beyond the declared groups."""
     named = inputs.declared.group_column
     groups = None if named is None else inputs.rows.column(named)
     if groups is None:
@@ -315,5 +315,5 @@ def _found(
 
 
 def _of_rows(correlation: float, outcomes: NDArray[np.float64], left: NDArray[np.float64]) -> float:
-    """The correlation as a share of the variance of rows, of which ``left`` has only a part."""
+    """Convert a correlation in residuals `left` to a share of the variance of the outcomes themselves."""
     return max(correlation, 0.0) * float(np.var(left) / np.var(outcomes))

@@ -1,4 +1,4 @@
-"""Checks of training rows for groups and orders that outcomes follow."""
+"""Checks of training rows for groups and for orders in which outcomes are alike."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _AT_ONCE = 4_000_000  # numbers that are shuffled at once
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckInputs:
-    """Inputs of every check.
+    """The training rows and declarations that every check of the diagnosis reads.
 
     Attributes:
         rows: Open rows, in the order of their file.
@@ -67,23 +67,23 @@ class CheckInputs:
     bets: bool = False
 
     def units(self, rows: OpenRows) -> NDArray[np.int64] | None:
-        """The declared group of each row; None where no column names them."""
+        """Return the declared group of each row, or None if no column gives it for every row."""
         named = self.declared.group_column
         column = rows.column(named) if named is not None else None
         return None if column is None or bool(np.any(column.ranks < 0)) else column.ranks
 
     def claimed(self, totals: NDArray[np.float64], rows: int) -> float:
-        """Number of rows that the procedure in force counts as one, given an outcome's totals in declared groups."""
+        """Return how many rows the procedure in force counts as one, given an outcome's totals by declared group."""
         return float(np.sum(totals**2)) / rows if self.bets else self.promised
 
     def outcomes(self, rows: OpenRows, most: int) -> list[ExaminedOutcome]:
-        """Outcomes of rows; ids of declared groups are none."""
+        """Return the outcomes to test, without columns that the declared dependence uses."""
         declared = self.declared.sorting_columns
         return [each for each in outcomes_of(rows, label=self.label, most=most) if each.column not in declared]
 
 
 def corrected(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings with p-values for all columns together (Bonferroni), the clearest first."""
+    """Correct the p-values of findings for the number of columns (Bonferroni) and sort them, clearest first."""
     paid = [replace(finding, p_value=min(finding.p_value * len(findings), 1.0)) for finding in findings]
     said = {FILE_ORDER, *(finding.column for finding in paid if finding.role != "series")}
     kept = [finding for finding in paid if finding.clear or finding.role != "series" or finding.column not in said]
@@ -91,13 +91,13 @@ def corrected(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _place(finding: Finding) -> tuple[bool, bool, int, float]:
-    """Suspects first, and of these the groups in which rows are most alike: others may follow from them."""
+    """Return the sort key of a finding: suspects first, then groups, then the largest correlation."""
     role = ("group", "series", "attribute").index(finding.role)
     return not finding.suspect, not finding.clear, role, -abs(finding.correlation)
 
 
 def _clearest(found: Iterable[Finding | None]) -> Iterator[Finding]:
-    """The finding that speaks most clearly, with a p-value for all outcomes: the label counts as much as the others."""
+    """Yield the clearest of several findings, if any, with its p-value corrected for all outcomes."""
     listed = [finding for finding in found if finding is not None]
     others = sum(not finding.of_label for finding in listed)
     labels = len(listed) - others
@@ -114,7 +114,10 @@ def _clearest(found: Iterable[Finding | None]) -> Iterator[Finding]:
 
 
 def _groups(inputs: CheckInputs) -> Iterator[Finding]:
-    """Outcomes other than the label count where groups lie together in the file, or on one side."""
+    """Yield the clearest finding for each column whose values may group rows.
+
+    Outcomes other than the label are tested only where groups lie together in the file, or on one side.
+    """
     outcomes = lru_cache(maxsize=2)(inputs.outcomes)
     for each in inputs.rows.columns:
         apart = each.name in inputs.apart
@@ -132,7 +135,7 @@ def _groups(inputs: CheckInputs) -> Iterator[Finding]:
 
 
 def repeats(column: ExaminedColumn) -> bool:
-    """True if groups of equal values could make the rows worth less: what counts is the sum of squared sizes."""
+    """Return whether groups of equal values are large enough to make rows worth less, by their squared sizes."""
     sizes = np.bincount(column.ranks[column.ranks >= 0])
     alone = int(np.count_nonzero(column.ranks < 0))
     return len(sizes) >= 2 and float(np.sum(sizes**2)) + alone >= LESS_WORTH * len(column.ranks)
@@ -140,7 +143,7 @@ def repeats(column: ExaminedColumn) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Compared:
-    """A column whose values are compared, and the same by pairs of neighbours of whole numbers that may be attributes.
+    """A column whose groups are tested, also by pairs of neighbouring numbers in case it describes the rows.
 
     What changes smoothly with a number, such as an age, is the same for its neighbours and cancels; see
     `between_neighbours`.
@@ -171,7 +174,7 @@ class _Compared:
         return cls(column, units, crossing, Crossing(np.where(of_row == 0.0, -1, column.ranks // 2), units), of_row)
 
     def shared(self, values: NDArray[np.float64]) -> Shared:
-        """Part that rows of different units with the same value share beyond smooth change."""
+        """Measure the variance shared by rows of different units with equal values, beyond smooth change."""
         found = self.crossing.shared(values)
         if self.pairs is None:
             return found
@@ -233,7 +236,7 @@ def _as_groups(
 def _of_promised(
     effect: float, column: ExaminedColumn, outcome: ExaminedOutcome, promised: float, paired: bool
 ) -> float:
-    """Chance of such a design effect where a model of rows without units promises another one."""
+    """Return the p-value of a design effect if rows without units are worth what a model promises."""
     sizes = _sizes(column.ranks)
     rows, squares = len(column.ranks), sum(size * size * number for size, number in sizes)
     heavy = promised * max(float(np.mean(outcome.values**4)) - 3.0, 0.0) * rows / squares
@@ -242,14 +245,17 @@ def _of_promised(
 
 
 def _sizes(ranks: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
-    """Number of groups of each size; a row without a value is one of its own."""
+    """Return pairs of a group size and the number of such groups.
+
+    A row without a value is a group of its own.
+    """
     counts = Counter(np.bincount(ranks[ranks >= 0]).tolist())
     counts[1] += int(np.count_nonzero(ranks < 0))
     return tuple(sorted((size, number) for size, number in counts.items() if number))
 
 
 def lie_together(column: ExaminedColumn) -> bool:
-    """True if rows of one group follow each other in the file; of shuffled rows hardly any do."""
+    """Return whether rows of one group mostly follow each other in the file, more than shuffled rows do."""
     ranks = column.ranks
     sizes = np.bincount(ranks[ranks >= 0])
     possible, rows = int(np.sum(sizes - 1)), max(len(ranks), 1)
@@ -291,7 +297,10 @@ def _as_series(order: Order, outcome: ExaminedOutcome, inputs: CheckInputs) -> F
 def _as_series_of_units(
     order: Order, outcome: ExaminedOutcome, inputs: CheckInputs, units: NDArray[np.int64], alike: Resemblance
 ) -> Finding:
-    """Whole declared groups, each at the mean place of its rows: do groups near each other resemble each other?"""
+    """Return the finding whether declared groups near each other in an order are alike.
+
+    Each group stands at the mean place of its rows.
+    """
     spread, place = np.zeros(len(units)), np.zeros(len(units))
     spread[outcome.present], place[order.rows] = outcome.values, np.arange(len(order.rows))
     known = np.zeros(len(units), dtype=bool)
@@ -314,7 +323,7 @@ def _as_series_of_units(
 
 
 def _given_sizes(totals: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Totals of groups less what their sizes say: sizes are given, and groups near each other may have equal ones."""
+    """Return totals of groups without the part that group sizes explain, by least squares."""
     by_size = np.stack([sizes, sizes.astype(np.float64) ** 2], axis=1)
     return np.asarray(totals - by_size @ np.linalg.lstsq(by_size, totals, rcond=None)[0])
 
@@ -328,7 +337,7 @@ def _about_series(order: Order, outcome: ExaminedOutcome, alike: Resemblance) ->
 
 
 def _is_sorted(rows: OpenRows, order: Order, outcome: ExaminedOutcome) -> bool:
-    """True if the order sorts the column of the outcome, as a file is sorted by a key: that tells nothing."""
+    """Return whether the order sorts the outcome's own column, so that alike neighbours tell nothing."""
     column = rows.column(outcome.column)
     if column is None or outcome.of_label:
         return False
@@ -341,7 +350,7 @@ CHECKS: tuple[Callable[[CheckInputs], Iterator[Finding]], ...] = (_groups, _seri
 
 
 def informative_sizes(inputs: CheckInputs) -> tuple[str, ...]:
-    """Outcomes whose averages over groups go together with the sizes of the groups; the label first.
+    """Return the names of outcomes whose group averages go together with group sizes, the label first.
 
     Sizes are shuffled among the groups, and of all outcomes the largest statistic of each shuffle counts (Westfall and
     Young 1993): so the level is reached with as many shuffles however many outcomes there are. The statistic is divided
@@ -364,7 +373,7 @@ def informative_sizes(inputs: CheckInputs) -> tuple[str, ...]:
 
 
 def _averages(groups: NDArray[np.int64], outcome: ExaminedOutcome, number: int) -> NDArray[np.float64]:
-    """Average of each group less that of all averages; 0 where a group has no row with a value."""
+    """Return the average of each group minus the mean of all averages, 0 for a group without values."""
     of_row = groups[outcome.present]
     values, of_row = outcome.values[of_row >= 0], of_row[of_row >= 0]
     counts = np.bincount(of_row, minlength=number)
@@ -373,7 +382,7 @@ def _averages(groups: NDArray[np.int64], outcome: ExaminedOutcome, number: int) 
 
 
 def _go_together(averages: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """For each outcome, shape (outcomes, groups), whether chance cannot explain that it follows the sizes."""
+    """Return for each outcome, shape (outcomes, groups), whether it follows group sizes beyond chance."""
     squares, rng, left = averages**2, np.random.default_rng(0), _SHUFFLES
     seen = _studentised(averages, squares, sizes[:, None])[:, 0]
     more, most = np.zeros(len(seen), dtype=np.int64), LEVEL * (_SHUFFLES + 1) - 1
@@ -389,7 +398,10 @@ def _go_together(averages: NDArray[np.float64], sizes: NDArray[np.float64]) -> N
 def _studentised(
     averages: NDArray[np.float64], squares: NDArray[np.float64], sizes: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Sizes times averages over their standard error, shape (outcomes, shuffles); sizes of shape (groups, shuffles)."""
+    """Return the sums of sizes times averages over their standard errors, shape (outcomes, shuffles).
+
+    Sizes have the shape (groups, shuffles).
+    """
     return np.asarray(np.abs(averages @ sizes) / np.sqrt(np.maximum(squares @ sizes**2, 1e-300)))
 
 
@@ -406,7 +418,7 @@ Role = Literal["group", "attribute", "series"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(ABC):
-    """Consequence of one column for the promise.
+    """What one column of the training rows shows about dependence, and what that means for the promise.
 
     Attributes:
         column: Its name, or `everhold.diagnosis.columns.FILE_ORDER`.
@@ -463,21 +475,21 @@ class Finding(ABC):
     @property
     @abstractmethod
     def model(self) -> DependenceModel:
-        """The model to declare."""
+        """The dependence model to declare if the finding is right."""
 
     @property
     @abstractmethod
     def share(self) -> float:
-        """Worth of a row under that model: effective rows for each row (S5)."""
+        """The worth of a row under `model`: effective rows for each row (S5)."""
 
     @property
     def measured_share(self) -> float:
-        """Measured worth of a row."""
+        """The measured worth of a row, in effective rows for each row."""
         return self.share
 
     @property
     def clear(self) -> bool:
-        """True if chance cannot explain it and it would matter: rows are worth less than is promised."""
+        """Whether rows are worth less than is promised, beyond chance and by enough to matter."""
         if self.role == "attribute" or self.p_value >= LEVEL:
             return False
         return self.design_effect >= (LESS_WORTH if self._alike else _FARLESS_WORTH) * self.promised
@@ -488,37 +500,37 @@ class Finding(ABC):
 
     @property
     def suspect(self) -> bool:
-        """True if it speaks clearly against what is declared."""
+        """Whether the finding clearly contradicts the declared dependence."""
         return self.clear
 
     @abstractmethod
     def suggestion(self, *, shell: bool = False) -> str | None:
-        """The declaration to write if it is right, for Python or for a shell; None for attributes."""
+        """Return the declaration to write if the finding is right, for Python or a shell, or None for attributes."""
 
     @abstractmethod
     def claim(self, alike: str, advice: str | None, would: str) -> str:
-        """The warning, given in what rows are alike, what to declare, and what the promise would then be."""
+        """Return the text of the warning, built from how rows are alike, the advice, and the promise that follows."""
 
 
 class GroupFinding(Finding):
-    """Of rows with equal values."""
+    """The finding that rows with equal values of a column are alike."""
 
     __slots__ = ()
 
     @property
     def model(self) -> DependenceModel:
-        """Groups of the sizes found."""
+        """The model to declare: groups of the sizes found."""
         return Groups.of_counts(dict(self.sizes), column=self.column)
 
     @property
     def share(self) -> float:
-        """In the worst case, by the sizes alone."""
+        """The worth of a row in the worst case, from group sizes alone."""
         rows = sum(size * number for size, number in self.sizes)
         return rows / sum(size * size * number for size, number in self.sizes)
 
     @property
     def measured_share(self) -> float:
-        """By the design effect."""
+        """The worth of a row by the measured design effect."""
         return 1.0 / self.design_effect
 
     @property
@@ -527,7 +539,7 @@ class GroupFinding(Finding):
 
     @property
     def suspect(self) -> bool:
-        """Any two columns that go together make rows of a group look alike.
+        """Whether the finding contradicts the declaration, since any two related columns make groups look alike.
 
         So it has to be the label, or the rows have to lie together in the file, or no group may have rows on both
         sides, too.
@@ -535,11 +547,11 @@ class GroupFinding(Finding):
         return self.clear and (self.of_label or self.in_file or self.apart)
 
     def suggestion(self, *, shell: bool = False) -> str | None:
-        """Groups of the column."""
+        """Return the declaration of groups of the column, or None for an attribute."""
         return None if self.role == "attribute" else _groups_of(self.column, shell=shell)
 
     def claim(self, alike: str, advice: str | None, would: str) -> str:
-        """They may have been drawn together."""
+        """Return the warning that rows with equal values may have been drawn together."""
         apart = "; no value of it stands on both sides, as where whole groups were sealed" if self.apart else ""
         return (
             f"training rows with equal {self.column!r} resemble each other {alike}; if they were drawn together, as "
@@ -548,13 +560,13 @@ class GroupFinding(Finding):
 
 
 class SeriesFinding(Finding):
-    """Of rows that follow each other in an order."""
+    """The finding that rows next to each other in an order are alike."""
 
     __slots__ = ()
 
     @property
     def model(self) -> DependenceModel:
-        """A series that is worth what was found; or long blocks as groups."""
+        """The model to declare: an autoregressive series, or long blocks as groups."""
         if self.first_order:
             from everhold.dependence.series.gaussian_ar1 import GaussianAR1
 
@@ -563,13 +575,13 @@ class SeriesFinding(Finding):
 
     @property
     def share(self) -> float:
-        """As measured."""
+        """The measured worth of a row, in effective rows for each row."""
         if self.first_order:
             return (1.0 - abs(self.correlation)) / (1.0 + abs(self.correlation))
         return 1.0 / max(self.design_effect, 1.0)
 
     def suggestion(self, *, shell: bool = False) -> str | None:
-        """A model in which a row depends on the row before only where it explains all that was seen."""
+        """Return the declaration of a fitted first-order series if that explains the finding, else of blocks."""
         if not self.first_order or self.column == FILE_ORDER:
             block = _groups_of("block", shell=shell)
             return f"{block}, a column that numbers blocks of at least {self.block or 1:,} rows in a row"
@@ -583,7 +595,7 @@ class SeriesFinding(Finding):
         return f"dependence=eh.{model}.fit(training, order_by={self.column!r}, state={self.state!r})"
 
     def claim(self, alike: str, advice: str | None, would: str) -> str:
-        """They may be a series."""
+        """Return the warning that rows may be a series."""
         follow = "in the file" if self.column == FILE_ORDER else f"in {self.column!r}"
         return (
             f"training rows that follow each other {follow} resemble each other {alike}; if they are a "

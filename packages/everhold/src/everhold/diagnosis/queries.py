@@ -1,4 +1,4 @@
-"""Are the values of one query worth as many rows as is promised? Asked of the training rows before any charge."""
+"""Test, before any charge, whether one query's values on training rows are worth as many rows as is promised."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_ROWS = 100_000  # by which it is judged whether a column is an order
 
 @dataclass(frozen=True, slots=True)
 class QueryWorth:
-    """Number of independent training rows that the average of a query is worth, measured and declared.
+    """The number of independent training rows that the average of a query is worth, measured and promised.
 
     So many rows in a row as `block` says are surely worth one. `order_by` is the column in whose order that shows;
     None for the order that is declared, or that of the file. `groups` is the column whose groups show it, if one does.
@@ -55,7 +55,7 @@ class QueryWorth:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Order:
-    """An order in which the values of queries are looked at, made once for each holdout.
+    """An order of the training rows in which the values of queries are tested, made once for each holdout.
 
     Attributes:
         column: Its column; None for the order that is declared, or that of the file.
@@ -70,7 +70,7 @@ class _Order:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DependenceMonitor:
-    """Holds the values of queries on the training rows against what is declared.
+    """A monitor that compares the values of queries on training rows with the declared dependence.
 
     Attributes:
         order_by: Columns that put the training rows in the declared order; none for the order of the file.
@@ -93,7 +93,7 @@ class DependenceMonitor:
 
     @classmethod
     def of(cls, mechanism: Mechanism, rows: int) -> DependenceMonitor:
-        """For the dependence of a mechanism and so many training rows, by the declared order alone."""
+        """Build the monitor of a mechanism for this number of training rows, by the declared order alone."""
         if mechanism.dependence.assumes_no_law:
             return cls(rows, mechanism.dependence.sorting_columns, None, sizes_of_blocks(rows))
         try:
@@ -106,7 +106,7 @@ class DependenceMonitor:
         self, others: Mapping[str, NDArray[np.int64]], groups: Mapping[str, NDArray[np.int64]],
         units: NDArray[np.int64] | None, own: NDArray[np.int64],
     ) -> DependenceMonitor:  # fmt: skip
-        """The same, which also looks at rows by other columns.
+        """Return a monitor that also tests rows in other orders and groups.
 
         Args:
             others: Block of each row in other orders, by their columns.
@@ -125,7 +125,9 @@ class DependenceMonitor:
         self, training: StoredRows, bound: Sequence[BoundQuery], *, unit: int, plan: int, bets: Sequence[bool],
         answered: Callable[[str], bool],
     ) -> tuple[list[int], dict[int, QueryWorth]]:  # fmt: skip
-        """Result of `look`, once for each expression; queries that are known to be answered are only summed up.
+        """Return the training totals of queries in order, and by place the findings worth a warning.
+
+        Each expression is tested once, as `evaluate` does it. Queries known to be answered are only summed.
 
         Args:
             training: The training rows.
@@ -156,13 +158,13 @@ class DependenceMonitor:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Columns that put the training rows in another order."""
+        """The columns that put the training rows in another order than the declared one."""
         return tuple(order.column for order in self.orders if order.column is not None)
 
     def evaluate(
         self, training: StoredRows, bound: Sequence[BoundQuery], *, unit: int, plan: int, bets: Sequence[bool] = (),
     ) -> tuple[NDArray[np.int64], dict[int, QueryWorth]]:  # fmt: skip
-        """Totals of queries over the training rows, and what is worth a warning, by the place of the query.
+        """Return the training totals of queries, and by place the findings that are worth a warning.
 
         That is looked for in the declared order, or that of the file, in those that columns name, and in groups. An
         expression is not judged by a column that it reads: sorted by it, any rows look alike. One that reads a time is
@@ -190,7 +192,7 @@ class DependenceMonitor:
     def worth(
         self, values: NDArray[np.float64], *, plan: int, bets: bool = False, skip: Collection[str] | None = (),
     ) -> QueryWorth | None:  # fmt: skip
-        """Warnings about the values of one query on all training rows; None if there are none.
+        """Test the values of one query on all training rows, and return the clearest finding or None.
 
         Args:
             values: Shape (rows,), in [0, 1]; of a ratio what is left of the numerator, if its interval is bet on.
@@ -211,7 +213,7 @@ class DependenceMonitor:
     def _in_orders(
         self, scaled: NDArray[np.float64], level: float, bets: bool, skip: Collection[str] | None
     ) -> Iterator[QueryWorth]:
-        """By orders of rows, or of whole declared groups."""
+        """Yield findings from blocks of rows, or of whole declared groups, in each order."""
         totals = None if self.units is None else np.asarray(np.bincount(self.units, weights=scaled), dtype=np.float64)
         for order in self.orders:
             if order.column is not None and (skip is None or order.column in skip):
@@ -241,7 +243,7 @@ class DependenceMonitor:
                 yield replace(told, groups=column)
 
     def _finding(self, shared: Shared, level: float, bets: bool) -> QueryWorth | None:
-        """Part that units share, if chance cannot explain it and the procedure in force does not cover it."""
+        """Return the finding about variance that units share, or None if chance or the procedure covers it."""
         measured = bets and self.units is not None
         promised = shared.claimed / self.rows if measured else self.rows_for_one or 1.0
         effect = (shared.claimed + shared.added) / self.rows
@@ -250,7 +252,7 @@ class DependenceMonitor:
         return QueryWorth(self.rows / effect, self.rows / promised, 1, shared.p_value)
 
     def seen(self, sums: NDArray[np.int64], *, unit: int, level: float) -> list[tuple[int, QueryWorth]]:
-        """Places of queries that are worth a warning, by sums over blocks, shape (queries, blocks)."""
+        """Return the places and findings of queries worth a warning, from block sums of shape (queries, blocks)."""
         if self.rows_for_one is None:
             return []
         found, told = block_variance_of_means(sums / unit, self.sizes, promised=self.rows_for_one), []
@@ -262,12 +264,12 @@ class DependenceMonitor:
 
 
 def _by_mean_place(units: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Units in the order of the mean block of their rows."""
+    """Return the units sorted by the mean block of their rows."""
     return np.argsort(np.bincount(units, weights=blocks) / np.maximum(np.bincount(units), 1), kind="stable")
 
 
 def _columns_read(bound: BoundQuery) -> frozenset[str] | None:
-    """The columns that an expression reads; None where one is a time."""
+    """Return the columns that an expression reads, or None if one of them is a time."""
     nodes = () if bound.row_value is None else bound.row_value.expression.nodes
     read = [node for node in nodes if node.operation is Operation.COLUMN]
     return None if any(node.kind is ColumnKind.TIME for node in read) else frozenset(str(node.value) for node in read)
@@ -279,7 +281,7 @@ _monitors: WeakKeyDictionary[StoredRows, tuple[tuple[Mechanism, str | None], Dep
 def dependence_monitor(
     training: StoredRows, mechanism: Mechanism, label: str | None, whole_groups: Collection[str] = ()
 ) -> DependenceMonitor:
-    """The monitor of one holdout, made with its first query and kept as long as its training rows.
+    """Return the monitor of one holdout, made with its first query and kept as long as its training rows.
 
     Args:
         training: The training rows.
@@ -313,7 +315,7 @@ def _made(
 def columns_to_test(
     rows: OpenRows, known: Collection[str | None], whole_groups: Collection[str]
 ) -> tuple[list[str], list[str]]:
-    """Names of the columns that order training rows, and of those that group them, the first few.
+    """Return the names of columns that order training rows, and of the first few that group them.
 
     Args:
         rows: Training rows, or the first of them.
@@ -335,12 +337,12 @@ def columns_to_test(
 
 
 def _columns_of_interest(training: StoredRows, label: str | None) -> OpenRows:
-    """Columns that may order or group the first training rows."""
+    """Read the columns of the first training rows that may order or group them."""
     return OpenFile(training.engine, label=label).first(_MOST_ROWS, ("time", "whole", "text"))
 
 
 def warn_of_queries(found: Sequence[tuple[str, QueryWorth]]) -> None:
-    """Warn of queries, as people read them, whose values on the training rows are worth less than is promised."""
+    """Warn about each query whose values on the training rows are worth less than is promised."""
     for shown, worth in found:
         column = "block" if worth.groups is None else worth.groups
         advice = f"eh.Groups({column!r})", f"--groups {shlex.quote(column)}"

@@ -45,12 +45,12 @@ MOST_SHOWN = 300  # characters of a query that the ledger keeps for people
 
 
 class Outdated(Exception):
-    """The subject of the query has changed since it was prepared; nothing was answered, so prepare it again."""
+    """Raised when the subject of a prepared query has changed: nothing was answered, so prepare it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySpec:
-    """Specification of a query: its kind and arguments, as they travel.
+    """The kind and arguments of a query as plain fields, from which the query can be built again.
 
     Attributes:
         kind: Name of its maker.
@@ -64,22 +64,22 @@ class QuerySpec:
 
 
 def never_declared(bound: BoundQuery) -> None:
-    """Of a holdout without declared families."""
+    """Return None for every query, as the level in a holdout without declared families."""
 
 
 def never_answered(query: str) -> bool:
-    """Of a holdout without declared families."""
+    """Return False for every query: none is known to be answered before."""
     return False
 
 
 def never_asked(query: str, member: str) -> bool:
-    """Of a holdout without declared families."""
+    """Return False for every query: none was asked before it was declared."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class AskedBefore:
-    """Knowledge of earlier queries.
+    """Functions that tell what a ledger knows about earlier queries.
 
     Attributes:
         answered: Whether a query, by its fingerprint, has been answered before; reads the ledger.
@@ -94,7 +94,7 @@ class AskedBefore:
 
 @dataclass(frozen=True, slots=True)
 class MemberLevels:
-    """Levels that queries have by their description (S10), and the numbers of rows at which they hold.
+    """Functions that give queries a level by their description (S10), and the numbers of rows they hold for.
 
     Attributes:
         level_of: ln(1 / level) of a member of a declared family; None for other queries.
@@ -115,22 +115,22 @@ class MemberLevels:
 
     @classmethod
     def recorded(cls, configuration: Mapping[str, Any]) -> MemberLevels:
-        """What the settings of a holdout say; it knows no family."""
+        """Build levels without any family from the settings of a holdout."""
         first_rows, largest = configuration.get(FAMILIES_GROW, 0), configuration.get(LARGEST_GROUP, 0)
         return cls(first_rows=first_rows, largest_group=largest)
 
 
 class Query(ABC, Generic[Result]):
-    """A query as an analyst writes it."""
+    """A query as an analyst writes it, not yet compiled for a holdout."""
 
     __slots__ = ()
 
     def as_metric(self) -> MetricQuery | None:
-        """The same as a metric by its name, of models; None where it is none."""
+        """Return the same query as a named metric of models, or None if it is no such metric."""
         return None
 
     def spec(self) -> QuerySpec:
-        """The maker that makes it anew, with its arguments.
+        """Return the kind and arguments from which the query can be built again.
 
         Raises:
             QueryRejected: If it holds Python code, which does not travel. Nothing is charged.
@@ -142,7 +142,7 @@ class Query(ABC, Generic[Result]):
         )
 
     def check(self, compiler: QueryCompiler) -> None:  # most have nothing to check
-        """Refuse what public rows speak against, before it is declared.
+        """Check the query against public rows before it is declared.
 
         Raises:
             QueryRejected: If they do. Nothing is charged.
@@ -152,7 +152,7 @@ class Query(ABC, Generic[Result]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Result]:
-        """The query for one holdout, from public facts and training rows alone.
+        """Compile the query for one holdout, from public facts and training rows alone.
 
         Args:
             compiler: What is known of the holdout.
@@ -166,7 +166,7 @@ class Query(ABC, Generic[Result]):
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """Prices of the entries of one query, from public state alone.
+    """The prices of the ledger entries of one query, from public state alone.
 
     Attributes:
         most: Most that one of them is charged.
@@ -182,7 +182,7 @@ class Pricing:
 
     @classmethod
     def free(cls) -> Pricing:
-        """Of members of declared families (S10)."""
+        """Return the pricing of members of declared families, which cost nothing (S10)."""
         return cls(0, lambda _, count: count, asks_nothing=True)
 
     @classmethod
@@ -195,7 +195,9 @@ class Pricing:
         keeping: int = 0,
         failing: bool = False,
     ) -> Pricing:
-        """Of means that the mechanism answers as planned; where nothing is told, nothing is charged.
+        """Return the pricing of means that the mechanism answers as planned.
+
+        Where nothing is told, nothing is charged.
 
         Args:
             mechanism: The one that answers.
@@ -210,7 +212,7 @@ class Pricing:
             return cls(most, sure)
 
         def with_capacity_left(state: State, count: int) -> int:
-            """One at once, as long as there is room for what has to come afterwards."""
+            """Return 1 if one is surely paid for and room is left for the queries to come, else 0."""
             room = mechanism.accounts.leaves_capacity(state, keeping, procedures, failing=failing)
             return min(sure(state, count), 1) if room else 0
 
@@ -218,13 +220,13 @@ class Pricing:
 
     @classmethod
     def fixed(cls, mechanism: SellsTolerances, price: int) -> Pricing:
-        """Of a price of its own, in credits."""
+        """Return the pricing of queries with a fixed price of their own, in credits."""
         return cls(price, lambda state, count: min(count, mechanism.affords(state, price)))
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """Result of a query.
+    """The ledger entries of an executed query, with what is left of the budget.
 
     Attributes:
         entries: One for each of its entries, in order; None where it was refused.
@@ -240,13 +242,13 @@ class ExecutionResult:
 
 
 def rows_of(answer: Mapping[str, Any]) -> tuple[int, int] | None:
-    """First and last of the sealed rows that an answer of the ledger is about; None where no rows arrived."""
+    """Return the first and last sealed row that a stored answer is about, or None if no rows arrived."""
     rows = answer.get("rows")
     return (int(rows[0]), int(rows[1])) if isinstance(rows, (list, tuple)) and len(rows) == 2 else None
 
 
 class QueryPlan(ABC, Generic[Result]):
-    """A query that is ready to be asked; it knows public facts only, until `look`."""
+    """A query compiled for a holdout and ready to be asked, which knows public facts only until `evaluate`."""
 
     asked: Sequence[EntryDraft]
     """Entries of the ledger, in order."""
@@ -265,22 +267,25 @@ class QueryPlan(ABC, Generic[Result]):
 
     @property
     def query(self) -> str:
-        """SHA-256 of the whole, in hex."""
+        """SHA-256 of the whole query, in hex."""
         return self.asked[0].fingerprint if len(self.asked) == 1 else digest([each.fingerprint for each in self.asked])
 
     def declared_by(self, families: MemberLevels) -> Self:
-        """The same plan, where it is one entry that a declared family has; means know their levels already."""
+        """Return the plan as a member of a declared family if its one entry is a member, else unchanged.
+
+        Means know their levels already.
+        """
         return self
 
     def is_short(self, rows: int) -> bool:
-        """True if evaluating it on so many rows beside everhold takes no time, from public facts.
+        """Return whether evaluating the plan on so many rows takes almost no time, judged by public facts.
 
         Then it is evaluated while the ledger is locked. What runs an analyst's code never is.
         """
         return False
 
     def silently(self) -> Self:
-        """The same query, about which nothing is told before the study is unsealed.
+        """Return the same plan as a silent one, of which nothing is told before the study is unsealed.
 
         Raises:
             QueryRejected: If it cannot be asked so. Nothing is charged.
@@ -291,7 +296,7 @@ class QueryPlan(ABC, Generic[Result]):
         )
 
     def capacity(self, accounts: Accounts, count: int) -> int:
-        """Number of new entries, of so many, that its own rules leave room for, from the ledger's facts; mostly all.
+        """Return for how many of `count` new entries the plan's own rules leave room, by default for all.
 
         It is asked before the sealed rows are looked at, and again inside the transaction.
 
@@ -301,7 +306,7 @@ class QueryPlan(ABC, Generic[Result]):
         return count
 
     def check_worth(self, state: State) -> None:
-        """Refuse what would be told nothing, from public state; mostly nothing is.
+        """Check, from public state, that the answer would tell something. By default nothing is refused.
 
         Raises:
             QueryRejected: If its interval would be its whole range. Nothing is charged.
@@ -310,26 +315,26 @@ class QueryPlan(ABC, Generic[Result]):
 
     @abstractmethod
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:
-        """Evaluations for the mechanism, of the entries at these places; secret."""
+        """Evaluate the entries at these places on the sealed rows. The result is secret."""
 
     @abstractmethod
     def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
-        """The mechanism's answers.
+        """Return the new state and one outcome for each entry that the mechanism answers.
 
         Args:
             state: Before.
-            seen: What `look` returned.
+            seen: What `evaluate` returned.
             rows: Which of the places that were looked at are to be answered now, in order.
             noise: Noise of this step alone.
         """
 
     @abstractmethod
     def present(self, result: ExecutionResult) -> Result:
-        """The entries as the analyst reads them; its ``refused`` says whether one is missing."""
+        """Return the result in the form that the analyst reads. Its ``refused`` says whether an entry is missing."""
 
     @abstractmethod
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Price and width of the query, if it is not refused.
+        """Return the price and the width of the query if it is asked and not refused.
 
         Args:
             state: The mechanism's public state.
@@ -338,27 +343,27 @@ class QueryPlan(ABC, Generic[Result]):
 
 
 class SellsTolerances(Protocol):
-    """A mechanism that sells answers of any sharpness; it says so by `Traits.sells_tolerances`."""
+    """A mechanism that sells answers of any requested half-width, marked by `Traits.sells_tolerances`."""
 
     def scale_for(self, tolerance: float) -> float:
-        """The largest noise scale whose half-width is within the tolerance.
+        """Return the largest noise scale whose half-width is within the tolerance.
 
         Raises:
             ValueError: If the budget cannot pay for it.
         """
 
     def credits_for(self, scale: float) -> int:
-        """Price of a mean with noise of this scale."""
+        """Return the price in credits of a mean with noise of this scale."""
 
     def affords(self, state: State, price: int) -> int:
-        """Number of further queries of this price that are answered."""
+        """Return how many further queries of this price the budget pays for."""
 
     def quote_at(self, state: State, tolerance: float) -> Quote:
-        """The price of a mean with a half-width of its own."""
+        """Return the quote of a mean with a requested half-width."""
 
 
 def paying(mechanism: Mechanism) -> SellsTolerances:
-    """The mechanism as one that sells tolerances.
+    """Return the mechanism, after checking that it sells answers by tolerance.
 
     Raises:
         QueryRejected: If it is another one.
@@ -372,5 +377,5 @@ def paying(mechanism: Mechanism) -> SellsTolerances:
 
 
 def digest(description: Mapping[str, Any] | Sequence[str]) -> str:
-    """SHA-256 of a description, in hex."""
+    """Return the SHA-256 of a description, in hex."""
     return hashlib.sha256(canonical(description).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Results that say more than one number: what they have in common, and plans that make one entry of the ledger."""
+"""Base classes of results with more than one number, and of plans that make one entry of the ledger."""
 
 from __future__ import annotations
 
@@ -73,22 +73,22 @@ class Paid(QueryResult):
 
     @property
     def refused(self) -> bool:
-        """True if there is no answer, because the budget left may not pay for it."""
+        """Whether there is no answer because the budget left may not pay for it."""
         return self._found() is None
 
     def payment(self) -> dict[str, Any]:
-        """``{"charged", "remaining", "query"}``, the end of each `to_dict`; ``"widens"`` and ``"about"`` if needed."""
+        """Return the fields that end each `to_dict`: charged, remaining, query, and if needed widens and about."""
         about = {} if self.about is None else {"about": self.about}
         widens = {} if self.widens == 1.0 else {"widens": self.widens}
         return {"charged": self.charged, "remaining": dict(self.remaining), "query": self.query, **widens, **about}
 
     @abstractmethod
     def _found(self) -> str | None:
-        """The finding in a few words; None if the query was refused."""
+        """Return the finding in a few words, or None if the query was refused."""
 
     @abstractmethod
     def _meaning(self) -> str:
-        """Sentences about an answer: the statement about the population, and ways to make it sharper."""
+        """Return sentences that state what holds for the population and how to make it sharper."""
 
     def __str__(self) -> str:
         left, found = left_in_words(self.remaining), self._found()
@@ -97,7 +97,7 @@ class Paid(QueryResult):
         return f"{found}, charged {self.charged:,}{wider_in_words(self.widens)}, {left} left"
 
     def explain(self) -> str:
-        """In words: what holds for the population, and what would make it sharper."""
+        """Explain in words what holds for the population, and what would make it sharper."""
         if self._found() is None:
             return (
                 "The query was refused because what is left of the budget, or of the analyst's allotment, does not "
@@ -111,7 +111,7 @@ class Paid(QueryResult):
 
 
 def checks_guesses(compiler: QueryCompiler, what: str, *, guess: float | None, tolerance: float | None) -> PublicLevels:
-    """The mechanism that answers a label of the sealed rows without noise.
+    """Return the mechanism, after checking that it can answer from sealed rows without noise.
 
     Args:
         compiler: What is known of the holdout.
@@ -137,13 +137,13 @@ def checks_guesses(compiler: QueryCompiler, what: str, *, guess: float | None, t
 
 
 def released_once(mechanism: PublicLevels) -> Pricing:
-    """Of entries that take a place each, and whose labels every later query pays for; no surprise is charged."""
+    """Return the pricing of entries that cost no surprise, but whose labels every later query pays for."""
     return Pricing(0, partial(mechanism.surely_answers, procedures=()))
 
 
 @dataclass(frozen=True)
 class OneEntry(QueryPlan[Result]):
-    """A query with one place, one entry of the ledger and a label that is always told (S9).
+    """A plan for a query with one ledger entry, whose answer is always told (S9).
 
     Attributes:
         declared: ln(1 / level) of a member of a declared family, which takes no place (S10); nan for other queries.
@@ -158,26 +158,26 @@ class OneEntry(QueryPlan[Result]):
     @property
     @abstractmethod
     def description(self) -> dict[str, Any]:
-        """Public and canonical. The identity is the SHA-256 of it and of the rows that it is about."""
+        """The public, canonical description. The identity is its SHA-256 with the rows that it is about."""
 
     @property
     @abstractmethod
     def shown(self) -> str:
-        """The query as people read it."""
+        """The query as text for people."""
 
     @property
     def by_position(self) -> bool:
-        """True if a row's part in it depends on the row's place: predictions as arrays."""
+        """Whether the query reads predictions by a row's place among the sealed rows."""
         return False
 
     @property
     def beside(self) -> dict[str, Any]:
-        """Fields of the ledger entry beside the description; no part of the query's identity."""
+        """Fields of the ledger entry that are no part of the query's identity."""
         return {}
 
     @abstractmethod
     def release(self, nats: float, seen: Any) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
-        """The answer at the level of the place.
+        """Compute what is told at the level of the entry's place.
 
         Args:
             nats: ln(1 / level) of the place.
@@ -189,15 +189,15 @@ class OneEntry(QueryPlan[Result]):
 
     @abstractmethod
     def bound(self, nats: float) -> float:
-        """The largest width at a level, in the query's units; from public facts alone."""
+        """Return the largest width at a level in the query's units, from public facts alone."""
 
     @abstractmethod
     def result(self, answer: Mapping[str, Any] | None, **paid: Any) -> Result:
-        """The ledger's answer in the analyst's units; None if it was refused. ``paid`` are the attributes of `Paid`."""
+        """Build the result from the ledger's answer, None if it was refused, and the attributes of `Paid`."""
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
-        """Its entry. About other rows it is another query."""
+        """The one draft of a ledger entry. The same query about other rows is another query."""
         identity = self._bound.description
         described = {**identity, "shown": self.shown[:MOST_SHOWN], **self.beside}
         return [EntryDraft(digest(identity), marked(described, by_position=self.by_position))]
@@ -227,17 +227,17 @@ class OneEntry(QueryPlan[Result]):
 
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """One place, and no surprise; nothing of a member."""
+        """The pricing of one place without a surprise, or free for a member of a family."""
         return Pricing.free() if self._is_member else released_once(self.mechanism)
 
     def silently(self) -> Self:
-        """See `QueryPlan.silently`; it cannot."""
+        """Refuse, because this query is always told."""
         raise QueryRejected(
             "this query is always told, so it cannot be asked silently; expected means, or what is made of them"
         )
 
     def nats(self, state: State) -> float:
-        """ln(1 / level) of the next place, or of the member."""
+        """Return ln(1 / level) of the next place, or of the member of a declared family."""
         return (
             self.declared
             if self._is_member
@@ -245,7 +245,7 @@ class OneEntry(QueryPlan[Result]):
         )
 
     def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
-        """Its one label; later queries pay for it."""
+        """Return the new state and the one outcome, whose label later queries pay for."""
         nats = self.nats(state)
         told, label, sealed = self.release(nats, seen)
         source, cost = DECLARED if self._is_member else CHOSEN, in_millionths(label)
@@ -257,7 +257,7 @@ class OneEntry(QueryPlan[Result]):
         return state.after(asked=0 if self._is_member else 1, charged=0, labels=label)
 
     def present(self, result: ExecutionResult) -> Result:
-        """The entry in the analyst's units."""
+        """Return the result in the analyst's units."""
         (entry,) = result.entries
         return self.result(
             None if entry is None else entry.answer,
@@ -272,7 +272,7 @@ class OneEntry(QueryPlan[Result]):
         )
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Bounds on its width, as long as training rows are honest and in any case; of a repeat, what was told."""
+        """Return bounds on the width: the usual one and the largest, or the stored width of a repeated query."""
         if (entry := stored[0]) is not None:
             within = most = self.released_width(entry.answer)
         else:
@@ -283,14 +283,14 @@ class OneEntry(QueryPlan[Result]):
         )  # fmt: skip
 
     def _widening(self, state: State, label: int) -> float:
-        """How many times wider the next yes-or-no answer is after a label of so many millionths of a nat."""
+        """Return how many times wider the next yes-or-no answer is after a label of so many millionths of a nat."""
         now, then = (self.mechanism.outlook(each).get("now") for each in (state, self._after(state, label)))
         return 1.0 if not now or not then else round(then / now, 2)
 
     def usual(self, nats: float) -> float:
-        """`bound` if the training rows are like the sealed ones; mostly the same."""
+        """Return the width to expect if training rows are like sealed ones, by default that of `bound`."""
         return self.bound(nats)
 
     @abstractmethod
     def released_width(self, answer: Mapping[str, Any]) -> float:
-        """The width of a stored answer, as `bound` means it."""
+        """Return the width of a stored answer, measured as `bound` does."""
