@@ -245,7 +245,7 @@ class FamilyLevels:
         self._schema, self._known = schema, dict[str, BoundFamily]()
 
     def __call__(self, executor: QueryExecutor, bound: BoundQuery) -> float | None:
-        """ln(1 / level) of a query, by the family that gives it the most; None if it is a member of none."""
+        """Return ln(1 / level) of a query in the family that gives it most, or None if no family has it as a member."""
         declared = executor.ledger.head().accounts.of(Declarations).by_name.values()
         bound, found = _of_any_rows(bound, executor.schema), []
         for each in declared:

@@ -93,7 +93,7 @@ class Trees(Protocol):
     """Protocol of the object that has all executors of a holdout whose rows arrive, one for each tree."""
 
     def span_of(self, executor: QueryExecutor) -> RowSpan | None:
-        """Place of the rows of an executor among all sealed rows; None where they are all that ever were."""
+        """Return where the rows of an executor lie among all sealed rows, or None if they are all that ever arrived."""
 
     def check_unaltered(self) -> None:
         """Check that rows that arrived and stay in a table are unaltered. Files are checked whenever they are read."""
@@ -252,14 +252,14 @@ class QueryExecutor:
         return replace(self, analyst=analyst)
 
     def whole_budget(self, data: dict[str, Any]) -> dict[str, int]:
-        """The initial budget, by name as in `remaining`; for an analyst the allotment."""
+        """Return the initial budget by name, or the allotment's limits for an analyst."""
         if self.analyst is None:
             return self.mechanism.remaining(State())
         part = allotment_of(Accounts.from_state(data), self.analyst)
         return left_to(replace(part, asked=0, charged=0), self.mechanism, State())
 
     def remaining(self, data: dict[str, Any]) -> dict[str, int]:
-        """The remaining budget by name, for an analyst that of the allotment; nothing is left after an unsealing."""
+        """Return the remaining budget by name, or the allotment's rest for an analyst. It is 0 after an unsealing."""
         state = self.state_from(data)
         if Accounts.from_state(data).closed:
             return dict.fromkeys(self.mechanism.remaining(state), 0)
@@ -269,7 +269,7 @@ class QueryExecutor:
 
 
 def _warn_of_clips(draft: EntryDraft) -> None:
-    """Warn of numbers that are clipped so often that they are not what their name says."""
+    """Warn about answers with so many clipped values that the number is not what its name says."""
     if many := [clip for clip in kept_clips(draft.description) if clip.is_often]:
         warn_caller(
             ClippingWarning(
@@ -302,7 +302,7 @@ class Execution:
             return self.plan.evaluate(self.executor.sealed, places), [*range(len(places))]
 
     def opened(self, data: dict[str, Any], *, new: int) -> tuple[State, Accounts]:
-        """State and accounts in a state of the ledger, before so many new entries.
+        """Return the mechanism's state and the accounts in a ledger state. Check that new entries can be answered.
 
         Raises:
             QueryRejected: If there is one, and the study was unsealed or it would be told nothing. Nothing is charged.
@@ -357,7 +357,7 @@ class Execution:
     def _step(
         self, state: State, accounts: Accounts, seen: Any, rows: list[int], places: Sequence[int]
     ) -> tuple[State, list[Outcome]]:
-        """The mechanism's answers to entries at places of the plan, counted in the accounts, which change in place."""
+        """Let the mechanism answer the entries at these places, and count the answers in the accounts in place."""
         executor, drafts = self.executor, [self.drafts[place] for place in places]
         noise = noise_for(executor.record, state, [draft.fingerprint for draft in drafts], key=executor.key)
         state, made = self.plan.answer(state, seen, rows, noise)
@@ -479,7 +479,7 @@ def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | Non
 
 
 def _evaluated(row_of: dict[int, int], seen: Any, places: Sequence[int]) -> tuple[Any, list[int]]:
-    """Earlier evaluations, and their rows for these places."""
+    """Return what was evaluated before, and the row in it for each of these places."""
     return seen, [row_of[place] for place in places]
 
 

@@ -54,7 +54,7 @@ _FINE_GRID = 2**12  # steps with which a pair of outcomes lies well inside its c
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A champion or challenger that can be compared.
+    """A champion or challenger of a gate about rows, bound to the rows of a holdout.
 
     Attributes:
         predictions: Shape (rows,): its predictions where they are an array; else None.
@@ -67,7 +67,7 @@ class Candidate:
 
     @classmethod
     def prepared(cls, metric: GateMetric, predictions: Any, training: Any, compiler: QueryCompiler) -> Candidate:
-        """A candidate for the rows of one holdout, tried on public rows where it is an estimator.
+        """Bind a candidate to the rows of a holdout. An estimator is tried on public rows.
 
         Raises:
             QueryRejected: If it cannot be compared, or the metric is another one. Nothing is charged.
@@ -85,12 +85,12 @@ class Candidate:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the query about it."""
+        """SHA-256 of the query about the candidate."""
         return self.bound.query
 
     @property
     def metric(self) -> dict[str, Any]:
-        """The metric's part of its description."""
+        """The metric's part of the candidate's description."""
         return metric_description(self.bound)
 
     @property
@@ -100,27 +100,27 @@ class Candidate:
 
     @property
     def by_position(self) -> bool:
-        """True if it is a prediction for each of these rows, and no estimator."""
+        """Whether the candidate is an array of predictions for these rows, and no estimator."""
         return self.bound.by_position
 
     @property
     def rises(self) -> bool:
-        """True if higher row values are better: a row on which it fails is given the worst one."""
+        """Whether higher row values are better. A row on which the candidate fails gets the worst value."""
         return self.bound.at_fault == 0.0
 
     def with_labels(self, labels: NDArray[Any], *, unit: int) -> NDArray[np.int64]:
-        """Its row values in grid units if these were the labels; of predictions by position, so it is public."""
+        """Return the row values in grid units for assumed labels. Only for predictions by position, so it is public."""
         assert self.bound.sealed is not None
         assert self.bound.reads is not None
         (label,) = self.bound.reads
         return clip_to_grid(np.asarray(self.bound.sealed({label: labels})), unit=unit, fault=self.bound.at_fault)
 
     def sealed_values(self, rows: StoredRows, *, unit: int) -> NDArray[Any]:
-        """Values that are kept of it, one for each of these rows. Secret."""
+        """Return the values that are stored of the candidate, one for each of these rows. Secret."""
         return rows.row_values(self.bound, unit=unit)
 
     def against(self, champion: Champion, public: Candidate | None, compiler: QueryCompiler) -> Gain:
-        """Its gain over a champion, of which only what is public is used here.
+        """Build the gain over a champion from public facts.
 
         Args:
             champion: The champion.
@@ -133,18 +133,18 @@ class Candidate:
         return gain_of_means(procedure, compiler.mechanism, rises=self.rises)
 
     def as_champion(self, values: NDArray[Any]) -> Champion:
-        """Values kept of a challenger that is promoted."""
+        """Build the champion that a promoted challenger becomes."""
         return Champion(self.digest, values, self.training, self.predictions)
 
 
 def of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
-    """The query without the arrival that says which rows it is about: a candidate is the same one then."""
+    """Return the query without the arrival it is about, so that a candidate is one query for all arrivals."""
     own = {name: value for name, value in bound.description.items() if name not in dict(schema.about)}
     return replace(bound, description=own) if schema.about else bound
 
 
 def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | MetricQuery:
-    """The query about one candidate, in the form in which a gate compares it on the rows of one holdout."""
+    """Return the query about one candidate in the form in which a gate compares candidates."""
     if not isinstance(query, Query):
         raise no_metric(query)
     asked = query.as_metric()
@@ -159,7 +159,7 @@ def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | MetricQuery:
 
 
 def _pairs_outcomes(asked: MetricQuery, compiler: QueryCompiler) -> bool:
-    """True if scores of outcomes are compared by the pairs of outcomes of independent rows."""
+    """Return whether outcomes are compared as pairs: rows are independent and labels are 0 and 1."""
     mechanism = compiler.mechanism
     independent = mechanism.dependence.independent and mechanism.unit >= _FINE_GRID
     return independent and (compiler.schema.label_kind == "binary" or asked.positive is not None)
@@ -182,7 +182,7 @@ def check_metric(bound: BoundQuery, metric: GateMetric) -> None:
 def procedure_for_gain(
     challenger: Candidate, champion: Champion, public: Candidate | None, compiler: QueryCompiler
 ) -> Procedure:
-    """Procedure for the interval of the mean gain, from public facts.
+    """Return the interval procedure of the mean gain, chosen from public facts.
 
     Of two public arrays for two classes one is right wherever they differ: the exact sign test. Otherwise both
     candidates' values on the training rows say how far gains spread; where there are none, but both are public arrays,
@@ -236,7 +236,7 @@ def _labels_that_matter(challenger: Candidate, champion: Candidate, schema: Sche
 
 
 def checked_margin(margin: Any, candidate: Candidate) -> float:
-    """The margin in units of row values.
+    """Check a margin, and return it in units of row values.
 
     Raises:
         QueryRejected: If it cannot be reached, or is negative. Nothing is charged.
@@ -257,13 +257,13 @@ def checked_margin(margin: Any, candidate: Candidate) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OutputCandidate(Candidate):
-    """A candidate of which the outputs are kept."""
+    """Candidate of which the outputs on each row are stored, in place of row values."""
 
     reader: ModelsReader
 
     @classmethod
     def of(cls, query: MetricQuery, metric: GateMetric, compiler: QueryCompiler) -> OutputCandidate:
-        """A candidate for the rows of one holdout.
+        """Bind a candidate to the rows of a holdout.
 
         Raises:
             QueryRejected: If it cannot be compared, or the metric is another one. Nothing is charged.
@@ -291,7 +291,7 @@ class OutputCandidate(Candidate):
 
     @property
     def rises(self) -> bool:
-        """True if a higher number on the scale [0, 1] is a better score."""
+        """Whether a higher number on the scale [0, 1] is a better score."""
         return (self.bound.at_one > self.bound.at_zero) is self.reader.metric.greater
 
     def sealed_values(self, rows: StoredRows, *, unit: int) -> NDArray[Any]:
@@ -309,13 +309,13 @@ class OutputCandidate(Candidate):
         return self._gain_of_all(champion, self._ordered(own, other), compiler)
 
     def _ordered(self, own: NDArray[Any] | None, champion: NDArray[Any] | None) -> tuple[Any, Any] | None:
-        """Outputs of the better side first, where both are known."""
+        """Return the outputs of the better side first, or None unless both are known."""
         if own is None or champion is None:
             return None
         return (own, champion) if self.rises else (champion, own)
 
     def _gain_of_all(self, champion: Champion, told: tuple[Any, Any] | None, compiler: QueryCompiler) -> Gain:
-        """The gain, as far as public rows or public predictions show it.
+        """Build the gain from public rows, or from both predictions where these are public.
 
         Args:
             champion: The champion.
@@ -356,7 +356,7 @@ class OutputCandidate(Candidate):
 
 
 def _check_compared(reader: ModelsReader, compiler: QueryCompiler) -> None:
-    """Refuse metrics, and rows, for which no gain is promised."""
+    """Refuse metrics and rows for which no gain is promised."""
     metric, independent = reader.metric, compiler.mechanism.dependence.independent
     measure = measure_of(metric)
     by_class = isinstance(measure, PartsMeasure) and measure.of_classes is not None

@@ -386,7 +386,7 @@ class Evidence(ABC, Generic[Handed]):
         return head.accounts.of(Gates).by_name[self.name]
 
     def on_latest(self, make: Callable[[Head], Made]) -> Made:
-        """Prepare something on what this process has seen of the ledger; on what is there now, where that refuses."""
+        """Call ``make`` with the head that this process knows, and again with the newest head if that raises."""
         try:
             return make(self.executor.ledger.latest())
         except EverholdError:
@@ -488,7 +488,7 @@ def margin_of(gate: GateAccount) -> float:
 
 
 def about_runs(metric: Mapping[str, Any]) -> str | None:
-    """What is promised of cases that stay the same; None for what is about a population."""
+    """Return what a promise about new runs of the same cases is about, or None if it is about a population."""
     return RUNS_OF_THESE if metric.get("population") == NEW_RUNS else None
 
 

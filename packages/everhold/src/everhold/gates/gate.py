@@ -67,7 +67,7 @@ class Gate(SeesArrivals):
 
     @property
     def about_cases(self) -> bool:
-        """True if versions are compared by results on cases, False if by values on the sealed rows."""
+        """Whether versions are compared by results on cases, and not by values on the sealed rows."""
         return self._evidence.about_cases
 
     @property
@@ -215,7 +215,7 @@ class Gate(SeesArrivals):
 
     @current
     def status(self) -> Facts:
-        """The gate in public facts: what is compared, champion, challenges, what is left, what it can see.
+        """Return the public facts of the gate: what is compared, champion, challenges, what is left, what it can see.
 
         About rows: ``plan`` says how many queries and challenges the holdout is planned for, and how many were answered
         beyond that. The plan is no limit: beyond it, challenges are answered as queries are, and every promotion is
@@ -242,7 +242,7 @@ class Gate(SeesArrivals):
         })  # fmt: skip
 
     def promotions(self) -> list[dict[str, Any]]:
-        """All promotions in order: the ledger's entry, the challenger, and over whom it is proved to be better."""
+        """List all promotions in order: the ledger's entry, the challenger, and whom it is proved to beat."""
         counts = EntryCounts()
         for entry in promotions_of(self._executor, self.name):
             counts.take(entry.sequence, entry.description, entry.answer)
@@ -250,13 +250,13 @@ class Gate(SeesArrivals):
 
     @current
     def history(self) -> GateHistory:
-        """All champions with the intervals of their gains, and what was spent."""
+        """Return all champions with the intervals of their gains, and what was spent."""
         return history_of(self._evidence.answering(self._executor.ledger.head()), self.name)
 
     @property
     @current
     def suite(self) -> CaseSuite:
-        """The cases and claims."""
+        """The cases of the gate, and its claims about them."""
         self._evidence.gate_at(self._executor.ledger.head())
         return self._cases.units.suite
 
@@ -289,7 +289,7 @@ class Gate(SeesArrivals):
 
     @current
     def find_open(self, challenger: str) -> OpenChallenge | None:
-        """The challenge that is open under this name, or ended under it against this champion; None if there is none.
+        """Return the open challenge of this name, or one that ended against this champion, or None.
 
         The name of the challenge that is open is in `status`.
 
@@ -330,7 +330,7 @@ class Gate(SeesArrivals):
 
     @current
     def shares(self, results: Any) -> VarianceShares:
-        """Shares of variance between cases and between runs of a case, from these results alone; nothing is asked."""
+        """Return how much of the variance lies between cases and between runs, from these results. Nothing is asked."""
         from everhold.gates.cases.results import variance_shares
 
         head = self._executor.ledger.head()
@@ -362,7 +362,7 @@ class Gate(SeesArrivals):
 
     @property
     def _cases(self) -> CaseEvidence:
-        """The evidence of a gate about cases.
+        """Return the evidence of a gate about cases, or raise for a gate about rows.
 
         Raises:
             QueryRejected: If the gate is about rows.
@@ -375,7 +375,7 @@ class Gate(SeesArrivals):
         return cast("CaseEvidence", self._evidence)
 
     def _fitting(self, **given: Any) -> dict[str, Any]:
-        """Arguments that were given, all of which belong to this kind of gate.
+        """Return the arguments that were given, after a check that this kind of gate takes them.
 
         Raises:
             QueryRejected: If one belongs to the other kind.
@@ -392,7 +392,7 @@ class Gate(SeesArrivals):
 
 
 def record_gate(executor: QueryExecutor, opening: Opening) -> None:
-    """Write the first champion and the entry that opens a gate, an act of the steward.
+    """Store the first champion, and record the act of the steward that opens a gate.
 
     Raises:
         QueryRejected: If an analyst asks, or the study is closed. Nothing was changed.
@@ -415,7 +415,7 @@ def record_gate(executor: QueryExecutor, opening: Opening) -> None:
 
 
 def checked_name(name: Any) -> str:
-    """The name of a gate.
+    """Check the name of a gate, and return it.
 
     Raises:
         QueryRejected: If it cannot be used. Nothing was changed.
@@ -436,7 +436,7 @@ def checked_name(name: Any) -> str:
 
 
 def checked_limit(challenges: Any) -> int | None:
-    """Most challenges of a gate; None for as many as the budget pays.
+    """Check the limit of challenges, and return it. None means as many as the budget pays.
 
     Raises:
         QueryRejected: If it is no such number. Nothing was changed.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GateHistory(Display):
-    """All champions of a gate.
+    """The champions of a gate one after the other, with what is proved of each.
 
     Attributes:
         gate: The gate's name.
@@ -54,11 +54,11 @@ class GateHistory(Display):
     champions: Sequence[dict[str, Any]]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """The champions."""
+        """Return one row for each champion."""
         return [dict(row) for row in self.champions]
 
     def explain(self) -> str:
-        """In words: what holds, and what was spent."""
+        """Explain in words what holds, and what was spent."""
         last = self.champions[-1]
         since = last["since_first"]
         most = " or more" if last["high"] is None else f" to {at_most(last['high'])}"
@@ -74,7 +74,7 @@ class GateHistory(Display):
 
 
 def history_of(executor: QueryExecutor, name: str) -> GateHistory:
-    """The champions of a gate, with the intervals of their gains and what was spent."""
+    """Return the champions of a gate, with the intervals of their gains and what was spent."""
     head = executor.ledger.head()
     gate, said = head.accounts.of(Gates).by_name[name], described_gate(head.accounts.of(Gates).by_name[name])
     limits = {} if gate.limit is None else {"challenges": gate.left}
@@ -97,7 +97,7 @@ def history_of(executor: QueryExecutor, name: str) -> GateHistory:
 
 
 def completions_of(executor: QueryExecutor, accounts: Accounts) -> dict[str, list[dict[str, Any]]]:
-    """By gate, the entries by which champions got values for rows that arrived; reads the ledger if there are any."""
+    """Return for each gate the ledger entries by which its champions got values for rows that arrived."""
     found: dict[str, list[dict[str, Any]]] = {}
     if not any(gate.completions for gate in accounts.of(Gates).by_name.values()):
         return found
@@ -112,7 +112,7 @@ def certified_gates(
     accounts: Accounts, promotions: Mapping[str, list[dict[str, Any]]],
     completions: Mapping[str, list[dict[str, Any]]],
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """All gates with their promotions, as a certificate lists them; margins and gains in the metric's units."""
+    """Return all gates with their promotions for a certificate. Margins and gains are in the metric's units."""
     found = []
     for gate in accounts.of(Gates).by_name.values():
         said, about = described_gate(gate), about_runs(gate.metric)
@@ -129,7 +129,7 @@ def certified_gates(
 
 
 def _bounds(gate: GateAccount, number: int, accounts: Accounts) -> dict[str, float | None]:
-    """Bounds of the gain of one champion: over the one before, and from below over the first.
+    """Return the bounds of one champion's gain: over the champion before, and from below over the first.
 
     Args:
         gate: The gate.

@@ -23,7 +23,7 @@ class HoldoutGates(HoldoutAccessor):
     """The gates of a holdout: `holdout.gates`."""
 
     def named(self, name: str, metric: Any, *, champion: Any, **terms: Unpack[GateTerms]) -> Gate:
-        """A gate about rows or about cases; see `Holdout.gate`."""
+        """Return the gate of a name, about rows or about cases, and open it if it is new. See `Holdout.gate`."""
         given: dict[str, Any] = {**terms}
         claimed = given.get("better") is not None or given.get("any_of") is not None
         if metric is None and (claimed or self._is_about_cases(name)):
@@ -39,7 +39,7 @@ class HoldoutGates(HoldoutAccessor):
         return open_row_gate(self._executor, self._folder, name, metric, champion=champion, **given)
 
     def _is_about_cases(self, name: str) -> bool:
-        """True if there is a gate of this name, and it is about cases, which a gate always is."""
+        """Return whether a gate of this name exists and is about cases."""
         ledger = self._executor.ledger
         for read in (ledger.latest, ledger.head):
             if (gate := read().accounts.of(Gates).by_name.get(name)) is not None:
@@ -47,18 +47,18 @@ class HoldoutGates(HoldoutAccessor):
         return False
 
     def status_facts(self, head: Head) -> dict[str, Any]:
-        """All gates in public facts."""
+        """Return the public facts of all gates, for `Holdout.status`."""
         gates = [
             {**described_gate(gate), **self._waiting(gate)} for gate in head.accounts.of(Gates).by_name.values()
         ]  # fmt: skip
         return {"gates": gates} if gates else {}
 
     def _waiting(self, gate: GateAccount) -> dict[str, int]:
-        """Number of rows that wait for the champion's values, where rows arrived."""
+        """Return the number of arrived rows for which the champion has no values."""
         grown = self._executor.growth is not None and gate.about_rows
         return {"rows_left": rows_left(gate, self._executor)} if grown else {}
 
     def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
-        """All gates with their promotions."""
+        """Return all gates with their promotions, for the certificate."""
         gates = certified_gates(head.accounts, counts.promotions, completions_of(self._executor, head.accounts))
         return {"gates": gates} if gates else {}

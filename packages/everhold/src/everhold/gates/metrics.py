@@ -33,7 +33,7 @@ SCORE = "score"
 
 
 def why_no_gain(name: Any) -> str | None:
-    """Reason that a gate does not compare by a score of scikit-learn, and the nearest metric; None for no such name.
+    """Return why gates do not compare by this score, and the nearest metric, or None if they do or know no such score.
 
     Examples:
         >>> why_no_gain("average_precision")
@@ -54,7 +54,7 @@ def why_no_gain(name: Any) -> str | None:
 
 
 def named_metric(name: str) -> Callable[..., Any] | None:
-    """A metric by its name, also the one that scikit-learn has for it; None if gates do not compare by it."""
+    """Return the function that makes a query from a metric's name, or None if gates do not compare by it."""
     if name == "risk":
         return risk
     metric = METRICS.get(name)
@@ -87,14 +87,14 @@ class GateMetric:
     make_of_classes: Callable[[Any, Any], Any] | None = None
 
     def asked(self, predictions: Any, training: Any, schema: Schema) -> Any:
-        """The query about a candidate, for the labels of a holdout."""
+        """Build the query about a candidate for the labels of a holdout."""
         several = self.make_of_classes is not None and schema.label_kind != "binary"
         make = self.make_of_classes if several and self.make_of_classes is not None else self.make
         return make(predictions, training)
 
 
 def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric:
-    """A metric as an analyst names it.
+    """Return the gate's metric from the name or the function that an analyst passes.
 
     Args:
         metric: One of `METRICS.of_gates`, ``"risk"``, one of the functions `accuracy`, `error` and `brier`, or a
@@ -115,7 +115,7 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
 
 
 def _made(make: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """From a candidate and its training predictions to the query, with refusals in place of other errors."""
+    """Wrap a metric function so that its errors become refusals."""
 
     def made(predictions: Any, training: Any) -> Any:
         try:
@@ -131,7 +131,7 @@ def _made(make: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 
 
 def _maker_of(description: Mapping[str, Any]) -> Callable[..., Any]:
-    """The metric that a description names.
+    """Return the function that makes queries with the metric of a description.
 
     Raises:
         QueryRejected: If it is a function of the analyst's own, which no description can hold.
@@ -155,7 +155,7 @@ def _maker_of(description: Mapping[str, Any]) -> Callable[..., Any]:
 
 
 def no_metric(thing: object) -> QueryRejected:
-    """The refusal of something that gates do not compare by."""
+    """Return the error for something that gates cannot compare by."""
     if (reason := why_no_gain(thing)) is not None:
         return QueryRejected(f"{reason}")
     return QueryRejected(
@@ -166,12 +166,12 @@ def no_metric(thing: object) -> QueryRejected:
 
 
 def metric_description(bound: BoundQuery) -> dict[str, Any]:
-    """Description of the metric in a query about a candidate."""
+    """Return the part of a query's description that is about the metric, not the candidate."""
     return {name: value for name, value in bound.description.items() if name not in _OF_CANDIDATES}
 
 
 def metric_in_words(description: Mapping[str, Any]) -> str:
-    """A metric as people read it.
+    """Describe a metric in words.
 
     Examples:
         >>> metric_in_words({"kind": "accuracy", "label": "late"})
@@ -199,7 +199,7 @@ def metric_in_words(description: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Gained:
-    """A gain on the sealed rows, as ``(1 + gain) / 2``; secret.
+    """Gain on the sealed rows, on the scale ``(1 + gain) / 2``. Secret.
 
     Attributes:
         total: The sum of paired row values in grid units.
@@ -213,14 +213,14 @@ class Gained:
 
     @classmethod
     def of(cls, mean: float, seen: Any, mechanism: Mechanism) -> Gained:
-        """A gain that is a number of all rows."""
+        """Build a gain from one number about all rows."""
         at = min(max(mean, 0.0), 1.0)
         return cls(math.floor(at * mechanism.steps), seen, at)
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """A gain that is decided by public facts before the evaluation.
+    """How a gain is computed and bounded, decided by public facts before the evaluation.
 
     Attributes:
         procedure: Procedure of an interval whose lower end holds on one side, at half of the level of both sides.
@@ -232,7 +232,7 @@ class Gain:
 
 
 def gain_of_means(procedure: Procedure, mechanism: Mechanism, *, rises: bool) -> Gain:
-    """The mean of the paired differences of two row values, of which the higher ones are better if it rises."""
+    """Build the gain as the mean of paired differences of row values. With ``rises``, higher values are better."""
 
     def evaluate(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
         both = paired(challenger, champion, rises=rises, unit=mechanism.unit)
@@ -242,7 +242,7 @@ def gain_of_means(procedure: Procedure, mechanism: Mechanism, *, rises: bool) ->
 
 
 def gain_of_outcomes(procedure: OutcomeGain, mechanism: Mechanism) -> Gain:
-    """The gain in a score of outcomes of labels 0 and 1."""
+    """Build the gain in a score of labels 0 and 1 that is computed from outcomes, such as F1."""
 
     def evaluate(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
         both = procedure.paired(challenger, champion, unit=mechanism.unit)
@@ -255,12 +255,12 @@ def gain_of_outcomes(procedure: OutcomeGain, mechanism: Mechanism) -> Gain:
 def _summary(
     sealed: StoredRows, procedure: Procedure, both: NDArray[np.int64], mechanism: Mechanism
 ) -> tuple[int, Any]:  # fmt: skip
-    """Exact sum of paired row values, and what the procedure needs."""
+    """Return the exact sum of paired row values, and the statistics that the procedure needs."""
     return sealed.summary(procedure.needs, both, group_by=mechanism.dependence.unit_column, unit=mechanism.unit)
 
 
 def paired(challenger: NDArray[np.int64], champion: NDArray[np.int64], *, rises: bool, unit: int) -> NDArray[np.int64]:
-    """Row values ``(1 + gain) / 2`` of the challenger's gain over the champion, in grid units, rounded down.
+    """Return the row values ``(1 + gain) / 2`` of a challenger's gain over the champion, in grid units, rounded down.
 
     Args:
         challenger: Shape (rows,), in grid units.

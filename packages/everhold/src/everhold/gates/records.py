@@ -100,16 +100,16 @@ class GateAccount:
 
     @property
     def left(self) -> int:
-        """Number of further challenges that its own limit allows."""
+        """Number of further challenges that the gate's own limit allows."""
         return (MOST_CHALLENGES if self.limit is None else self.limit) - self.challenges
 
     @property
     def about_rows(self) -> bool:
-        """True for a gate about rows, False for one about cases."""
+        """Whether the gate is about rows, and not about cases."""
         return self.metric.get("kind") != CASES
 
     def after(self, challenger: str, *, promoted: bool, arrived: int = 0) -> GateAccount:
-        """The gate after one more challenge."""
+        """Return the account after one more challenge."""
         asked = replace(self, challenges=self.challenges + 1)
         if not promoted:
             return asked
@@ -118,17 +118,17 @@ class GateAccount:
         )
 
     def checked(self, *, charged: bool) -> GateAccount:
-        """The gate after one more check."""
+        """Return the account after one more check."""
         return replace(
             self, challenges=self.challenges + 1, checks=self.checks + 1, marks=self.marks + int(charged)
         )  # fmt: skip
 
     def completed(self, arrived: int) -> GateAccount:
-        """The gate whose champion has values for the rows up to an arrival."""
+        """Return the account after its champion got values for the rows up to an arrival."""
         return replace(self, arrived=arrived, completions=self.completions + 1)
 
     def stored(self) -> list[Any]:
-        """As plain JSON data; without the last numbers where they are 0."""
+        """Return the account as a list for JSON, without the last counts where they are 0."""
         counts = [self.name, self.metric, self.margin, self.limit, self.first, self.champion, self.before]
         later = [self.arrived, self.completions, self.checks, self.marks]
         while later and not later[-1]:
@@ -138,7 +138,7 @@ class GateAccount:
 
 @dataclass(slots=True)
 class Gates(LedgerExtension):
-    """All gates of a holdout at one moment.
+    """Ledger extension that keeps the accounts of all gates of a holdout.
 
     Attributes:
         by_name: In the order in which they were opened.
@@ -154,7 +154,7 @@ class Gates(LedgerExtension):
 
     @classmethod
     def read(cls, stored: Any) -> Self:
-        """The inverse of `stored`.
+        """Rebuild the extension from what `stored` returned.
 
         Raises:
             ValueError: Or TypeError, if `stored` never returns such a thing.
@@ -164,22 +164,22 @@ class Gates(LedgerExtension):
         return cls({line[0]: GateAccount(*line) for line in stored})
 
     def stored(self) -> list[list[Any]] | None:
-        """As plain JSON data; None if there is no gate."""
+        """Return all accounts as plain JSON data, or None if there is no gate."""
         return [gate.stored() for gate in self.by_name.values()] or None
 
     @property
     def entries(self) -> int:
-        """Number of gates that were opened and of champions that were completed, each by an entry."""
+        """Number of ledger entries that opened a gate or completed a champion."""
         return len(self.by_name) + sum(gate.completions for gate in self.by_name.values())
 
     def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
-        """True where all rows have one tree, and for gates about rows."""
+        """Return whether rows may arrive: always in a holdout with one tree, else if all gates are about rows."""
         return not configuration.get(GROWS) or all(gate.about_rows for gate in self.by_name.values())
 
     def file_findings(
         self, record: HoldoutRecord, folder: Path, seal_key: bytes, arrivals: Sequence[Mapping[str, Any]]
     ) -> Iterator[str]:
-        """What is wrong with the files of champions; without them no challenge can be answered."""
+        """Yield what is wrong with the files of champions, without which no challenge can be answered."""
         for gate in self.by_name.values():
             try:
                 if gate.about_rows:
@@ -196,7 +196,7 @@ class Gates(LedgerExtension):
                 yield fault.message
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
-        """Take the entry that opens a gate, or by which its champion has values for rows that arrived.
+        """Apply a ledger entry that opens a gate, or that completes its champion for rows that arrived.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.
@@ -210,7 +210,7 @@ class Gates(LedgerExtension):
             self._open(description)
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
-        """Take the answer to a challenge; a promoted challenger is the champion from now on.
+        """Apply the answer to a challenge. A promoted challenger becomes the champion.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.
@@ -282,7 +282,7 @@ _MOST_LOOKS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """One open challenge; all of it public.
+    """Public record of one open challenge.
 
     Attributes:
         gate: Name of the gate.
@@ -320,31 +320,31 @@ class Opened:
 
     @property
     def marks(self) -> int:
-        """Number of labels that its mark can have, all alike: looks, twice where futility may end it, too."""
+        """Number of equally likely labels of the challenge's end: its looks, doubled if futility may end it."""
         return self.looks * (2 if self.futility else 1)
 
     def belongs_to(self, analyst: str | None) -> bool:
-        """True if this analyst opened it, or it is the steward who asks."""
+        """Return whether an analyst opened the challenge, or the steward (None) asks."""
         return analyst is None or analyst == self.analyst
 
     def stored(self) -> list[Any]:
-        """As plain JSON data."""
+        """Return the record as a list for JSON."""
         return [*astuple(self)[:-1], list(self.results)]
 
     @classmethod
     def read(cls, stored: list[Any]) -> Self:
-        """The inverse of `stored`."""
+        """Rebuild the record from what `stored` returned."""
         gate, name, challenger, champion, nats, looks, entry, analyst, futility, results = stored
         return cls(gate, name, challenger, champion, nats, looks, entry, analyst, futility, tuple(results))
 
     def after(self, results: str) -> Opened:
-        """After one more look."""
+        """Return the record after one more look with these results."""
         return replace(self, results=(*self.results, results))
 
 
 @dataclass(slots=True)
 class OpenChallenges(LedgerExtension):
-    """All open challenges of a holdout at one moment, and how many acts there were.
+    """Ledger extension that keeps all open challenges of a holdout, and counts their acts.
 
     Attributes:
         by_gate: One for each gate at most.
@@ -365,7 +365,7 @@ class OpenChallenges(LedgerExtension):
 
     @classmethod
     def read(cls, stored: Any) -> Self:
-        """The inverse of `stored`.
+        """Rebuild the extension from what `stored` returned.
 
         Raises:
             ValueError: If `stored` never returns such a thing.
@@ -378,7 +378,7 @@ class OpenChallenges(LedgerExtension):
         return cls({each.gate: each for each in found}, opened, looked, futile)
 
     def stored(self) -> dict[str, Any] | None:
-        """As plain JSON data; None if none was ever opened."""
+        """Return all open challenges as plain JSON data, or None if none was ever opened."""
         if not self.opened:
             return None
         counts = {"opened": self.opened, "looked": self.looked, **({"futile": self.futile} if self.futile else {})}
@@ -386,7 +386,7 @@ class OpenChallenges(LedgerExtension):
 
     @property
     def entries(self) -> int:
-        """Number of acts."""
+        """Number of ledger entries that are acts of open challenges."""
         return self.opened + self.looked
 
     def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
@@ -402,7 +402,7 @@ class OpenChallenges(LedgerExtension):
         )
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
-        """Take an act.
+        """Apply an act of an open challenge.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.
@@ -424,7 +424,7 @@ class OpenChallenges(LedgerExtension):
         self.looked += 1
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
-        """Take a verdict; that of an open challenge closes it.
+        """Apply a verdict. If it decides an open challenge, the challenge is closed.
 
         Raises:
             ValueError: If a gate with an open challenge answered another one.
@@ -457,13 +457,13 @@ class OpenChallenges(LedgerExtension):
 
 
 def arrival_name(fingerprint: str) -> str:
-    """Name of an arrival in names of files: after a loss other rows may arrive under its number."""
+    """Return the name of an arrival in file names, which no later rows under the same number share."""
     return hashlib.sha256(canonical({"rows": fingerprint}).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Champion:
-    """A candidate as it is compared with others.
+    """Values of a champion that challengers are compared with.
 
     Attributes:
         digest: SHA-256 of the query about it.
@@ -480,13 +480,13 @@ class Champion:
 
     @property
     def by_position(self) -> bool:
-        """True if it is a prediction for each of these rows, and no estimator."""
+        """Whether the champion is an array of predictions for these rows, and no estimator."""
         return self.predictions is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file of what may become a champion.
+    """File of a challenger that may become the champion.
 
     Attributes:
         path: Where it lies.
@@ -499,7 +499,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class ModelStore:
-    """The files of one holdout's champions.
+    """Files with the values of one holdout's champions.
 
     Attributes:
         folder: The private folder of its rows.
@@ -518,11 +518,11 @@ class ModelStore:
 
     @classmethod
     def of(cls, folder: Path, *, holdout: str, rows: int, seal_key: bytes, of_arrival: str = "") -> ModelStore:
-        """The champions whose files lie in this folder; nothing is read or written yet."""
+        """Open the store of champions in a folder. Nothing is read or written yet."""
         return cls(folder, holdout, rows, of_arrival, hmac.digest(seal_key, b"everhold champions", "sha256"))
 
     def find(self, digest: str) -> Champion:
-        """A champion that was kept.
+        """Return a stored champion by its digest.
 
         Raises:
             IntegrityError: If its file is missing or was altered. Nothing is charged.

@@ -55,7 +55,7 @@ _DISAGREEMENT = 0.05  # share of rows for which a gate's status says what it can
 
 @dataclass(frozen=True, slots=True)
 class RowVersion(Version):
-    """A version of a gate about rows.
+    """A version of a gate about rows: a candidate, with what identifies it.
 
     Attributes:
         candidate: For all sealed rows.
@@ -70,7 +70,7 @@ class RowVersion(Version):
 
 @dataclass(frozen=True)
 class RowEvidence(Evidence[RowVersion]):
-    """The sealed rows, and a metric.
+    """Evidence of a gate about rows: the sealed rows, and a metric.
 
     Attributes:
         metric: By which versions are compared.
@@ -80,7 +80,7 @@ class RowEvidence(Evidence[RowVersion]):
 
     @cached_property
     def champions(self) -> ModelStore:
-        """Champions with values for all rows."""
+        """Store of the champions that have values for all rows."""
         return model_store_of(self.executor, self.folder)
 
     def over(self, executor: QueryExecutor) -> Self:
@@ -98,7 +98,7 @@ class RowEvidence(Evidence[RowVersion]):
         return RowVersion(made.digest, made.bound.shown, about, None, made, given, training)
 
     def opening(self, champion: Any, training: Any, *, margin: Any, limit: int | None) -> Opening:
-        """The gate with this first champion, which is evaluated and kept when it is opened."""
+        """Build the opening of the gate, which evaluates and stores this first champion."""
         first = self.version(champion, training=training).candidate
         arrived = 0 if (growth := growth_of(self.executor)) is None else growth.account.arrivals
         account = GateAccount(
@@ -142,7 +142,7 @@ class RowEvidence(Evidence[RowVersion]):
         )  # fmt: skip
 
     def _champion(self, gate: GateAccount, tree: QueryExecutor) -> Champion:
-        """The champion for the rows of the tree that answers. Secret.
+        """Return the champion's values for the rows of the tree that answers. Secret.
 
         Raises:
             QueryRejected: If it lacks values for rows that arrived. Nothing is charged.
@@ -214,7 +214,7 @@ class RowEvidence(Evidence[RowVersion]):
     def _check_same_champion(
         self, gate: GateAccount, known: Champion, new: Candidate, given: Any, window: QueryExecutor
     ) -> None:
-        """Check that values are those of the champion, and come in the way in which it was given.
+        """Check that values are those of the champion, and of the same kind: estimator or predictions.
 
         Raises:
             QueryRejected: If not. Nothing was changed.
@@ -232,7 +232,7 @@ class RowEvidence(Evidence[RowVersion]):
         )
 
     def _digests_before(self, champion: Any, window: QueryExecutor) -> Iterator[str]:
-        """Digests of a model with the training rows of earlier states, as it is known by what it says of them.
+        """Yield the digests of a model with the training rows of earlier arrivals.
 
         Rows were training rows from their arrival on, or from their retirement on.
         """
@@ -263,7 +263,7 @@ class RowEvidence(Evidence[RowVersion]):
 
 @dataclass(frozen=True)
 class RowChallenge(Challenge):
-    """A challenge by the gain on the rows of one tree.
+    """Challenge that is decided by the gain on the rows of one tree.
 
     Attributes:
         candidate: The challenger for these rows.
@@ -283,18 +283,18 @@ class RowChallenge(Challenge):
 
     @property
     def described(self) -> dict[str, Any]:
-        """What a gain of 1 is worth, if not 1, and that gains can be larger, where they can."""
+        """Public facts about the units of the gain, where they are not the usual ones."""
         width = {} if self.candidate.width == 1.0 else {GAIN_WIDTH: self.candidate.width}
         scale = {**width, GAIN_OPEN: True} if any(self.candidate.bound.unbounded) else width
         return marked(scale, by_position=self.candidate.by_position or self.champion.by_position)
 
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """A surprise at most."""
+        """Pricing of the challenge: at most one surprise."""
         return Pricing.planned(self.mechanism, None, keeping=self.keeping)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, Written, Gained]:
-        """The gain, and the challenger's file, in case it is promoted."""
+        """Return the gain on the sealed rows and the challenger's file, which is needed if it is promoted."""
         unit = self.mechanism.unit
         values = self.of_all.sealed_values(self.every, unit=unit)
         written = self.champions.written(self.of_all.as_champion(values))  # for every verdict: failing tells nothing
@@ -313,7 +313,7 @@ class RowChallenge(Challenge):
     def answer(
         self, state: State, seen: tuple[Evaluations, Written, Gained], rows: list[int], noise: Noise
     ) -> tuple[State, list[Outcome]]:
-        """The mechanism's verdict; a promoted challenger is kept before anybody hears of it.
+        """Decide the challenge. A promoted challenger is stored before the verdict is told.
 
         The entry says what made the limit: the node's level, all of which is on one side, and the stakes for it.
         """
@@ -376,7 +376,7 @@ def open_row_gate(
 
 
 def _check_same(known: GateAccount, requested: GateAccount) -> None:
-    """Check that a gate that is there is the one that was described.
+    """Check that an existing gate is the one that was described.
 
     Raises:
         QueryRejected: If it is another one.
@@ -396,7 +396,7 @@ def _check_same(known: GateAccount, requested: GateAccount) -> None:
 
 
 def model_store_of(executor: QueryExecutor, folder: Path, arrival: int | None = None) -> ModelStore:
-    """The champions of a holdout's gates, with their values for the rows up to an arrival; by default for all.
+    """Return the store of a holdout's champions, with values for the rows up to an arrival, by default for all.
 
     Each arrival has its files, known by the digest of its rows: after a loss other rows may arrive under its number.
     """
@@ -410,20 +410,20 @@ def model_store_of(executor: QueryExecutor, folder: Path, arrival: int | None = 
 
 
 def rows_left(gate: GateAccount, executor: QueryExecutor) -> int:
-    """Number of sealed rows that arrived and for which the champion has no values."""
+    """Return the number of sealed rows that arrived and for which the champion has no values."""
     growth = growth_of(executor)
     return 0 if growth is None else sum(part.rows for part in growth.rows.parts[_first_left(gate, executor) :])
 
 
 def _first_left(gate: GateAccount, executor: QueryExecutor) -> int:
-    """The first arrival that the champion lacks and that is still sealed."""
+    """Return the first arrival that the champion lacks and that is still sealed."""
     growth = growth_of(executor)
     assert growth is not None
     return max(gate.arrived + 1, growth.account.retired)
 
 
 def _sees(gate: GateAccount, executor: QueryExecutor, head: Head) -> dict[str, float | None] | None:
-    """Least gain the next challenge can see; None where gains are no accuracies, or rows depend on each other."""
+    """Return the smallest gain that the next challenge can prove, or None where it is unknown."""
     mechanism, schema = executor.mechanism, executor.schema
     if gate.metric.get("kind") != "accuracy" or not mechanism.dependence.independent:
         return None

@@ -289,7 +289,7 @@ class Growth:
                 _part(self.first, self.folder, part.number, entry, self.rows.parts[:number])
 
     def span_of(self, executor: QueryExecutor) -> RowSpan | None:
-        """Place of the rows of an executor among all sealed rows; None where they are all that ever were."""
+        """Return where the rows of an executor lie among all sealed rows, or None if they are all that ever arrived."""
         retired, rows, name = self.rows.retired_rows, self.rows.ever, self.first.schema.row_id
         first, last = executor.place.rows or (1, rows)
         if (first, last) == (1, rows):
@@ -333,12 +333,12 @@ _TRIES = 5
 
 
 def growth_of(executor: QueryExecutor) -> Growth | None:
-    """All executors of its holdout, by tree; None where no rows arrived."""
+    """Return the trees and executors of an executor's holdout, or None if no rows arrived."""
     return cast("Growth | None", executor.growth)
 
 
 def current(method: Method) -> Method:
-    """The method, done again with the rows that are there now where another process appended some.
+    """Decorate a method so that it is repeated with the present rows where another process appended some.
 
     Within one call a model predicts the same rows once.
     """
@@ -357,7 +357,7 @@ def current(method: Method) -> Method:
 
 
 class SeesArrivals:
-    """An object that answers about the rows that are there, also after another process appended some."""
+    """Mixin of objects that answer about the present rows, even after another process appended some."""
 
     _executor: QueryExecutor
     _folder: Path
@@ -369,7 +369,7 @@ class SeesArrivals:
         return replace(self._executor, analyst=None) if growth is None else growth.first
 
     def _see_arrivals(self) -> None:
-        """Go on with the rows that the ledger says are there."""
+        """Continue with the rows that the ledger lists now."""
         self._see(Growth.of(self._first, self._folder, known=growth_of(self._executor)))
 
     def _see(self, growth: Growth) -> None:
@@ -396,7 +396,7 @@ _DONE = "nothing was created"
 
 
 def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
-    """The mechanism of a holdout that may grow: rows that arrive have half of the probability of failure.
+    """Prepare a mechanism for a holdout that may grow. Rows that arrive get half of the probability of failure.
 
     With declared families all rows have one tree: the families have their part, and the tree has the rest (S14).
 
@@ -439,7 +439,7 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
 
 
 def _check_largest(groups: DependenceModel, largest: int | None) -> None:
-    """Check the size that no group may exceed, of those that are sealed and of those that will arrive.
+    """Check the declared maximum size of a group against the sealed groups.
 
     Raises:
         HoldoutRejected: If it is missing, or groups are larger. Nothing was created.

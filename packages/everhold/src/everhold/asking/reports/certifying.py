@@ -305,7 +305,7 @@ class _StoredAnswers:
 
 
 def _measure(ready: OneMean | Derived) -> str:
-    """The measure of a query: what its number is."""
+    """Return what a query measures, such as "share", "mean" or "points"."""
     if isinstance(ready, OneMean):
         return measure_of(ready.prepared[0].bound)
     described, part = ready.bound.description, ready.prepared[0].bound
@@ -317,7 +317,7 @@ def _measure(ready: OneMean | Derived) -> str:
 
 
 def _same(kept: float | None, given: float | None, width: float) -> bool:
-    """True if two numbers are one up to rounding; an answer that was told silently has none."""
+    """Return whether two numbers are equal up to rounding. Two missing numbers, of silent answers, are equal."""
     if kept is None or given is None:
         return kept is given
     return isclose(kept, given, rel_tol=1e-9, abs_tol=1e-6 * width)
@@ -328,7 +328,7 @@ Told3 = tuple[float | None, float | None, float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
-    """An answer of the ledger that the certificate shows; with value, low and high of the sealed rows, if unsealed."""
+    """One answer that a certificate shows: the told numbers, and the unsealed ones if there are any."""
 
     entries: Sequence[Entry]
     measure: str
@@ -340,7 +340,7 @@ class _Shown:
     sealed: Told3
 
     def fact(self) -> dict[str, Any]:
-        """The answer as the certificate states it."""
+        """Return the answer as the dict that the certificate signs."""
         if None in self.told and None in self.sealed:
             silent = "it was asked silently, and nothing is told of it before the study is unsealed"
             why = silent if self.source == SILENT else "it holds no number"
@@ -375,7 +375,7 @@ _NAMES = ("value", "low", "high")
 def listed_queries(
     executor: QueryExecutor, *, last: int, told: Mapping[int, Numbers], names: Names
 ) -> list[dict[str, Any]]:
-    """Every query up to an entry of the ledger, in order, with its numbers in the units of the query.
+    """List every query up to a ledger entry, in order, with its numbers in the units of the query.
 
     Args:
         executor: The holdout at work.
@@ -408,7 +408,7 @@ def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]
 
 
 def asked_in_words(entry: Entry, *, failing: bool = True) -> str:
-    """The query as people read it, with what is clipped, and on which share of the rows a model fails.
+    """Describe a query in words, with what is clipped and on which share of the rows a model fails.
 
     Args:
         entry: Of the ledger.

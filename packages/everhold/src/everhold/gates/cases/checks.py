@@ -1,4 +1,4 @@
-"""Checks before a merge: is a version not worse than the baseline, is it a regression, or is neither proved?
+"""Checks of a version against a gate's baseline: not worse, a regression, or undecided.
 
 A check is a challenge that changes no champion. Its verdict is free while it is the same as that of the latest check
 that was charged; another verdict costs a surprise. So a branch that stays as good as it was is checked for nothing.
@@ -73,7 +73,7 @@ class CheckVerdict(QueryResult):
         return self.verdict == NOT_WORSE
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes by name."""
+        """Return the attributes by name."""
         named = ("verdict", "margin", "low", "high", "cases_needed", "challenger", "charged", "remaining", "query",
                  "repeated", "about")  # fmt: skip
         return {name: getattr(self, name) for name in named}
@@ -97,7 +97,7 @@ class CheckVerdict(QueryResult):
         return f"undecided{more}"
 
     def explain(self) -> str:
-        """In words: what is proved, and what is not."""
+        """Explain in words what is proved, and what is not."""
         if self.verdict == "refused":
             return "The check was refused because what is left of the budget may not cover it. Nothing was charged."
         if self.verdict == UNDECIDED:
@@ -115,7 +115,7 @@ class CheckVerdict(QueryResult):
 
 @dataclass(frozen=True)
 class Check(ClaimChallenge):
-    """A check, prepared on a state of the ledger.
+    """Query plan of a check of a version against the baseline.
 
     Attributes:
         margin: In units of the metric's range.
@@ -133,21 +133,21 @@ class Check(ClaimChallenge):
 
     @property
     def described(self) -> dict[str, Any]:
-        """The margin, and what is free."""
+        """The margin, and the verdict that is free."""
         return {CHECK: {"margin": self.margin, "free": self.free}}
 
     def identity(self) -> dict[str, Any]:
-        """That of a challenge, and the margin."""
+        """Return the facts that identify the check: those of a challenge, and the margin."""
         return {**super().identity(), CHECK: self.margin}
 
     @property
     def shown(self) -> str:
-        """The check as people read it."""
+        """The check in words."""
         return f"gate {self.gate.name!r}: {self.version.name} checked against the baseline, margin {self.margin:g}"
 
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """A surprise at most."""
+        """Pricing of the check: at most one surprise."""
 
         def sure(state: State, count: int) -> int:
             if state.charged != self.marks:
@@ -157,7 +157,7 @@ class Check(ClaimChallenge):
         return Pricing(1, sure)
 
     def answer(self, state: State, seen: None, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
-        """The verdict; one that is not the free one is a mark with a label."""
+        """Decide the check. A verdict other than the free one is charged and costs a label."""
         nats = next_nats(self.mechanism, state)
         found = verdict_of(self.paired, self.margin, nats)
         marked = found != self.free
@@ -168,7 +168,7 @@ class Check(ClaimChallenge):
         ]
 
     def present(self, result: ExecutionResult) -> CheckVerdict:  # type: ignore[override]
-        """The verdict in the metric's units."""
+        """Return the verdict in the metric's units."""
         (entry,) = result.entries
         first, guards = self.units.suite.first, len(self.units.suite.claims) > 1
         width = 1.0 if first is None else first.width
@@ -186,7 +186,7 @@ class Check(ClaimChallenge):
 
 
 def verdict_of(paired: PairedResults, margin: float, nats: float) -> str:
-    """What is proved of a version at a level (S17).
+    """Return the verdict that a version's results prove at a level: not worse, a regression, or undecided (S17).
 
     Args:
         paired: Its results beside those of the baseline.
@@ -214,14 +214,14 @@ def verdict_of(paired: PairedResults, margin: float, nats: float) -> str:
 
 
 def claims_of(plan: UnitPlan, margin: float) -> list[GateClaim]:
-    """All claims of a check: what has to be better is a guard with the margin as its slack."""
+    """Return all claims of a check. A success becomes a guard whose slack is the margin."""
     return [claim if claim.guard else replace(claim, floor=-margin, guard=True) for claim in plan.suite.claims]
 
 
 def prepared_check(
     evidence: CaseEvidence, gate: GateAccount, version: CaseVersion, head: Head, executor: QueryExecutor, margin: Any
 ) -> Check:
-    """A check of a version on a state of the ledger.
+    """Prepare a check of a version on a state of the ledger.
 
     Args:
         evidence: Of the gate.
@@ -268,7 +268,7 @@ def _latest(marked: Sequence[Entry]) -> str:
 
 
 def _cases_needed(plan: UnitPlan, version: CaseVersion, margin: float, nats: float) -> int | None:
-    """About how many more cases prove a version as good as the baseline, in four of five checks.
+    """Estimate how many more cases prove a version as good as the baseline in four of five checks.
 
     It follows from the version's own results: two versions like it, with independent runs, would differ so far.
     """

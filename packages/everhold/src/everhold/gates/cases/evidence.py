@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CaseVersion(Version):
-    """A version of a gate about cases.
+    """A version of a gate about cases, with its results.
 
     Attributes:
         results: On all cases, shape (cases, runs, metrics). Secret.
@@ -66,7 +66,7 @@ class CaseVersion(Version):
 
 @dataclass(frozen=True)
 class CaseEvidence(Evidence[CaseVersion]):
-    """The cases that are there, and claims about results on them.
+    """Evidence of a gate about cases: the sealed cases, stored results, and claims about results.
 
     Attributes:
         described: The claims, as the ledger holds them.
@@ -78,19 +78,19 @@ class CaseEvidence(Evidence[CaseVersion]):
 
     @cached_property
     def units(self) -> UnitPlan:
-        """Cases, or groups of cases."""
+        """Plan of the units that prove claims: cases, or groups of cases."""
         ids = tuple(self.executor.sealed.row_ids(self.executor.schema.row_id or ""))
         suite = CaseSuite.read(self.described, ids)
         return UnitPlan(suite, groups_of(self.executor, suite.population))
 
     @property
     def open_cases(self) -> OpenCases:
-        """Cases that are open, with the champion's results on them."""
+        """The open cases, with the champion's results on them."""
         return OpenCases.of(self.folder, self.executor.key.notes_key)
 
     @cached_property
     def store(self) -> ResultStore:
-        """Files of results."""
+        """Store of the files with results."""
         executor = self.executor
         return ResultStore.of(self.folder, holdout=executor.record.id, seal_key=executor.key.seal_key)
 
@@ -104,11 +104,11 @@ class CaseEvidence(Evidence[CaseVersion]):
         return cases_and_runs(len(self.units.suite.ids), self.units.suite.runs)
 
     def next_nats(self, head: Head) -> float:
-        """ln(1 / level) of the next query."""
+        """Return ln(1 / level) of the next query."""
         return next_nats(self.executor.mechanism, self.executor.state_from(head.state))
 
     def identity_of(self, name: Any) -> Version:
-        """A version by its name.
+        """Check a version's name, and return the version that it identifies.
 
         Raises:
             QueryRejected: If it cannot be used.
@@ -137,7 +137,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         )  # fmt: skip
 
     def rerun(self, champion: Any, baseline: Any, cases: Sequence[Any] | None = None) -> Both | None:
-        """New results of champion and baseline as numbers; None where the stored ones are used.
+        """Return new results of champion and baseline as numbers, or None where the stored ones are used.
 
         Args:
             champion: As for `Gate.challenge`.
@@ -170,12 +170,12 @@ class CaseEvidence(Evidence[CaseVersion]):
         self, gate: GateAccount, version: Version, proves: Callable[[float], bool], keep: Callable[[], None],
         opened: Opened | None = None, *, futile: bool = False,
     ) -> ClaimChallenge:  # fmt: skip
-        """A challenge by the claims; the last arguments are attributes of `ClaimChallenge`."""
+        """Build the challenge that is decided by the claims. The last arguments are attributes of `ClaimChallenge`."""
         mechanism, rows = self.executor.mechanism, self.executor.schema.about
         return ClaimChallenge(gate, version, rows, version.about, mechanism, self.units, proves, keep, opened, futile)
 
     def paired(self, challenger: str, results: Sequence[NDArray[np.float64]]) -> PairedResults:
-        """Results of challenger, champion and baseline side by side; the runs may come sorted by outcome.
+        """Put results of challenger, champion and baseline side by side, with runs shuffled if each run is a unit.
 
         Args:
             challenger: Digest of its name.
@@ -186,16 +186,16 @@ class CaseEvidence(Evidence[CaseVersion]):
         return PairedResults(self.units, *results)
 
     def keep(self, name: str, values: NDArray[np.float64]) -> None:
-        """Keep results on all cases of a champion or of the baseline, by the name of its file."""
+        """Write the results of a champion or of the baseline on all cases, under the name of its file."""
         self.store.keep(self._files(name)[0], values)
 
     def _files(self, name: str) -> list[str]:
-        """Names of files that may have results, the newest first."""
+        """Return the names of the files that may hold results, the newest first."""
         growth = growth_of(self.executor)
         return result_names(name, [] if growth is None else growth.rows.facts())
 
     def stored(self, gate: GateAccount) -> Both:
-        """Results of champion and baseline, each of shape (cases, runs, metrics); nan where there are none."""
+        """Return the stored results of champion and baseline, each (cases, runs, metrics), with nan where missing."""
         found = []
         for name in (gate.champion, baseline_file(gate.name)):
             files = self._files(name)
@@ -205,7 +205,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         return found[0], found[1]
 
     def whole(self, gate: GateAccount) -> Both:
-        """The same as `stored`; refuses those of a champion that did not run all cases.
+        """Return the stored results as `stored` does, and refuse a champion that did not run all cases.
 
         Raises:
             QueryRejected: If cases are left. Nothing was charged.
@@ -222,7 +222,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         return sorted({*_unknown(champion), *(_unknown(baseline) if self.units.suite.not_worse else [])})
 
     def left(self, gate: GateAccount) -> list[Any]:
-        """Ids of cases without results of the champion, or of the baseline where there are guards against it.
+        """Return the ids of cases without results of the champion, or of the baseline if guards need it.
 
         Raises:
             QueryRejected: If the champion is neither this analyst's nor is it the steward who asks.
@@ -263,7 +263,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         self.keep(gate.champion, values)
 
     def _check_may_complete(self, gate: GateAccount) -> None:
-        """Check that the champion is one of this analyst, or that it is the steward who asks.
+        """Check that the steward asks, or the analyst who promoted the champion.
 
         Raises:
             QueryRejected: If it is not. Nothing was changed.
@@ -299,7 +299,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         return worth_asking(self.units, own, theirs, nats=self.next_nats(head), left=left)
 
     def remember_open(self, gate: GateAccount, results: Any) -> None:
-        """Keep the results of a new champion on open cases, where they came with the challenge."""
+        """Write the results of a new champion on open cases, if they came with the challenge."""
         opened = self.open_cases
         if opened.ids and (own := opened.open_part(self.units.suite, results)) is not None:
             replace(opened, champion=gate.champion, results=own).save(self.folder, self.executor.key.notes_key)
@@ -326,7 +326,7 @@ class CaseEvidence(Evidence[CaseVersion]):
 
 @dataclass(frozen=True)
 class ClaimChallenge(Challenge):
-    """A challenge by one claim about the smallest of several, from results of challenger, champion and baseline.
+    """Challenge that is decided by all claims of a gate about cases, from results of the versions.
 
     Attributes:
         units: Cases, or groups of cases.
@@ -344,16 +344,16 @@ class ClaimChallenge(Challenge):
 
     @property
     def described(self) -> dict[str, Any]:
-        """The entry that opened it."""
+        """The ledger entry that opened the challenge, if it was opened."""
         return {} if self.opened is None else {OPENED: self.opened.entry}
 
     def is_short(self, rows: int) -> bool:
-        """Always: nothing is read of the sealed rows."""
+        """True, because no sealed rows are read."""
         return True
 
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """A surprise at most; refused where no results could prove the claims."""
+        """Pricing of the challenge: at most one surprise. It is refused where no results could prove the claims."""
 
         def sure(state: State, count: int) -> int:
             provable = self.opened is not None or self.units.can_prove(next_nats(self.mechanism, state))
@@ -362,10 +362,10 @@ class ClaimChallenge(Challenge):
         return Pricing(1, sure, reserved=self.opened is not None)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> None:
-        """Nothing is read of the sealed rows."""
+        """Do nothing, because no sealed rows are read."""
 
     def answer(self, state: State, seen: None, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
-        """The verdict; a promoted challenger's results are kept before anybody hears of it."""
+        """Decide the challenge. A promoted challenger's results are stored before the verdict is told."""
         nats = next_nats(self.mechanism, state) if self.opened is None else self.opened.nats
         promoted = not self.futile and self.proves(nats)
         if promoted:
@@ -380,7 +380,7 @@ class ClaimChallenge(Challenge):
 
 
 def interim_label(looks: int) -> int:
-    """Cost of the label of a mark's look for later queries, in millionths of a nat: all looks are alike.
+    """Return what the label of one look costs later queries, in millionths of a nat. All looks are equally likely.
 
     Examples:
         >>> interim_label(20)
@@ -390,7 +390,7 @@ def interim_label(looks: int) -> int:
 
 
 def another_is_open(gate: str, opened: Opened, analyst: str | None) -> QueryRejected:
-    """The refusal of a gate that has an open challenge; only those to whom it belongs are told its name."""
+    """Return the error of a gate that has an open challenge. Only its owner and the steward are told its name."""
     if not opened.belongs_to(analyst):
         return QueryRejected(
             f"A challenge of another analyst is open at gate {gate!r}. Try again when it has ended, or ask the steward "
@@ -400,7 +400,7 @@ def another_is_open(gate: str, opened: Opened, analyst: str | None) -> QueryReje
 
 
 def groups_of(executor: QueryExecutor, population: str) -> NDArray[np.int64]:
-    """The unit of each case; the secret part is which cases are of one group."""
+    """Return the unit of each case as an array. Which cases form a group is secret."""
     dependence, rows = executor.mechanism.dependence, executor.schema.rows
     if dependence.group_column is not None:
         column = executor.sealed.table([dependence.group_column])[dependence.group_column]
@@ -414,5 +414,5 @@ def groups_of(executor: QueryExecutor, population: str) -> NDArray[np.int64]:
 
 
 def _unknown(values: NDArray[np.float64]) -> list[int]:
-    """Places of cases without results."""
+    """Return the places of cases without results."""
     return np.flatnonzero(np.isnan(values).any(axis=(1, 2))).tolist()

@@ -67,7 +67,7 @@ SAYS_NO = ("", "0", "false", "no", "none")
 
 @dataclass(frozen=True, slots=True)
 class CaseRun:
-    """A row of a file of results.
+    """One row of a file of results: a run of a case.
 
     Attributes:
         case: Id of the case.
@@ -87,7 +87,7 @@ class CaseRun:
 
 
 def outcomes(runs: Iterable[CaseRun]) -> dict[str, list[Any]]:
-    """The table of runs that are outcomes, each once; see `everhold.gates.cases.results`.
+    """Return the table of the runs that count, each once.
 
     Raises:
         CaseRejected: If a run is no outcome, or is there twice. Nothing was charged.
@@ -135,7 +135,7 @@ def outcomes(runs: Iterable[CaseRun]) -> dict[str, list[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns of a table of results: which one says what. All others are metrics.
+    """Names of the columns of a table of results that are not metrics, by their meaning.
 
     Attributes:
         case: Id of the case.
@@ -163,7 +163,7 @@ class Columns:
 
 
 def table_run(row: dict[str, Any], where: str, columns: Columns) -> CaseRun:
-    """The run of a row of a table; None stands for an empty cell.
+    """Return the run in a row of a table. None stands for an empty cell.
 
     Raises:
         QueryRejected: If it has no case, or no run where others have.
@@ -188,7 +188,7 @@ def table_run(row: dict[str, Any], where: str, columns: Columns) -> CaseRun:
 
 
 def groups_in(results: Mapping[str, Sequence[Any]], column: str) -> dict[Any, Any]:
-    """The group of each case, from a column of a table of results.
+    """Return the group of each case, from a column of a table of results.
 
     Raises:
         QueryRejected: If there is no such column.
@@ -266,7 +266,7 @@ def _unreadable(path: Path, why: str) -> QueryRejected:
 
 
 def table_runs(content: bytes, _kind: str, columns: Columns) -> Iterator[CaseRun]:
-    """The runs of a CSV table.
+    """Yield the runs of a CSV table.
 
     Raises:
         QueryRejected: If it is no such table.
@@ -319,7 +319,7 @@ def read_untrusted_results(path: Path, *, name: str) -> dict[str, list[Any]]:
 
 
 def listed_results(path: Path, *, name: str) -> dict[str, list[Any]]:
-    """The results in a file by metric; run by the worker."""
+    """Return the results in a file by metric. The worker process runs this."""
     with path.open("rb") as file:
         begins = file.read(_FIRST_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
         file.seek(0)

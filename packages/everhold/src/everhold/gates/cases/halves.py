@@ -56,7 +56,7 @@ class OpenCases:
 
     @classmethod
     def of(cls, folder: Path, key: bytes) -> OpenCases:
-        """Those of a suite; none if all of its cases are sealed.
+        """Read the open cases of a suite from its folder. There are none if all cases are sealed.
 
         Args:
             folder: Private folder of the suite.
@@ -72,13 +72,13 @@ class OpenCases:
         return cls(tuple(told["ids"]), told["champion"], np.asarray(told["results"], dtype=np.float64))
 
     def save(self, folder: Path, key: bytes) -> None:
-        """Write the note."""
+        """Write the open cases and the champion's results to the folder."""
         ids = [case.item() if isinstance(case, np.generic) else case for case in self.ids]
         told = {"ids": ids, "champion": self.champion, "results": self.results.tolist()}
         write_note(folder / OPEN_FILE, json.dumps(told).encode(), key=key)
 
     def sealed_part(self, results: Any) -> Any:
-        """Results without those on open cases.
+        """Return results without those on open cases.
 
         Raises:
             QueryRejected: If nothing is left. Nothing was charged.
@@ -92,7 +92,7 @@ class OpenCases:
         return sealed
 
     def open_part(self, suite: CaseSuite, results: Any) -> NDArray[np.float64] | None:
-        """Results on the open cases as numbers, shape (cases, runs, metrics); None if some of them are missing."""
+        """Return results on the open cases as an array (cases, runs, metrics), or None if some are missing."""
         by_case = runs_by_case(results)
         if any(case not in by_case for case in self.ids):
             return None
@@ -142,7 +142,7 @@ def deal_cases(
 
 
 def often_disagrees(suite: CaseSuite, results: NDArray[np.float64]) -> bool:
-    """Whether two runs of a version differ so often that the binomial tail is sharper than bets (Lemma Y).
+    """Return whether two runs of a version differ so often that the binomial tail is sharper than bets (Lemma Y).
 
     Args:
         suite: The claims.
@@ -158,7 +158,7 @@ def often_disagrees(suite: CaseSuite, results: NDArray[np.float64]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChallengeWorth(Display):
-    """Whether a challenge is worth its place among the planned ones, from results on open cases alone.
+    """Forecast from the open cases of whether a challenge is worth one of the planned queries.
 
     Attributes:
         verdict: ``"yes"``, ``"no"``, or ``"never"`` where these sealed cases could not even prove a version without a
@@ -183,12 +183,12 @@ class ChallengeWorth(Display):
         return self.verdict == "yes"
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row."""
+        """Return the forecast as one row."""
         return [{name: getattr(self, name) for name in
                  ("verdict", "gain", "needed_gain", "needed_cases", "sealed_cases", "left")}]  # fmt: skip
 
     def explain(self) -> str:
-        """In words: what to do."""
+        """Explain in words what to do."""
         more = "" if not self.needed_cases else f" About {self.needed_cases:,} more sealed cases would do."
         if self.verdict == "yes":
             return (
@@ -254,7 +254,7 @@ def worth_asking(
 
 
 def _more(enough: Callable[[int], bool], cases: int) -> int | None:
-    """How many more cases are enough, within a twentieth of all; None if a million is not."""
+    """Return how many more cases are enough, within 5 % of all cases, or None if a million are not."""
     least, most = cases, cases
     while not enough(most):
         least, most = most, 2 * most

@@ -47,7 +47,7 @@ _ENDED = "The challenge has ended. Open a new one."
 
 @dataclass(frozen=True, slots=True)
 class Progress(Display):
-    """The reply to reported results.
+    """Reply to the results that were reported to an open challenge.
 
     Attributes:
         verdict: The verdict, if the challenge has ended; None if it goes on.
@@ -61,7 +61,7 @@ class Progress(Display):
 
     @property
     def goes_on(self) -> bool:
-        """True if more cases are handed out."""
+        """Whether more cases are handed out."""
         return self.verdict is None
 
     def __str__(self) -> str:
@@ -87,13 +87,16 @@ class OpenChallenge:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict, if the challenge has ended."""
+        """The verdict, or None while the challenge is open."""
         if self._verdict is None and self._opened(head := self._executor.ledger.head()) is None:
             self._verdict = self._decided(head)
         return self._verdict
 
     def next_cases(self) -> list[Any]:
-        """Ids of the cases to run next; the same ones until they are reported, and none after the end."""
+        """Return the ids of the cases to run next.
+
+        They stay the same until they are reported, and none follow the end.
+        """
         opened = self._opened(self._executor.ledger.head())
         if opened is None:
             return []
@@ -159,11 +162,11 @@ class OpenChallenge:
         return self._end(opened, self._kept(head.accounts.of(Gates).by_name[self._evidence.name], opened))
 
     def _kept(self, gate: GateAccount, opened: Opened | None) -> Challenge:
-        """The challenge that proves nothing; also finds the verdict of the one that ended."""
+        """Build the challenge that proves nothing. Its identity also finds the verdict of one that ended."""
         return self._evidence.claimed(gate, self._version, lambda _: False, lambda: None, opened)
 
     def _decided(self, head: Head) -> Verdict | None:
-        """The verdict that is in the ledger; None if there is none."""
+        """Return the verdict in the ledger, or None if there is none."""
         gate = head.accounts.of(Gates).by_name[self._evidence.name]
         if gate.champion == self._version.digest:
             return self._evidence.verdict_of_champion(gate, self._version)
@@ -171,12 +174,12 @@ class OpenChallenge:
         return None if self._executor.ledger.find(challenge.query) is None else self._executor.ask(challenge)
 
     def _end(self, opened: Opened, challenge: Challenge) -> Verdict:
-        """The verdict, in the name of the analyst who opened the challenge, also where the steward ends it."""
+        """Record and return the verdict in the name of the analyst who opened the challenge."""
         self._verdict = replace(self._executor, analyst=opened.analyst).ask(challenge)
         return self._verdict
 
     def _opened(self, head: Head) -> Opened | None:
-        """The challenge, if it is open.
+        """Return the challenge's record if it is open, else None.
 
         Raises:
             QueryRejected: If another analyst opened it.
@@ -195,7 +198,7 @@ class OpenChallenge:
         return _HandedOut(opened, self._evidence.units, self._executor.key.order_key)
 
     def _proves(self, paired: PairedResults, found: _HandedOut, look: int) -> bool:
-        """True if the claims are proved by what was reported up to a look; secret until it is told."""
+        """Return whether the results reported up to a look prove the claims. Secret until it is told."""
         opened, looks, units = found.opened, found.ends[1 : look + 1], self._evidence.units
         order = found.order[: looks[-1]]
         if not units.redraws:
@@ -204,13 +207,13 @@ class OpenChallenge:
         return paired.proves_drawn(opened.nats, draws, whole=len(order) == units.count)
 
     def _paired(self, gate: GateAccount, reported: NDArray[np.float64]) -> PairedResults:
-        """What was reported beside what is stored; what was not handed out is not looked at."""
+        """Put the reported results beside the stored ones. Cases not handed out are ignored."""
         champion, baseline = self._evidence.stored(gate)
         stored = np.stack([champion, champion, baseline])
         return self._evidence.paired(self._version.digest, [*np.where(np.isnan(reported), stored, reported)])
 
     def _values(self, opened: Opened, reported: Sequence[str]) -> NDArray[np.float64]:
-        """Results so far, shape (3, cases, runs, metrics): challenger, champion, baseline; nan where there are none."""
+        """Return results so far, shape (3, cases, runs, metrics): challenger, champion, baseline, nan where missing."""
         suite, found = self._evidence.units.suite, self._handed_out(opened)
         values = np.full((3, len(suite.ids), suite.runs, len(suite.metrics)), np.nan)
         for look, name in enumerate(reported, 1):
@@ -231,7 +234,7 @@ class OpenChallenge:
 
 @dataclass(frozen=True)
 class _HandedOut:
-    """Cases of one open challenge in their secret order.
+    """The cases of one open challenge in their secret order.
 
     Attributes:
         opened: The challenge.
@@ -245,30 +248,30 @@ class _HandedOut:
 
     @cached_property
     def draws(self) -> list[int]:
-        """Units as they are drawn with replacement."""
+        """Units in the order in which they are drawn with replacement."""
         return draws_of_units(self.key, self.opened, self.units.count)
 
     @cached_property
     def order(self) -> list[int]:
-        """Units, each once."""
+        """Units in the order in which they are handed out, each once."""
         if self.units.redraws:
             return list(dict.fromkeys(self.draws))
         return order_of_units(self.key, self.opened, self.units.count)
 
     @cached_property
     def ends(self) -> list[int]:
-        """Numbers of units after each look, 0 first."""
+        """Number of units handed out after each look, starting with 0."""
         return [0, *boundaries(self.units.count, self.opened.looks)]
 
     def cases(self, look: int) -> list[int]:
-        """Places of the cases that are handed out after so many looks."""
+        """Return the indices of the cases that are handed out after ``looks`` looks."""
         groups = self.units.groups.tolist()
         rank = {unit: place for place, unit in enumerate(self.order[self.ends[look] : self.ends[look + 1]])}
         places = [place for place, unit in enumerate(groups) if unit in rank]
         return sorted(places, key=lambda place: (rank[groups[place]], place))
 
     def reported(self, looks: int) -> int:
-        """Number of cases that were handed out before so many looks."""
+        """Return the number of cases that were handed out before ``looks`` looks."""
         return int(self.units.sizes[self.order[: self.ends[looks]]].sum())
 
 
@@ -293,7 +296,7 @@ def open_challenge(
 
 
 def _open(evidence: CaseEvidence, version: Version, looks: int, head: Head, *, futility: bool) -> bool:
-    """Write the act that opens a challenge; False if the ledger has moved on since its level was computed."""
+    """Record the opening of a challenge. Returns False if the ledger has changed since its level was computed."""
     executor = evidence.executor
     opened = _checked(evidence, version, looks, head)
     public = {
@@ -318,7 +321,7 @@ def _open(evidence: CaseEvidence, version: Version, looks: int, head: Head, *, f
 
 
 def _checked(evidence: CaseEvidence, version: Version, looks: int, head: Head) -> Opened:
-    """The challenge as it would be opened now.
+    """Build the record of a challenge that is about to be opened, and check that it can be opened.
 
     Raises:
         QueryRejected: If another one is open, or the champion is not complete. Nothing was charged.
@@ -352,7 +355,7 @@ def _checked(evidence: CaseEvidence, version: Version, looks: int, head: Head) -
 
 
 def _looks(units: UnitPlan, batch: int | None) -> int:
-    """Number of looks."""
+    """Check the number of units in a batch, and return how many looks that makes."""
     wanted = max(math.ceil(units.count / _USUAL_LOOKS), 1) if batch is None else as_whole(batch)
     if wanted is None or not 1 <= wanted <= units.count:
         raise QueryRejected(f"The batch is {brief(batch)}. Pass a whole number from 1 to the {units.count} units.")

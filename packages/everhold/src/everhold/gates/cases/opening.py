@@ -29,7 +29,7 @@ _POPULATIONS = {"cases": NEW_CASES, "runs": NEW_RUNS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRules:
-    """Rules of a gate about cases; see `everhold.Holdout.gate`."""
+    """Claims, cases and limits of a new gate about cases. See `everhold.Holdout.gate`."""
 
     name: str
     better: str | None = None
@@ -45,7 +45,7 @@ class CaseRules:
     tail: bool = False
 
     def suite(self, ids: Sequence[Any]) -> CaseSuite:
-        """Cases and what is claimed of them, before there are results.
+        """Build the suite of cases and claims, before there are results.
 
         Args:
             ids: Case ids.
@@ -135,7 +135,7 @@ def open_case_gate(
 
 
 def _opening(evidence: CaseEvidence, rules: CaseRules, suite: CaseSuite, champion: Any, baseline: Any) -> Opening:
-    """The gate with the results of its first champion and of its baseline, which are kept when it is opened."""
+    """Build the opening of a gate, which stores the results of its first champion and of its baseline."""
     first = suite.values(champion)
     fixed = first if baseline is None else suite.values(baseline)
     identity = evidence.identity_of("the first champion").digest
@@ -151,7 +151,7 @@ def _opening(evidence: CaseEvidence, rules: CaseRules, suite: CaseSuite, champio
 
 
 def with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
-    """The suite with as many runs as the champion has; metrics that are 0 or 1 throughout are so from now on."""
+    """Return the suite with the champion's number of runs. Metrics that are always 0 or 1 are marked as yes-or-no."""
     suite = replace(suite, runs=runs_in(champion))
     values = suite.values(champion)
     warn_of_copies(values)
@@ -164,7 +164,7 @@ def with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
 
 
 def _check_same(known: GateAccount, suite: CaseSuite) -> None:
-    """Check that a gate that is there is the one that was described.
+    """Check that an existing gate is the one that was described.
 
     Raises:
         QueryRejected: If it is another one.

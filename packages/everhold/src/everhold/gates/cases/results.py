@@ -34,7 +34,7 @@ _MOST_NAMED = 3  # cases that a message names
 
 @dataclass(frozen=True, slots=True)
 class CaseSuite:
-    """The cases of a gate and what it claims of them; public except for the ids.
+    """Cases of a gate and the claims about them. All but the ids is public.
 
     Attributes:
         ids: Case ids in the order of the sealed rows.
@@ -61,7 +61,7 @@ class CaseSuite:
 
     @property
     def claims(self) -> list[GateClaim]:
-        """Successes first, then guards, then limits."""
+        """All claims: successes first, then guards, then limits."""
         fixed = [
             GateClaim(name, 2.0 * float(self.metric(name).scaled(np.asarray(number))) - 1.0, guard=True, fixed=True)
             for name, number in self.limits.items()
@@ -71,26 +71,26 @@ class CaseSuite:
         return successes + guards + fixed
 
     def _claim(self, name: str, floor: float, *, guard: bool = False) -> GateClaim:
-        """A claim; its floor in units of the metric's range, or of the ratio."""
+        """Build a claim, with its floor in units of the metric's range or of the ratio."""
         if name in self.ratios:
             return GateClaim(name, floor, guard=guard, ratio=True)
         return GateClaim(name, floor / self.metric(name).width, guard=guard)
 
     def metric(self, name: str) -> CaseMetric:
-        """The metric of that name."""
+        """Return the metric of a name."""
         return next(metric for metric in self.metrics if metric.name == name)
 
     @property
     def first(self) -> CaseMetric | None:
-        """The metric of the first success; None for a ratio."""
+        """The metric of the first success, or None for a ratio."""
         return None if self.better[0] in self.ratios else self.metric(self.better[0])
 
     def over(self, ids: Sequence[Any]) -> Self:
-        """The same claims about other cases."""
+        """Return a suite with the same claims about other cases."""
         return replace(self, ids=ids)
 
     def describe(self) -> dict[str, Any]:
-        """All but the ids, as the ledger holds it."""
+        """Return everything but the ids as the plain data that the ledger holds."""
         first = self.metrics[0]
         return {
             "kind": "cases", "population": self.population, "runs": self.runs, "better": list(self.better),
@@ -103,7 +103,7 @@ class CaseSuite:
 
     @classmethod
     def read(cls, described: Mapping[str, Any], ids: Sequence[Any]) -> Self:
-        """The inverse of `describe`."""
+        """Rebuild the suite from what `describe` returned."""
         return cls(
             ids, tuple(map(CaseMetric.read, described["metrics"])), tuple(described["better"]),
             described["margin"], described["not_worse"], described["runs"], described["population"],
@@ -113,7 +113,7 @@ class CaseSuite:
         )  # fmt: skip
 
     def values(self, results: Any, cases: Sequence[Any] | None = None) -> NDArray[np.float64]:
-        """Results as numbers within the ranges of the metrics, shape (cases, runs, metrics).
+        """Return results as an array (cases, runs, metrics) of numbers within the metrics' ranges.
 
         Args:
             results: A table or a mapping; see the module.
@@ -137,12 +137,12 @@ class CaseSuite:
 
 
 def ids_in(results: Any) -> list[Any]:
-    """Case ids of results, in order of appearance."""
+    """Return the case ids of results, in order of appearance."""
     return list(_by_case(results, None))
 
 
 def counted(results: Any) -> str:
-    """Cases and runs in words.
+    """Return the number of cases and runs in words.
 
     Examples:
         >>> counted({"a": [1, 0], "b": [0, 0]}), counted({"a": 1})
@@ -154,7 +154,7 @@ def counted(results: Any) -> str:
 
 
 def warn_of_copies(values: NDArray[np.float64]) -> None:
-    """Warn where the runs of each case are all alike, as copies are.
+    """Warn if the runs of each case are all equal, as copies are.
 
     Args:
         values: Results, shape (cases, runs, metrics).
@@ -170,7 +170,7 @@ def warn_of_copies(values: NDArray[np.float64]) -> None:
 
 
 def cases_and_runs(cases: int, *runs: int) -> str:
-    """Numbers of cases and of runs of each in words; of two numbers of runs, the least and the greatest.
+    """Return the numbers of cases and of runs of each in words. Unequal numbers of runs become a range.
 
     Examples:
         >>> cases_and_runs(60, 1), cases_and_runs(1, 2, 8)
@@ -180,17 +180,17 @@ def cases_and_runs(cases: int, *runs: int) -> str:
 
 
 def runs_in(results: Any) -> int:
-    """Number of runs of the first case."""
+    """Return the number of runs of the first case."""
     return len(next(iter(_by_case(results, None).values())))
 
 
 def runs_by_case(results: Any) -> dict[Any, list[Any]]:
-    """Runs by case as they were given: each a mapping of metrics, or one number."""
+    """Return the runs of each case: mappings of metrics, or plain numbers."""
     return _by_case(results, None)
 
 
 def _by_case(results: Any, metrics: Sequence[str] | None) -> dict[Any, list[Any]]:
-    """Runs by case: each a mapping of metrics, or one number."""
+    """Return the runs of each case: mappings of metrics, or plain numbers."""
     columns = _columns(results)
     if columns is not None:
         return _of_table(columns)
@@ -210,7 +210,7 @@ def _by_case(results: Any, metrics: Sequence[str] | None) -> dict[Any, list[Any]
 
 
 def _columns(results: Any) -> dict[str, Sequence[Any]] | None:
-    """The columns of a table; None if it is none."""
+    """Return the columns of a table, or None if the results are not a table."""
     if isinstance(results, Mapping):
         lists = results and all(isinstance(each, (list, tuple, np.ndarray)) for each in results.values())
         if not (lists and CASE in results):
@@ -329,7 +329,7 @@ _DIFFERENCE, _RATIO = " - ", " / "
 
 @dataclass(frozen=True, slots=True)
 class CaseMetric:
-    """A number for each run of a case.
+    """A number for each run of a case: a column of results, or a difference of two.
 
     Attributes:
         low: The smallest number that a result can have; a smaller one is refused.
@@ -355,38 +355,38 @@ class CaseMetric:
 
     @property
     def width(self) -> float:
-        """High minus low."""
+        """Length of the metric's range."""
         return self.high - self.low
 
     @property
     def ranges(self) -> tuple[tuple[str, float, float], ...]:
-        """Columns that it reads, each with the range of its numbers."""
+        """Columns that the metric reads, each with the range of its numbers."""
         return tuple((name, low, high) for name, _, low, high in self.parts) or ((self.name, self.low, self.high),)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that it reads."""
+        """Names of the columns that the metric reads."""
         return tuple(name for name, _, _ in self.ranges)
 
     def value(self, numbers: Sequence[float]) -> float:
-        """Its number from those of its columns, which lie within their ranges."""
+        """Return the metric's number from its columns, which lie within their ranges."""
         if not self.parts:
             return numbers[0]
         return sum(part[1] * number for part, number in zip(self.parts, numbers, strict=True))
 
     def described(self) -> dict[str, Any]:
-        """As plain JSON data."""
+        """Return the metric as plain JSON data."""
         plain = asdict(self)
         parts = plain.pop("parts")
         return {**plain, "parts": [list(part) for part in parts]} if parts else plain
 
     @classmethod
     def read(cls, described: Mapping[str, Any]) -> Self:
-        """The inverse of `described`."""
+        """Rebuild the metric from what `described` returned."""
         return cls(**{**described, "parts": tuple(tuple(part) for part in described.get("parts", ()))})
 
     def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Numbers within the range in [0, 1], more is better."""
+        """Return numbers of the metric's range on the scale [0, 1], where more is better."""
         inside = (values - self.low) / self.width
         return 1.0 - inside if self.lower else inside
 
@@ -408,7 +408,7 @@ def metrics_for(
     better: Iterable[str], guards: Iterable[str], *, ranges: Mapping[str, Any], lower: Iterable[str] | None,
     limits: Iterable[str] = (),
 ) -> tuple[list[CaseMetric], dict[str, CaseRatio]]:  # fmt: skip
-    """The metrics of claims, each once, and the ratios of two of them; what is 0 or 1 throughout is seen later.
+    """Return the metrics that claims need, each once, and the ratios of two metrics.
 
     A ratio is lower-better if its name is in ``lower``, or, without ``lower``, if its numerator's is in `LOWER`.
     """
@@ -425,7 +425,7 @@ def metrics_for(
 
 
 def _ratio(name: str, ranges: Mapping[str, Any], lower: Container[str]) -> CaseRatio:
-    """The two columns of a ratio, whose numbers are never below 0."""
+    """Return the ratio of two columns, whose numbers are never below 0."""
     top, _, bottom = name.partition(_RATIO)
     if any(sign in part for sign in (_DIFFERENCE, _RATIO) for part in (top, bottom)) or not (top and bottom):
         raise QueryRejected(
@@ -444,7 +444,7 @@ def _ratio(name: str, ranges: Mapping[str, Any], lower: Container[str]) -> CaseR
 def limits_for(
     at_most: Mapping[str, float], at_least: Mapping[str, float], *, ranges: Mapping[str, Any]
 ) -> tuple[list[CaseMetric], dict[str, float]]:
-    """Guards against fixed numbers: a metric for each, and the number that its mean has to be above.
+    """Return the metrics of guards against fixed numbers, and the number that each mean has to exceed.
 
     A ratio of means is at most m if the mean of m * denominator - numerator is at least 0.
 
@@ -477,7 +477,7 @@ def limits_for(
 
 
 def _metric(name: str, ranges: Mapping[str, Any], *, lower: bool) -> CaseMetric:
-    """A column, or a difference of two."""
+    """Return the metric of a column, or of a difference of two columns."""
     if _DIFFERENCE not in name:
         low, high = ranges.get(name, (0.0, 1.0))
         return CaseMetric(name, float(low), float(high), lower=lower)
@@ -488,7 +488,7 @@ def _metric(name: str, ranges: Mapping[str, Any], *, lower: bool) -> CaseMetric:
 
 
 def _sum_of(name: str, ranges: Mapping[str, Any]) -> list[tuple[str, float, float, float]]:
-    """The columns of ``"a"`` or ``"a - b"`` with their weights and ranges."""
+    """Return the columns of ``"a"`` or ``"a - b"`` with their weights and ranges."""
     first, minus, second = name.partition(_DIFFERENCE)
     columns = [first, *([second] if minus else [])]
     if not all(columns) or any(sign in second for sign in (_DIFFERENCE, _RATIO)) or _RATIO in first:
@@ -509,7 +509,7 @@ def _sum_of(name: str, ranges: Mapping[str, Any]) -> list[tuple[str, float, floa
 
 @dataclass(frozen=True, slots=True)
 class VarianceShares(Display):
-    """Shares of the variance of a challenger's results; computed from these results alone.
+    """Shares of the variance of a challenger's results that cases and runs have.
 
     Attributes:
         metric: The first metric of the gate.
@@ -545,7 +545,7 @@ _ADVICE = {
 
 
 def _first_numbers(suite: CaseSuite, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Numbers of the first success, shape (cases, runs); a ratio by its deviations from the ratio of these results."""
+    """Return the numbers of the first success, shape (cases, runs). For a ratio they are deviations from the ratio."""
     name = suite.better[0]
     places = {metric.name: place for place, metric in enumerate(suite.metrics)}
     if name not in suite.ratios:
@@ -555,7 +555,7 @@ def _first_numbers(suite: CaseSuite, values: NDArray[np.float64]) -> NDArray[np.
 
 
 def variance_shares(suite: CaseSuite, values: NDArray[np.float64], *, nats: float) -> VarianceShares:
-    """Shares of variance in the first metric.
+    """Return how much of the variance of the first metric lies between cases, and between runs of a case.
 
     Args:
         suite: The cases.

@@ -1,4 +1,4 @@
-"""Steps that a gate about cases can prove, by cases and runs: what `everhold plan --cases` prints."""
+"""Smallest gains that a gate about cases can prove, by cases and runs: what `everhold plan --cases` prints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOT_PROVABLE = "not provable"
 
 @dataclass(frozen=True, slots=True)
 class CasePlan(Display):
-    """Smallest steps that a gate about cases can prove.
+    """Table of the smallest gains that a gate about cases can prove.
 
     Attributes:
         cases: Cases of the suite.
@@ -50,15 +50,15 @@ class CasePlan(Display):
     table: Sequence[dict[str, Any]]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """The table."""
+        """Return one row for each number of cases and runs."""
         return [dict(row) for row in self.table]
 
     def chart(self) -> alt.LayerChart:
-        """The picture: smallest steps against runs. Needs the extra ``[plots]``."""
+        """Draw the smallest steps against the number of runs. Needs the extra ``[plots]``."""
         return case_plan_chart(self)
 
     def explain(self) -> str:
-        """The level, and the least gain that is provable at all, in words."""
+        """Explain in words the level and the smallest gain that can be proved at all."""
         later = ", ".join(f"{nats:.1f}" for nats in self.after)
         least = smallest_step(self.cases, 0.0, self.nats)
         bare = "nothing" if least is None else f"a gain of {least:.3f}"
@@ -72,7 +72,7 @@ class CasePlan(Display):
 def plan_cases(
     *, cases: int, runs: int = 1, challenges: int = 200, disagreement: float = 0.2, confidence: float = 0.95
 ) -> CasePlan:
-    """Plan a gate about cases.
+    """Plan a gate about cases: return the smallest gains that it can prove.
 
     Args:
         cases: Independent cases.
@@ -109,7 +109,7 @@ def plan_cases(
 
 
 def smallest_step(units: int, floor: float, nats: float) -> float | None:
-    """The smallest mean gain that so many units can prove if none spreads; None if not even the gain 1 can be.
+    """Return the smallest mean gain that units without spread can prove, or None if not even a gain of 1 can be.
 
     Examples:
         >>> round(smallest_step(100, 0.0, 8.4), 4)
@@ -122,7 +122,7 @@ def smallest_step(units: int, floor: float, nats: float) -> float | None:
 
 
 def step_with_power(*, cases: int, runs: int, nats: float, disagreement: float, new_runs: bool) -> float | None:
-    """The smallest gain that is promoted with a probability of 80 %, nearly; None if none is.
+    """Return about the smallest gain that is promoted with a probability of 80 %, or None if there is none.
 
     Args:
         cases: Independent cases.
@@ -150,7 +150,7 @@ def step_with_power(*, cases: int, runs: int, nats: float, disagreement: float, 
 
 
 def sign_power(*, cases: int, gain: float, disagreement: float, nats: float) -> float:
-    """Probability that the exact sign test proves a gain, for one run of each case.
+    """Return the probability that the exact sign test proves a gain, for one run of each case.
 
     Examples:
         >>> round(sign_power(cases=100, gain=0.18, disagreement=0.2, nats=8.4), 2)
@@ -168,13 +168,13 @@ def sign_power(*, cases: int, gain: float, disagreement: float, nats: float) -> 
 
 
 def _at_least(wins: NDArray[np.float64], of: NDArray[np.float64], chance: float) -> NDArray[np.float64]:
-    """Binomial probability of so many wins or more."""
+    """Return the binomial probability of at least so many wins."""
     inside = scipy.special.betainc(np.maximum(wins, 1.0), np.maximum(of - wins, 0.0) + 1.0, chance)
     return np.where(wins <= 0.0, 1.0, np.where(wins > of, 0.0, inside))
 
 
 def reaches(units: int, gain: float, sd: float, nats: float, *, quantile: float = _POWER_80) -> bool:
-    """True if a mixture of bets reaches its level, by the normal law of log capital.
+    """Return whether a mixture of bets reaches its level, by the normal approximation of log capital.
 
     Args:
         units: Number of units.
@@ -194,7 +194,7 @@ def reaches(units: int, gain: float, sd: float, nats: float, *, quantile: float 
 
 
 def case_plan_chart(plan: CasePlan) -> alt.LayerChart:
-    """Smallest steps of a plan against runs: new cases, and new runs of these; nothing where none is provable."""
+    """Draw the smallest steps of a plan against runs: for new cases, and for new runs of the same cases."""
     points = [
         {"runs": row["runs"], "step": row[about], "promise": f"{about}, {row['cases']} cases"}
         for row in plan.to_rows()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def markdown_of(verdict: Verdict, status: Mapping[str, Any]) -> str:
-    """A verdict and public facts of its gate in Markdown; never which claim failed.
+    """Return a verdict and public facts of its gate in Markdown. Never says which claim failed.
 
     Args:
         verdict: The verdict.
@@ -49,5 +49,5 @@ _MEANING = {
 
 
 def _escaped(text: str) -> str:
-    """Text that cannot begin markup or end a cell."""
+    """Return a text that cannot begin markup or end a table cell."""
     return "".join(f"\\{each}" if each in "\\`*_{}[]<>()#+!|" else each for each in text)

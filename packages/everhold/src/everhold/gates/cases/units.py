@@ -1,4 +1,4 @@
-"""What proves the claims of a gate about cases: units, their order, and the looks at them (S11, S12)."""
+"""The units that prove claims of a gate about cases, their secret order, and the looks at them (S11, S12)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FEWEST_RUNS = 4  # with fewer, a case has no runs left when it is drawn again
 
 
 def run_chunks(runs: int) -> list[slice]:
-    """Runs of a case for its first draw, its second, and so on: half of what is left each time.
+    """Return the runs of a case for its first draw, its second and so on, each time half of the runs left.
 
     Examples:
         >>> [chunk.stop - chunk.start for chunk in run_chunks(8)]
@@ -54,7 +54,7 @@ def run_chunks(runs: int) -> list[slice]:
 
 @dataclass(frozen=True, slots=True)
 class UnitPlan:
-    """Units of a suite while it is looked at: cases, or groups of cases. Public except for the groups of single cases.
+    """Units of a suite, which are cases or groups of cases, and what they can prove.
 
     Attributes:
         groups: Shape (cases,): unit of each case, from 0.
@@ -65,55 +65,55 @@ class UnitPlan:
 
     @property
     def sizes(self) -> NDArray[np.float64]:
-        """Shape (units,): cases in each unit."""
+        """Number of cases in each unit, shape (units,)."""
         return np.bincount(self.groups).astype(np.float64)
 
     @property
     def count(self) -> int:
-        """Number of units while cases are handed out."""
+        """Number of units that are handed out in an open challenge."""
         return len(self.sizes)
 
     @property
     def all_at_once(self) -> int:
-        """Number of units when all results are there: runs, where new runs are promised."""
+        """Number of units when all results are there. With new runs, each run is a unit."""
         return len(self.suite.ids) * self.suite.runs if self.suite.population == NEW_RUNS else self.count
 
     @property
     def yes_no(self) -> bool:
-        """True if each unit is one run of one independent case of one law."""
+        """Whether each unit is one run of one independent case."""
         return self.suite.population != NEW_RUNS and self.suite.runs == 1 and self.count == len(self.suite.ids)
 
     @property
     def redraws(self) -> bool:
-        """True if open challenges draw cases with replacement: each draw of a case needs runs of its own."""
+        """Whether open challenges draw cases with replacement, for which each draw of a case needs its own runs."""
         return self.suite.population == NEW_RUNS and self.suite.runs >= _FEWEST_RUNS
 
     def last_nats(self, nats: float, looks: int) -> float:
-        """ln(1 / level) of the last look of an open challenge, when all results are there."""
+        """Return ln(1 / level) of an open challenge's last look, when all results are there."""
         if self.suite.population != NEW_RUNS:
             return nats
         return nats - math.log(1.0 - EARLY_PART) if self.redraws else nats + math.log(looks)
 
     def can_prove_early(self, nats: float, looks: int) -> bool:
-        """True if any results could prove the claims of an open challenge with so many looks at this level."""
+        """Return whether any results could prove the claims of an open challenge with these looks and this level."""
         return self.can_prove(self.last_nats(nats, looks))
 
     def can_prove(self, nats: float) -> bool:
-        """True if any results at all could prove the claims at this level."""
+        """Return whether any results at all could prove the claims at this level."""
         return all(self._most_nats(claim) >= nats for claim in self.suite.claims)
 
     def by_tail(self, claim: GateClaim) -> bool:
-        """True if the binomial tail of yes-or-no runs proves a claim, in place of a bet (Lemma Y)."""
+        """Return whether the binomial tail of yes-or-no runs proves a claim, in place of a bet (Lemma Y)."""
         return self.suite.tail and not (claim.guard or claim.ratio) and self.suite.metric(claim.metric).yes_no
 
     def _most_nats(self, claim: GateClaim) -> float:
-        """The most that can be proved of a claim: the challenger is always right, and the other version never."""
+        """Return the most that can be proved of a claim, if the challenger is always right and the other never."""
         if self.by_tail(claim):
             return -2.0 * self.all_at_once * math.log(claim.null)
         return most_nats(self.all_at_once, 0.0 if claim.ratio else claim.floor)
 
     def smallest_step(self, nats: float) -> float | None:
-        """The smallest gain in the first metric that can be proved, in its units; None for a ratio or if there is none.
+        """Return the smallest provable gain in the first metric, in its units, or None for a ratio or if there is none.
 
         Of bets it is the one that would do if no unit spread at all.
         """
@@ -125,7 +125,7 @@ class UnitPlan:
         return gain * first.width if gain <= 1.0 else None
 
     def least_slacks(self, nats: float) -> dict[str, float]:
-        """Guards that even an equal version cannot prove at this level, and the slack that it could.
+        """Return the slack that each guard needs to be provable, for guards that even an equal version cannot prove.
 
         With no gain and no spread, n ln(1 + stake slack / (1 - slack)) is the most that n units prove.
         """
@@ -137,7 +137,7 @@ class UnitPlan:
 
 @dataclass(frozen=True, slots=True)
 class PairedResults:
-    """Results of a challenger beside those of the champion and of the baseline; secret.
+    """Results of a challenger beside those of the champion and of the baseline. Secret.
 
     Attributes:
         plan: The units.
@@ -152,11 +152,11 @@ class PairedResults:
     baseline: NDArray[np.float64] = field(repr=False)
 
     def proves(self, nats: float) -> bool:
-        """True if the claims are proved when all results are looked at once."""
+        """Return whether all results, looked at once, prove the claims."""
         return self._proof(self._whole(), self.plan.all_at_once, nats, [self.plan.all_at_once]) is not None
 
     def proves_early(self, nats: float, order: Sequence[int], looks: Sequence[int], *, planned_looks: int) -> bool:
-        """True if the claims are proved at the latest look, or were at an earlier one.
+        """Return whether the claims are proved at the latest look or were at an earlier one.
 
         New cases: the capital is a fair game in the shuffled order, so one level covers all looks (Ville). These
         cases: a unit is a case until all are there, each look is at a fixed number, and looks share the level.
@@ -177,7 +177,7 @@ class PairedResults:
         return looks[-1] == plan.count and self.proves(nats)
 
     def proves_drawn(self, nats: float, draws: Sequence[int], *, whole: bool) -> bool:
-        """True if the claims are proved by draws with replacement, after any of them, or by all runs at the end.
+        """Return whether the claims are proved after any draw with replacement, or by all runs at the end.
 
         Each draw of a unit looks at runs that no earlier draw has looked at, so that its mean given the past is that of
         all units: the capital is a fair game. When a unit has no runs left, its value is the worst one.
@@ -207,7 +207,7 @@ class PairedResults:
         return whole and self.proves(nats - math.log(1.0 - EARLY_PART))
 
     def hopeless(self, nats: float, seen: NDArray[np.bool_]) -> bool:
-        """True if the claims will hardly be proved: a gain two standard errors above the one seen would not be.
+        """Return whether a gain two standard errors above the observed one would still prove nothing.
 
         Any rule is sound, as the stop is paid for (S12). At least a quarter of the cases has to be there.
 
@@ -239,7 +239,7 @@ class PairedResults:
         return first_proof(self.plan.suite.claims, units, planned=planned, nats=nats, looks=looks)
 
     def _columns(self, claim: GateClaim) -> list[NDArray[np.float64]]:
-        """Numbers of a claim, each of shape (cases, runs): ``(1 + gain) / 2``, or the four columns of a ratio."""
+        """Return the numbers of a claim, each (cases, runs): ``(1 + gain) / 2``, or the four columns of a ratio."""
         suite = self.plan.suite
         other = self.baseline if claim.guard else self.champion
         if claim.ratio:
@@ -257,7 +257,7 @@ class PairedResults:
         self, summed: Callable[[NDArray[np.float64]], NDArray[np.float64]], sizes: NDArray[np.float64], *,
         largest: float = 1.0, signs: bool = False, whole: bool = False, spent: NDArray[np.bool_] | None = None,
     ) -> list[UnitValues]:  # fmt: skip
-        """Values of each claim by unit.
+        """Return the values of each claim, unit by unit.
 
         Args:
             summed: From numbers of shape (cases, runs) to sums of shape (units,).
@@ -282,7 +282,7 @@ class PairedResults:
         return found
 
     def against_baseline(self) -> list[ClaimUnits]:
-        """Values of all claims against the baseline, by unit; none of them is about a ratio."""
+        """Return the values of all claims against the baseline, unit by unit. None of them is about a ratio."""
         return cast("list[ClaimUnits]", replace(self, champion=self.baseline)._whole())
 
     def _whole(self) -> list[UnitValues]:
@@ -305,7 +305,7 @@ _BYTES = 8  # of a secret number of a run
 
 
 def boundaries(units: int, looks: int) -> list[int]:
-    """Numbers of units after each look, as even as can be.
+    """Return the number of units seen after each look, spaced as evenly as possible.
 
     Examples:
         >>> boundaries(10, 4)
@@ -315,12 +315,12 @@ def boundaries(units: int, looks: int) -> list[int]:
 
 
 def order_of_units(order_key: bytes, opened: Opened, units: int) -> list[int]:
-    """The secret order of one open challenge: a new one each time, so that what was handed out before tells nothing."""
+    """Return a new secret order of the units, so that earlier challenges tell nothing about it."""
     return sorted(range(units), key=partial(_secret_number, order_key, opened))
 
 
 def draws_of_units(order_key: bytes, opened: Opened, units: int) -> list[int]:
-    """Secret independent draws of units with replacement for one open challenge, until each was drawn."""
+    """Return secret independent draws of units with replacement, until each unit was drawn."""
     draws: list[int] = []
     missing = set(range(units))
     while missing:
@@ -337,7 +337,7 @@ def _secret_number(order_key: bytes, opened: Opened, number: int) -> int:
 def with_runs_shuffled(
     order_key: bytes, challenger: str, results: Sequence[NDArray[np.float64]]
 ) -> list[NDArray[np.float64]]:
-    """Results of challenger, champion and baseline, each with the runs of every case in a secret order of its own.
+    """Return results of challenger, champion and baseline with the runs of every case in a secret order.
 
     Results may come sorted by outcome, and first runs would then be better than others, or both versions' best runs
     meet each other. In an order that is independent of the results, runs of one law are again runs of one law.
