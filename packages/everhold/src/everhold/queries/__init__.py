@@ -1,4 +1,4 @@
-"""Kinds of queries: one file for each, and the registry of them all.
+"""The registry of all kinds of queries, with a package for each group of kinds.
 
 A kind is a public name of everhold and an option of the command line. An extension adds one by an entry point of
 `everhold.queries` that names a `Kind`, in a module that imports nothing else: the query itself is imported when it is
@@ -20,7 +20,7 @@ __all__ = ["DETAILS", "KINDS", "Detail", "Form", "Kind", "Kinds", "same"]
 
 
 class Form(StrEnum):
-    """In which form a part of a query is written down, in a command or a file."""
+    """The form in which a part of a query is written in a command or a file."""
 
     EXPRESSION = "EXPR"
     PREDICTIONS = "FILE"
@@ -36,7 +36,7 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of query.
+    """An entry of the registry: one kind of query with its maker and its options.
 
     Attributes:
         name: Of its maker, and of its option on the command line.
@@ -67,19 +67,19 @@ class Kind:
 
     @property
     def module(self) -> str:
-        """The module of the maker, which has the class of its results as well."""
+        """The module of the maker, which also defines the class of its results."""
         return self.maker.partition(":")[0]
 
     @property
     def make(self) -> Callable[..., Any]:
-        """The maker."""
+        """The function that makes queries of this kind."""
         maker: Callable[..., Any] = getattr(import_module(self.module), self.maker.partition(":")[2])
         return maker
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """More about a query, for some kinds of them.
+    """An option that some kinds of queries take, besides their subject.
 
     Attributes:
         form: How it is written down.
@@ -91,7 +91,7 @@ class Detail:
 
 
 def same(*names: str, **others: str) -> dict[str, str]:
-    """Details that go by the name of their argument, and others by ``option=argument``."""
+    """Map option names to argument names, equal for `names` and as given for ``option=argument``."""
     return {**{name: name for name in names}, **others}
 
 
@@ -348,7 +348,7 @@ _DETAILS = {
 
 
 def _wrong_with(name: str, kind: Any) -> str:
-    """Faults of a kind that an extension adds; empty if there are none."""
+    """Return what is wrong with a kind that an extension adds, or an empty text."""
     if any(name == own.name for own in _OWN):
         return "everhold has a kind of that name itself."
     if not isinstance(kind, Kind):
@@ -365,7 +365,7 @@ def _wrong_with(name: str, kind: Any) -> str:
 
 
 class Kinds(Sequence[Kind]):
-    """Every kind of query: those of the core, then those of extensions in alphabetical order.
+    """The registry of kinds of queries: those of the core, then those of extensions in alphabetical order.
 
     The metadata of installed distributions are read when an extension's kind is first needed, and not before.
     """
@@ -389,17 +389,17 @@ class Kinds(Sequence[Kind]):
         return tuple(self)[place]
 
     def named(self, name: str) -> Kind | None:
-        """The kind of that name; None if there is none."""
+        """Return the kind with this name, or None if there is none."""
         return self.own.get(name) or self.extensions.get(name)
 
     def missing(self, name: str) -> str:
-        """Extra of everhold that installs a missing kind; empty if none does."""
+        """Return the advice how to install a missing kind, or an empty text if no extra has it."""
         extra = extra_for(self.extensions.group, name)
         return f"Install it: pip install 'everhold[{extra}]'" if extra else ""
 
 
 class _Details(Mapping[str, Detail]):
-    """Details of the core, then those that kinds of extensions bring."""
+    """The mapping of options by name: those of the core, then those that extensions bring."""
 
     def __getitem__(self, name: str) -> Detail:
         return _DETAILS[name] if name in _DETAILS else self._brought()[name]
@@ -412,7 +412,7 @@ class _Details(Mapping[str, Detail]):
         return sum(1 for _ in self)
 
     def _brought(self) -> dict[str, Detail]:
-        """Details that extensions add, by name.
+        """Return the options that extensions add, by name.
 
         Raises:
             ExtensionError: If two kinds bring different details of one name.

@@ -1,4 +1,4 @@
-"""Identity of code as a query: its definition, and its values on public rows.
+"""Identity of code as a query: a hash of what defines it, and of its values on public rows.
 
 A name, a class or a pickle says where code is found and not what it does: a module may have changed meanwhile, in this
 process or in another. Two parts make up the identity, and neither looks at sealed rows.
@@ -73,7 +73,7 @@ _OF_NO_OBJECT = (type(None), types.ModuleType, type)  # what a built-in function
 
 
 def content_digest(thing: object) -> str | None:
-    """SHA-256 of what an object is made of, in hex; None if that cannot be told.
+    """Return the SHA-256 of everything an object is made of, in hex, or None if it cannot be determined.
 
     Args:
         thing: A function, a fitted estimator, or whatever else can be pickled.
@@ -91,7 +91,7 @@ def content_digest(thing: object) -> str | None:
 
 
 def behaviour_digest(outputs: Iterable[object]) -> str:
-    """SHA-256 of what code gave for public rows, in hex; reals are compared in their leading digits.
+    """Return the SHA-256 of outputs of code for public rows, in hex, from the leading digits of real numbers.
 
     Args:
         outputs: Arrays of numbers or text of any shape; anything else counts by its type.
@@ -123,14 +123,17 @@ def _leading_digits(array: NDArray[np.float64]) -> bytes:
 
 
 class _Content:
-    """One walk through an object; every part is hashed once."""
+    """A hasher that walks through an object and hashes every part once."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[object, bytes]] = {}  # the object, too: an address must not be used again
         self._open: dict[int, int] = {}  # parts that contain what is being hashed, and how deep they lie
 
     def digest(self, thing: object) -> bytes:
-        """SHA-256 of a part; a part inside itself counts as the way back to it."""
+        """Return the SHA-256 of a part.
+
+        A part that contains itself is hashed as the number of levels back to it.
+        """
         if (known := self._known.get(id(thing))) is not None:
             return known[1]
         if id(thing) in self._open:
@@ -227,7 +230,9 @@ def _joined(kind: str, *parts: bytes) -> bytes:
 
 
 def _used_names(code: types.CodeType, known: dict[str, Any]) -> Iterator[tuple[str, object]]:
-    """Global names that instructions use, with what they stand for; of modules of one's own what is used of them.
+    """Yield the global names that instructions use, with the objects that they refer to.
+
+    Of modules of one's own it yields what is used of them.
 
     A text in the code counts as a name that may be used of a module, because ``getattr`` takes it as one.
     """
@@ -246,7 +251,7 @@ def _used_names(code: types.CodeType, known: dict[str, Any]) -> Iterator[tuple[s
 def _used_of(
     name: str, thing: object, attributes: list[str], inside: tuple[object, ...]
 ) -> Iterator[tuple[str, object]]:
-    """A name with what it stands for; a module of one's own is followed through all modules that it leads to."""
+    """Yield a name with its object, following a module of one's own to what is used of it."""
     if not isinstance(thing, types.ModuleType):
         yield name, thing
     elif is_installed(thing.__name__):
@@ -270,7 +275,7 @@ def _says_something(name: str, entry: object) -> bool:
 
 
 def _is_found(thing: types.FunctionType | type) -> bool:
-    """True if a function or class is what its module has under its name, and was not made by another function."""
+    """Return whether a function or class is what its module holds under its name."""
     found: Any = sys.modules.get(thing.__module__)
     for name in thing.__qualname__.split("."):
         found = getattr(found, name, None)
@@ -279,7 +284,7 @@ def _is_found(thing: types.FunctionType | type) -> bool:
 
 @functools.cache
 def is_installed(module: str | None) -> bool:
-    """True if a module belongs to Python or to an installed package, which counts by name and version."""
+    """Return whether a module belongs to Python or to an installed package, which is identified by its version."""
     if module is None or module == "__main__":
         return False
     if module.partition(".")[0] in sys.stdlib_module_names:
@@ -291,7 +296,7 @@ def is_installed(module: str | None) -> bool:
 
 
 def version_of(module: str | None) -> str:
-    """Version of the package that a module belongs to; empty if it has none."""
+    """Return the version of the package that a module belongs to, or an empty text."""
     package = sys.modules.get((module or "").partition(".")[0])
     return str(getattr(package, "__version__", ""))
 
@@ -307,7 +312,7 @@ _MOST_COMPARED = 10_000  # training rows for which an estimator's predictions ar
 
 
 def tried(bound: BoundQuery, function: RowFunction, compiler: QueryCompiler) -> BoundQuery:
-    """A query that is code, tried on public rows; what it does there is part of its identity.
+    """Run a code query on public rows and return it with its behaviour there as part of its identity.
 
     Raises:
         QueryRejected: If it fails on public rows, or a row's value depends on other rows. Nothing is charged.
@@ -334,7 +339,7 @@ def tried(bound: BoundQuery, function: RowFunction, compiler: QueryCompiler) -> 
 def observed(
     function: RowFunction, names: Sequence[str], compiler: QueryCompiler, *, most: int | None = None
 ) -> tuple[list[NDArray[Any]], Table | None]:
-    """Values of code on public rows, and these rows; None if they are made-up ones.
+    """Run code on public rows, and return its values with these rows, or None for made-up rows.
 
     Args:
         function: As it will be applied to the sealed rows.

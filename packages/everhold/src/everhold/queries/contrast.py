@@ -1,4 +1,4 @@
-"""Contrasts of two arms: the difference or the ratio of two rates or means, for all rows or group by group.
+"""Contrasts of two arms: differences or ratios of rates and means, for all rows or group by group.
 
 A difference is one query, with bets on both arms at once (Statement K), where the mechanism takes it as one. Else what
 is compared are two conditional means, each with an interval. All intervals of a holdout hold at once, so the range of
@@ -58,7 +58,7 @@ WORDS = {"difference": ("a risk difference", "minus"), "ratio": ("a risk ratio",
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContrastQuery(Query["Answer"]):
-    """Comparison of the means of two arms; made by `risk_difference` and `risk_ratio`.
+    """A query that compares the means of two arms, made by `risk_difference` and `risk_ratio`.
 
     Attributes:
         how: Whether they are subtracted or divided.
@@ -77,12 +77,12 @@ class ContrastQuery(Query["Answer"]):
     given: str | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Query.made`."""
+        """See `Query.spec`."""
         given = {"arm": self.arm, "treated": self.treated, "control": self.control, "given": self.given}
         return QuerySpec(f"risk_{self.how}", self.event, given)
 
     def parts(self, schema: Schema) -> tuple[ShareQuery, ShareQuery]:
-        """The conditional means of both arms; if both were asked, with own guesses, this one is free.
+        """Return the conditional means of both arms. If both were asked before, with own guesses, the contrast is free.
 
         Raises:
             QueryRejected: If there is no such column or arm. Nothing is charged.
@@ -98,7 +98,7 @@ class ContrastQuery(Query["Answer"]):
         return ratio(self.event, conditions[0]), ratio(self.event, conditions[1])
 
     def check(self, compiler: QueryCompiler) -> None:
-        """See `Query.check`: arms that no training row has."""
+        """See `Query.check`. Each arm has to occur in the training rows."""
         if compiler.training is None or compiler.training.whole is not None:
             return
         for value in (self.treated, self.control):
@@ -111,13 +111,13 @@ class ContrastQuery(Query["Answer"]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> OneNumber | Contrast:
-        """A difference as one query where the mechanism takes it as one, with bets on both arms at once."""
+        """Compile a difference as one query, with bets on both arms, if the mechanism takes it, else arm by arm."""
         if self.how == "difference" and tolerance is None and (one := self._as_one(compiler, guess)) is not None:
             return one
         return self.compile_apart(compiler, guess=guess, tolerance=tolerance)
 
     def _as_one(self, compiler: QueryCompiler, guess: float | None) -> OneNumber | None:
-        """The one query that the mechanism takes; None where it takes an arm at a time."""
+        """Return the plan of the difference as one query, or None if the mechanism takes one arm at a time."""
         shares = [share.placed(compiler) for share in self.parts(compiler.schema)]
         arms = [arm for share in shares if (arm := share.as_one(compiler)) is not None]
         if len(arms) < len(shares):
@@ -128,7 +128,7 @@ class ContrastQuery(Query["Answer"]):
     def compile_apart(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> Contrast:
-        """Both arms: one query each where the mechanism takes it as one, and two means where not."""
+        """Compile the arms separately: one query for each arm if the mechanism takes ratios, else two means each."""
         schema = compiler.schema
         asked = [share.placed(compiler) for share in self.parts(schema)]
         ones = [one for share in asked if (one := share.as_one(compiler)) is not None]
@@ -157,13 +157,13 @@ class ContrastQuery(Query["Answer"]):
 
     @property
     def _shown(self) -> str:
-        """The query as people read it."""
+        """The query as text for people."""
         what, between = getattr(self.event, "text", "mean"), WORDS[self.how][1]
         among = "" if self.given is None else f", among rows with {self.given}"
         return f"{what} where {self.arm} is {self.treated} {between} where it is {self.control}{among}"
 
     def _ends(self, share: ShareQuery, schema: Schema) -> tuple[float, float]:
-        """Outcomes that the row values 0 and 1 of the event stand for.
+        """Return the outcomes that row values 0 and 1 of the event stand for.
 
         Raises:
             QueryRejected: If it is a ratio of what may be negative. Nothing is charged.
@@ -177,7 +177,7 @@ class ContrastQuery(Query["Answer"]):
         return event.at_zero, event.at_one
 
     def _of(self, treated: Estimate, control: Estimate, ends: tuple[float, float]) -> Estimate:
-        """All differences, or ratios, of values in both intervals; ends rounded outwards."""
+        """Return the estimate of all differences or ratios of values in both intervals, rounded outwards."""
         if self.how == "difference":
             low, high = treated.low - control.high, treated.high - control.low
             slack, width = 2.0 * max(math.ulp(low), math.ulp(high)), abs(ends[1] - ends[0])
@@ -190,10 +190,10 @@ class ContrastQuery(Query["Answer"]):
 
 @dataclass(frozen=True)
 class Contrast(Derived):
-    """The arms of one contrast."""
+    """A plan for one contrast whose arms are asked separately."""
 
     def present(self, result: ExecutionResult) -> Answer:
-        """The answer that follows from both arms."""
+        """Return the answer that follows from the answers to both arms."""
         answer = Derived.present(self, result)
         if answer.low is None or answer.high is None:
             return answer
@@ -206,7 +206,7 @@ class Contrast(Derived):
 
 
 def has_value(column: str, value: Value, schema: Schema) -> str:
-    """The text that a column has a value, which may be written as a text.
+    """Return the text of the condition that a column has a value. The value may be given as text.
 
     Raises:
         QueryRejected: If the column has no such values. Nothing is charged.
@@ -242,7 +242,7 @@ _MOST_GROUPS = 50
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContrastsQuery(Query[Contrasts]):
-    """The same contrast in each group; made by `risk_difference` and `risk_ratio` with ``by``.
+    """A query for the same contrast in each group, made by `risk_difference` and `risk_ratio` with ``by``.
 
     Attributes:
         by: The column whose values are the groups.
@@ -254,7 +254,7 @@ class ContrastsQuery(Query[Contrasts]):
     groups: tuple[Value, ...] | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Query.made`."""
+        """See `Query.spec`."""
         whole = self.whole.spec()
         return replace(whole, details={**whole.details, "by": self.by, "groups": self.groups})
 
@@ -263,7 +263,7 @@ class ContrastsQuery(Query[Contrasts]):
         self.whole.check(compiler)
 
     def each(self, compiler: QueryCompiler) -> dict[str, ContrastQuery]:
-        """One contrast for each group, by the group's name.
+        """Return one contrast for each group, by the group's name.
 
         Raises:
             QueryRejected: If there is no such column, or nothing says which groups there are. Nothing is charged.
@@ -278,7 +278,7 @@ class ContrastsQuery(Query[Contrasts]):
         return found
 
     def _values(self, compiler: QueryCompiler) -> Sequence[Value]:
-        """The groups, from what is public."""
+        """Return the groups, as they are given or as the training rows show them."""
         kind = compiler.schema.columns.get(self.by)
         values: list[Value] = list(self.groups or ())
         if not values and compiler.training is not None and kind is not None:
@@ -294,7 +294,7 @@ class ContrastsQuery(Query[Contrasts]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Contrasts]:
-        """All groups, or none; the price is that of all, and the half-width that of the widest."""
+        """Compile the contrasts of all groups, which are answered together or not at all."""
         queries = self.each(compiler)
         if guess is not None:
             raise QueryRejected(
@@ -311,7 +311,7 @@ class ContrastsQuery(Query[Contrasts]):
     def _plan(
         self, compiler: QueryCompiler, each: Mapping[str, Plan], combine: Callable[[Plan, Sequence[Estimate]], Estimate]
     ) -> ByGroup[Plan]:
-        """All groups together.
+        """Build the plan of all groups from one plan for each group.
 
         Args:
             compiler: Of the holdout.
@@ -332,7 +332,7 @@ class ContrastsQuery(Query[Contrasts]):
 
 @dataclass(frozen=True)
 class ByGroup(JointMeans[Contrasts], Generic[Plan]):
-    """The contrasts of several groups.
+    """A plan for the same contrast in several groups.
 
     Attributes:
         each: One contrast for each group, by the group's name.
@@ -350,7 +350,7 @@ class ByGroup(JointMeans[Contrasts], Generic[Plan]):
         return evaluated(some, sealed, silent=self.silent), [one.prepared[0] for one in some]
 
     def present(self, result: ExecutionResult) -> Contrasts:
-        """One answer for each group."""
+        """Return one answer for each group, by the group's name."""
         size = len(self.prepared) // len(self.each)
         return Contrasts({
             name: contrast.present(replace(result, entries=result.entries[place * size : (place + 1) * size]))
@@ -369,7 +369,7 @@ def _name(value: Value) -> str:
 
 
 def _in_groups(whole: ContrastQuery, by: str | None, groups: Sequence[Value] | None) -> ContrastQuery | ContrastsQuery:
-    """The contrast itself, or the same in each group."""
+    """Return the contrast itself, or the query for it in each group if a column is named."""
     if by is None:
         if groups is not None:
             raise QueryRejected("groups are given without by; expected the column they belong to")
@@ -380,7 +380,7 @@ def _in_groups(whole: ContrastQuery, by: str | None, groups: Sequence[Value] | N
 
 
 class Arms(TypedDict):
-    """Both arms of a contrast; see `risk_difference`."""
+    """The arguments that name both arms of a contrast, as `risk_difference` takes them."""
 
     arm: str
     treated: Value
@@ -463,7 +463,7 @@ def risk_ratio(
 def difference_of_arms(
     compiler: QueryCompiler, arms: Sequence[BoundQuery], *, shown: str, width: float, guess: float | None
 ) -> OneNumber | None:
-    """The one query; None where the arms are asked for one by one.
+    """Return the plan of the difference as one query, or None if the arms are asked one by one.
 
     They are where an engine counts groups of rows, without training rows in an arm, and where a declared family has
     them and not their difference: then the answer is free, and asked silently it is the one query, which is narrower.
@@ -514,7 +514,7 @@ def difference_of_arms(
 
 @dataclass(frozen=True, slots=True)
 class ArmsReader:
-    """Reader of both arms; public.
+    """A reader of both arms of a contrast on sealed or training rows. The reader itself is public.
 
     Attributes:
         treated: The ratio of one arm: values within rows that count.
@@ -532,11 +532,11 @@ class ArmsReader:
 
     @property
     def of_rates(self) -> bool:
-        """True if what is averaged in either arm is 0 or 1 in every row."""
+        """Whether the averaged value is 0 or 1 in every row of both arms."""
         return all(parts_of_ratio(arm)[0].yes_no for arm in (self.treated, self.control))
 
     def units(self, rows: StoredRows) -> SeenArms:
-        """The units of both arms; of sealed rows they are secret. Rows that are no groups may be counted elsewhere."""
+        """Return the units of both arms, counted by an engine if rows are no groups. Secret for sealed rows."""
         rounded = 0.0 if self.of_rates else 1.0 / self.unit
         if self.group_column is None:
             _, seen = rows.evaluate([self.treated, self.control], ["pairs", "pairs"], unit=self.unit)
@@ -556,12 +556,12 @@ class ArmsReader:
         return SeenArms(treated, control, rounded)
 
     def sealed(self, rows: StoredRows) -> tuple[Fraction, SeenArms]:
-        """The difference of the sealed rows as a share of its range, and what is bet on. Secret."""
+        """Return the sealed difference as a share of its range, and the units that are bet on. Secret."""
         seen = self.units(rows)
         return Fraction(seen.score), seen
 
     def values(self, rows: StoredRows) -> list[InArm]:
-        """Values of rows in either arm; of sealed rows they are secret."""
+        """Return the row values of each arm. Secret for sealed rows."""
         return [self._values(rows, arm) for arm in (self.treated, self.control)]
 
     def _values(self, rows: StoredRows, arm: BoundQuery) -> InArm:
@@ -570,13 +570,13 @@ class ArmsReader:
 
 
 def _residuals(treated: InArm, control: InArm) -> NDArray[np.float64]:
-    """Influence of each training row on the difference, shape (rows,)."""
+    """Return the influence of each training row on the difference, shape (rows,)."""
     moves = [(part - whole * (part.sum() / whole.sum())) / whole.sum() for part, whole in (treated, control)]
     return np.asarray(moves[0] - moves[1])
 
 
 def _beside(treated: Units, control: Units) -> tuple[Units, Units]:
-    """Units of which each has rows in one arm alone, as units of both."""
+    """Return the units of two arms extended with zeros, so that each unit has values in both arms."""
     none = [np.zeros(len(units.counts)) for units in (control, treated)]
     counts = np.concatenate([treated.counts, control.counts])
     sizes = np.concatenate([treated.sizes, none[0]]), np.concatenate([none[1], control.sizes])

@@ -1,4 +1,4 @@
-"""Parameters that follow from a few plain queries: the intervals of the parts give an interval of the whole.
+"""Parameters computed from a few plain queries, whose intervals follow from the intervals of the parts.
 
 A derived query costs what its parts cost and reveals what they reveal. All intervals of a holdout hold together, so
 whatever follows from the intervals of the parts by arithmetic holds with them and needs no further probability.
@@ -43,7 +43,7 @@ _BY_WEIGHT = (
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with the interval that is promised to contain the population's one.
+    """A value with an interval that is promised to contain the population's value.
 
     Attributes:
         high: Upper end.
@@ -59,7 +59,7 @@ Combine = Callable[[Sequence[Estimate]], Estimate]
 
 @dataclass(frozen=True, slots=True)
 class BoundDerived:
-    """A derived query about rows of a known schema.
+    """A derived query bound to a schema: its parts, and how their means give the parameter.
 
     Attributes:
         name: What kind of parameter it is, with its article.
@@ -75,11 +75,11 @@ class BoundDerived:
     shown: str = ""
 
     def query(self, parts: Sequence[str]) -> str:
-        """SHA-256 of the description and of the parts' fingerprints, in hex."""
+        """Return the SHA-256 of the description and of the fingerprints of the parts, in hex."""
         return digest({**self.description, "parts": list(parts)})
 
     def check(self, compiler: QueryCompiler, *, guess: float | None, tolerance: float | None) -> None:
-        """Refuse what a query that is made of several does not take, or a mechanism that cannot answer it."""
+        """Check that no tolerance and no guess is given, and that the mechanism can answer the parts."""
         if tolerance is not None:
             raise QueryRejected(
                 "a query that is made of several takes no tolerance; expected ask(query) at the planned half-width"
@@ -98,20 +98,20 @@ class BoundDerived:
 
 
 class DerivedQuery(Query[Answer]):
-    """A parameter that is a function of the means of a few plain queries."""
+    """A query for a parameter that is a function of the means of a few plain queries."""
 
     __slots__ = ()
 
     @abstractmethod
     def bind(self, schema: Schema) -> BoundDerived:
-        """The query about rows of this schema.
+        """Return the derived query about rows of this schema.
 
         Raises:
             QueryRejected: If it cannot be asked of such rows. Nothing is charged.
         """
 
     def parts(self, schema: Schema) -> tuple[RowwiseQuery, ...]:
-        """The plain queries; if all were asked, with own guesses, this one is free.
+        """Return the plain queries. If all were asked before, with own guesses, the derived query is free.
 
         Raises:
             QueryRejected: If it cannot be asked of such rows. Nothing is charged.
@@ -121,7 +121,7 @@ class DerivedQuery(Query[Answer]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """All parts together."""
+        """Compile all parts into one plan."""
         bound = self.bind(compiler.schema)
         bound.check(compiler, guess=guess, tolerance=tolerance)
         parts = compiler.prepare(bound.parts, None, together=True)
@@ -130,7 +130,7 @@ class DerivedQuery(Query[Answer]):
 
 @dataclass(frozen=True)
 class JointMeans(Means[Result]):
-    """Means that are parts of one query.
+    """A plan for means that are asked together as the parts of one query.
 
     Attributes:
         bound: The query that they are parts of.
@@ -140,11 +140,11 @@ class JointMeans(Means[Result]):
 
     @property
     def query(self) -> str:
-        """SHA-256 of the whole, in hex."""
+        """SHA-256 of the whole query, in hex."""
         return self.bound.query([line.fingerprint for line in self.asked])
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """The sum over the new parts, and how far the value can lie from what follows from their guesses."""
+        """Return the summed price of the new parts, and how far the value can lie from what the guesses give."""
         known = {line.fingerprint: entry for line, entry in zip(self.asked, stored, strict=True)}
         parts = {line.fingerprint: part for line, part in zip(self.asked, self.prepared, strict=True)}
         new = [fingerprint for fingerprint, entry in known.items() if entry is None]
@@ -177,7 +177,7 @@ class JointMeans(Means[Result]):
         radii: Mapping[str, float | None],
         told: Mapping[str, tuple[float, float] | None],
     ) -> float | None:
-        """Farthest distance from the value to the ends that follow from the parts; None where there is no guess."""
+        """Return the largest distance from the value to an end of its interval, or None if a guess is missing."""
         estimates = []
         for line, part in zip(self.asked, self.prepared, strict=True):
             entry, radius = known[line.fingerprint], radii.get(line.fingerprint)
@@ -197,7 +197,7 @@ class JointMeans(Means[Result]):
 
 @dataclass(frozen=True)
 class Derived(JointMeans[Answer]):
-    """The parts of one number: all are answered or none, and the interval follows from theirs.
+    """A plan for one derived number: all of its parts are answered or none.
 
     To wait and see whether the budget ends between them, and to take everything back if it does, would tell for nothing
     that a guess was wrong. So all parts have to be sure of an answer before the first one is looked at.
@@ -206,7 +206,7 @@ class Derived(JointMeans[Answer]):
     whole = True
 
     def present(self, result: ExecutionResult) -> Answer:
-        """The answer that follows from those to the parts."""
+        """Return the answer that follows from the answers to the parts."""
         about = about_of(self.schema, by_position=any(part.bound.by_position for part in self.prepared))
         refusal = self.refusal(self.query, result, about=about, shown=self.bound.shown)
         entries = [entry for entry in result.entries if entry is not None]
@@ -237,7 +237,7 @@ class Derived(JointMeans[Answer]):
         )
 
     def _whole(self, parts: list[Estimate]) -> tuple[float | None, float | None, float | None]:
-        """Value and ends that follow from the parts; None where not all of them are known."""
+        """Return the value and both ends that follow from the parts, or three None if they are unknown."""
         if not parts:
             return None, None, None
         whole = self.bound.combine(parts)
@@ -245,12 +245,12 @@ class Derived(JointMeans[Answer]):
 
 
 def _stored(answer: Mapping[str, Any]) -> Estimate:
-    """A stored answer as a mean in [0, 1] with its interval."""
+    """Return a stored answer as an estimate of a mean in [0, 1]."""
     return Estimate(answer["value"], answer["low"], answer["high"])
 
 
 def estimate_between(value: float, low: float, high: float, *, least: float, most: float, slack: float) -> Estimate:
-    """An interval with its ends moved outwards by a rounding error, kept in a range that always holds.
+    """Build an estimate whose ends are moved outwards by a rounding error but stay in the possible range.
 
     Args:
         value: The estimate; moved into the interval where it is outside.
@@ -269,7 +269,7 @@ def estimate_between(value: float, low: float, high: float, *, least: float, mos
 
 
 def share_of(part: Estimate, whole: Estimate) -> Estimate:
-    """The share that a part has of the whole that contains it: all quotients of values in both intervals, up to 1.
+    """Return the estimate of the ratio of a part to the whole that contains it, from all quotients up to 1.
 
     Examples:
         >>> share_of(Estimate(0.2, 0.1, 0.3), Estimate(0.5, 0.4, 0.6)).value

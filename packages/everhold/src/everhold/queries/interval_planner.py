@@ -1,4 +1,4 @@
-"""Guesses and interval procedures of queries before they are asked, from public facts and training rows alone.
+"""Guesses and interval procedures for queries before they are asked, from public facts and training rows alone.
 
 Guesses learn: what earlier surprises said of training estimates of the same kind corrects the next ones (S8). A guess
 may be made of everything that was told before, so this needs no proof and spends nothing. Cross-validated scores of one
@@ -49,7 +49,7 @@ _FURTHEST = 2.5  # times the reach of honest guesses
 
 @dataclass(frozen=True, slots=True)
 class IntervalPlanner:
-    """Guesses and procedures of queries that are bound to the rows.
+    """A planner that gives each bound query its guess and its interval procedure.
 
     Attributes:
         schema: What is known about the rows.
@@ -66,7 +66,7 @@ class IntervalPlanner:
     silent: bool
 
     def guessed(self, bound: Sequence[BoundQuery], given: Sequence[float | None]) -> list[Prepared]:
-        """Guesses from the training rows where none are given, and procedures.
+        """Prepare queries: guess from the training rows where no guess is given, and choose interval procedures.
 
         Raises:
             QueryRejected: If one has no value in some training rows. Nothing is charged.
@@ -116,7 +116,7 @@ class IntervalPlanner:
         return prepared
 
     def ratio(self, bound: BoundQuery, guess: float | None, tolerance: float | None) -> Prepared:
-        """A ratio with its guess, for a mechanism and training rows that make it one query, or a declared family.
+        """Prepare a ratio that is asked as one query, or as a member of a declared family.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
@@ -157,7 +157,7 @@ class IntervalPlanner:
     def of_statistic(
         self, bound: BoundQuery, guess: float | None, known: Fraction | None, procedure: Procedure
     ) -> Prepared:
-        """A statistic of all rows with its guess.
+        """Prepare a statistic of all rows, guessed from the training rows unless a guess is given.
 
         Args:
             bound: The query.
@@ -179,7 +179,10 @@ class IntervalPlanner:
         return Prepared(bound, scaled, from_training=True, procedure=procedure, estimate=scaled, failing=failing)
 
     def _failing(self, bound: BoundQuery, surprises: Surprises) -> FailingShare | None:
-        """The share of failing rows that is told with a query; None for one without models, or asked silently (S16)."""
+        """Return the plan for the share of failing rows told with a query (S16).
+
+        It is None for a query without models, or asked silently.
+        """
         reads_models = bound.row_value is None and not self.silent
         models = models_in(bound.description) if reads_models else ()
         if not models or (procedure := self.mechanism.failing_rows_procedure) is None:
@@ -189,7 +192,7 @@ class IntervalPlanner:
         return FailingShare(next(told, 0.0), procedure)
 
     def _member(self, bound: BoundQuery, procedure: Procedure | None, estimate: int, nats: float) -> Prepared:
-        """A member of a declared family: nothing of it follows from a guess or from what was told (S10).
+        """Prepare a member of a declared family, independent of guesses and of earlier answers (S10).
 
         If the tree has an entry of the query, told before it was declared or silent, the member is a new one.
         """
@@ -207,7 +210,7 @@ class IntervalPlanner:
         )  # fmt: skip
 
     def _of_member(self, known: BoundQuery, estimate: int, *, seen: Any = None) -> Procedure | None:
-        """The procedure of a member of a declared family; with hedged bets where no training rows show its values."""
+        """Return the interval procedure of a member, with hedged bets if no training rows show its values."""
         needs = needs_of(known, self.mechanism, self.schema, unseen=True)
         shown = self.schema.training_rows > 0 and known.trained
         if shown or needs == "total" or (known.by_position and needs == "cells"):  # public predictions show how far
@@ -215,7 +218,7 @@ class IntervalPlanner:
         return procedure_for(known, self.mechanism, self.schema, unseen=True)
 
     def _described(self, bound: BoundQuery, procedure: Procedure | None, estimate: int) -> Description | None:
-        """The event of a text by its description; none if its procedure follows from the analyst's own guess (S10)."""
+        """Return the event that a text has by its description (S10), or None if it rests on an own guess."""
         if procedure is None or (nats := self.families.described_of(bound)) is None:
             return None
         if estimate < 0 and not procedure.width_is_known:
@@ -226,7 +229,10 @@ class IntervalPlanner:
     def _scattered(
         self, procedure: Procedure | None, bound: BoundQuery, guess: int, surprises: Surprises
     ) -> Procedure | None:
-        """The procedure of a score whose guess is worth fewer rows than it was made from; its interval is the same."""
+        """Return the procedure with fewer training rows if guesses of such scores scatter.
+
+        The interval itself is the same.
+        """
         if not isinstance(procedure, OfMeans) or not has_public_levels(self.mechanism):
             return procedure
         at = guess / self.mechanism.steps
@@ -237,7 +243,7 @@ class IntervalPlanner:
         return procedure if worth >= procedure.training else replace(procedure, training=worth)
 
     def _procedure(self, bound: BoundQuery, *, own_guess: bool, guess: int, seen: Any = None) -> Procedure | None:
-        """The procedure of a query whose values of the training rows are known where they are needed.
+        """Choose the procedure of a query whose training values are known where they are needed.
 
         Args:
             bound: The query.
@@ -268,7 +274,7 @@ class IntervalPlanner:
     def procedure_apart(
         self, bound: BoundQuery, *, own_guess: bool = True, guess: float | None = None
     ) -> Procedure:  # fmt: skip
-        """The procedure of a difference of two arrays of predictions that were set apart; see `apart_procedure`."""
+        """Return the procedure for a difference of two arrays of predictions, as `apart_procedure` chooses it."""
         if bound.pair is None or bound.pair.apart is None:
             raise TypeError(f"{bound.shown!r} was not set apart; expected a difference of two arrays")
         from everhold.queries.predictions.public import apart_procedure
@@ -277,7 +283,7 @@ class IntervalPlanner:
         return apart_procedure(bound, bound.pair.apart, self.schema, labels, own_guess=own_guess, guess=guess)
 
     def _own_guess(self, bound: BoundQuery, guess: float | None) -> int:
-        """The analyst's guess in grid units; -1 where there is none and none is needed."""
+        """Return the analyst's guess in grid units, or -1 if there is none and none is needed."""
         if guess is None:
             if (
                 self.mechanism.traits.needs_guess
@@ -300,7 +306,7 @@ class IntervalPlanner:
         return round(mean * self.mechanism.steps)
 
     def requested(self, prepared: Prepared, tolerance: float) -> Prepared:
-        """The same query with a tolerance of its own, which makes it another query."""
+        """Return the query with a requested tolerance, which makes it another query."""
         bound = prepared.bound
         width = abs(bound.at_one - bound.at_zero)
         if not 0.0 < as_float(tolerance) <= width:
@@ -321,7 +327,7 @@ class IntervalPlanner:
 def _at_all_sizes(
     procedure: Procedure, bound: BoundQuery, nats: float, families: MemberLevels, mechanism: Mechanism
 ) -> Procedure:
-    """The procedure of a member that holds at all numbers of rows at once (S14).
+    """Return the procedure of a member that holds at all numbers of rows at once (S14).
 
     Raises:
         QueryRejected: If there is none for it. Nothing is charged.
@@ -348,7 +354,7 @@ def learned(
     surprises: Surprises,
     steps: int,
 ) -> int:
-    """The guess that a training estimate becomes, in grid units.
+    """Correct a training estimate by the errors of recent surprises, and return the guess in grid units.
 
     It adds the mean of ``released - estimate`` over the last surprises of the same kind, shrunk towards 0, if there are
     two at least, all have the same sign, and none of them was a guess that had been corrected already: a correction
@@ -372,7 +378,7 @@ def learned(
 
 
 def worth_of_guesses(bound: BoundQuery, surprises: Surprises, *, rows: float, training: float, reach: float) -> float:
-    """Number of independent rows that guesses of this kind are worth: the training rows, or fewer where they scatter.
+    """Return how many independent rows guesses of this kind are worth: the training rows, or fewer if they scatter.
 
     If the last five surprises of the kind came within 50 entries of the ledger, the reach of honest guesses becomes the
     median distance of these guesses, and at most 2.5 times as far.
@@ -396,7 +402,7 @@ def worth_of_guesses(bound: BoundQuery, surprises: Surprises, *, rows: float, tr
 
 
 def _latest(bound: BoundQuery, surprises: Surprises) -> list[Mapping[str, Any]]:
-    """Answers to the last few surprises of the same kind, newest first."""
+    """Return the answers to the last few surprises of the same kind, newest first."""
     kind = _kind(bound.description)
     return [
         answer for description, answer in surprises()

@@ -1,4 +1,4 @@
-"""Choice of a query's interval procedure, from public facts alone (S8).
+"""Choice of the interval procedure of a query, from public facts alone (S8).
 
 | rows | query | procedure |
 | --- | --- | --- |
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, unseen: bool = False) -> Needs:
-    """Statistics that the procedure of a query needs of the sealed rows and of the training rows.
+    """Return which summary of sealed rows and training rows the procedure of a query needs.
 
     Args:
         bound: The query.
@@ -75,7 +75,7 @@ def procedure_for(
     bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, training: Any = None, own_guess: bool = False,
     guess: float | None = None, unseen: bool = False,
 ) -> Procedure | None:  # fmt: skip
-    """The procedure of a query, or None if the mechanism rests on noise.
+    """Return the interval procedure of a query, or None if the mechanism rests on noise.
 
     Args:
         bound: The query.
@@ -116,18 +116,18 @@ def procedure_for(
 
 
 def takes_ratios(mechanism: Mechanism) -> bool:
-    """True if a ratio whose values on training rows are known is one query for it; else it is two means."""
+    """Return whether the mechanism takes a ratio with known training values as one query, not as two means."""
     known = mechanism.dependence.independent or mechanism.dependence.group_column is not None
     return mechanism.bets and known
 
 
 def takes_statistics(mechanism: Mechanism) -> bool:
-    """True if a statistic of all rows is one query for it, without a price of its own."""
+    """Return whether the mechanism takes a statistic of all rows as one query, without a price of its own."""
     return mechanism.traits.unsealable
 
 
 def check_confirms_statistics(mechanism: Mechanism, name: str, *, instead: str) -> None:
-    """Refuse mechanisms that do not hold a statistic of unknown width against its guess.
+    """Check that the mechanism can hold a statistic of unknown width against its guess.
 
     Args:
         mechanism: The one that would answer.
@@ -145,7 +145,7 @@ def check_confirms_statistics(mechanism: Mechanism, name: str, *, instead: str) 
 
 
 def check_independent(mechanism: Mechanism, name: str, *, instead: str) -> None:
-    """Refuse rows that depend on each other.
+    """Check that the rows were declared to be independent.
 
     Args:
         mechanism: The one that would answer.
@@ -165,7 +165,7 @@ def check_independent(mechanism: Mechanism, name: str, *, instead: str) -> None:
 def statistic_procedure(
     mechanism: Mechanism, schema: Schema, *, moved: float, spread: float | None, own_guess: bool
 ) -> BoundedDifferences:
-    """The procedure of a statistic of independent rows or groups.
+    """Return the interval procedure of a statistic of independent rows or groups.
 
     Args:
         mechanism: The one that answers.
@@ -185,7 +185,7 @@ def statistic_procedure(
 
 
 def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -> str:
-    """In words for an analyst: which procedure makes the interval, why it holds, and what the rows are worth.
+    """Explain to an analyst which procedure makes the interval, why it holds, and what the rows are worth.
 
     Args:
         procedure: The procedure.
@@ -206,7 +206,7 @@ def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -
 
 
 def rows_worth(mechanism: Mechanism) -> str:
-    """Cost of the rows' dependence, or the mechanism's needs of them, in words for an analyst."""
+    """Explain to an analyst what the dependence of rows costs, or what the mechanism assumes."""
     if mechanism.traits.one_law:
         return "It holds only if all sealed rows are of one law (independent and identically distributed)."
     if mechanism.dependence.independent:
@@ -218,7 +218,7 @@ def rows_worth(mechanism: Mechanism) -> str:
 
 
 def what_narrows(procedure: Procedure, mechanism: Mechanism, source: str) -> str:
-    """In words for an analyst: what would make an interval of this procedure narrower.
+    """Explain to an analyst what would make an interval of this procedure narrower.
 
     Args:
         procedure: The procedure.
@@ -239,7 +239,7 @@ def what_narrows(procedure: Procedure, mechanism: Mechanism, source: str) -> str
 
 
 def _without_value(bound: BoundQuery, incomplete: Collection[str], within: Node | None = None) -> Iterator[BoundQuery]:
-    """Conditions that are true where the row value of an expression is missing although the row counts.
+    """Yield conditions that hold in rows which count but have no value of the query's expression.
 
     Args:
         bound: The query.
@@ -268,7 +268,7 @@ def _without_value(bound: BoundQuery, incomplete: Collection[str], within: Node 
 
 
 def _says_what_counts(name: str) -> str:
-    """What to ask in place of a query that has no value where a column has none."""
+    """Return the advice what to ask in place of a query that has no value where a column has none."""
     column = quoted(name)
     return (
         f"Ask about rows that have one, as with given={brief(f'{column} is not null')}, or say what counts for the "
@@ -277,7 +277,7 @@ def _says_what_counts(name: str) -> str:
 
 
 def _tested(bound: BoundQuery) -> frozenset[str]:
-    """Columns of which a query asks itself whether a value is missing."""
+    """Return the columns for which a query itself tests whether a value is missing."""
     if bound.pair is not None:
         return _tested(bound.pair.first) | _tested(bound.pair.second)
     return tested(bound.row_value.expression) if isinstance(bound.row_value, RowValue) else frozenset()
@@ -288,7 +288,7 @@ _MAY_BE_NULL = frozenset({Operation.NULL, Operation.DIVIDE, Operation.LOGARITHM}
 
 @dataclass(frozen=True, slots=True)
 class TrainingEvaluator:
-    """Values of queries on the training rows, and what follows from them.
+    """An evaluator of queries on the training rows, which also checks them for missing values and dependence.
 
     Attributes:
         schema: What is known about the rows.
@@ -303,7 +303,9 @@ class TrainingEvaluator:
     before: AskedBefore
 
     def training_totals(self, bound: Sequence[BoundQuery], *, plan: int, bets: bool = False) -> dict[int, int]:
-        """Sums over the training rows in grid units, by the place of the query, of those that say something of them.
+        """Return sums over the training rows in grid units, by place of the query.
+
+        Queries without training values have none.
 
         Args:
             bound: The queries.
@@ -329,7 +331,9 @@ class TrainingEvaluator:
         return dict(zip(places, totals, strict=True))
 
     def check_complete(self, bound: Sequence[BoundQuery]) -> None:
-        """Refuse queries that have no value in some training rows: these would count as the lower end, or as false.
+        """Check that queries have a value in every training row that counts.
+
+        Rows without one would count as the lower end, or as false.
 
         A row that is not known to meet the condition of a share is none of its rows, and needs no value.
 
@@ -357,7 +361,7 @@ class TrainingEvaluator:
                 )
 
     def _check_rules(self, bound: BoundQuery, within: frozenset[str] = frozenset()) -> None:
-        """Refuse what reads a column that has a rule for missing values which this query does not keep.
+        """Check that a query keeps the rules for missing values of all columns that it reads.
 
         Args:
             bound: The query.
@@ -386,7 +390,7 @@ class TrainingEvaluator:
                     raise QueryRejected(f"{brief(bound.shown)} reads {name!r}. {why}. {_says_what_counts(name)}")
 
     def test_spread(self, bound: BoundQuery, left: NDArray[np.float64]) -> None:
-        """Warn where residuals of the training rows, shape (rows,), are worth less than is promised; once a query."""
+        """Warn, once for each query, if training residuals of shape (rows,) are worth less than is promised."""
         if self.before.answered(bound.query):
             return
         if (found := self._monitor.worth(left, plan=self.mechanism.queries, bets=True)) is not None:
@@ -394,13 +398,13 @@ class TrainingEvaluator:
 
     @property
     def _monitor(self) -> DependenceMonitor:
-        """Monitor that compares queries' training values with the declaration; made with the first query."""
+        """The monitor that compares training values of queries with the declared dependence."""
         if self.training is None:
             raise TypeError("there are no training rows; expected some")
         return dependence_monitor(self.training, self.mechanism, self.schema.label, self.schema.whole_groups)
 
     def counted(self, bound: Sequence[BoundQuery]) -> dict[int, tuple[int, int, Any]]:
-        """Of queries that an engine counts in all training rows, by place: these, a total, and what else is needed.
+        """For queries that an engine counts, return rows, total and summary of all training rows, by place.
 
         All come from one reading, and nothing is charged if it fails.
         """
@@ -415,14 +419,14 @@ class TrainingEvaluator:
         return {place: (whole.rows, int(totals[row, 0]), seen[row]) for row, place in enumerate(places)}
 
     def with_values(self, bound: BoundQuery) -> BoundQuery:
-        """The same query; where its procedure is made from them, with its values of the training rows."""
+        """Return the query with its training values if its procedure is made from them, else unchanged."""
         if self.training is None or bound.training_values is not None or not self.holds_values(bound):
             return bound
         (values,) = self.training.grids(bound, unit=self.mechanism.unit)
         return replace(bound, training_values=values)
 
     def holds_values(self, bound: BoundQuery) -> bool:
-        """True if the query's values of all training rows are held in memory while it is prepared."""
+        """Return whether the query's values of all training rows are held in memory while it is prepared."""
         if bound.training_values is not None:
             return True
         if (
@@ -434,7 +438,7 @@ class TrainingEvaluator:
         return needs_of(bound, self.mechanism, self.schema) != "total"
 
     def labels(self) -> NDArray[np.float64] | None:
-        """Labels of the training rows where they are numbers; None where there are none."""
+        """Return the labels of the training rows as numbers, or None if there are none."""
         label = self.schema.label
         if self.training is None or label is None or self.schema.label_kind == "string":
             return None

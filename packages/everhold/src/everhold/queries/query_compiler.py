@@ -1,4 +1,4 @@
-"""True if a query can be asked, and what goes with it to the mechanism: a public guess, a requested tolerance."""
+"""The compiler of queries for one holdout: checks, public guesses and tolerances, before a mechanism answers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _VALUES_AT_ONCE = 32  # of them, where the values of all training rows are held 
 
 @dataclass(frozen=True)
 class QueryCompiler:
-    """Prepares queries for one holdout; looks at public facts and training rows only.
+    """A compiler of queries for one holdout, which reads public facts and training rows only.
 
     Attributes:
         schema: What is known about the rows.
@@ -74,12 +74,12 @@ class QueryCompiler:
 
     @cached_property
     def planner(self) -> IntervalPlanner:
-        """Guesses and procedures of queries that are bound."""
+        """The planner that gives bound queries their guesses and interval procedures."""
         evaluator = TrainingEvaluator(self.schema, self.mechanism, self.training, self.before)
         return IntervalPlanner(self.schema, self.mechanism, evaluator, self.families, self.silent)
 
     def silently(self) -> QueryCompiler:
-        """The same for queries of which nothing is told before the study is unsealed.
+        """Return a compiler for silent queries, of which nothing is told before the study is unsealed.
 
         Raises:
             QueryRejected: If the mechanism takes no such queries. Nothing is charged.
@@ -94,7 +94,7 @@ class QueryCompiler:
         return replace(self, silent=True, families=families)
 
     def compile(self, query: Query[Result] | str, guess: float | None, tolerance: float | None) -> QueryPlan[Result]:
-        """A query of any kind; a text is a `mean`.
+        """Compile a query of any kind into a plan. A text is compiled as a `mean`.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
@@ -111,7 +111,7 @@ class QueryCompiler:
         return ready.silently() if self.silent else ready  # type: ignore[return-value]  # a text's is one, too
 
     def is_declared(self, query: Query[Any]) -> bool:
-        """True if it is answered as a member of a declared family; nothing is asked."""
+        """Return whether the query would be answered as a member of a declared family, without asking it."""
         if self.families.level_of is never_declared:
             return False
         try:
@@ -120,7 +120,7 @@ class QueryCompiler:
             return False
 
     def mean(self, query: RowwiseQuery, guess: float | None, tolerance: float | None) -> Prepared:
-        """One mean that is asked for itself, as `prepare` does it for many.
+        """Prepare one mean that is asked for itself.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
@@ -144,7 +144,9 @@ class QueryCompiler:
         *,
         full_release: bool = False,
     ) -> Batch:
-        """Means that are asked at once; everything is told of them, or only whether guesses hold.
+        """Compile means that are asked at once.
+
+        With `full_release` everything is told of them, else only whether guesses hold.
 
         Raises:
             QueryRejected: If one of them cannot be asked. Nothing is charged.
@@ -162,7 +164,7 @@ class QueryCompiler:
         self, queries: Sequence[RowwiseQuery | str], guesses: Sequence[float | None] | None, *,
         tolerance: float | None = None, together: bool = False, alone_each: bool = False,
     ) -> list[Prepared]:  # fmt: skip
-        """Queries with their guesses.
+        """Bind queries to the rows and prepare them with guesses and interval procedures.
 
         Args:
             queries: The queries.
@@ -210,7 +212,7 @@ class QueryCompiler:
         return prepared if tolerance is None else [self.planner.requested(each, tolerance) for each in prepared]
 
     def _of_complete_rows(self, query: RowwiseQuery | str) -> BoundQuery:
-        """The query about the rows that have a value, where the steward leaves others out."""
+        """Bind the query, to the rows that have a value if the steward leaves others out."""
         from everhold.queries.means.shares import ratio
 
         asked = MeanQuery(query) if isinstance(query, str) else query
@@ -225,7 +227,7 @@ class QueryCompiler:
         return bound
 
     def bind(self, query: RowwiseQuery | str) -> BoundQuery:
-        """The query about these rows, tried on public ones where it is code.
+        """Return the query bound to these rows, tried on public rows if it is code, and checked.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
@@ -235,7 +237,7 @@ class QueryCompiler:
         return bound
 
     def parsed(self, query: RowwiseQuery | str, *, part: bool = False) -> BoundQuery:
-        """The query about these rows, tried on public ones, without a look at what it is about.
+        """Return the query bound to these rows, without checking whether its estimand is allowed.
 
         Args:
             query: The query.
@@ -251,7 +253,7 @@ class QueryCompiler:
         return query.bound_to(self, part=part)
 
     def checked(self, bound: BoundQuery, *, part: bool) -> BoundQuery:
-        """The query, tried on public rows where it is code.
+        """Return a bound query after checking it and trying it on public rows if it is code.
 
         Args:
             bound: The query about these rows.
@@ -274,7 +276,7 @@ class QueryCompiler:
         return bound
 
     def with_clip(self, bound: BoundQuery) -> BoundQuery:
-        """The query with the range beyond which its row values are clipped, where it is a mean of numbers or a loss."""
+        """Return the query with a note of the range at which its row values are clipped, if it has one."""
         kind, value = bound.description.get("kind"), bound.row_value
         what = {"mean": "values", "function": "values", "risk": "losses"}.get(str(kind))
         if what is None or bound.pair is not None or bound.yes_no:
@@ -305,7 +307,7 @@ class QueryCompiler:
         return with_clips(bound, [Clip(what, low, bound.at_one, beyond)])
 
     def with_missing(self, bound: BoundQuery, value: RowValue) -> BoundQuery:
-        """The query with what counts for missing values of the columns that it reads, where the steward says it."""
+        """Return the query with a note of what missing values count as, where the steward's rule says it."""
         names = values_counted(value.expression, self.schema.missing)
         clips = [
             Clip(
@@ -317,7 +319,7 @@ class QueryCompiler:
         return with_clips(bound, [*kept_clips(bound.facts), *clips])
 
     def left_out(self, columns: Collection[str], within: RowwiseQuery | None = None) -> Clip:
-        """What is said of rows that are left out because they have no value in one of these columns.
+        """Return the note about rows left out because they have no value in one of these columns.
 
         Args:
             columns: Columns that are read.
@@ -330,7 +332,7 @@ class QueryCompiler:
         return Clip(f"{of} without {' or '.join(sorted(columns))}", None, None, share, said="are left out")
 
     def _share_without(self, columns: Collection[str], among: Node | None = None) -> float | None:
-        """Share of the training rows that meet a condition which lack a value of a column; None where unknown."""
+        """Return the share of training rows meeting a condition that lack a value, or None without them."""
         if self.training is None:
             return None
         kinds = self.schema.columns
@@ -342,7 +344,7 @@ class QueryCompiler:
         return lacking / rows if rows else 0.0
 
     def placed(self, query: AnyLabelQuery) -> AnyLabelQuery:
-        """The same query with tables and columns of predictions put in the order of the rows.
+        """Return the query with tables and columns of predictions put in the order of the rows.
 
         Raises:
             QueryRejected: If their ids are not those of the rows. Nothing is charged.
@@ -360,7 +362,7 @@ class QueryCompiler:
         return _with(query, training=_placed(query.training, self.schema, ids, rows_are="training"))
 
     def columns_read(self, names: Sequence[str] | None) -> tuple[str, ...]:
-        """The columns that a function reads; where none are named, all but the row ids.
+        """Return the columns that a function reads, all but the row ids if none are named.
 
         Raises:
             QueryRejected: If one of them does not exist, or there is none. Nothing is charged.
@@ -377,7 +379,7 @@ class QueryCompiler:
         return tuple(names)
 
     def public_rows(self, names: Sequence[str], *, most: int) -> Table:
-        """The named columns of at most so many training rows; two made-up rows where there are none."""
+        """Return the named columns of at most `most` training rows, or of two made-up rows if there are none."""
         if self.training is not None:
             return {name: column[:most] for name, column in self.training.table(names).items()}
         from everhold.sealing.rows.code_trials import made_up_rows
@@ -387,7 +389,7 @@ class QueryCompiler:
 
 
 def _check_silence(compiler: QueryCompiler) -> None:
-    """Refuse to ask aloud where nothing is told before the end."""
+    """Check that queries are asked silently if the mechanism tells nothing before the end."""
     if compiler.mechanism.traits.only_silent and not compiler.silent:
         raise QueryRejected(
             f"nothing is told by {compiler.mechanism.name} before the study is unsealed; expected silent=True "
@@ -398,7 +400,7 @@ def _check_silence(compiler: QueryCompiler) -> None:
 def _placed(
     predictions: Any, schema: Schema, ids: Callable[[], Sequence[Any]], *, rows_are: str, span: RowSpan | None = None
 ) -> Any:
-    """Predictions in the order of rows with these ids."""
+    """Return predictions in the order of the rows with these ids."""
     from everhold.queries.predictions.arrays import prediction_table
     from everhold.queries.predictions.columns import PredictionColumn
 
@@ -418,7 +420,7 @@ def _no_query(thing: object) -> QueryRejected:
 
 
 def _check_listed(what: str, values: object) -> None:
-    """Refuse what looks like a list and is none: one text, one number, a mapping."""
+    """Check that a value is a list, and not one text, one number or a mapping."""
     listed = isinstance(values, Sequence) or (isinstance(values, np.ndarray) and values.ndim == 1)
     if isinstance(values, (str, bytes)) or not listed:
         raise QueryRejected(

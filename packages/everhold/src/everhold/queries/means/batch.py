@@ -58,20 +58,20 @@ _SHORT = 2**22  # row values that are computed while the ledger is locked: some 
 
 
 class RowwiseQuery(Query[Answer]):
-    """The mean of row values, as an analyst writes it."""
+    """A mean of row values, as an analyst writes it."""
 
     __slots__ = ()
 
     @abstractmethod
     def bind(self, schema: Schema) -> BoundQuery:
-        """The query about rows of this schema.
+        """Return the bound query about rows of this schema.
 
         Raises:
             QueryRejected: If it cannot be asked of such rows. Nothing is charged.
         """
 
     def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
-        """The query about the holdout's rows, tried on public ones where it is code.
+        """Return the bound query about the holdout's rows, tried on public rows if it is code.
 
         Args:
             compiler: Of the holdout.
@@ -83,7 +83,7 @@ class RowwiseQuery(Query[Answer]):
         return compiler.checked(self.bind(compiler.schema), part=part)
 
     def needed(self, schema: Schema) -> frozenset[str]:
-        """Columns in which a row has a value, or is left out: the steward's rule for missing values.
+        """Return the columns whose missing values leave a row out, by the steward's rule.
 
         Raises:
             QueryRejected: If it cannot be asked of such rows. Nothing is charged.
@@ -91,13 +91,13 @@ class RowwiseQuery(Query[Answer]):
         return frozenset()
 
     def tested(self, schema: Schema) -> frozenset[str]:
-        """Columns of which the query itself asks whether a value is missing."""
+        """Return the columns for which the query itself tests whether a value is missing."""
         return frozenset()
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """The query with its guess; about the rows that have a value, where others are left out."""
+        """Compile the mean with its guess, among rows that have a value if the steward leaves others out."""
         if compiler.schema.missing and (needed := self.needed(compiler.schema)):
             from everhold.queries.means.shares import ratio
 
@@ -108,7 +108,7 @@ class RowwiseQuery(Query[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class FailingShare:
-    """The share of rows on which a query's models fail, as far as it is public (S16).
+    """The plan for the share of rows on which a query's models fail, told with its answer (S16).
 
     Attributes:
         guess: In units of a mean: 0, because a model that fails on a training row is refused, or what was told last.
@@ -119,7 +119,7 @@ class FailingShare:
     procedure: Procedure
 
     def evaluated(self, sealed: StoredRows, fails: NDArray[np.bool_], mechanism: Mechanism) -> Evaluations:
-        """The share of these sealed rows."""
+        """Evaluate the share of failing rows on the sealed rows. The result is secret."""
         group_by = mechanism.dependence.unit_column
         if self.procedure.needs == "total":
             total, seen = int(np.count_nonzero(fails)) * mechanism.unit, None
@@ -134,7 +134,7 @@ class FailingShare:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A mean that is ready to be asked for.
+    """A mean with its guess and interval procedure, ready to be asked.
 
     Attributes:
         bound: The query about the holdout's rows.
@@ -160,12 +160,12 @@ class Prepared:
 
     @property
     def is_member(self) -> bool:
-        """True for a member of a declared family."""
+        """Whether the mean is a member of a declared family."""
         return not math.isnan(self.declared)
 
 
 def _is_plain(bound: BoundQuery) -> bool:
-    """True if it is an expression or predictions in memory: no code runs, and no file is read."""
+    """Return whether evaluating the query runs no code and reads no file: an expression or predictions in memory."""
     if bound.pair is not None:
         return _is_plain(bound.pair.first) and _is_plain(bound.pair.second)
     return bound.row_value is not None or (bound.by_position and not isinstance(bound.sealed, (Joined, Kept)))
@@ -173,7 +173,7 @@ def _is_plain(bound: BoundQuery) -> bool:
 
 @dataclass(frozen=True)
 class Means(QueryPlan[Result]):
-    """Means that are asked for at once; one entry of the ledger each.
+    """A plan for means that are asked together, each with one ledger entry.
 
     Attributes:
         prepared: The means, in order.
@@ -197,7 +197,7 @@ class Means(QueryPlan[Result]):
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
-        """One entry for each mean."""
+        """The drafts of ledger entries, one for each mean."""
         lines = []
         for mean in self.prepared:
             clips = mean.bound.clips
@@ -210,7 +210,7 @@ class Means(QueryPlan[Result]):
 
     @property
     def is_free(self) -> bool:
-        """True if all of them are members of declared families, and told."""
+        """Whether all means are members of declared families and are told at once."""
         return not self.silent and all(mean.declared == mean.declared for mean in self.prepared)  # no nan
 
     @property
@@ -220,7 +220,7 @@ class Means(QueryPlan[Result]):
 
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """Price of the dearest of them."""
+        """The pricing of the entries, each at the price of the dearest one."""
         if self.is_free:
             return Pricing.free()
         finest = min((mean.tolerance for mean in self.prepared if mean.tolerance == mean.tolerance), default=None)
@@ -235,13 +235,13 @@ class Means(QueryPlan[Result]):
 
     @property
     def at_once(self) -> int:  # type: ignore[override]
-        """Number of statistics taken at once: of one mean a number, a histogram, or all its groups or pairs."""
+        """Number of queries evaluated in one pass over the sealed rows, as memory allows."""
         most = max(32, _NUMBERS // self.schema.rows)
         return min(_AT_ONCE.get(needs, most) for needs in self._needs)
 
     @cached_property
     def _needs(self) -> frozenset[str]:
-        """Kinds of sums that the procedures need."""
+        """The kinds of sums that the interval procedures need."""
         return frozenset("total" if mean.procedure is None else mean.procedure.needs for mean in self.prepared)
 
     def is_short(self, rows: int) -> bool:
@@ -252,7 +252,10 @@ class Means(QueryPlan[Result]):
         return all(_is_plain(mean.bound) for mean in self.prepared)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
-        """Exact sums over the sealed rows, what procedures need besides, and what goes with them."""
+        """Evaluate the means at these places on the sealed rows. Return the sums and the means.
+
+        Both are secret, with whatever else the procedures need.
+        """
         means, unit = [self.prepared[place] for place in places], self.mechanism.unit
         tolerances, described = np.array([mean.tolerance for mean in means]), [*map(attrgetter("described"), means)]
         procedures = [mean.procedure for mean in means if mean.procedure is not None]
@@ -281,7 +284,7 @@ class Means(QueryPlan[Result]):
         return evaluations, means
 
     def _noting(self) -> AbstractContextManager[NotedRows | None]:
-        """Context of an evaluation in which it is noted on which rows models fail, where there are models."""
+        """Return a context that notes on which rows models fail, or an empty one without models."""
         if all(mean.failing is None for mean in self.prepared):
             return nullcontext()
         from everhold.sealing.rows.evaluated_rows import noting_failing_rows
@@ -291,7 +294,7 @@ class Means(QueryPlan[Result]):
     def _failing(
         self, means: Sequence[Prepared], noted: NotedRows | None, sealed: StoredRows
     ) -> list[Evaluations | None] | None:
-        """Shares of failing rows, one for each mean; None where there are no models."""
+        """Return the shares of failing rows, one for each mean, or None without models."""
         if noted is None:
             return None
         return [
@@ -303,7 +306,7 @@ class Means(QueryPlan[Result]):
     def answer(
         self, state: State, seen: tuple[Evaluations, list[Prepared]], rows: list[int], noise: Noise
     ) -> tuple[State, list[Outcome]]:
-        """The mechanism's answers to the means in these rows of what was looked at."""
+        """Return the new state and the outcomes for the means at these positions of `seen`."""
         every, means = seen
         if self.is_free:
             nats = np.array([means[row].declared for row in rows])
@@ -319,7 +322,7 @@ class Means(QueryPlan[Result]):
         return state, [self._outcome(means[row], replies, place) for place, row in enumerate(rows)]
 
     def _outcome(self, mean: Prepared, replies: Replies, place: int) -> Outcome:
-        """One entry of the ledger; besides the answer what makes its interval: the level and the procedure's stakes."""
+        """Build one ledger entry from an answer, with the level and stakes that make its interval."""
         source, nats = Source(int(replies.sources[place])), float(replies.nats[place])
         trained = source is Source.GUESS and mean.from_training
         told = [float(numbers[place]) for numbers in (replies.values, replies.lows, replies.highs)]
@@ -337,7 +340,7 @@ class Means(QueryPlan[Result]):
         return Outcome(answer, int(replies.charged[place]), None if math.isnan(sealed[0]) else sealed)
 
     def price(self, mean: Prepared, state: State) -> Quote:
-        """Price of one of them, in units of a mean over [0, 1]."""
+        """Return the price of one mean, in units of a mean over [0, 1]."""
         if self.is_free and mean.procedure is not None:
             from everhold.mechanisms.declared import widest_declared
 
@@ -352,7 +355,7 @@ class Means(QueryPlan[Result]):
         return self.mechanism.quote(state, guess=mean.guess / self.mechanism.steps, procedure=mean.procedure, **by)
 
     def answers(self, result: ExecutionResult) -> list[Answer]:
-        """One answer for each mean, in its own units."""
+        """Return one answer for each mean, in the analyst's units."""
         return [
             self._answer(mean, entry, result) for mean, entry in zip(self.prepared, result.entries, strict=True)
         ]  # fmt: skip
@@ -390,7 +393,7 @@ class Means(QueryPlan[Result]):
         )  # fmt: skip
 
     def failing_rows(self, description: Any, *answers: Mapping[str, Any]) -> FailingRows | None:
-        """What answers about a query tell of rows on which its models fail: the largest share; None without models."""
+        """Return what answers tell about failing rows, by the largest share, or None without models."""
         tried = failing_in_words(
             description, training_rows=self.schema.training_rows, classes=bool(self.schema.label_classes)
         )
@@ -398,7 +401,7 @@ class Means(QueryPlan[Result]):
         return max(found, key=lambda each: each.high or 0.0) if tried and found else None
 
     def refusal(self, query: str, result: ExecutionResult, *, about: str | None, shown: str = "") -> Answer:
-        """The answer to what was refused, of which the ledger knows nothing."""
+        """Return the answer that says that a query was refused, which leaves no ledger entry."""
         return Answer(
             None, None, None, "refused", 0, result.remaining, query, False, result.statement,
             self.mechanism.confidence, self.mechanism.traits.adaptive, rows_worth(self.mechanism), result.analyst,
@@ -408,14 +411,14 @@ class Means(QueryPlan[Result]):
 
 @dataclass(frozen=True)
 class OneMean(Means[Answer]):
-    """One mean alone."""
+    """A plan for one mean asked alone."""
 
     def present(self, result: ExecutionResult) -> Answer:
-        """Its answer."""
+        """Return the answer to the one mean."""
         return self._answer(self.prepared[0], result.entries[0], result)
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Its price, in its own units."""
+        """Return the price of the one mean, in the analyst's units."""
         (mean,), (entry,) = self.prepared, stored
         bound, before, reading = mean.bound, entry is not None, MeanUnits.of(mean.bound)
         price = self.price(mean, state) if entry is None else _as_stored(entry)
@@ -436,26 +439,29 @@ class OneMean(Means[Answer]):
 
 @dataclass(frozen=True)
 class Batch(Means["list[Answer]"]):
-    """Queries that do not depend on each other's answers."""
+    """A plan for several means that do not depend on each other's answers."""
 
     def parts(self) -> list[tuple[Batch, list[int]]]:
-        """Members of declared families and all others apart, each with their places; empty parts are left out."""
+        """Split the batch into members of declared families and others, each with their places.
+
+        Empty parts are left out.
+        """
         apart = [
             [place for place, mean in enumerate(self.prepared) if mean.is_member is free] for free in (True, False)
         ]
         return [(replace(self, prepared=[self.prepared[place] for place in some]), some) for some in apart if some]
 
     def present(self, result: ExecutionResult) -> list[Answer]:
-        """Their answers in order."""
+        """Return the answers in the order of the queries."""
         return self.answers(result)
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Not offered: the queries are quoted one by one."""
+        """Raise NotImplementedError, because the queries of a batch are quoted one by one."""
         raise NotImplementedError
 
 
 def _as_stored(entry: Entry) -> Quote:
-    """Quote of a stored answer, in units of a mean; empty for a silent query."""
+    """Return the quote of a stored answer, in units of a mean, without a width for a silent query."""
     value, low, high = (entry.answer[name] for name in ("value", "low", "high"))
     within = None if value is None or low is None or high is None else max(value - low, high - value)
     return Quote(within, within, 0, 0, refused=False, confirmed=None if within is None else (low, high))
@@ -465,18 +471,18 @@ def _as_stored(entry: Entry) -> Quote:
 
 
 class CombinedQuery(RowwiseQuery):
-    """The mean of what is computed from the row values of two queries."""
+    """A mean of values computed row by row from two other queries."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
-        """The two queries."""
+        """The two queries that are combined."""
 
     @abstractmethod
     def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
-        """The one query that the two make, both bound to the same rows.
+        """Combine two queries, bound to the same rows, into one bound query.
 
         Raises:
             QueryRejected: If they do not fit together. Nothing is charged.
@@ -491,12 +497,15 @@ class CombinedQuery(RowwiseQuery):
         return frozenset[str]().union(*(each.tested(schema) for each in self.operands))
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """The query about rows of this schema."""
+        """Return the bound query about rows of this schema."""
         first, second = self.operands
         return self.combined(first.bind(schema), second.bind(schema))
 
     def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
-        """The query about the holdout's rows; two arrays of predictions are set apart, to bet on each."""
+        """Return the bound query about the holdout's rows.
+
+        Two arrays of predictions are set apart where they differ, to bet on each.
+        """
         from everhold.queries.predictions.public import set_apart
 
         first, second = self.operands
@@ -506,5 +515,5 @@ class CombinedQuery(RowwiseQuery):
 
 
 def in_units(low: float, high: float) -> str:
-    """A range as it is told."""
+    """Write a range as text, such as "from 0 to 1"."""
     return f"from {min(low, high):g} to {max(low, high):g}"

@@ -54,7 +54,7 @@ class HistogramQuery(Query[Shares]):
     missing: bool
 
     def spec(self) -> QuerySpec:
-        """See `Query.made`."""
+        """See `Query.spec`."""
         return QuerySpec("histogram", self.text, {"bins": self.bins, "missing": self.missing})
 
     def shares(self, schema: Schema) -> dict[str, MeanQuery]:
@@ -300,7 +300,7 @@ class Variance(DerivedQuery):
     of: MeanQuery
 
     def spec(self) -> QuerySpec:
-        """See `Query.made`."""
+        """See `Query.spec`."""
         return QuerySpec("variance", self.of.text, {"low": self.of.low, "high": self.of.high})
 
     def bind(self, schema: Schema) -> BoundDerived:

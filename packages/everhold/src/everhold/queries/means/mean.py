@@ -63,7 +63,7 @@ class MeanQuery(RowwiseQuery):
     high: float | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Query.made`."""
+        """See `Query.spec`."""
         return QuerySpec("mean", self.text, {"low": self.low, "high": self.high})
 
     def bind(self, schema: Schema) -> BoundQuery:

@@ -98,7 +98,7 @@ class ShareQuery(DerivedQuery):
         return DerivedQuery.compile(asked, compiler, guess=guess, tolerance=tolerance)
 
     def spec(self) -> QuerySpec:
-        """See `Query.made`."""
+        """See `Query.spec`."""
         return QuerySpec("ratio", self.part, {"denominator": self.whole})
 
     def placed(self, compiler: QueryCompiler) -> ShareQuery:

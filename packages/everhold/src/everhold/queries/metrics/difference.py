@@ -45,7 +45,7 @@ class DifferenceQuery(CombinedQuery):
     second: RowwiseQuery
 
     def spec(self) -> QuerySpec:
-        """See `Query.made`."""
+        """See `Query.spec`."""
         return QuerySpec("difference", self.operands)
 
     @property

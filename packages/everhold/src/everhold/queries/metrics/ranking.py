@@ -316,7 +316,7 @@ class RankingQuery(StatisticQuery):
     tolerance: float | None
 
     def spec(self) -> QuerySpec:
-        """See `Query.made`."""
+        """See `Query.spec`."""
         given = {**self.numbers, "tolerance": self.tolerance, "training": self.model.training}
         return QuerySpec(self.name, self.model.predictions, given)
 

@@ -107,7 +107,7 @@ class AccuracyQuery(LabelQuery):
         return not self.missed
 
     def spec(self) -> QuerySpec:
-        """See `Query.made`."""
+        """See `Query.spec`."""
         return QuerySpec(self.score, self.predictions, {"training": self.training})
 
     def _check_labels(self, schema: Schema) -> None:
@@ -281,7 +281,7 @@ class LossQuery(LabelQuery):
         return _BRIER if self.loss == _BRIER else "risk"
 
     def spec(self) -> QuerySpec:
-        """See `Query.made`."""
+        """See `Query.spec`."""
         if not isinstance(self.loss, str):
             return LabelQuery.spec(self)
         ranged = {} if self.loss == _BRIER else {"loss": self.loss, "low": self.low, "high": self.high}

@@ -404,7 +404,7 @@ class WinnerPairs:
         Only the largest limit is told, so a pair whose limit one test shows to be smaller is not looked at further.
 
         Args:
-            pairs: What `look` returned of the candidate.
+            pairs: What `evaluate` returned for the candidate.
             nats: ln(1 / level) of a two-sided procedure.
             lowest: Whether lower values are better.
         """
