@@ -905,7 +905,7 @@ class Study(Holdout):
     """A study of its own part of the sealed rows; made by `Holdout.study`.
 
     Everything that is asked in it is silent. Leaving its ``with`` block unseals the part, unless an error ended the
-    block or nothing was asked.
+    block, nothing was asked, or it was an analyst's.
 
     Attributes:
         result: The unsealed answers; None before the study has ended.
@@ -930,8 +930,8 @@ class Study(Holdout):
         return study
 
     def __exit__(self, kind: object = None, *_: object) -> None:
-        asked = self._session("study").executor.state().asked
-        if kind is None and asked and self.result is None:
+        executor = self._session("study").executor
+        if kind is None and executor.analyst is None and self.result is None and executor.state().asked:
             self.result = self.unseal()
 
 

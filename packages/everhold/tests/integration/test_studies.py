@@ -140,7 +140,11 @@ def test_rows_are_dealt_only_where_studies_can_be_asked_and_unsealed(tmp_path):
         eh.Holdout.create(tmp_path / "n.db", "noisy", mechanism="gaussian", **given)
     with eh.Holdout.create(tmp_path / "n.db", "plain", **given) as holdout, holdout.study("first") as study:
         study.ask("late > 0")
-    assert len(study.result.rows) == 1
+        study.allot("ada", queries=1)
+        with study.analyst("ada") as hers:
+            hers.ask("late < 1")
+        assert hers.result is None  # the steward ends the study
+    assert len(study.result.rows) == 2
 
 
 def test_rows_that_were_dealt_are_not_dealt_or_sealed_again(tmp_path):
