@@ -75,7 +75,10 @@ def mean_facts(metric: str | Mapping[str, Any], schema: Schema) -> BoundQuery:
 
 
 def _check_score(score: Score, schema: Schema) -> None:
+    from everhold.queries.metrics.query import check_ordered
+
     asked = named(score, made_up(METRICS[score[0]].outputs, schema, last=False), None)
+    check_ordered(asked.metric)
     asked.check_labels(schema)
     asked.setting(schema, None)
     if measure_of(asked.metric).by_rank:

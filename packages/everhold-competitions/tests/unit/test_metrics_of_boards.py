@@ -47,14 +47,21 @@ def test_a_misspelled_key_or_name_is_refused_with_the_nearest_one(metric, meant)
         Competition(feedback="score", metric=metric)
 
 
-def test_the_logarithmic_loss_of_three_classes_names_other_metrics(tmp_path):
+@pytest.mark.parametrize(
+    ("metric", "classes", "said"),
+    [("neg_log_loss", ["a", "b", "c"], "labels 0 and 1 alone"), ("calibration_in_the_large", [0, 1], "is best at 0")],
+)
+def test_what_orders_no_predictions_of_such_classes_names_other_metrics(tmp_path, metric, classes, said):
     rng = np.random.default_rng(0)
-    rows = {"id": np.arange(300), "x": rng.normal(size=300), "y": rng.choice(list("abc"), 300).astype(object)}
-    with pytest.raises(HoldoutRejected, match="labels 0 and 1 alone"):
+    rows = {
+        "id": np.arange(300),
+        "x": rng.normal(size=300),
+        "y": np.array(classes)[rng.integers(len(classes), size=300)],
+    }
+    with pytest.raises(HoldoutRejected, match=said):
         eh.Holdout.create(
             f"sqlite:///{tmp_path}/a.db", "a", holdout=rows, label="y", queries=100,
-            rows=eh.Rows(classes=["a", "b", "c"], row_id="id"),
-            competition=Competition(feedback="score", metric="neg_log_loss"),
+            rows=eh.Rows(classes=classes, row_id="id"), competition=Competition(feedback="score", metric=metric),
         )  # fmt: skip
 
 

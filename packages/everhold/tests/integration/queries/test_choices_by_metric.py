@@ -7,6 +7,7 @@ from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 
 import everhold as eh
+from everhold.sklearn import SealedSearchCV
 
 CUTS = np.linspace(0.1, 0.8, 15)
 
@@ -80,6 +81,15 @@ def test_candidates_that_are_no_single_query_are_refused(holdout):
             holdout.ask(eh.choose(candidates))
     with pytest.raises(eh.QueryRejected, match="thresholds is"):
         eh.at_thresholds("f1", chances(SEALED), [float("nan")])
+    assert holdout.remaining == before
+
+
+def test_a_number_that_is_best_at_zero_orders_no_models(holdout):
+    x, y, before = np.asarray(TRAINED["x"])[:, None], TRAINED["y"], holdout.remaining
+    wanted = {"holdout": holdout, "scoring": "calibration_in_the_large", "n_iter": 2}
+    search = SealedSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, **wanted)
+    with pytest.raises(eh.QueryRejected, match=r"best at 0, .* Order them by neg_brier_score"):
+        search.fit(x, y)
     assert holdout.remaining == before
 
 

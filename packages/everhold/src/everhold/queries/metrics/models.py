@@ -21,7 +21,7 @@ from everhold.arguments import brief
 from everhold.errors import DependenceWarning, QueryRejected
 from everhold.queries.means.mean import StatisticalQuery
 from everhold.queries.metrics.label_query import LabelQuery, matrix_of
-from everhold.queries.metrics.query import MetricQuery
+from everhold.queries.metrics.query import MetricQuery, check_ordered
 from everhold.queries.metrics.ranking import RankingQuery
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.scored_rows import ScoredRows
@@ -115,6 +115,7 @@ class Judge:
         nothing = np.zeros(0, dtype="U1" if self.schema.label_kind == "string" else np.float64)
         if isinstance(asked := self.query(nothing), MetricQuery):
             asked.check_labels(self.schema)
+            check_ordered(asked.metric)
             return asked.metric.greater
         if isinstance(asked, RankingQuery):
             return True

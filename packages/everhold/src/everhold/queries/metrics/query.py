@@ -466,6 +466,18 @@ def check_compared(metric: Metric, *, weighted: bool = False) -> None:
         )
 
 
+def check_ordered(metric: Metric) -> None:
+    """Refuse a metric of which neither the highest nor the lowest number is the best.
+
+    Raises:
+        QueryRejected: Nothing is charged.
+    """
+    if not metric.ordered:
+        raise QueryRejected(
+            f"{metric.name} is best at 0, so models are not ordered by it. Order them by {metric.nearest}"
+        )
+
+
 def _see(reader: ModelsReader, rows: Sequence[Judged], largest: float, reach: float | None) -> Any:
     """Summary of one model's rows, or of the difference of two."""
     measure = measure_of(reader.metric)

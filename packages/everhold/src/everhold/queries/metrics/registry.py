@@ -60,6 +60,7 @@ class Metric:
         ends: From the setting to what 0 and 1 of the scale [0, 1] stand for.
         settings: Names of the numbers of `Setting` that an analyst may give.
         greater: Whether a higher number is a better one.
+        ordered: Whether models are ordered by it at all; not where 0 is the best number.
         unbounded: Whether it can be below the scale that `ends` gives, and above it.
         mean: Whether it is a mean over rows, so that engines and every mechanism answer it. The function of its name in
             `everhold.queries.metrics.row_scores` makes it.
@@ -84,6 +85,7 @@ class Metric:
     ends: Callable[[Setting], tuple[float, float]] = _unit
     settings: tuple[str, ...] = ()
     greater: bool = True
+    ordered: bool = True
     unbounded: tuple[bool, bool] = (False, False)
     mean: bool = False
     rate: str = ""
@@ -154,7 +156,7 @@ _OWN = (
            settings=_RANGE),
     Metric("mape", "numbers", _NUMBERS, ends=_cost, settings=(*_RANGE, "floor"), greater=False),
     Metric("net_benefit", "probability", _TWO, ends=_benefit, settings=("threshold",)),
-    Metric("calibration_in_the_large", "probability", _TWO, ends=_signed, two="none", gain="none",
+    Metric("calibration_in_the_large", "probability", _TWO, ends=_signed, ordered=False, two="none", gain="none",
            nearest="neg_brier_score"),
     Metric("expected_calibration_error", "probability", _TWO, settings=("bins",), greater=False, one="independent",
            slices=0, two="none", gain="none", nearest="neg_brier_score"),
