@@ -94,7 +94,10 @@ def submit(
 
 
 def _places(storage: str, name: str, predictions: Path | None) -> tuple[tuple[str, str], Path]:
-    """Storage, name and file; of two arguments the second is the file, and the storage is in the environment."""
+    """Return the storage, the holdout's name and the file of predictions from the command's arguments.
+
+    Of two arguments the second is the file, and the storage comes from the environment.
+    """
     if predictions is not None:
         return (storage, name), predictions
     return place_of(storage, None), Path(name)

@@ -1,4 +1,4 @@
-"""A competition as it is sealed: what a submission is told, by which metric it is ranked, and how many are planned."""
+"""The terms of a competition: what a submission is told, which metric ranks it, and how many are planned."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Competition(Display):
             )
 
     def is_past(self, now: datetime) -> bool:
-        """True if the deadline is over.
+        """Return whether the deadline is before ``now``, False without a deadline.
 
         Examples:
             >>> Competition(deadline="2026-12-01T12:00:00Z").is_past(datetime(2026, 12, 1, 12, 1, tzinfo=UTC))
@@ -106,7 +106,7 @@ class Competition(Display):
         return self.deadline is not None and now > datetime.fromisoformat(self.deadline)
 
     def to_dict(self) -> dict[str, Any]:
-        """See `Display.to_dict`; without what is not set of deadline and rules."""
+        """Return the terms as plain JSON data, without a deadline or rules that are not set."""
         every = Display.to_dict(self)
         return {name: value for name, value in every.items() if value is not None or name not in ("deadline", "rules")}
 
@@ -152,7 +152,7 @@ class Competition(Display):
 
     @property
     def score(self) -> tuple[str, dict[str, float]] | None:
-        """Name and numbers of a score that is no mean of row values; None where the metric is one.
+        """Return name and settings of a score that is not a mean over rows, None where the metric is such a mean.
 
         Losses are clipped nowhere inside the range of the labels, unless the metric says so.
         """
@@ -172,7 +172,7 @@ class Competition(Display):
 
     @property
     def in_words(self) -> str:
-        """The metric as people read it."""
+        """The metric in words, as pages and reports show it."""
         from everhold.gates.metrics import metric_in_words
 
         if self.score is not None:
@@ -187,23 +187,23 @@ class Competition(Display):
 
     @property
     def comparisons(self) -> int:
-        """Pairs of teams, each of which is compared at the end; 0 for scores by which no two models are compared."""
+        """Number of pairs of teams that are compared at the end, 0 for scores that cannot compare two models."""
         if self.score is not None and METRICS[self.score[0]].two == "none":
             return 0
         return self.teams * (self.teams - 1) // 2
 
     @property
     def closing(self) -> int:
-        """Queries that the end needs: the score of each team, and each comparison."""
+        """Number of queries that the end needs: one score for each team, and one query for each comparison."""
         return self.teams + self.comparisons
 
     @property
     def queries(self) -> int:
-        """Queries in all: each submission that is told something has one of its own."""
+        """Number of queries of the whole competition: those of its end, and one for each submission with feedback."""
         return self.closing + (0 if self.feedback == NOTHING else self.teams * self.submissions)
 
     def plan(self, mechanism: Mechanism | str | None, queries: int) -> tuple[str, int]:
-        """Name of the mechanism that answers, and number of queries for which it is planned.
+        """Return the name of the mechanism that answers, and the number of queries for which it is planned.
 
         Args:
             mechanism: The one that was asked for.
@@ -221,7 +221,7 @@ class Competition(Display):
         return expected.name, self.queries
 
     def share(self, surprises: int) -> int:
-        """Most surprises of one team, by default a fair share of those that are planned for all teams.
+        """Return the most surprises that one team may cause, by default a fair share of all planned ``surprises``.
 
         Where scores are told, every wrong guess costs a surprise, so the default is an equal part, and at least 1.
         Where leaders are told, a surprise is a lead that was proved, so one team may have half of them, rounded up.
@@ -240,12 +240,12 @@ class Competition(Display):
         return max(surprises // self.teams, 1) if self.feedback == SCORE else (surprises + 1) // 2
 
     def recorded(self, mechanism: Mechanism) -> dict[str, Any]:
-        """As plain JSON data, with the share of each team."""
+        """Return the terms as plain JSON data to be recorded, with the number of surprises that each team may cause."""
         planned = mechanism.planned_surprises
         return (self if planned is None else replace(self, surprises_per_team=self.share(planned))).to_dict()
 
     def adjust(self, mechanism: Mechanism) -> Mechanism:
-        """The mechanism for the rows; one that is silent knows that scores come first, and comparisons after them.
+        """Check the mechanism for these rows, and return it with the final scores planned before the comparisons.
 
         Raises:
             HoldoutRejected: If nothing is promised of the metric for rows that depend on each other so.
@@ -272,7 +272,7 @@ def _checked_deadline(deadline: Any) -> str | None:
 
 
 def _check_known(metric: object) -> None:
-    """Refuse what has a reason of its own, before all other metrics."""
+    """Reject a metric with a known mistake by a message of its own, before the general check of metrics."""
     given = dict(metric) if isinstance(metric, Mapping) else {"score": metric}
     for end in ("low", "high", "clip"):
         if end in given and not _is_number(given[end]):
@@ -288,7 +288,7 @@ def _check_known(metric: object) -> None:
 
 
 def _meant(metric: object) -> str:
-    """The nearest name or key of a metric that there is none of."""
+    """Return a hint at the metric or key that a mistyped one resembles, or an empty text."""
     given, known = ([metric], sorted(METRICS)) if isinstance(metric, str) else (metric, _KEYS)
     for name in given if isinstance(given, (list, Mapping)) else ():
         near = get_close_matches(name, known, n=1) if isinstance(name, str) and name not in known else []
@@ -298,5 +298,5 @@ def _meant(metric: object) -> str:
 
 
 def _is_number(value: object) -> bool:
-    """True for a number, also of NumPy, whose square is finite."""
+    """Return whether a value is a number, also of NumPy, whose square is finite."""
     return abs(as_float(value)) < _LARGEST

@@ -30,7 +30,7 @@ class Feedback(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompetitionOptions:
-    """Terms of a competition; empty without `feedback`."""
+    """Options of the command line for the terms of a competition, all unset without ``--feedback``."""
 
     panel: ClassVar[str] = _COMPETITION
 
@@ -73,7 +73,7 @@ class CompetitionOptions:
     rules: Annotated[str | None, typer.Option(help="Text that teams are told of the competition.")] = None
 
     def settings(self) -> dict[str, Any]:
-        """Terms, by the names of `Holdout.create`.
+        """Return the options that were given, under the names that `Holdout.create` uses.
 
         Raises:
             Misuse: If an option belongs to another one, which was not given.
@@ -100,7 +100,7 @@ class CompetitionOptions:
         return {"feedback": self.feedback.value, **given}
 
     def advise(self, created: Holdout) -> None:
-        """Say on stderr how close the final leaderboard will be, where nothing is told before."""
+        """Print on stderr how precise the final leaderboard will be, if nothing is told before the end."""
         if self.feedback is Feedback.NONE and not created.is_served and self.metric in (None, "accuracy", "error"):
             near = " and ".join(f"{at_most(created.mechanism.expected_radius(at))} near {at}" for at in (0.5, 0.9))
             note(f"on the final leaderboard a score is within {near}")

@@ -28,19 +28,19 @@ Interval = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 
 
 class BestAccounting(Accounting["Ladder"]):
-    """Submissions are charged when they are a new best, which has a score of its own."""
+    """Accounting of the Ladder: a submission counts against the budget only if it becomes the new best."""
 
     def reachable(self, state: State) -> bool:
-        """Some submissions are a new best."""
+        """Return whether a state can occur, with at most as many new bests as levels or submissions."""
         most = min(state.asked, self.mechanism.tree.levels)
         return state.charged <= most and state.asked <= self.mechanism.queries
 
     def losable(self, *, queries: int, charges: int) -> bool:
-        """No new best can be lost."""
+        """Return whether recovery can go on after these losses, which it can unless a new best was lost."""
         return charges == 0
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """Lost submissions that were no new best leave it as it is; if one was, the best is no longer known.
+        """Return the state after submissions were lost, and raise ValueError if one of them was a new best.
 
         To fall back to an earlier best would show a course that the tree of all submissions does not have (S3).
         """
@@ -49,13 +49,13 @@ class BestAccounting(Accounting["Ladder"]):
         return super().after_loss(state, asked=asked, charged=charged, noise=noise)
 
     def charges_left(self, state: State) -> int:
-        """None: only for when nothing is answered any more."""
+        """Return 0, since new bests have no budget of their own."""
         return 0
 
 
 @dataclass(frozen=True)
 class Scoreboard:
-    """Replies to some submissions, as losses that are turned round where higher scores are better.
+    """Fills in the replies to a batch of submissions, turning losses round where higher scores are better.
 
     Attributes:
         procedures: How the interval of each submission is computed.
@@ -66,7 +66,7 @@ class Scoreboard:
     procedures: Sequence[Procedure]
 
     def most_of_a_new_best(self, state: State) -> int:
-        """The largest sum that makes a new best; before the first submission all do."""
+        """Return the largest sum of losses that makes a new best, which is every sum before the first submission."""
         steps = self.ladder.steps
         if state.asked == 0:
             return steps
@@ -74,7 +74,7 @@ class Scoreboard:
         return -(-half_steps * steps // (2 * self.ladder.grid)) - 1  # exact: whole numbers throughout
 
     def stand(self, state: State, where: slice) -> None:
-        """The best so far stands: the submissions' sealed means are at least ``R - eta``."""
+        """Reply with the best so far to submissions that do not improve it: sealed means of at least ``R - eta``."""
         ladder = self.ladder
         shown = np.full(where.stop - where.start, state.carried_noise / ladder.grid)
         level = ladder.log_inverse_level(state.asked + 1 + np.arange(len(shown)), state.charged)
@@ -82,7 +82,7 @@ class Scoreboard:
         self.put(where, shown, ends, Source.STANDING)
 
     def climb(self, state: State, loss: int, position: int) -> State:
-        """A new best: its sealed mean is within ``eta / 2`` of what is shown."""
+        """Reply to one submission that is a new best: its sealed mean is within ``eta / 2`` of the shown one."""
         ladder, where = self.ladder, slice(position, position + 1)
         best = (2 * loss * ladder.grid + ladder.steps) // (2 * ladder.steps)
         shown, half = np.array([best / ladder.grid]), 0.5 / ladder.grid
@@ -93,7 +93,7 @@ class Scoreboard:
         return State(state.asked + 1, state.charged + 1, best)
 
     def put(self, where: slice, shown: NDArray[np.float64], ends: Interval, source: Source) -> None:
-        """Fill in replies from losses, and from both ends of the population values that are not excluded."""
+        """Write shown losses, and both ends of the population losses that are not excluded, as replies in scores."""
         low, high = ends
         if self.ladder.better == "higher":
             shown, low, high = 1.0 - shown, 1.0 - high, 1.0 - low
@@ -173,14 +173,14 @@ class Ladder(Mechanism):
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """The step with the smallest radius for the request; see `Mechanism.tuned`. Also takes margin and better."""
+        """Return the ladder whose step has the smallest radius for a request. Also takes `margin` and `better`."""
         return with_best_grid(
             lambda grid: cls(rows=rows, queries=queries, confidence=confidence, grid=grid, **shared),
             lambda made: made.promise().radius,
         )
 
     def why_not(self, bound: BoundQuery) -> str:
-        """All queries share the best so far: they have to be shares of which it ranks the better ones first.
+        """Return why a query cannot be asked of this ladder, or an empty text if it is a share that is ranked this way.
 
         Accuracy and error have the same row values, so they belong on a ladder on which higher ones are better.
         """
@@ -195,31 +195,31 @@ class Ladder(Mechanism):
 
     @cached_property
     def tree(self) -> LadderTree:
-        """The weighted tree of all submissions that can be made."""
+        """The weighted tree of all sequences of submissions that can be made."""
         return LadderTree(queries=self.queries, levels=self.grid + 1)
 
     @property
     def step(self) -> float:
-        """By how much a new best has to be better."""
+        """How much better than the best so far a submission has to be."""
         return 0.5 * self.margin / self.grid
 
     def log_inverse_level(self, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
-        """Logarithm of one over the probability of failure that a submission has."""
+        """Return the logarithm of one over the probability of failure that each submission has."""
         return self.tree.log_inverse_weight(asked=asked, released=released) - math.log(self.beta)
 
     @property
     def _last_log_inverse_level(self) -> float:
-        """At least that of every submission within the plan: half of the weight lies on the planned tree."""
+        """Bound on `log_inverse_level` of all planned submissions: half of the weight lies on the planned tree."""
         size = log_ladder_size(queries=self.queries, levels=self.grid + 1)
         return size + math.log(2.0) - math.log(self.beta)
 
     def _reach(self, log_inverse_level: ArrayLike) -> float:
-        """Half-width of a population value around a sealed mean, with what the grid of row values costs."""
+        """Return the half-width of a population value around a sealed mean, with what the grid of row values costs."""
         rows = self.effective_rows(self.rows)
         return float(hoeffding_radius(rows=rows, log_inverse_level=log_inverse_level)) + self.rounding
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Runs without a new best at once; each new best starts a new run."""
+        """Answer a batch of submissions: all that leave the best as it is at once, and each new best by itself."""
         board = Scoreboard(self, Replies.refused(len(evaluations)), self.procedures_of(evaluations))
         count = min(len(evaluations), self.queries - state.asked)
         losses = evaluations.totals.sum(axis=1)[:count]
@@ -238,7 +238,7 @@ class Ladder(Mechanism):
         return state, board.replies
 
     def best(self, state: State) -> tuple[float, float, float]:
-        """The best score so far, with an interval for the best population value among all submissions so far.
+        """Return the best score so far, and the ends of an interval for the best population value of all submissions.
 
         Returns:
             Value and both ends; they hold with the promised probability, whenever and however often this is called.
@@ -255,13 +255,13 @@ class Ladder(Mechanism):
         return float(replies.values[0]), float(replies.lows[0]), float(replies.highs[0])
 
     def promise(self) -> Promise:
-        """For the best so far, after every submission at once."""
+        """Return the promise about the best score so far, which holds after every submission at once."""
         reach = self._reach(self._last_log_inverse_level)
         details = {"step": self.step, "concentration": reach - self.rounding}
         return self._promised(self.step + reach, {**details, "radius_of_a_new_best": 0.5 / self.grid + reach})
 
     def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
-        """Half-width of the next answer about the submission itself: up to 1 where the best so far stands."""
+        """Return half-widths of the next answer about its submission, up to 1 where the best so far may stand."""
         if not self.surely_answers(state, 1):
             return REFUSED
         reach = self._reach(self.log_inverse_level(state.asked + 1, state.charged))

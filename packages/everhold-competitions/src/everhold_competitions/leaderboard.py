@@ -28,7 +28,7 @@ _STABLE = ("team", "score", "low", "high", "rank")
 
 @dataclass(frozen=True, slots=True)
 class RankingRow:
-    """One team's line.
+    """One line of a leaderboard: a team with its rank, score, interval and number of submissions.
 
     Attributes:
         score: Of its final submission on the sealed rows, in the metric's units. Before the end the released value,
@@ -48,7 +48,7 @@ class RankingRow:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two teams' final submissions, row by row.
+    """Interval for the difference between the final submissions of two teams, and which team is proved better.
 
     Attributes:
         first: A team.
@@ -69,7 +69,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaderboard(Display):
-    """Places of the teams of a competition; made by `holdout.competition.leaderboard()`.
+    """Ranks and scores of all teams of a competition, returned by `holdout.competition.leaderboard()`.
 
     Attributes:
         higher_is_better: Whether a larger score is a better one.
@@ -106,22 +106,22 @@ class Leaderboard(Display):
         return "\n".join(filter(None, (Display.__str__(self), self.explain(), self.terms())))
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"rows": [{"team", "score", "low", "high", "rank"}], "metric", "final", "confidence", ...}``."""
+        """Return plain JSON data: ``{"rows": [{"team", "score", "low", "high", "rank"}], "metric", "final", ...}``."""
         rest = ("holdout", "metric", "higher_is_better", "feedback", "final", "confidence", "statement", "about")
         rows = [{name: getattr(row, name) for name in _STABLE} for row in self.standings]
         told = {name: text for name in ("deadline", "rules") if (text := getattr(self, name)) is not None}
         return {"rows": rows, **{name: getattr(self, name) for name in rest}, **told}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each team: rank, team, score, low, high, submissions."""
+        """Return one dictionary for each team: rank, team, score, low, high and submissions."""
         return [{name: getattr(row, name) for name in COLUMNS} for row in self.standings]
 
     def to_html(self) -> str:
-        """One page that needs nothing else."""
+        """Return the leaderboard as a complete HTML page that loads no other file."""
         return render_page(self)
 
     def save(self, path: Path | str) -> None:
-        """Write the page to a file.
+        """Write the HTML page to a file whose name ends in ``.html``.
 
         Raises:
             ValueError: If its name does not end in .html.
@@ -134,7 +134,7 @@ class Leaderboard(Display):
         path.write_text(self.to_html(), encoding="utf-8")
 
     def explain(self) -> str:
-        """In words: what places and intervals mean, and what they do not."""
+        """Return a text that says what ranks and intervals prove, and what they do not."""
         if not self.standings:
             return "No team has submitted yet."
         sure = f"With probability {100.0 * self.confidence:.8g}% (statement {self.statement})"
@@ -166,13 +166,13 @@ class Leaderboard(Display):
         return estimand_in_words(self.about)
 
     def terms(self) -> str:
-        """Deadline and rules, where there are some; the rules keep their lines."""
+        """Return deadline and rules as a text, empty where there are none. The lines of the rules are kept."""
         deadline = "" if self.deadline is None else f"Deadline: {self.deadline}"
         rules = "" if self.rules is None else f"Rules:\n{printable_lines(self.rules)}"
         return "\n".join(filter(None, (deadline, rules)))
 
     def summary(self) -> str:
-        """Precision of the leaderboard, in one sentence; empty before the end."""
+        """Return the precision of the final leaderboard in one sentence, or an empty text before the end."""
         if not self.final or not self.comparisons:
             return ""
         proved = sum(each.better is not None for each in self.comparisons)
@@ -185,7 +185,9 @@ class Leaderboard(Display):
 
 
 def ranked(standings: Iterable[RankingRow], better: Mapping[str, int], *, higher_is_better: bool) -> list[RankingRow]:
-    """Standings with their ranks, the best first; without a score, the middle of the interval orders them.
+    """Return the lines of a leaderboard with their ranks, the best team first.
+
+    A team without a score is ordered by the middle of its interval.
 
     Args:
         standings: In the order of the first submissions, which decides where nothing else does.
@@ -210,7 +212,7 @@ def ranked(standings: Iterable[RankingRow], better: Mapping[str, int], *, higher
 
 
 def interval_in_words(row: RankingRow) -> str:
-    """A standing's interval with four digits, rounded outwards; a dash where there is none."""
+    """Return a team's interval with four digits, rounded outwards, or a dash if the team was told nothing."""
     if row.low is None or row.high is None:
         return "-"
     return f"{at_least(row.low)} to {at_most(row.high)}"
@@ -254,7 +256,7 @@ line { vector-effect: non-scaling-stroke; stroke-linecap: round; }
 
 
 def render_page(board: Leaderboard) -> str:
-    """The whole page; the same leaderboard always gives the same text."""
+    """Return the complete HTML page of a leaderboard. The same leaderboard always gives the same text."""
     state = "final leaderboard" if board.final else "leaderboard"
     title = html.escape(f"{board.holdout}: {state}")
     summary = f"<p>{html.escape(board.summary())}</p>" if board.summary() else ""
@@ -270,7 +272,7 @@ def render_page(board: Leaderboard) -> str:
 
 
 def _rules(board: Leaderboard) -> str:
-    """Deadline and rules, where there are some."""
+    """Return deadline and rules as HTML, empty where there are none."""
     deadline = "" if board.deadline is None else f"<p>Deadline: {html.escape(board.deadline)}</p>\n"
     lines = "" if board.rules is None else html.escape(printable_lines(board.rules))
     rules = f'<h2>Rules</h2>\n<p class="rules">{lines}</p>\n' if lines else ""
@@ -278,7 +280,7 @@ def _rules(board: Leaderboard) -> str:
 
 
 def board_table(board: Leaderboard) -> str:
-    """The table alone, for pages that have a style for it."""
+    """Return only the HTML table of a leaderboard, for pages that bring their own style sheet."""
     scale = _Scale.of(board)
     rows = "\n".join(
         _row(row, scale, first=place == 0 or board.standings[place - 1].rank != row.rank)
@@ -288,21 +290,21 @@ def board_table(board: Leaderboard) -> str:
 
 
 class _Scale:
-    """From scores to places in a row's picture."""
+    """Horizontal scale of the pictures in a leaderboard, from scores to positions in the SVG."""
 
     def __init__(self, low: float, high: float) -> None:
         self.low, self.high = low, high
 
     @classmethod
     def of(cls, board: Leaderboard) -> _Scale | None:
-        """One for all rows; None where there is nothing to draw."""
+        """Return the scale that fits the intervals of all rows, or None without any interval."""
         ends = [
             end for each in board.standings for end in (each.low, each.high) if end is not None and math.isfinite(end)
         ]
         return cls(min(ends), max(ends)) if ends else None
 
     def at(self, value: float) -> str:
-        """The place of a score; of one beyond all ends, the nearer end."""
+        """Return the horizontal position of a score, moved to the nearer end if it is off the scale."""
         share = (min(max(value, self.low), self.high) - self.low) / ((self.high - self.low) or 1.0)
         return f"{_MARGIN + share * (_WIDTH - 2.0 * _MARGIN):.1f}"
 
@@ -330,7 +332,7 @@ def _row(row: RankingRow, scale: _Scale | None, *, first: bool) -> str:
 
 
 def _picture(row: RankingRow, scale: _Scale | None) -> str:
-    """The interval as a line and the score as a dot."""
+    """Return an SVG of one team: a line for the interval and a dot for the score."""
     if scale is None or row.low is None or row.high is None:
         return ""
     middle = _HEIGHT / 2.0

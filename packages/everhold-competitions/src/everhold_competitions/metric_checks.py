@@ -1,4 +1,4 @@
-"""The metric of a competition before there is a submission: what can be ranked by, and predictions that are made up."""
+"""Checks of a competition's metric before any submission, by queries about made-up predictions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Score = tuple[str, dict[str, float]]
 
 
 def check_metric(metric: str | Mapping[str, Any], score: Score | None, schema: Schema) -> None:
-    """Check that submissions can be scored by the metric.
+    """Check that submissions can be scored by the metric, and raise HoldoutRejected if not.
 
     Raises:
         HoldoutRejected: If the labels are of another kind, or a range is missing. Nothing was created.
@@ -48,7 +48,7 @@ def check_metric(metric: str | Mapping[str, Any], score: Score | None, schema: S
 
 
 def check_mechanism(score: Score | None, mechanism: Mechanism) -> None:
-    """Check that the rows may depend on each other as they do.
+    """Check that a mechanism, with the dependence of its rows, can answer about a score.
 
     Raises:
         HoldoutRejected: If nothing is promised of this metric for such rows. Nothing was created.
@@ -64,12 +64,12 @@ def check_mechanism(score: Score | None, mechanism: Mechanism) -> None:
 
 
 def of_gate(metric: str | Mapping[str, Any]) -> str | Callable[..., LabelQuery]:
-    """The metric as gates take it: its name, or a loss with its settings."""
+    """Return the metric in the form that gates accept: its name, or a loss function with its settings."""
     return partial(risk, **metric) if isinstance(metric, Mapping) else metric
 
 
 def mean_facts(metric: str | Mapping[str, Any], schema: Schema) -> BoundQuery:
-    """The query about made-up predictions: its units, and all of its description that is not the predictions'."""
+    """Return the query about made-up predictions, which has the units and description that all submissions share."""
     made: LabelQuery = metric_of(of_gate(metric)).make(made_up("classes", schema, last=False), None)
     return made.bind(schema)
 
@@ -92,7 +92,7 @@ def _not_created(reason: QueryRejected) -> HoldoutRejected:
 
 
 def named(score: Score, predictions: Any, training: Any) -> MetricQuery:
-    """The query about a score by its name and settings."""
+    """Return the query about a score, from its name and settings and a submission's predictions."""
     from everhold.queries.metrics.query import MetricQuery
 
     name, settings = score
@@ -100,7 +100,10 @@ def named(score: Score, predictions: Any, training: Any) -> MetricQuery:
 
 
 def made_up(outputs: str, schema: Schema, *, last: bool) -> NDArray[Any]:
-    """Predictions that are fit for a score, shape (rows,); the last ones differ from the others."""
+    """Return made-up predictions that are valid for a score, shape (rows,).
+
+    With `last` they differ from those without it.
+    """
     if outputs == "scores":
         return np.arange(schema.rows)[:: -1 if last else 1].astype(np.float64)
     if outputs in ("probability", "numbers"):

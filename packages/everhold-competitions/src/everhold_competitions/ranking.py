@@ -1,4 +1,4 @@
-"""The leaderboard of a competition, from what the ledger holds alone: during it, and after the end."""
+"""Computes the leaderboard of a competition from its ledger alone, during the competition and after its end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def leaderboard(contest: CompetitionSession) -> Leaderboard:
-    """Places of the teams; asks nothing and costs nothing."""
+    """Return the leaderboard as it stands now. Nothing is asked or charged."""
     executor, head = contest.executor, contest.executor.ledger.head()
     accounts = Accounts.from_state(head.state)
     teams = list(accounts.of(Submissions).teams.values())
@@ -60,7 +60,7 @@ def leaderboard(contest: CompetitionSession) -> Leaderboard:
 
 
 def certified_competition(contest: CompetitionSession) -> dict[str, Any]:
-    """The competition as a certificate states it, with the final leaderboard once there is one."""
+    """Return the facts of a competition that a certificate states, with the final leaderboard once there is one."""
     board = leaderboard(contest)
     rows = [
         {**row, "submissions": board[row["team"]].submissions} for row in board.to_dict()["rows"]
@@ -77,7 +77,10 @@ def certified_competition(contest: CompetitionSession) -> dict[str, Any]:
 
 
 def _answered(contest: CompetitionSession, team: Team) -> Told | None:
-    """Answer to the team about its final submission; a confirmed guess is no score."""
+    """Return score and interval of a team's final submission, or None if none was told.
+
+    The score is None if the answer only confirmed a guess.
+    """
     entry = contest.executor.ledger.find(contest.scoring.score_digest(team.final))
     if entry is None or entry.answer["low"] is None:
         return None
@@ -98,7 +101,7 @@ def _named(standings: list[RankingRow], name: str) -> RankingRow:
 def _comparisons(
     contest: CompetitionSession, teams: list[Team], told: Mapping[str, Numbers], standings: Mapping[str, RankingRow]
 ) -> list[Comparison]:
-    """All pairs: by their paired difference and by their two intervals, which all hold at once."""
+    """Compare all pairs of teams by their paired difference and by their two intervals, which all hold at once."""
     found = []
     for first, second in combinations(teams, 2):
         if first.final == second.final:
@@ -119,7 +122,7 @@ def _comparisons(
 
 
 def _paired(contest: CompetitionSession, first: str, second: str, numbers: Numbers, *, turned: bool) -> Comparison:
-    """From the mean of ``(1 + d) / 2``, where d is a difference of row values."""
+    """Return the comparison of two teams from the mean of ``(1 + d) / 2``, where d is the difference of row values."""
     mean, low, high = (1.0 - numbers[0], 1.0 - numbers[2], 1.0 - numbers[1]) if turned else numbers
     rises = contest.scoring.rises
     larger, smaller = low > 0.5, high < 0.5
@@ -132,7 +135,7 @@ def _paired(contest: CompetitionSession, first: str, second: str, numbers: Numbe
 
 
 def _apart(first: RankingRow, second: RankingRow, *, higher_is_better: bool) -> Comparison:
-    """By two intervals, which both hold: the fallback."""
+    """Return the comparison of two teams from their two intervals, for pairs without a paired difference."""
     assert first.low is not None
     assert first.high is not None
     assert second.low is not None
@@ -147,7 +150,7 @@ def _apart(first: RankingRow, second: RankingRow, *, higher_is_better: bool) -> 
 
 
 def _both(paired: Comparison, by_scores: Comparison) -> Comparison:
-    """Intersection of a paired interval with that of two intervals of scores.
+    """Return a comparison whose interval is the intersection of a paired one and that of two scores.
 
     So teams whose intervals do not meet are never tied. If the two contradict each other, which the promise leaves to
     chance, the paired one stands.
@@ -160,7 +163,7 @@ def _both(paired: Comparison, by_scores: Comparison) -> Comparison:
 
 
 def _times_beaten(comparisons: list[Comparison]) -> dict[str, int]:
-    """Number of teams proved to be better, by team: better than a better one is better, too.
+    """Return for each team the number of teams that are proved better, directly or through other teams.
 
     So of two teams that share a place neither is proved to be better.
     """
@@ -177,14 +180,14 @@ def _times_beaten(comparisons: list[Comparison]) -> dict[str, int]:
 
 
 def _behind_intervals(standings: list[RankingRow], *, higher_is_better: bool) -> dict[str, int]:
-    """Number of teams whose intervals lie beyond a team's own, by team; of those that were told something."""
+    """Return for each team with an interval the number of teams whose intervals prove them better."""
     known = [row for row in standings if row.low is not None]
     pairs = [_apart(*pair, higher_is_better=higher_is_better) for pair in combinations(known, 2)]
     return {row.team: 0 for row in known} | _times_beaten(pairs)
 
 
 def _behind_leaders(contest: CompetitionSession, teams: list[Team]) -> dict[str, int]:
-    """Number of leaders before or after a team that are proved to be better: each leader beats all before it."""
+    """Return for each former leader the number of leaders proved better: each leader beats all before it."""
     place = {query: number for number, query in enumerate(contest.leaders())}
     led = {team.name: place[query] for team in teams if (query := contest.scoring.score_digest(team.final)) in place}
     return {name: len({other for other, later in led.items() if later > number}) for name, number in led.items()}

@@ -1,4 +1,4 @@
-"""The metric of a competition at work: the query about a submission, and the one that compares two."""
+"""Builds the queries of a competition: the score of a submission, and the comparison of two submissions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _AT_ONCE = 64  # comparisons of means that are evaluated together
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """Predictions that were checked.
+    """Predictions of a submission that passed all checks, with their SHA-256.
 
     Attributes:
         digest: Their SHA-256.
@@ -51,7 +51,7 @@ class Entered:
 
 @dataclass(frozen=True)
 class Scoring(ABC):
-    """Scores and comparisons of submissions.
+    """How a competition scores submissions and compares them. Subclasses are for means and for other scores.
 
     Attributes:
         competition: What was fixed when the rows were sealed.
@@ -63,24 +63,27 @@ class Scoring(ABC):
     @property
     @abstractmethod
     def facts(self) -> BoundQuery:
-        """Facts that all queries about submissions share, such as their units."""
+        """Query whose units and other facts are the same for every submission."""
 
     @property
     @abstractmethod
     def higher_is_better(self) -> bool:
-        """True if a larger score is a better one, in the units in which it is told."""
+        """True if a larger score is better, in the units in which teams see it."""
 
     @abstractmethod
     def query(self, predictions: Any, training: Any) -> Query[Any]:
-        """The query about a submission."""
+        """Return the query for the score of a submission."""
 
     @abstractmethod
     def entered(self, predictions: Any, training: Any) -> Entered:
-        """Checked predictions, in the order of the rows; of the sealed rows their public ids alone are read."""
+        """Check predictions, and return them in the order of the rows.
+
+        Of the sealed rows only their public ids are read.
+        """
 
     @abstractmethod
     def finals(self, predictions: Mapping[str, NDArray[Any]]) -> Iterator[tuple[QueryPlan[Any], int]]:
-        """Plans that are asked silently at the end: the scores, then the comparisons, each with its number of them.
+        """Yield the query plans for the end, scores first and then comparisons, each with its number of queries.
 
         Args:
             predictions: Final ones by their SHA-256.
@@ -88,23 +91,23 @@ class Scoring(ABC):
 
     @abstractmethod
     def _described(self, predicted: str) -> dict[str, Any]:
-        """Description of the query about predictions."""
+        """Return the description of the score query about predictions with this SHA-256."""
 
     @abstractmethod
     def _pair_described(self, first: str, second: str) -> dict[str, Any]:
-        """Description of the query that compares two predictions."""
+        """Return the description of the query that compares predictions with these two SHA-256."""
 
     @property
     def rises(self) -> bool:
-        """True if a larger number on the scale of the ledger, [0, 1], is a better one."""
+        """True if a larger number is better on the ledger's scale from 0 to 1."""
         return self.higher_is_better == (self.facts.at_one > self.facts.at_zero)
 
     def score_digest(self, predicted: str) -> str:
-        """SHA-256 of the query about predictions, by their own SHA-256."""
+        """Return the SHA-256 of the score query about predictions, given the SHA-256 of the predictions."""
         return BoundQuery(self._described(predicted), "").query
 
     def comparison(self, first: str, second: str) -> tuple[str, bool]:
-        """SHA-256 of the query how much better the first predictions are, and whether it is asked the other way."""
+        """Return the SHA-256 of the query that compares two submissions, and whether it compares second with first."""
         of = self._ordered([first, second])
         return BoundQuery(self._pair_described(*of), "").query, of[0] != first
 
@@ -114,16 +117,16 @@ class Scoring(ABC):
 
 @dataclass(frozen=True)
 class MeanScoring(Scoring):
-    """Scores that are means of row values; two submissions are compared row by row."""
+    """Scoring by a mean of row values, by which two submissions are compared row by row."""
 
     @cached_property
     def metric(self) -> GateMetric:
-        """The metric, as gates take it."""
+        """The metric as an object that gates use."""
         return metric_of(self.of_gate)
 
     @property
     def of_gate(self) -> str | Callable[..., LabelQuery]:
-        """The metric by its name, or the loss, as a gate is opened with."""
+        """The metric as a gate is opened with it: its name, or a loss function."""
         return of_gate(self.competition.metric)
 
     @cached_property
@@ -133,7 +136,7 @@ class MeanScoring(Scoring):
 
     @property
     def higher_is_better(self) -> bool:
-        """See `Scoring.higher_is_better`: an error is a share of rows that were right, told upside down."""
+        """True if a larger score is better. An error is a share of right rows that is shown as one minus it."""
         return (self.facts.at_fault == 0.0) == (self.facts.at_one > self.facts.at_zero)
 
     def query(self, predictions: Any, training: Any) -> Query[Any]:
@@ -166,7 +169,10 @@ class MeanScoring(Scoring):
         return Batch(prepared, self.compiler.schema, self.compiler.mechanism, silent=True)
 
     def _compared(self, asked: DifferenceQuery, one: Candidate | None, other: Candidate | None) -> Prepared:
-        """The paired difference of two final submissions: bet on where they differ (D1), or as a gate's challenge."""
+        """Return the query for the paired difference of two final submissions.
+
+        It bets on the rows where they differ (D1), or is like a gate's challenge.
+        """
         assert one is not None
         assert other is not None
         compiler = self.compiler
@@ -187,7 +193,9 @@ class MeanScoring(Scoring):
 
 @dataclass(frozen=True)
 class NamedScoring(Scoring):
-    """Scores of `everhold.metric`, each one query; two submissions are compared where such scores are.
+    """Scoring by a score of `everhold.metric`, one query for each submission.
+
+    Two submissions are compared by a query where the score allows that.
 
     Descriptions are those of made-up predictions, with the SHA-256 of the real ones in their place.
     """
@@ -253,13 +261,13 @@ class NamedScoring(Scoring):
 
     @cached_property
     def _digests(self) -> tuple[str, str]:
-        """SHA-256 of the made-up predictions."""
+        """SHA-256 of both sets of made-up predictions."""
         first, second = (self.entered(each, None).digest for each in self._made_up)
         return first, second
 
     @cached_property
     def _pair(self) -> BoundQuery | None:
-        """The query that compares made-up predictions; None where two submissions are compared by their scores."""
+        """Query that compares the made-up predictions, None where no query can compare two submissions."""
         if not self.competition.comparisons:
             return None
         try:
@@ -274,12 +282,12 @@ class NamedScoring(Scoring):
 
 
 def scoring_of(competition: Competition, compiler: QueryCompiler) -> Scoring:
-    """The scoring of a competition's submissions."""
+    """Return the scoring that fits the metric of a competition."""
     return (MeanScoring if competition.score is None else NamedScoring)(competition, compiler)
 
 
 def _renamed(described: Any, names: Mapping[str, str]) -> Any:
-    """A description with other SHA-256 in the place of some."""
+    """Return a copy of a query description in which some SHA-256 are replaced by others."""
     if isinstance(described, Mapping):
         return {name: _renamed(value, names) for name, value in described.items()}
     if isinstance(described, (list, tuple)):

@@ -1,4 +1,4 @@
-"""A competition at work: submissions are checked, received, told what the host chose, and compared at the end."""
+"""Runs a competition: checks and receives submissions, tells what the host chose, and compares them at the end."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ NOTHING_RECEIVED = "nothing was received or charged"
 
 @dataclass(frozen=True, slots=True)
 class Receiving:
-    """Decisions on submissions, each made from the ledger as it is then."""
+    """Decides whether a submission is received, from the newest state of the ledger."""
 
     session: CompetitionSession
 
     def receive(self, team: str, predicted: str) -> bool:
-        """Receive a submission, an act in the ledger; False if it was received before.
+        """Record a submission in the ledger, and return False if the same one was received before.
 
         The last one is final. Where leaders are told, one that leads at present stays final until the team hands in
         another one that leads, or hands in anything after it has lost the lead.
@@ -75,7 +75,7 @@ class Receiving:
             return entry is not None
 
     def capacity_for(self, accounts: Accounts, team: str, predicted: str) -> Team | None:
-        """The team as it is, if it may hand in these predictions now; None for a new one.
+        """Check that a team may submit these predictions now, and return the team, or None for a new one.
 
         Raises:
             QueryRejected: If it may not.
@@ -107,7 +107,7 @@ class Receiving:
         return known
 
     def _is_repeat(self, accounts: Accounts, team: Team, predicted: str) -> bool:
-        """True if a team's latest submission is these predictions, and handing them in again would change nothing."""
+        """Return whether a submission repeats the team's latest one and receiving it would change nothing."""
         if team.latest != predicted:
             return False
         over = accounts.closed or accounts.of(Submissions).closed
@@ -118,7 +118,7 @@ class Receiving:
         return known is None or not self.session.leads(accounts, known.final) or self.session.leads(accounts, predicted)
 
     def _step(self, act: EntryDraft, data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-        """The one decision whether there is room, inside the transaction that receives the submission."""
+        """Decide inside the ledger's transaction whether there is room for a submission, and receive it."""
         accounts, public = Accounts.from_state(data), act.description
         team, predicted = public["team"], public["predictions"]
         known = self.capacity_for(accounts, team, predicted)
@@ -133,14 +133,14 @@ class Receiving:
 
 @dataclass(frozen=True, slots=True)
 class TeamFeedback:
-    """Feedback to one team, as the host chose it."""
+    """What one team is told about its submissions, as the host chose it."""
 
     session: CompetitionSession
 
     def answering(
         self, entered: Entered, team: str, predictions: Any, guess: float | None, training: Any
     ) -> Callable[[], dict[str, Any]]:
-        """The call that tells the team once its submission is received: it returns attributes of a `Submission`.
+        """Return the function that gives feedback on a received submission, as attributes of `Submission`.
 
         Raises:
             QueryRejected: If it cannot be told as it stands. Nothing was received or charged.
@@ -174,7 +174,7 @@ class TeamFeedback:
     def _challenge_leader(
         self, executor: QueryExecutor, found: Candidate, telling: Callable[..., Any], predictions: Any, training: Any
     ) -> dict[str, Any]:
-        """Challenge the leader, once: against a later leader the same predictions are no new try."""
+        """Challenge the leader with predictions that were not tried before, and return whether they lead."""
         if self._was_answered(found):
             gate = self.session.accounts().of(Gates).by_name[LEADERBOARD]
             return {"leads": gate.champion == found.digest}
@@ -183,7 +183,7 @@ class TeamFeedback:
         return {"leads": verdict.champion == found.digest, "refused": verdict.refused}
 
     def _was_answered(self, candidate: Candidate) -> bool:
-        """True if a verdict on these predictions is in the ledger, against whichever leader there was."""
+        """Return whether the ledger has a verdict on these predictions against any leader."""
         gate, leaders = self.session.accounts().of(Gates).by_name.get(LEADERBOARD), self.session.leaders()
         if gate is None or candidate.digest in leaders:
             return gate is not None
@@ -191,7 +191,7 @@ class TeamFeedback:
         return any(self.session.executor.ledger.find(each) is not None for each in verdicts)
 
     def _is_spent(self, team: str) -> bool:
-        """True if the team has caused its share of surprises, or no budget is left but for the scores of the end."""
+        """Return whether the team's surprises are used up, or only the budget for the final scores is left."""
         if surprises_left(self.session.accounts(), team, self.session.share) == 0:
             return True
         executor = self.session.executor
@@ -199,11 +199,11 @@ class TeamFeedback:
         return not mechanism.accounts.leaves_capacity(state, self.session.competition.closing, [mechanism.procedure])
 
     def _was_scored(self, predicted: str) -> bool:
-        """True if the score of these predictions is in the ledger."""
+        """Return whether the ledger has a score of these predictions."""
         return self.session.executor.ledger.find(self.session.scoring.score_digest(predicted)) is not None
 
     def last_feedback(self, team: Team) -> float | None:
-        """The team's last feedback, which is the guess of its next submission; None if it was told nothing yet."""
+        """Return the last score that a team was told, the guess of its next submission, or None if there is none."""
         latest = self._score_of(team.latest)
         if latest is not None:
             return latest
@@ -215,13 +215,13 @@ class TeamFeedback:
         return next((score for each in received if (score := self._score_of(each)) is not None), None)
 
     def _score_of(self, predicted: str) -> float | None:
-        """Told score of a submission; None if it was told nothing."""
+        """Return the score that was told of a submission, or None."""
         entry = self.session.executor.ledger.find(self.session.scoring.score_digest(predicted))
         value = None if entry is None else entry.answer["value"]
         return None if value is None else self.session.scoring.facts.from_mean(value)
 
     def _gate(self, executor: QueryExecutor, telling: Callable[..., Any], predictions: Any, training: Any) -> Gate:
-        """The gate whose champion leads; the first submission of all opens it."""
+        """Return the gate whose champion is the leader, opened if this is the first submission of all."""
         assert isinstance(self.session.scoring, MeanScoring)
         metric, folder = self.session.scoring.of_gate, self.session.champions.folder
         if not self._led():
@@ -240,7 +240,7 @@ class TeamFeedback:
 
 @dataclass(frozen=True)
 class CompetitionSession:
-    """A competition at work.
+    """A competition that takes submissions, on top of the query executor of its holdout.
 
     Attributes:
         executor: The holdout at work, as the steward has it.
@@ -253,7 +253,7 @@ class CompetitionSession:
     champions: ModelStore
 
     def check(self, predictions: Any, *, team: str) -> FormatReport:
-        """True if predictions would be received; nothing is kept, and no label is looked at.
+        """Check whether predictions would be received, and return a report. No label is read and nothing is kept.
 
         Raises:
             QueryRejected: If they would not.
@@ -270,7 +270,7 @@ class CompetitionSession:
         )  # fmt: skip
 
     def submit(self, predictions: Any, *, team: str, guess: float | None, training: Any) -> Submission:
-        """Check, keep and receive a submission, then tell what the host chose.
+        """Check, store and receive a submission, and return what the host chose to tell.
 
         Whether there is room is decided once, in the transaction that receives it and before anything is told. If the
         process ends in between, the same submission again is told what it was not.
@@ -343,17 +343,20 @@ class CompetitionSession:
         )  # fmt: skip
 
     def accounts(self) -> Accounts:
-        """Teams, allotments and gates as they are now."""
+        """Return the current teams, allotments and gates from the ledger."""
         return Accounts.from_state(self.executor.ledger.head().state)
 
     @property
     def share(self) -> int | None:
-        """Most surprises of one team; None where nothing is told."""
+        """Number of surprises that one team may cause, None if submissions are told nothing."""
         planned = self.executor.mechanism.planned_surprises
         return None if planned is None else self.competition.share(planned)
 
     def _entered(self, predictions: Any, training: Any) -> Entered:
-        """Checked predictions, in the order of the rows; of the sealed rows their public ids alone are read."""
+        """Check predictions, and return them in the order of the rows.
+
+        Of the sealed rows only their public ids are read.
+        """
         if hasattr(predictions, "predict"):
             raise QueryRejected(
                 "a submission is a set of predictions and not a model; expected an array, or a table with row ids, as "
@@ -362,16 +365,16 @@ class CompetitionSession:
         return self.scoring.entered(predictions, training)
 
     def left(self, team: Team | None) -> int:
-        """Number of submissions that a team has left."""
+        """Return the number of submissions that a team has left."""
         return self.competition.submissions - (0 if team is None else team.received)
 
     def leads(self, accounts: Accounts, predicted: str) -> bool:
-        """True if these predictions lead at present."""
+        """Return whether these predictions lead at present."""
         gate = accounts.of(Gates).by_name.get(LEADERBOARD)
         return gate is not None and gate.champion == self.scoring.score_digest(predicted)
 
     def leaders(self) -> list[str]:
-        """All that ever led, the first one first: SHA-256 of the queries about them."""
+        """Return the SHA-256 of the queries about all submissions that ever led, in order."""
         gate = self.accounts().of(Gates).by_name.get(LEADERBOARD)
         if gate is None:
             return []
@@ -382,7 +385,7 @@ class CompetitionSession:
         )]  # fmt: skip
 
     def close(self) -> None:
-        """Take no submission any more, and ask silently about every final one and every pair of them.
+        """Stop taking submissions, and silently ask for every final score and every comparison.
 
         Interrupted, it goes on where it stopped. Nothing is told.
 
@@ -421,12 +424,12 @@ class CompetitionSession:
 
     @cached_property
     def scoring(self) -> Scoring:
-        """Scores and comparisons of submissions."""
+        """The scoring and comparing of submissions by the competition's metric."""
         return scoring_of(self.competition, self.executor.compiler)
 
 
 def _described(predictions: NDArray[Any]) -> dict[str, float]:
-    """Predictions in a few numbers."""
+    """Return a summary of predictions: counts of few classes, or least, mean and greatest value."""
     counts = Counter(predictions.tolist()) if predictions.dtype.kind in "Ubiu" or _whole(predictions) else Counter()
     if counts and len(counts) <= _MOST_CLASSES:
         return {_class(value): float(count) for value, count in sorted(counts.items())}

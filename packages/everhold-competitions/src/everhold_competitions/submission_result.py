@@ -1,4 +1,4 @@
-"""Results of a submission, and of a file that is only checked."""
+"""What a team gets back: the result of a submission, and the report on a file that is only checked."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 def is_score(source: object) -> bool:
-    """True if an answer's value is what the sealed rows say, and not a guess that they confirmed."""
+    """Return whether the value of an answer comes from the sealed rows, and is not a guess that they confirmed."""
     return source == "holdout"
 
 
 def without_guess(answer: Answer) -> Answer:
-    """The answer to a team: its interval, and a value only where it is a score of the sealed rows."""
+    """Return the answer that a team is told, without the value if it only confirms a guess."""
     return answer if is_score(answer.source) else replace(answer, value=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission(Display):
-    """Result of a submission, for its team.
+    """What a team is told about one submission, with its number and how many are left.
 
     Attributes:
         feedback: What the host chose that submissions are told: ``"none"``, ``"leader"`` or ``"score"``.
@@ -56,7 +56,7 @@ class Submission(Display):
     surprises_left: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"team", "received", "feedback", "number", "left", ...}`` with what is told: leads, or value, low, high."""
+        """Return plain JSON data: team, number, what is left, and the feedback as leads, or as value, low and high."""
         told: dict[str, Any] = {}
         if self.feedback == LEADER:
             told = {"leads": self.leads}
@@ -72,7 +72,7 @@ class Submission(Display):
         return f"{received}; {self.explain()}"
 
     def explain(self) -> str:
-        """In words: what the team is told."""
+        """Return a text that says what the team is told."""
         if self.refused:
             spent = "of the budget" if self.surprises_left is None or self.surprises_left > 0 else "to this team"
             return f"nothing more is told: what is left {spent} may not cover it; it counts at the end"
@@ -91,7 +91,7 @@ class Submission(Display):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatReport(Display):
-    """Report on a file of predictions, for a team that wants to know whether it would be received.
+    """Report on a file of predictions that would be received, for a team that only checks it.
 
     Attributes:
         rows: Predictions, one for each sealed row.

@@ -22,7 +22,7 @@ _LOCK = "submissions.lock"
 
 @dataclass(frozen=True, slots=True)
 class SubmissionStore(ArrayFiles):
-    """The files of one holdout's submissions."""
+    """Private files with the predictions of one holdout's submissions."""
 
     purpose: ClassVar[bytes] = b"everhold submissions"
     prefix: ClassVar[str] = "submission"
@@ -34,7 +34,7 @@ class SubmissionStore(ArrayFiles):
 
     @contextmanager
     def one_at_a_time(self) -> Iterator[None]:
-        """While a submission is checked, told and received no other one is, by no process or thread.
+        """Return a context that admits one submission at a time, across processes and threads.
 
         Raises:
             EverholdError: If that cannot be made sure.

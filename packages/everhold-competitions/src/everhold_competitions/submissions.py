@@ -1,4 +1,4 @@
-"""A competition: submissions are checked, received, told what the host chose, and ranked at the end.
+"""The competition of a holdout as its users see it: submit, check, choose, rank and close.
 
 A submission is kept and received as an act in the ledger, in the one transaction that decides whether there is room for
 it. Only then is it told anything, by a query like any other: a challenge of the leader, an ordinary answer, or
@@ -48,7 +48,9 @@ class HoldoutCompetition(HoldoutAccessor):
     def submit(
         self, predictions: Any, *, team: str, guess: float | None = None, training: Any = None
     ) -> Submission:  # fmt: skip
-        """Hand in a team's predictions; they are checked before anything is charged.
+        """Submit a team's predictions, and return what the host chose to tell.
+
+        They are checked before anything is charged.
 
         A team's last submission is final. Where teams are told that they lead, one that led stays final until another
         one of the team does. The same predictions again, right after each other, are received once.
@@ -70,7 +72,7 @@ class HoldoutCompetition(HoldoutAccessor):
         return self._session().submit(predictions, team=team, guess=guess, training=training)
 
     def check(self, predictions: Any, *, team: str) -> FormatReport:
-        """True if predictions would be received; nothing is received, and no label is looked at.
+        """Check whether predictions would be received, and return a report. No label is read.
 
         Raises:
             QueryRejected: If they would not.
@@ -79,7 +81,7 @@ class HoldoutCompetition(HoldoutAccessor):
         return self._session().check(predictions, team=team)
 
     def submissions(self) -> list[dict[str, Any]]:
-        """All submissions in the order in which they were received.
+        """Return one dictionary for each submission, in the order in which they were received.
 
         Free of charge; no label is looked at. Of each: its entry, the time, the team, its number among the team's own,
         the SHA-256 of the predictions, and whether it is the team's final one.
@@ -103,7 +105,7 @@ class HoldoutCompetition(HoldoutAccessor):
         return found
 
     def choose(self, *, team: str, number: int) -> None:
-        """Make an earlier submission of a team its final one; it stays so until the team hands in another one.
+        """Make an earlier submission the final one of its team, until the team submits again.
 
         Free of charge; it takes no submission of the team's limit.
 
@@ -127,7 +129,7 @@ class HoldoutCompetition(HoldoutAccessor):
         self._session().choose(team, found["predictions"])
 
     def leaderboard(self) -> Leaderboard:
-        """Ranking of the teams; asks nothing and is free.
+        """Return the leaderboard as it stands now. It is free.
 
         Before the end it holds what submissions were told; after `Holdout.unseal` it is final, and every place rests on
         paired differences of final submissions.
@@ -140,7 +142,7 @@ class HoldoutCompetition(HoldoutAccessor):
         return leaderboard(self._session())
 
     def close(self) -> None:
-        """Take no submission any more; `Holdout.unseal` does this, too, and then tells the scores.
+        """Stop taking submissions. `Holdout.unseal` does this, too, and then tells the scores.
 
         Final submissions and pairs of them are registered silently, so nothing is told.
 
@@ -156,7 +158,7 @@ class HoldoutCompetition(HoldoutAccessor):
 
     @classmethod
     def settings_from(cls, flat: dict[str, Any]) -> tuple[Competition | None, dict[str, Any]]:
-        """See `HoldoutAccessor.settings_from`: a competition if there is feedback, otherwise none."""
+        """Split flat settings into the terms of a competition, None without feedback, and all other settings."""
         names = {each.name for each in fields(Competition)}
         given = {name: flat[name] for name in names if flat.get(name) is not None}
         left = {name: value for name, value in flat.items() if name not in names}
@@ -172,7 +174,7 @@ class HoldoutCompetition(HoldoutAccessor):
         check_metric(settings.metric, settings.score, schema)
 
     def check_query(self) -> None:
-        """Refuse queries where submissions alone are taken: what is told of those is the host's choice.
+        """Raise QueryRejected if the holdout is a competition, since it answers submissions alone.
 
         Raises:
             QueryRejected: Always, for there is a competition. Nothing was charged.
@@ -184,17 +186,17 @@ class HoldoutCompetition(HoldoutAccessor):
             )
 
     def status_facts(self, head: Head) -> dict[str, Any]:
-        """Terms of the competition."""
+        """Return the terms of the competition for the status of the holdout, empty if it has none."""
         return {} if self._competition is None else {"competition": self._competition.to_dict()}
 
     def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
-        """The competition, with the final leaderboard once there is one."""
+        """Return the competition for a certificate, with the final leaderboard once there is one."""
         from everhold_competitions.ranking import certified_competition
 
         return {} if self._competition is None else {"competition": certified_competition(self._session())}
 
     def model_names(self, entries: Sequence[Entry]) -> dict[str, str]:
-        """Names of submissions by the SHA-256 of their predictions."""
+        """Return names of submissions, by the SHA-256 of their predictions."""
         names: dict[str, str] = {}
         received: Counter[str] = Counter()
         for entry in entries:
@@ -205,11 +207,11 @@ class HoldoutCompetition(HoldoutAccessor):
         return names
 
     def hidden(self, answer: Mapping[str, Any]) -> frozenset[str]:
-        """In a competition a team's guess is no score, so the transcript has its interval alone."""
+        """Return the fields that a transcript leaves out, which is the value of a guess in a competition."""
         return _GUESSES if self._competition is not None and not is_score(answer["source"]) else frozenset()
 
     def before_unsealing(self) -> None:
-        """Close the competition, if it is one."""
+        """Close the competition before the holdout is unsealed, if it has one."""
         if self._competition is not None:
             self._session().close()
 

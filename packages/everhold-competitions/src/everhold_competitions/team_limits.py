@@ -1,4 +1,4 @@
-"""An answer that a team of a competition is told, with the team's own limit of surprises."""
+"""Limits the surprises that one team of a competition may cause."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Result = TypeVar("Result", covariant=True)
 
 
 def surprises_left(accounts: Accounts, team: str, share: int | None) -> int | None:
-    """Number of further surprises that a team may cause; None without a limit.
+    """Return the number of further surprises that a team may cause, or None without a limit.
 
     Args:
         accounts: What the ledger keeps.
@@ -40,7 +40,7 @@ def surprises_left(accounts: Accounts, team: str, share: int | None) -> int | No
 
 @dataclass(frozen=True)
 class TeamLimited(QueryPlan[Result]):
-    """A query about a submission, which is refused once the team has caused its share of surprises.
+    """A query about a submission that is refused once its team has used up its surprises.
 
     The share is checked against public counts, before the sealed rows are looked at and again inside the transaction.
     It limits spending only: all teams share one tree of queries, so no interval depends on it.
@@ -58,32 +58,32 @@ class TeamLimited(QueryPlan[Result]):
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
-        """The entries of the query, each with the submission that it tells of."""
+        """The ledger entries of the query, each with the team and submission that it is about."""
         told_of = {"team": self.team, "predictions": self.predictions}
         return [EntryDraft(line.fingerprint, {**line.description, TOLD_OF: told_of}) for line in self.ready.asked]
 
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """That of the query."""
+        """The pricing of the query inside."""
         return self.ready.pricing
 
     def capacity(self, accounts: Accounts, count: int) -> int:
-        """None once the share is spent: the next answer could be a surprise."""
+        """Return how many of the query's entries can be answered, 0 once the team's surprises are used up."""
         left = surprises_left(accounts, self.team, self.share)
         return min(self.ready.capacity(accounts, count), count if left is None else left)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:
-        """Evaluations of the query; secret."""
+        """Return the evaluations of the query on the sealed rows. They are secret."""
         return self.ready.evaluate(sealed, places)
 
     def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
-        """The mechanism's answers to the query."""
+        """Return the mechanism's answers to the query, and its new state."""
         return self.ready.answer(state, seen, rows, noise)
 
     def present(self, result: ExecutionResult) -> Result:
-        """The query's result."""
+        """Return the result of the query from the executed entries."""
         return self.ready.present(result)
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """The query's price."""
+        """Return the price of the query."""
         return self.ready.quote(state, stored)

@@ -1,4 +1,4 @@
-"""Submissions of a competition, as the ledger keeps them: which one of each team is final, and whether more are taken.
+"""Teams and their submissions as the ledger records them, with each team's final one.
 
 Receiving one is an entry of the chain with the source `SUBMISSION` and no charge; the end of taking them is one with
 the source `CLOSING`. So everything here follows from the entries alone. It is kept beside the mechanism's state, under
@@ -39,7 +39,7 @@ _HEX = frozenset("0123456789abcdef")
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """One team at one moment; all of it public but for the predictions themselves.
+    """The state of one team at one moment. All but the predictions themselves is public.
 
     Attributes:
         final: SHA-256 of the predictions that stand for the team at the end.
@@ -58,7 +58,7 @@ class Team:
 
 @dataclass(slots=True)
 class Submissions(LedgerExtension):
-    """All teams of a competition at one moment.
+    """The state of all teams of a competition at one moment.
 
     Attributes:
         teams: In the order of their first submission.
@@ -75,7 +75,7 @@ class Submissions(LedgerExtension):
 
     @classmethod
     def read(cls, stored: Any) -> Self:
-        """The inverse of `stored`.
+        """Build the state from stored JSON data, the inverse of `stored`.
 
         Raises:
             ValueError: Or TypeError or KeyError, if `stored` never returns such a thing.
@@ -86,18 +86,18 @@ class Submissions(LedgerExtension):
         return cls({line.name: line for line in lines}, stored["closed"])
 
     def stored(self) -> dict[str, Any] | None:
-        """As plain JSON data; None if nothing was received."""
+        """Return the state as plain JSON data, or None if no submission was received."""
         if not self.entries:
             return None
         return {"teams": [list(astuple(team)) for team in self.teams.values()], "closed": self.closed}
 
     @property
     def entries(self) -> int:
-        """Number of entries of the ledger that receive a submission, choose one, or end that."""
+        """Number of ledger entries that receive a submission, choose a final one, or close the competition."""
         return sum(team.received + team.chosen for team in self.teams.values()) + self.closed
 
     def receive(self, team: str, predictions: str, *, final: bool) -> None:
-        """Take a submission; the first one of a team is final in any case.
+        """Record a submission of a team, which is final if it is the team's first or `final` is True.
 
         Raises:
             ValueError: If no more are received.
@@ -111,7 +111,7 @@ class Submissions(LedgerExtension):
         )
 
     def choose(self, team: object, predictions: object) -> None:
-        """Make an earlier submission of a team its final one.
+        """Record that a team made an earlier submission its final one.
 
         Raises:
             ValueError: If there is no such team, or no more are received.
@@ -122,7 +122,7 @@ class Submissions(LedgerExtension):
         self.teams[before.name] = replace(before, final=predictions, chosen=before.chosen + 1)
 
     def count_answer(self, told_of: object, *, charged: int, promoted: bool) -> None:
-        """Take an answer that a team was told about one of its submissions: its cost, and a change of leader.
+        """Record an answer about a team's submission: its cost, and a change of leader.
 
         Args:
             told_of: The answer's `TOLD_OF`: the team, and the SHA-256 of the predictions.
@@ -142,7 +142,7 @@ class Submissions(LedgerExtension):
         )
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
-        """Take an answer that a team was told, if it is one.
+        """Record a ledger entry that is an answer to a team, and ignore all others.
 
         Raises:
             ValueError: If no such submission was received.
@@ -151,7 +151,7 @@ class Submissions(LedgerExtension):
             self.count_answer(description[TOLD_OF], charged=charged, promoted=source == PROMOTED)
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
-        """Take one entry that receives a submission, chooses one, or ends that.
+        """Apply a ledger entry that receives a submission, chooses one, or closes the competition.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.

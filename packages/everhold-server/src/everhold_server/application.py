@@ -52,7 +52,7 @@ _HOUR = 3_600.0
 
 
 def make_app(settings: Settings) -> FastAPI:
-    """The service of a storage, as an ASGI application.
+    """Build the ASGI application that serves a storage.
 
     Args:
         settings: The operator's settings.
@@ -109,7 +109,7 @@ def make_app(settings: Settings) -> FastAPI:
 
 
 def _documented(document_of: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The OpenAPI document, with the schemas of all kinds of queries."""
+    """Return the OpenAPI document, with the schemas of all kinds of queries added."""
     document = document_of()
     document.setdefault("components", {}).setdefault("schemas", {}).update(query_schemas())
     return document

@@ -1,4 +1,4 @@
-"""The log of acts: who did what with which holdout, when, and how it ended.
+"""The audit log: who did what with which holdout, when, and how it ended.
 
 Every unsafe request of a principal is one act, and so is every login that fails. An endpoint may say more about its own
 by `noted`. An act is written before its response leaves: what cannot be written is answered with a fault, though it may
@@ -37,7 +37,7 @@ TOO_MANY, FAULTS = 429, 400
 
 
 def noted(request: Request, act: str | None = None, *, holdout: str | None = None, **facts: Any) -> None:
-    """Say more about the act of a request than its route does.
+    """Add facts to the audit record of a request, or name its act or holdout.
 
     Args:
         request: Whose act it is.
@@ -52,7 +52,7 @@ def noted(request: Request, act: str | None = None, *, holdout: str | None = Non
 
 
 class AuditLog:
-    """The table, and the acts that wait to be written to it."""
+    """Writes the audit log and reads it. Acts of concurrent requests are written together."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
@@ -60,7 +60,7 @@ class AuditLog:
         self._writer: asyncio.Task[None] | None = None
 
     async def write(self, row: dict[str, Any]) -> None:
-        """Write one act; returns when it is committed."""
+        """Write one act, and return when it is committed."""
         done = asyncio.get_running_loop().create_future()
         self._waiting.append(({"at": stamp(self.records.clock()), **row}, done))
         if self._writer is None:
@@ -87,25 +87,25 @@ class AuditLog:
             self._writer = None
 
     def insert_act(self, act: str, request: str, principal: Principal, **facts: Any) -> None:
-        """Write an act that belongs to no holdout, so that only stewards of the whole storage see it."""
+        """Write an act that belongs to no holdout, which only stewards of the whole storage can see."""
         row = {"request": request, "name": principal.name, "token": principal.token, "act": act, "holdout": None}
         facts = {"status": 200, **facts}
         moment = stamp(self.records.clock())
         self.insert([{"at": moment, **row, "outcome": "done", "facts": json.dumps(facts, sort_keys=True)}])
 
     def insert_now(self, scope: Scope, status: int) -> None:
-        """Write the act of a request before its response is known; it is not written again."""
+        """Write the act of a request before its response is known, and prevent that it is written again."""
         row = _act(scope, status)
         assert row is not None
         self.insert([{"at": stamp(self.records.clock()), **row}])
         scope["state"]["act"] = {"written": True}
 
     def has_sealed(self, principal: Principal, holdout: str, content: str) -> bool:
-        """True if this token has sealed a holdout with a request of this content."""
+        """Return whether this token sealed a holdout by a request with the same content."""
         return self.facts_of(principal, holdout, act="seal rows", content=content) is not None
 
     def facts_of(self, principal: Principal, holdout: str, *, act: str, content: str) -> dict[str, Any] | None:
-        """Facts of an act of this token on a holdout with a request of this content; None if there was none."""
+        """Return the facts of an act that this token did by a request with the same content, or None."""
         wanted = sa.select(audit.c.facts).where(
             audit.c.act == act, audit.c.token == principal.token, audit.c.holdout == holdout
         )
@@ -114,12 +114,12 @@ class AuditLog:
         return next((facts for facts in found if facts.get("content") == content), None)
 
     def insert(self, rows: list[dict[str, Any]]) -> None:
-        """Write acts at once, in one transaction."""
+        """Write several acts in one transaction."""
         with self.records.writing() as connection:
             connection.execute(sa.insert(audit), rows)
 
     def page(self, principal: Principal, *, before: int | None = None, limit: int = 100) -> list[dict[str, Any]]:
-        """Acts that a steward may see, newest first.
+        """Return the newest acts that a principal may see as dictionaries, newest first.
 
         Args:
             principal: Who looks; one who is limited to holdouts sees the acts on those.
@@ -137,7 +137,7 @@ class AuditLog:
 
 
 class AuditMiddleware:
-    """Writes the act of every unsafe request before its response leaves."""
+    """Middleware that writes the act of every unsafe request to the audit log before its response leaves."""
 
     def __init__(self, app: ASGIApp, log: AuditLog) -> None:
         self.app, self.log = app, log
@@ -167,7 +167,7 @@ class AuditMiddleware:
 
 
 def _act(scope: Scope, status: int) -> dict[str, Any] | None:
-    """Audit record of a request; None if it is no act."""
+    """Return the audit record of a request, or None for a request that is not recorded."""
     from everhold_server.logs import route_of
 
     state, route = scope["state"], route_of(scope)

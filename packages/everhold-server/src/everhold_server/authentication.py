@@ -1,4 +1,4 @@
-"""Authentication of requests: by the token of a program, or by the session of a browser that proves to be its own page.
+"""Authenticates requests, by a program's token or by the session of a browser.
 
 `request.state.principal` is a `Principal` or None. `request.state.csrf` is the token that forms of a session carry, or
 None without a session. A wrong token is refused at once; a wrong cookie is as none, since browsers keep what has ended.
@@ -44,7 +44,7 @@ _FREE = "nothing was changed or charged"
 
 
 class AuthenticationMiddleware:
-    """Sets the principal, and refuses what is forged."""
+    """Middleware that sets the principal of each request, and refuses requests forged by other sites."""
 
     def __init__(self, app: ASGIApp, sessions: Sessions, failures: RateLimiter, settings: Settings) -> None:
         self.app, self.sessions, self.settings = app, sessions, settings
@@ -100,7 +100,7 @@ class AuthenticationMiddleware:
         return await anyio.to_thread.run_sync(function, text, limiter=self._threads)
 
     async def _forged(self, scope: Scope, headers: Headers, receive: Receive) -> tuple[ASGIApp | None, Receive]:
-        """The refusal of a request that another site made a browser send; and the body, of which some was read."""
+        """Return the refusal of a request that another site forged, or None, and the body to read on."""
         if scope["method"] in SAFE:
             return None, receive
         site, origin = headers.get("sec-fetch-site", "same-origin"), headers.get("origin")
@@ -125,7 +125,7 @@ def _refused(why: str) -> ASGIApp:
 
 
 async def _field(headers: Headers, receive: Receive) -> tuple[str, Receive]:
-    """The field of a form, and the body anew; an empty text if there is none."""
+    """Return the first field of a form, or an empty text, and the body to be read anew."""
     kind = headers.get("content-type", "")
     boundary = re.search(r'^multipart/form-data;.*\bboundary="?([^";,]{1,70})"?', kind, re.IGNORECASE)
     if boundary is not None:
@@ -145,7 +145,7 @@ async def _field(headers: Headers, receive: Receive) -> tuple[str, Receive]:
 
 
 async def _peek(receive: Receive, most: int) -> tuple[bytes, bool, Receive]:
-    """The beginning of a body, whether that is all of it, and the body as if nothing had been read."""
+    """Return the beginning of a body, whether this is all of it, and the body to be read anew."""
     messages: list[Message] = []
     read, more = b"", True
     while more and len(read) < most:

@@ -1,4 +1,4 @@
-"""Ask from elsewhere: a `Holdout` whose operations are performed by a service.
+"""Client of the service: a `Holdout` whose operations are performed by a server.
 
     >>> import everhold as eh
     >>> with eh.connect("https://holdout.example", "flights", token="eh_...") as holdout:  # doctest: +SKIP
@@ -78,7 +78,7 @@ def connect(
     address: str | None = None, name: str = "holdout", *, token: str | None = None, insecure: bool = False,
     timeout: float = 300.0, transport: httpx.BaseTransport | None = None,
 ) -> Holdout:  # fmt: skip
-    """A holdout of a service elsewhere, with ``everhold serve``.
+    """Return a holdout whose operations are performed by a service, started with ``everhold serve``.
 
     Args:
         address: Such as ``"https://holdout.example"``; by default the environment variable ``EVERHOLD_URL``.
@@ -106,7 +106,7 @@ def connect(
 
 
 def holdouts(connection: Connection) -> list[dict[str, Any]]:
-    """The holdouts of a service that a token may see, each in public facts."""
+    """Return the public facts of each holdout of a service that the token may see."""
     found: list[dict[str, Any]] = connection.get("/holdouts")["holdouts"]
     return found
 
@@ -114,7 +114,7 @@ def holdouts(connection: Connection) -> list[dict[str, Any]]:
 def create(
     connection: Connection, name: str, *, holdout: RowSource, training: RowSource | None = None, **settings: Any
 ) -> Holdout:
-    """Seal rows in a service; for stewards.
+    """Seal rows in a service, and return the new holdout. Needs a steward's token.
 
     Args:
         connection: To the service.
@@ -152,7 +152,7 @@ _WRITERS: Mapping[Any, Callable[[Any, dict[str, PredictionTable]], Any]] = {
 
 
 class HttpTransport:
-    """Sends operations to a service. A lost response is asked for again: what was done is not done twice.
+    """Performs operations by requests to a service, and repeats lost ones without acting twice.
 
     If rows arrived between two attempts to ask, the second one is a new query about more rows, and pays.
 
@@ -183,7 +183,7 @@ class HttpTransport:
         return self._schema
 
     def perform(self, operation: HoldoutOperation[Result]) -> Result:
-        """Send an operation, and read its result.
+        """Send an operation to the service, and return its result.
 
         Raises:
             QueryRejected: If it works only where the sealed rows are, or holds Python code or an estimator, which do
@@ -236,17 +236,17 @@ class HttpTransport:
         self, path: str, document: Mapping[str, Any], tables: Mapping[str, PredictionTable] | None = None, *,
         method: str = "POST",
     ) -> dict[str, Any]:  # fmt: skip
-        """Send a document to a path below the holdout's, with tables of predictions beside it."""
+        """Send a document and tables of predictions to a path below the holdout's, and return the response."""
         contents = {name: parquet_of(table, self.schema.row_id) for name, table in (tables or {}).items()}
         parts: dict[str, Part] = {name: partial(_content, content) for name, content in contents.items()}
         return self.connection.send(method, self.path + path, document, parts)
 
     def gate(self, metric: Any, *, champion: Any, name: str, **terms: Any) -> Any:
-        """Open a gate, see `everhold.Holdout.gate`. A steward names its champion: a rule or predictions."""
+        """Return a gate of the holdout. A steward opens a new one by naming its first champion."""
         return open_gate(self, metric, champion=champion, name=name, **terms)
 
     def accessor(self, name: str) -> Any:
-        """What a service knows of an extension; None if nothing."""
+        """Return the remote counterpart of an extension of holdouts, or None if the service has none."""
         known: dict[str, Any] = {"competition": _Competition, "declared": _Families, "arrivals": _Arrivals}
         return known[name](self) if name in known else None
 
@@ -256,7 +256,7 @@ class HttpTransport:
 
 
 class _Competition:
-    """A competition of a holdout of a service; made by `holdout.competition`."""
+    """The competition of a remote holdout, returned by `holdout.competition`."""
 
     def __init__(self, transport: HttpTransport) -> None:
         self._transport = transport
@@ -264,46 +264,46 @@ class _Competition:
     def submit(
         self, predictions: Any, *, team: str | None = None, guess: float | None = None, training: Any = None
     ) -> Submission:
-        """See `holdout.competition.submit` of a `Holdout`; an analyst hands in as who they are."""
+        """Submit predictions, see `HoldoutCompetition.submit`. The team of an analyst is the analyst's own name."""
         return self._transport.perform(Submit(predictions=predictions, team=team, guess=guess, training=training))
 
     def check(self, predictions: Any, *, team: str | None = None) -> FormatReport:
-        """Try whether predictions would be received; nothing is."""
+        """Check whether predictions would be received, without submitting them."""
         return self._transport.perform(CheckSubmission(predictions=predictions, team=team))
 
     def submissions(self) -> list[dict[str, Any]]:
-        """See `holdout.competition.submissions` of a `Holdout`; an analyst gets those of the own team."""
+        """Return the submissions, see `HoldoutCompetition.submissions`. An analyst gets those of the own team."""
         return self._transport.perform(ListSubmissions())
 
     def choose(self, *, number: int, team: str | None = None) -> None:
-        """See `holdout.competition.choose` of a `Holdout`; an analyst chooses for the own team."""
+        """Choose a team's final submission, see `HoldoutCompetition.choose`. Analysts choose for their own team."""
         self._transport.perform(ChooseFinal(number=number, team=team))
 
     def leaderboard(self) -> Leaderboard:
-        """Ranking of the teams; free."""
+        """Return the leaderboard as it stands now. It is free."""
         return self._transport.perform(ReadLeaderboard())
 
 
 class _Families:
-    """Declared families of a holdout of a service."""
+    """The declared families of a remote holdout."""
 
     def __init__(self, transport: HttpTransport) -> None:
         self._transport = transport
 
     def families(self) -> DeclaredFamilies:
-        """Each family with what it holds and how wide the interval of a member can be."""
+        """Return the declared families, each with its members and the widest interval of a member."""
         rows: list[dict[str, Any]] = self._transport.perform(ListFamilies())
         return DeclaredFamilies(rows)
 
 
 class _Arrivals:
-    """Rows that arrived in a holdout of a service."""
+    """The arrivals of rows in a remote holdout."""
 
     def __init__(self, transport: HttpTransport) -> None:
         self._transport = transport
 
     def timeline(self) -> list[dict[str, Any]]:
-        """Rows at creation, at each arrival and now, with the budget spent and the half-widths."""
+        """Return rows at creation, at each arrival and now, with the budget spent and half-widths."""
         return self._transport.perform(ListArrivals())
 
 
@@ -312,7 +312,7 @@ def _content(content: bytes, _: ExitStack) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of NumPy as Python's own, and any sequence as a list."""
+    """Convert NumPy numbers into Python numbers and sequences into lists, also inside mappings."""
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -321,7 +321,7 @@ def _plain(value: Any) -> Any:
 
 
 def open_gate(transport: HttpTransport, metric: Any, *, champion: Any, name: str, **terms: Any) -> RemoteGate:
-    """A gate that is there, or with a champion a new one: a rule, predictions, or results of cases; for stewards.
+    """Return a gate of a service. With a champion, which stewards may name, a new gate is opened.
 
     Args:
         transport: Of the holdout.
@@ -348,10 +348,10 @@ def open_gate(transport: HttpTransport, metric: Any, *, champion: Any, name: str
 
 
 class RemoteGate:
-    """A gate of a holdout of a service; made by `Holdout.gate`. Each method performs an operation: see `Gate`."""
+    """A gate of a remote holdout, returned by `Holdout.gate`, with the methods of `Gate`."""
 
     def __init__(self, transport: HttpTransport, name: str, *, about_cases: bool) -> None:
-        """Use `Holdout.gate` instead."""
+        """Store the gate's name and transport. Use `Holdout.gate` instead."""
         self._transport, self.name, self.about_cases = transport, name, about_cases
 
     def __repr__(self) -> str:
@@ -368,14 +368,14 @@ class RemoteGate:
 
     @property
     def champion(self) -> str:
-        """The present champion: SHA-256 of the query about it."""
+        """SHA-256 of the query about the present champion."""
         return str(self.status()["champion"])
 
     def challenge(
         self, candidate: Any, *, training: Any = None, challenger: str | None = None, champion: Any = None,
         baseline: Any = None, strict: bool = False,
     ) -> Verdict:  # fmt: skip
-        """See `Gate.challenge`; the candidate is a rule, predictions, or results of cases."""
+        """Challenge the champion with a rule, predictions or results of cases, see `Gate.challenge`."""
         if not self.about_cases:
             return self._transport.perform(
                 ChallengeChampion(gate=self.name, candidate=candidate, training=training, strict=strict)
@@ -386,14 +386,14 @@ class RemoteGate:
         ))  # fmt: skip
 
     def complete(self, champion: Any, *, training: Any = None, baseline: Any = None) -> None:
-        """See `Gate.complete`; the champion is a rule or predictions for the rows that arrived, or its results."""
+        """Add the champion's rule, predictions or results for rows that arrived, see `Gate.complete`."""
         if self.about_cases:
             self._transport.perform(CompleteResults(gate=self.name, results=champion, baseline=baseline))
         else:
             self._transport.perform(Complete(gate=self.name, champion=champion, training=training))
 
     def status(self) -> Facts:
-        """The gate in public facts.
+        """Return the public facts of the gate.
 
         Raises:
             QueryRejected: If there is none of this name.
@@ -406,7 +406,7 @@ class RemoteGate:
         raise QueryRejected(f"there is no gate {brief(self.name)}; expected one of {names}; open it with a champion")
 
     def history(self) -> GateHistory:
-        """All champions with the intervals of their gains, and what was spent."""
+        """Return all champions with the intervals of their gains, and what was spent."""
         return self._transport.perform(ReadHistory(gate=self.name))
 
     def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> RemoteOpenChallenge:
@@ -423,10 +423,10 @@ class RemoteGate:
 
 
 class RemoteOpenChallenge:
-    """A challenge of a service while its cases are handed out; made by `RemoteGate.open`."""
+    """A challenge of a remote gate whose cases are handed out step by step, returned by `RemoteGate.open`."""
 
     def __init__(self, gate: RemoteGate, challenger: str) -> None:
-        """Use `RemoteGate.open` instead."""
+        """Store the gate and the challenger's name. Use `RemoteGate.open` instead."""
         self._transport, self._gate, self._challenger = gate._transport, gate.name, challenger
 
     def __repr__(self) -> str:
@@ -449,7 +449,7 @@ class RemoteOpenChallenge:
 
 
 def metric_of(metric: Any) -> Any:
-    """A metric of a gate by its name, or a loss with its range."""
+    """Return the metric of a gate as plain data: its name, or a loss with its range."""
     if isinstance(metric, partial) and metric.func is risk and not metric.args:
         return dict(metric.keywords)
     if isinstance(metric, partial) and metric.func is scored and len(metric.args) == 1:
@@ -458,7 +458,7 @@ def metric_of(metric: Any) -> Any:
 
 
 def check_strict(answer: Any, strict: bool) -> None:
-    """Raise `BudgetExhausted` for a refused answer where that was requested."""
+    """Raise `BudgetExhausted` if an answer was refused and `strict` is True."""
     if not (strict and answer.refused):
         return
     refused = getattr(answer, "first_refused", answer)

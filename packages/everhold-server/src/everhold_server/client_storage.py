@@ -1,4 +1,4 @@
-"""A service as a storage: what the command line does with an address, see `everhold.remote`."""
+"""A service as the storage of command line commands that get an address."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["connect", "create", "holdouts"]
 
 
 def create(address: str, name: str, *, holdout: Path, training: Path | None, **settings: Any) -> Holdout:
-    """Seal the rows of files in the service at an address."""
+    """Seal the rows of files in the service at an address, and return the new holdout."""
     return _create(Connection(address), name, holdout=holdout, training=training, **settings)
 
 
 def holdouts(address: str) -> list[dict[str, Any]]:
-    """Public facts of each holdout that the token may see."""
+    """Return the public facts of each holdout at an address that the token may see."""
     with Connection(address) as service:
         return _holdouts(service)

@@ -1,4 +1,4 @@
-"""How the service is: whether it lives, whether it can answer, and its numbers for Prometheus.
+"""Health of the service: whether it lives, whether it can answer, and metrics for Prometheus.
 
 Labels of numbers are method, route as it is written in the code, status and kind of outcome: no holdout, no analyst, no
 query. How much is asked, and when, is still no one else's business, so `/metrics` needs a steward's token; or none from
@@ -26,7 +26,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 
 
 class Metrics:
-    """The numbers of one process; those of an app are its own, so that there may be several."""
+    """Prometheus metrics of one application, kept apart from those of other applications in the process."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry(auto_describe=True)
@@ -43,7 +43,7 @@ class Metrics:
         self.in_flight = Gauge("everhold_requests_in_flight", "Requests that are being answered.", registry=registry)
 
     def text(self) -> bytes:
-        """All of them, in the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 

@@ -1,4 +1,4 @@
-"""The door for browsers: log in with a token or a one-use link, and log out.
+"""Login and logout of browsers, by a token or a link that works once.
 
 A link is shown as a page with a button, and used by that button: whatever opens links beforehand, such as a preview in
 a chat, uses nothing up. A login makes a new session and ends the one that the browser had, so that nobody is given one
@@ -31,7 +31,7 @@ _WRONG_LINK = "This link cannot be used: it was used already, or is older than 1
 
 
 def logged_in(request: Request, token: Token) -> Response:
-    """A response that opens a new session of a token, ends the one that there was, and goes on to the first page."""
+    """Return a redirect to the first page that opens a session of a token and ends the former one."""
     sessions, settings = _of(request), request.app.state.settings
     before = request.cookies.get(cookie_name(settings))
     if before is not None:
@@ -43,7 +43,7 @@ def logged_in(request: Request, token: Token) -> Response:
 
 
 def logged_out(request: Request) -> Response:
-    """A response that ends the session that the request came with."""
+    """Return a redirect to the login that ends the session of the request."""
     secret = request.cookies.get(cookie_name(request.app.state.settings))
     if secret is not None:
         _of(request).close(secret)
@@ -60,7 +60,7 @@ def ask_for_token(request: Request) -> Response:
 
 
 async def _token(request: Request) -> str:
-    """The field of the form; of whatever else a stranger sends nothing is made, no file either."""
+    """Return the token in a login form, or an empty text for any other content."""
     try:
         fields = dict(parse_qsl((await request.body()).decode("ascii"), max_num_fields=_MOST_FIELDS))
     except ValueError:
@@ -102,7 +102,7 @@ def _of(request: Request) -> Sessions:
 
 
 def _refused(request: Request, why: str, *, form: bool = True) -> Response:
-    """The same page for whatever was wrong with it."""
+    """Return the login page with a reason, the same for every kind of wrong token or link."""
     failures: RateLimiter = request.app.state.failures
     noted(request, "login", outcome="refused")
     wait = failures.take(client_of(request.scope)) if failures.size else 0.0

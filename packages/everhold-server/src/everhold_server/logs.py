@@ -1,4 +1,4 @@
-"""Log of a request: one line of JSON, without anything that was sent or told.
+"""Request log: one line of JSON for each request, without anything that was sent or answered.
 
 A line has the time, the request's id, method, route as it is written in the code, status, milliseconds, the public part
 of the token, and how many bytes came and went. No path, query, header, cookie or body. Of a fault it has the class and
@@ -39,10 +39,10 @@ _UNEXPECTED = (
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line; messages are kept of everhold's own lines alone."""
+    """Log formatter that writes one JSON object a line, with messages of everhold's own loggers only."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """A record as a line."""
+        """Return a log record as a line of JSON."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {"time": at, "level": record.levelname.lower(), "logger": record.name}
         if isinstance(getattr(record, "facts", None), dict):
@@ -53,7 +53,7 @@ class JsonLines(logging.Formatter):
 
 
 def write_logs() -> None:
-    """Let this process write its lines to stderr, and nothing else of any library."""
+    """Configure logging of the process: everhold's lines to stderr, other libraries from warnings on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.root.handlers[:] = [handler]
@@ -62,7 +62,7 @@ def write_logs() -> None:
 
 
 def route_of(scope: Scope) -> str:
-    """The route of a request as it is written in the code; ``"none"`` if there is no such route."""
+    """Return the route of a request as the code declares it, or ``"none"``."""
     path = getattr(scope.get("route"), "path", None) or scope.get("state", {}).get("route")
     if path is None:
         return "none"

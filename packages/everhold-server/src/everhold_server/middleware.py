@@ -52,7 +52,7 @@ class TooMany(EverholdError):
 
 
 class RateLimiter:
-    """Token buckets, one for each name: full at first, refilled within a period.
+    """Token buckets, one for each name, that are full at first and refill within a period.
 
     Args:
         size: Of each; 0 for one without end.
@@ -72,7 +72,7 @@ class RateLimiter:
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, name: str) -> float:
-        """Take one; returns 0, or if there is none the seconds until there is."""
+        """Take one token from a bucket, and return 0, or the seconds to wait if the bucket is empty."""
         level, moment = self._level(name), self._clock()
         wait = 0.0 if level >= 1 or not self.size else (1 - level) * self._period / self.size
         self._levels[name] = (level if wait else level - 1, moment)
@@ -82,7 +82,7 @@ class RateLimiter:
         return wait
 
     def left(self, name: str) -> int:
-        """Number of them now."""
+        """Return the number of whole tokens in a bucket now."""
         return int(self._level(name))
 
     def _level(self, name: str) -> float:
@@ -91,7 +91,7 @@ class RateLimiter:
 
 
 class HostMiddleware(TrustedHostMiddleware):
-    """Starlette's check of the header Host, against DNS rebinding; health probes may use any name."""
+    """Middleware that checks the header Host against DNS rebinding, except for health probes."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -100,7 +100,7 @@ class HostMiddleware(TrustedHostMiddleware):
 
 
 class BodyLimitMiddleware:
-    """Counts a body while it is read; one that is too large or too slow ends there, and so does one of two lengths.
+    """Middleware that ends requests whose body is too large, too slow or has two lengths.
 
     Of an unknown sender little is taken, on any route: a body may be read before a route asks who sent it.
     """
@@ -131,11 +131,11 @@ class BodyLimitMiddleware:
 
 
 class _Stopped(Exception):
-    """Ends an endpoint that reads a body which has been refused."""
+    """Raised in an endpoint that reads a body which was refused."""
 
 
 class _Body:
-    """One body on its way, and the answer, which is a refusal if the body was refused, wherever that was caught."""
+    """One request body while it is read, and its response, which is a refusal if the body was refused."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, most: int, settings: Settings) -> None:
         self._scope, self._receive, self._send = scope, receive, send
@@ -179,7 +179,7 @@ class _Body:
         await self._send(message)
 
     def refusal(self, status: int, at_most: int | None = None) -> ASGIApp:
-        """Refusal in place of a response; the rest of the body is not read, so the connection ends."""
+        """Return the refusal to send in place of a response, after which the connection ends."""
         most = f"{self._at_most() if at_most is None else at_most:,} bytes"
         said = {
             400: (
@@ -196,7 +196,7 @@ class _Body:
 
 
 class RateLimitMiddleware:
-    """So many requests a minute for each token, and for each address that comes without one."""
+    """Middleware that limits requests a minute, for each token and for each address without one."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app = app
@@ -229,7 +229,7 @@ class RateLimitMiddleware:
 
 
 class ConcurrencyLimitMiddleware:
-    """Lets so many requests of one token be worked on at once; others wait for their turn, and hold no thread.
+    """Middleware that limits concurrent requests of one token. Others wait without holding a thread.
 
     So a program that asks what takes long, as often as it can, leaves threads to everybody else.
     """
@@ -260,14 +260,14 @@ class ConcurrencyLimitMiddleware:
 
 
 class _WaitingLine:
-    """The requests of one token: those that are worked on, and those that wait."""
+    """Requests of one token that are being handled, and those that wait."""
 
     def __init__(self) -> None:
         self.length, self.turns = 0, anyio.Semaphore(_MOST_AT_ONCE)
 
 
 def too_many(wait: float) -> ASGIApp:
-    """The refusal of a request that came too early."""
+    """Return the refusal of a request that came too early, with the seconds to wait."""
     seconds = max(1, math.ceil(wait))
     detail = f"there were too many requests; expected the next one in {seconds} s; wait that long; {_FREE}"
     response = problem(429, "TooManyRequests", detail, retry_after=seconds)
@@ -276,7 +276,7 @@ def too_many(wait: float) -> ASGIApp:
 
 
 def client_of(scope: Scope) -> str:
-    """Address of a request's client; of IPv6 the network, as a client has as many addresses as it likes.
+    """Return the address of a request's client, for IPv6 the network, since a client can use all its addresses.
 
     Examples:
         >>> client_of({"client": ("2001:db8::17:1", 80)})
@@ -311,7 +311,7 @@ _YEAR = 365 * 24 * 3600
 
 
 class SecurityHeadersMiddleware:
-    """Adds them to every response that does not say otherwise."""
+    """Middleware that adds security headers to every response that does not set its own."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app = app

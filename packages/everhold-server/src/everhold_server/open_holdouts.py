@@ -1,4 +1,4 @@
-"""The holdouts that a process has open, each once; a principal gets the view that is theirs."""
+"""Holdouts that a process has open, each once, and the view of them that a principal gets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class OpenHoldouts:
-    """All holdouts of a storage, opened when first asked for; safe to share between threads."""
+    """Cache of the open holdouts of a storage, opened when first asked for. Thread-safe."""
 
     def __init__(self, storage: str) -> None:
         self.storage = storage
@@ -32,7 +32,7 @@ class OpenHoldouts:
         self._lock = threading.Lock()
 
     def whole(self, name: str, principal: Principal) -> Holdout:
-        """The holdout as the steward has it, for facts that are public to this principal, and for stewards.
+        """Return a holdout that this principal may see, with a steward's access.
 
         Raises:
             HoldoutNotFound: If there is none, or it is not for them: the two look alike.
@@ -54,7 +54,7 @@ class OpenHoldouts:
             return self._open[name]
 
     def asked_by(self, name: str, principal: Principal) -> Holdout:
-        """The holdout on behalf of a principal: whole for a steward, an allotment for an analyst.
+        """Return a holdout with the rights of a principal: all of it for a steward, the allotment for an analyst.
 
         Raises:
             HoldoutNotFound: If there is none, or it is not for them.
@@ -64,7 +64,7 @@ class OpenHoldouts:
         return whole if principal.role is Role.STEWARD else whole.analyst(principal.name)
 
     def shown_to(self, principal: Principal, text: str) -> str:
-        """A text about several holdouts, as it is told to a principal: others than theirs have no name in it."""
+        """Return a text without the names of holdouts that a principal may not see."""
         if principal.holdouts is None:
             return text
         with LedgerStore.open(storage_url(self.storage), create=False) as store:
@@ -75,14 +75,14 @@ class OpenHoldouts:
 
     @contextlib.contextmanager
     def being_made(self, name: str) -> Iterator[None]:
-        """Context in which no other request of this process makes a holdout of this name."""
+        """Lock a name, so that no other request of this process creates a holdout with it."""
         with self._lock:
             making = self._making.setdefault(name, threading.Lock())
         with making:
             yield
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all open holdouts."""
         with self._lock, contextlib.ExitStack() as stack:
             for holdout in self._open.values():
                 stack.callback(holdout.close)

@@ -1,4 +1,4 @@
-"""Planning in worker processes: limits of time and memory, a short line, and an end when the client hangs up.
+"""Planning in worker processes, with limits of time, memory and waiting requests.
 
 A viewer may plan, and a plan with a network can take minutes. So no plan is made in the process that has the keys.
 """
@@ -51,7 +51,7 @@ class TooMuchWork(EverholdError):
 
 
 def check_network(data: Mapping[str, Any] | None) -> None:
-    """Refuse a model that is too large for a request, before it is made.
+    """Reject a dependence model that is too large for a request, before it is built.
 
     Raises:
         TooMuchWork: If it has too many nodes or states.
@@ -72,7 +72,7 @@ def _too_large(what: str, most: str) -> TooMuchWork:
 
 
 class _Worker:
-    """One process; it makes one plan at a time."""
+    """One worker process, which makes one plan at a time."""
 
     def __init__(self) -> None:
         environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
@@ -83,7 +83,7 @@ class _Worker:
         )  # fmt: skip
 
     def answer(self, line: str) -> dict[str, Any] | None:
-        """The plan for a line; None if the process ended before."""
+        """Return the plan for a request written as a line of JSON, or None if the process ended before."""
         late = threading.Timer(_LONGEST, self.kill)
         late.start()
         try:
@@ -99,18 +99,18 @@ class _Worker:
         return said
 
     def kill(self) -> None:
-        """End it, whatever it is doing."""
+        """Kill the process."""
         self._process.kill()
 
     def close(self) -> None:
-        """End it and free what it had, once no thread reads from it."""
+        """Kill the process and free its pipes, once no thread reads from them."""
         self.kill()
         with contextlib.suppress(OSError):
             self._process.communicate()
 
 
 class Planners:
-    """The worker processes of a service, and the line in front of them.
+    """Pool of the worker processes of a service, with the requests that wait for one.
 
     A plan that was made is kept, as it is the same for everybody.
     """
@@ -125,7 +125,7 @@ class Planners:
         self._kept: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     async def plan(self, request: Request, study: Mapping[str, Any]) -> dict[str, Any]:
-        """Make a plan, or tell one that was made before.
+        """Return the plan for a study, from memory if the same one was made before.
 
         Args:
             request: On whose behalf; when its client hangs up, the work ends.
@@ -217,7 +217,7 @@ class Planners:
         await anyio.sleep(_POLL)
 
     async def _end_with(self, request: Request, worker: _Worker) -> None:
-        """End a worker when the client hangs up."""
+        """Kill a worker when its client disconnects."""
         while not await request.is_disconnected():
             await anyio.sleep(_POLL)
         worker.kill()
@@ -239,7 +239,7 @@ class Planners:
         worker.close()
 
     def stop(self) -> None:
-        """End all plans at once; those who wait for them are told to come again."""
+        """Kill all workers, and tell waiting requests to come again."""
         with self._lock:
             self._closed = True
             busy, idle, self._idle = [*self._busy], self._idle, []
@@ -249,7 +249,7 @@ class Planners:
             worker.close()
 
     def start(self) -> None:
-        """Make plans again."""
+        """Accept requests again after `stop`."""
         self._closed = False
 
 

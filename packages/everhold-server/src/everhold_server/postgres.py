@@ -26,7 +26,7 @@ _SERVERS_KEEPALIVES = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval
 
 
 class PostgreSQL(LedgerDatabase):
-    """A PostgreSQL database, or a schema in one, if the address sets ``search_path``.
+    """Database of a ledger in PostgreSQL, in a schema of its own if the address sets ``search_path``.
 
     Writers take turns by a lock that ends with their transaction, whatever becomes of them. The lock is had before
     anything is read, so a writer sees all that those before it wrote.
@@ -45,22 +45,22 @@ class PostgreSQL(LedgerDatabase):
 
     @property
     def url(self) -> str:
-        """The address with all that it holds."""
+        """The complete address, including the password."""
         return self._address.render_as_string(hide_password=False)
 
     @property
     def shown(self) -> str:
-        """The address with neither password nor options."""
+        """The address without password and options."""
         at = self._address
         known = sa.URL.create("postgresql", username=at.username, host=at.host, port=at.port, database=at.database)
         return known.render_as_string()
 
     def damage(self, connection: sa.Connection) -> tuple[str, ...]:
-        """Nothing: PostgreSQL checks a page when it reads it, and then says so by an error."""
+        """Return no damage, since PostgreSQL checks pages when it reads them and raises an error."""
         return ()
 
     def weaknesses(self, connection: sa.Connection) -> tuple[str, ...]:
-        """Settings under which a crash may lose answers, and a server that takes none."""
+        """Return warnings of settings under which a crash may lose answers, and of a standby server."""
         settings = {name: connection.exec_driver_sql(f"SHOW {name}").scalar_one() for name in _FOR_CRASHES}
         found = [f"{name} is off: a crash of the server's machine may set the ledger back"
                  for name, value in settings.items() if value == "off"]  # fmt: skip
@@ -109,5 +109,5 @@ class PostgreSQL(LedgerDatabase):
 
 
 def _lock_of(turn: str) -> int:
-    """The number of an advisory lock: 64 bits that no other program is likely to use."""
+    """Return the 64-bit number of an advisory lock for a name, unlikely to be used by other programs."""
     return int.from_bytes(hashlib.sha256(f"everhold {turn}".encode()).digest()[:8], "big", signed=True)

@@ -1,4 +1,4 @@
-"""Principals: every request has one, and every route says which role it needs."""
+"""Principals, the senders of requests, and the roles that routes need."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Forbidden(EverholdError):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Sender of a request.
+    """Sender of a request, with role, name and the holdouts that it may see.
 
     Attributes:
         role: What they may do.
@@ -47,20 +47,20 @@ class Principal:
 
     @property
     def limited_as(self) -> str:
-        """The token to which limits of load belong: one that a limited steward made brings none of its own."""
+        """Token whose limits of load apply. Tokens that a limited steward made share the limits of their maker."""
         return self.account or self.token
 
     def at_least(self, role: Role) -> bool:
-        """True if they may do what this role may."""
+        """Return whether the principal may do everything that this role may."""
         return _RANKS.index(self.role) >= _RANKS.index(role)
 
     def may_see(self, holdout: str) -> bool:
-        """True if this holdout is there for them at all."""
+        """Return whether the principal may know that this holdout exists."""
         return self.holdouts is None or holdout in self.holdouts
 
 
 def current_principal(request: Request) -> Principal:
-    """The principal, whom the middleware has recognised by token or session."""
+    """Return the principal that the middleware recognised, or raise AuthError if there is none."""
     principal: Principal | None = getattr(request.state, "principal", None)
     if principal is None:
         raise AuthError(
@@ -71,7 +71,7 @@ def current_principal(request: Request) -> Principal:
 
 
 def requires(role: Role) -> Callable[[Request], Principal]:
-    """The dependency of a route that needs this role: from a request to its principal."""
+    """Return a route's dependency that checks for this role and returns the principal of the request."""
 
     def principal(request: Request) -> Principal:
         found = current_principal(request)

@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457): everhold's own messages, and of every other error only that there was one."""
+"""Errors as problem documents (RFC 9457). Of errors that are not everhold's own no message is shown."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _UNEXPECTED = (
 
 
 def problem(status: int, name: str, detail: str, /, **facts: Any) -> JSONResponse:
-    """A problem document.
+    """Return the response with a problem document.
 
     Args:
         status: Of the response.
@@ -57,7 +57,7 @@ def problem(status: int, name: str, detail: str, /, **facts: Any) -> JSONRespons
 
 
 def add_problems(app: FastAPI) -> None:
-    """Let every error of an app leave as a problem document."""
+    """Register handlers that turn every error of an application into a problem document."""
     app.add_exception_handler(EverholdError, _own)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _of_http)
@@ -65,7 +65,7 @@ def add_problems(app: FastAPI) -> None:
 
 
 class ProblemMiddleware:
-    """Lets errors of the middleware leave as problem documents, too: the database may be busy before routing."""
+    """Middleware that turns errors raised by other middleware into problem documents."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -119,7 +119,7 @@ def _of_http(request: Request, fault: Exception) -> JSONResponse:
 
 
 def _methods(request: Request) -> list[str]:
-    """All methods of an address; the framework names those of its first route alone."""
+    """Return all methods of an address, since the framework names only those of its first route."""
     scope = {"type": "http", "path": request.url.path, "root_path": "", "headers": []}
     return [
         method
@@ -138,7 +138,7 @@ def _plain(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def place_of(fault: BaseException) -> dict[str, Any]:
-    """The class of a fault, and the frames of everhold's distributions that it came through, as ``module:line``."""
+    """Return the class of an exception, and the everhold frames that it came through as ``module:line``."""
     places = [
         f"{frame.f_globals['__name__']}:{line}"
         for frame, line in traceback.walk_tb(fault.__traceback__)

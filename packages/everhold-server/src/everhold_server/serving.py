@@ -1,4 +1,4 @@
-"""The service as a process: where it listens, what it writes down, and how it ends.
+"""Runs the service as a process: where it listens, what it logs, and how it ends.
 
 At SIGTERM or SIGINT it takes no new connection, ends plans, finishes the other requests that are under way, and closes
 the holdouts. Work that has not ended by then ends with the process, which loses nothing: an answer is committed before
@@ -71,7 +71,7 @@ class Listening:
 
 
 def check_reachable(settings: Settings, listening: Listening, *, plain: bool) -> None:
-    """Refuse to let tokens travel in the open.
+    """Check the service's address, and reject plain HTTP where tokens would travel unencrypted.
 
     Args:
         settings: With the address.
@@ -130,7 +130,7 @@ def listen(
 
 
 def token_store_of(storage: str, *, create: bool = True) -> TokenStore:
-    """The tokens of a storage.
+    """Return the token store of a storage.
 
     Args:
         storage: Path or URL.
@@ -143,7 +143,7 @@ def token_store_of(storage: str, *, create: bool = True) -> TokenStore:
 
 
 def root_link(settings: Settings, token_store: TokenStore) -> str:
-    """The address of a login link for a steward of everything; the token behind it lasts half a day.
+    """Return a login link for a steward of all holdouts, with a token that lasts half a day.
 
     Nobody is told the token's secret, so the link is the only way in. It is listed as any other, and can be revoked.
     """
@@ -152,14 +152,14 @@ def root_link(settings: Settings, token_store: TokenStore) -> str:
 
 
 def _end_plans(server: uvicorn.Server, planners: Planners) -> None:
-    """End plans as soon as the process is told to stop: requests that wait for them would delay it."""
+    """Wait until the server is told to stop, and then stop all plans, which would delay its end."""
     while not server.should_exit:
         time.sleep(_POLL)
     planners.stop()
 
 
 def _leave(others: set[threading.Thread]) -> None:
-    """End the process if threads go on that were started meanwhile: they cannot be stopped, and nobody waits."""
+    """End the process if threads that were started meanwhile do not stop in time."""
     until = time.monotonic() + _LEAVE
     for thread in {*threading.enumerate()} - others:
         if not thread.daemon:
@@ -171,4 +171,4 @@ def _leave(others: set[threading.Thread]) -> None:
 
 
 def _ended(*_: object) -> None:
-    """Uvicorn raises the signal again after it has shut down: it ended as it should."""
+    """Ignore the signal that uvicorn raises again after its shutdown."""

@@ -1,4 +1,4 @@
-"""Browser sessions: a cookie that nobody can make up, read from a page, or send from another site.
+"""Browser sessions by a secret cookie, which pages of other sites cannot use.
 
 The cookie holds 32 random bytes, of which the database keeps the SHA-256. It is HttpOnly and SameSite=Strict, so that
 no other site has a request sent with it, not even by a link; over TLS it has the prefix ``__Host-``, so that no other
@@ -39,7 +39,7 @@ _CSRF = b"everhold csrf"
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session that is open.
+    """An open session of a token.
 
     Attributes:
         id: Hash of its cookie; public to nobody, secret to nobody who has the database.
@@ -51,13 +51,13 @@ class Session:
 
 
 class Sessions:
-    """All sessions of a storage; safe to share between threads."""
+    """Sessions of a storage's browsers. Thread-safe."""
 
     def __init__(self, token_store: TokenStore) -> None:
         self.token_store, self.records = token_store, token_store.records
 
     def open(self, token: Token) -> str:
-        """Open a session; returns the secret for its cookie. Sessions that are over are forgotten meanwhile."""
+        """Open a session of a token, delete expired ones, and return the secret for the cookie."""
         moment, secret = self.records.clock(), secrets.token_urlsafe(32)
         row = {
             "secret_hash": hashed(secret), "token": token.id, "expires": stamp(moment + LASTS), "seen": stamp(moment),
@@ -69,7 +69,7 @@ class Sessions:
         return secret
 
     def find(self, secret: str) -> Session | None:
-        """The session of a cookie, if it is open and its token still lets its owner in."""
+        """Return the session of a cookie's secret, or None if it has ended or its token is no longer valid."""
         if len(secret) != _LENGTH:
             return None
         moment, mine = self.records.clock(), sessions.c.secret_hash == hashed(secret)
@@ -86,23 +86,23 @@ class Sessions:
         return Session(row.secret_hash, token)
 
     def close(self, secret: str) -> None:
-        """End a session, if there is one."""
+        """End the session of a cookie's secret, if there is one."""
         with self.records.writing() as connection:
             connection.execute(sa.delete(sessions).where(sessions.c.secret_hash == hashed(secret)))
 
 
 def csrf_of(secret: str) -> str:
-    """The token that every unsafe request of a session has to carry."""
+    """Return the CSRF token that every unsafe request of a session has to carry."""
     return hmac.new(secret.encode(), _CSRF, hashlib.sha256).hexdigest()
 
 
 def cookie_name(settings: Settings) -> str:
-    """Under TLS with the prefix that binds it to this host."""
+    """Return the name of the cookie, under TLS with the prefix that binds it to this host."""
     return "__Host-everhold" if settings.secure else "everhold"
 
 
 def give_cookie(response: Response, secret: str, settings: Settings) -> None:
-    """Let the browser keep a session's secret."""
+    """Set a session's cookie in a response."""
     response.set_cookie(
         cookie_name(settings), secret, max_age=int(LASTS.total_seconds()), path="/", secure=settings.secure,
         httponly=True, samesite="strict",
@@ -110,5 +110,5 @@ def give_cookie(response: Response, secret: str, settings: Settings) -> None:
 
 
 def take_cookie(response: Response, settings: Settings) -> None:
-    """Let the browser forget it."""
+    """Delete the session's cookie in a response."""
     response.delete_cookie(cookie_name(settings), path="/", secure=settings.secure, httponly=True, samesite="strict")

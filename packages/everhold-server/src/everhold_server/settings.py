@@ -47,12 +47,12 @@ class Settings:
 
     @property
     def secure(self) -> bool:
-        """True if it is reached by TLS, so that cookies are for TLS alone."""
+        """True if the service is reached by TLS, so that its cookies are sent over TLS alone."""
         return self.address.startswith("https://")
 
     @property
     def hosts(self) -> frozenset[str]:
-        """Allowed values of the header Host; on this machine all its names."""
+        """Allowed values of the header Host, including all loopback names if the address is local."""
         parts = urlsplit(self.address)
         port = f":{parts.port}" if parts.port else ""
         own = [f"[{name}]{port}" if ":" in name else f"{name}{port}" for name in LOOPBACK]
@@ -61,7 +61,7 @@ class Settings:
 
     @property
     def host_names(self) -> frozenset[str]:
-        """The same names without their ports, IPv6 addresses in brackets."""
+        """Names in `hosts` without ports, IPv6 addresses in brackets."""
         return frozenset(re.sub(r":\d+$", "", host) for host in self.hosts)
 
     @property

@@ -1,4 +1,4 @@
-"""Records of the service beside the ledger, in the same database: tokens, sessions and the audit log.
+"""Database tables of the service beside the ledger: tokens, sessions and the audit log.
 
 None of it is part of the chain: who may write to the database can let anybody in, and can answer nothing in the
 ledger's name. Secrets are kept as their SHA-256 alone. Moments are texts (UTC, to the second), so that they sort.
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def now() -> datetime:
-    """This moment."""
+    """Return the present time in UTC."""
     return datetime.now(UTC)
 
 
 def stamp(moment: datetime) -> str:
-    """A moment as the tables hold it.
+    """Return a time as the tables store it: ISO format in UTC, to the second.
 
     Examples:
         >>> from datetime import UTC, datetime
@@ -37,19 +37,19 @@ def stamp(moment: datetime) -> str:
 
 
 class Records:
-    """The database of a storage, for the tables of this module; safe to share between threads."""
+    """Access to the service's tables in the database of a storage. Thread-safe."""
 
     def __init__(self, database: LedgerDatabase, clock: Callable[[], datetime] = now) -> None:
         self.database, self.clock = database, clock
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A connection that sees one moment."""
+        """Return a context with a connection that reads one consistent state."""
         with self.database.transaction() as connection, database_errors():
             yield connection
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """A connection whose changes are committed together, if nothing is raised."""
+        """Return a context with a connection whose changes are committed together, or not at all after an error."""
         with self.database.transaction(writing=True) as connection, database_errors():
             yield connection

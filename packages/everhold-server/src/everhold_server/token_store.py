@@ -42,7 +42,7 @@ _MOST_HOLDOUTS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Token(Display):
-    """A token without its secret.
+    """A token of the service without its secret.
 
     Attributes:
         id: The public part.
@@ -68,16 +68,16 @@ class Token(Display):
     used: str | None = None
 
     def ended(self, moment: datetime) -> bool:
-        """True if it is expired or revoked."""
+        """Return whether the token is expired or revoked at a time."""
         return self.revoked is not None or (self.expires is not None and self.expires <= stamp(moment))
 
     def principal(self, session: str | None = None) -> Principal:
-        """Principal of the token."""
+        """Return the principal that the token stands for."""
         scope = None if self.holdouts is None else frozenset(self.holdouts)
         return Principal(self.role, self.name, scope, self.id, session, self.account)
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes by name, but the account."""
+        """Return all attributes by name, except the account."""
         return {
             "id": self.id, "role": self.role.value, "name": self.name,
             "holdouts": None if self.holdouts is None else list(self.holdouts), "made": self.made,
@@ -87,7 +87,7 @@ class Token(Display):
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """A token at the one moment at which its secret is known.
+    """A new token together with its secret, which is shown once.
 
     Attributes:
         secret: The whole text ``eh_<id>_<secret>``; in no repr.
@@ -101,7 +101,7 @@ class NewToken:
 
 
 class TokenStore:
-    """All tokens and login links of a storage; safe to share between threads."""
+    """Tokens and login links of a storage. Thread-safe."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
@@ -110,7 +110,7 @@ class TokenStore:
         self, role: Role, name: str, *, holdouts: Iterable[str] | None = None, days: float | None = None, by: str,
         account: str | None = None,
     ) -> NewToken:  # fmt: skip
-        """Make a token; its secret is told here and never again.
+        """Make a token, and return it with its secret, which is not stored.
 
         Args:
             role: What it may do.
@@ -139,7 +139,7 @@ class TokenStore:
         return NewToken(token, f"eh_{token.id}_{secret}")
 
     def authenticate(self, text: str) -> Token | None:
-        """The token that was sent; None if it is not one that lets anybody in, whatever the reason.
+        """Return the token if its text is valid, else None.
 
         Unknown, revoked, expired and wrong ones take the same steps, and the secret is compared in constant time.
         """
@@ -156,7 +156,7 @@ class TokenStore:
         return self._noting_use(token, moment)
 
     def _noting_use(self, token: Token, moment: datetime) -> Token:
-        """Written at most once a minute, so that reading stays reading."""
+        """Record the time of use, at most once a minute, and return the token."""
         if token.used is not None and token.used > stamp(moment - _USED_EVERY):
             return token
         with self.records.writing() as connection:
@@ -164,19 +164,19 @@ class TokenStore:
         return replace(token, used=stamp(moment))
 
     def all(self) -> list[Token]:
-        """All tokens, newest first."""
+        """Return all tokens, newest first."""
         with self.records.reading() as connection:
             rows = connection.execute(sa.select(tokens).order_by(tokens.c.made.desc(), tokens.c.id)).all()
         return [_token(row) for row in rows]
 
     def find(self, identifier: str) -> Token | None:
-        """The token of this public part."""
+        """Return the token with this public identifier, or None."""
         with self.records.reading() as connection:
             row = connection.execute(sa.select(tokens).where(tokens.c.id == _readable(identifier))).first()
         return None if row is None else _token(row)
 
     def revoke(self, identifier: str) -> Token | None:
-        """Take a token back, and end its sessions and login links; None if there is none."""
+        """Revoke a token, end its sessions and login links, and return it, or None if there is none."""
         moment = stamp(self.records.clock())
         with self.records.writing() as connection:
             mine = tokens.c.id == _readable(identifier)
@@ -186,7 +186,7 @@ class TokenStore:
         return self.find(identifier)
 
     def link(self, identifier: str) -> str:
-        """The secret of a new login link for a token."""
+        """Make a login link for a token, and return its secret."""
         secret, until = secrets.token_urlsafe(32), self.records.clock() + LINK_LASTS
         with self.records.writing() as connection:
             connection.execute(
@@ -196,7 +196,7 @@ class TokenStore:
         return secret
 
     def use_link(self, secret: str) -> Token | None:
-        """Use a login link up; None if there is none that can be used.
+        """Use up a login link, and return its token, or None if the link is not valid.
 
         One conditional update decides, so that of two who come at once one is let in.
         """
@@ -211,12 +211,12 @@ class TokenStore:
 
 
 def hashed(secret: str) -> str:
-    """SHA-256 of a secret, as the tables keep it."""
+    """Return the SHA-256 of a secret in hex, which the tables store in its place."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def said_of(token: Token, moment: datetime) -> str:
-    """True if a token can be used, in a word: ``"valid"``, ``"expired"`` or ``"revoked"``."""
+    """Return the state of a token in a word: ``"valid"``, ``"expired"`` or ``"revoked"``."""
     if token.revoked is not None:
         return "revoked"
     return "expired" if token.ended(moment) else "valid"
@@ -229,7 +229,7 @@ def _token(row: sa.Row[Any]) -> Token:
 
 
 def _readable(identifier: str) -> str:
-    """Part of an identifier that a database can be asked for: no zero and no half of a character."""
+    """Return an identifier that is safe for a database query, or an empty text for any other."""
     return identifier if identifier.isascii() and identifier.isalnum() else ""
 
 

@@ -1,4 +1,4 @@
-"""Content of a request: a JSON document, and files that are streamed to a private folder and deleted afterwards.
+"""Reads request bodies: a JSON document, and files in a private folder that is deleted afterwards.
 
 A body is either JSON or multipart. Its files lie beside the folder of the sealed rows, for they may become sealed rows;
 each has a number for a name, because the sent name is never used as a path, nor for anything else. The
@@ -84,7 +84,7 @@ class NotTaken(Unusable):
 
 @dataclass(frozen=True, slots=True)
 class RequestContent:
-    """Content of a request.
+    """Content of one request: the texts of its form and the paths of its files.
 
     Attributes:
         folder: A private folder for this request alone.
@@ -97,7 +97,7 @@ class RequestContent:
     files: Mapping[str, Path]
 
     def document(self, model: type[Document], *, part: str = _DOCUMENT) -> Document:
-        """The JSON document, checked.
+        """Return the JSON document as a checked model.
 
         Raises:
             Unusable: If it is no JSON, or an object has a name twice. Nothing is charged.
@@ -106,7 +106,7 @@ class RequestContent:
         return _document(model, self.written(part))
 
     def written(self, part: str = _DOCUMENT) -> bytes:
-        """The JSON document as it was sent."""
+        """Return the JSON document in bytes, as it was sent."""
         for name in ("", part, _DOCUMENT):
             if name in self.texts:
                 return self.texts[name]
@@ -117,7 +117,7 @@ class RequestContent:
         return b"{}"
 
     def digest(self, document: Mapping[str, Any], *, key: str) -> str:
-        """HMAC-SHA256 of a document and of all files: the identity of the request, whatever its form.
+        """Return the HMAC-SHA256 of a document and all files, which identifies repeated requests.
 
         Args:
             document: As it was read, as plain data.
@@ -130,14 +130,14 @@ class RequestContent:
         return hmac.digest(key.encode(), json.dumps(described, sort_keys=True).encode(), "sha256").hex()
 
     def text(self, name: str) -> str | None:
-        """A text field of a form, if it is there."""
+        """Return a text field of a form, or None if it is missing."""
         try:
             return None if name not in self.texts else self.texts[name].decode()
         except UnicodeDecodeError:
             raise _unusable(f"the field {name!r} is no text in UTF-8") from None
 
     def tables(self, schema: Schema) -> dict[str, PredictionTable]:
-        """All files that are no document, as tables of predictions by the names of their parts.
+        """Return all files except the document as tables of predictions, by the names of their parts.
 
         Raises:
             QueryRejected: If one of them cannot be read as such. Nothing is charged.
@@ -167,7 +167,7 @@ def _document(model: type[Document], written: bytes) -> Document:
 
 
 async def _received(request: Request, _: Viewer) -> AsyncIterator[RequestContent]:
-    """Read the body of a known principal; no other body."""
+    """Yield the content of a request's body, read only once the principal is known."""
     settings = request.app.state.settings
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     with _folder_for_one(settings.storage) as folder:
@@ -189,7 +189,7 @@ async def _received(request: Request, _: Viewer) -> AsyncIterator[RequestContent
 
 
 async def _read(request: Request, reading: _Whole | _Parts, *, most: int) -> None:
-    """Hand the body over piece by piece, on a thread that may wait for the disk."""
+    """Pass the body on piece by piece, from a thread that may wait for the disk."""
     size = 0
     encoding = request.headers.get("content-encoding", "identity")
     if encoding.lower() != "identity":
@@ -206,7 +206,7 @@ async def _read(request: Request, reading: _Whole | _Parts, *, most: int) -> Non
 
 @contextlib.contextmanager
 def _folder_for_one(storage: str) -> Iterator[Path]:
-    """A private folder for one request, beside the sealed rows; gone afterwards, whatever happens."""
+    """Return a context with a private folder for one request, beside the sealed rows, deleted at its end."""
     shared = rows_folder(storage).with_suffix(".uploads")
     private_folder(shared)
     with contextlib.suppress(OSError), os.scandir(shared) as found:  # requests whose process was killed
@@ -221,27 +221,27 @@ def _folder_for_one(storage: str) -> Iterator[Path]:
 
 
 class _Whole:
-    """A body that is one document."""
+    """Reader of a body that is one JSON document, kept in memory."""
 
     def __init__(self, most: int = MOST_DOCUMENT) -> None:
         self._content, self._most = bytearray(), most
 
     def write(self, chunk: bytes) -> None:
-        """Take a piece."""
+        """Add a piece of the body."""
         if len(self._content) + len(chunk) > self._most:
             raise _too_large("a JSON document", self._most, instead=_AS_A_FILE)
         self._content += chunk
 
     def end(self) -> tuple[Mapping[str, bytes], Mapping[str, Path]]:
-        """Content of the document."""
+        """Return the document as the text without a name, and no files."""
         return {"": bytes(self._content)}, {}
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing, as there is no open file."""
 
 
 class _Parts:
-    """A multipart form, as its parts come in: texts are kept, files are written."""
+    """Reader of a multipart form, which keeps texts in memory and writes files to a folder."""
 
     def __init__(self, folder: Path, boundary: bytes) -> None:
         self._folder = folder
@@ -258,11 +258,11 @@ class _Parts:
         self._parser = MultipartParser(boundary, {f"on_{name}": getattr(self, f"_{name}") for name in calls})  # type: ignore[arg-type]
 
     def write(self, chunk: bytes) -> None:
-        """Take a piece."""
+        """Add a piece of the body."""
         self._parser.write(chunk)
 
     def end(self) -> tuple[Mapping[str, bytes], Mapping[str, Path]]:
-        """Content of the form.
+        """Return the texts and files of the complete form by name.
 
         Raises:
             Unusable: If it ended before it was over.
@@ -343,7 +343,7 @@ def _unusable(problem: str) -> Unusable:
 
 
 async def _received_file(request: Request, _: Viewer) -> AsyncIterator[Path]:
-    """The body as one text file, JSON or HTML by its type."""
+    """Yield the path of a body that is one text file, JSON or HTML."""
     endings = {b"application/json": "json", b"text/html": "html"}
     kind, _options = parse_options_header(request.headers.get("content-type", ""))
     if kind.lower() not in endings:
@@ -370,7 +370,7 @@ BroughtFile = Annotated[Path, Depends(_received_file)]
 
 
 def document_of(model: type[Document]) -> Callable[..., Awaitable[Document]]:
-    """The dependency of a route whose body is one small JSON document: it is read of nobody who is not known here.
+    """Return a route's dependency that reads one small JSON document, once the principal is known.
 
     The framework itself reads a body before it asks who sent it, and as large as it comes.
     """

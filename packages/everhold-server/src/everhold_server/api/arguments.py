@@ -1,4 +1,4 @@
-"""Arguments as a request has them: queries, declared families, models, metrics and results of cases."""
+"""Reads the arguments of requests: queries, declared families, predictions, metrics and results of cases."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PREDICTED = {
 
 
 def _check_predictions(written: Sequence[Any], holdout: Holdout, principal: Principal) -> None:
-    """Refuse predictions that are not taken, before a file is read."""
+    """Reject a request whose predictions are not allowed, before any file is read."""
     left = list(written)
     while left:
         one = left.pop()
@@ -62,7 +62,7 @@ def _check_predictions(written: Sequence[Any], holdout: Holdout, principal: Prin
 
 
 def _check_expressions(written: Sequence[Any], most: int) -> None:
-    """Refuse expressions that are too long altogether, before one of them is read."""
+    """Reject a request whose expressions are too long in total, before any of them is parsed."""
     found, left = 0, list(written)
     while left:
         one = left.pop()
@@ -83,7 +83,7 @@ def _check_expressions(written: Sequence[Any], most: int) -> None:
 def queries_of(
     written: Sequence[Any], holdout: Holdout, principal: Principal, received: RequestContent, *, most: int
 ) -> list[AnyQuery[Any]]:
-    """Queries of a request, checked; the files beside them are their predictions."""
+    """Return the checked queries of a request, with predictions from the files that came with it."""
     _check_predictions(written, holdout, principal)
     _check_expressions(written, most)
     tables = received.tables(holdout.schema)
@@ -146,7 +146,7 @@ Metrics = Annotated[
 
 
 def shown_gates(gates: list[Facts], principal: Principal) -> list[Facts]:
-    """Gates as this principal may know them: an open challenge is that of its analyst and the steward alone."""
+    """Return gates without the open challenges that a principal may not see: only its analyst and stewards may."""
     for gate in gates:
         own = principal.role is Role.ANALYST and gate.get("open_challenge", {}).get("analyst") == principal.name
         if not (own or principal.role is Role.STEWARD):
@@ -155,7 +155,7 @@ def shown_gates(gates: list[Facts], principal: Principal) -> list[Facts]:
 
 
 def metric_from(metric: str | dict[str, str | float]) -> str | Callable[..., Any]:
-    """Compared metric, with its loss where it is a risk."""
+    """Return the metric of a request as gates accept it: its name, or a function that has the loss and its range."""
     if isinstance(metric, str) and metric != "risk" and named_metric(metric) is not None:
         return metric
     if isinstance(metric, dict) and metric.keys() <= _OF_SCORE and named_metric(str(metric.get("name"))) is not None:
@@ -169,7 +169,7 @@ def metric_from(metric: str | dict[str, str | float]) -> str | Callable[..., Any
 
 
 def with_fields(received: RequestContent, fields: Sequence[Parameter]) -> RequestContent:
-    """A form whose parts may stand for fields of its document: a text, a number, or a file of predictions.
+    """Return a form with its document filled in from parts that are texts, numbers or files of predictions.
 
     Raises:
         QueryRejected: If a number is none, or a part would not be read, such as a misspelled one.

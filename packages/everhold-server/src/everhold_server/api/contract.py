@@ -1,4 +1,4 @@
-"""Contract of all routes: names, refusals, and their documentation."""
+"""What all routes share: names, refusals, and the parts of their documentation."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Problem(BaseModel):
 
 
 def _checked(value: Any) -> Any:
-    """Plain data: finite numbers, texts that can be written down, and not too deep."""
+    """Check that plain data has only finite numbers, valid texts and limited depth, and return it."""
     left, counted = [(value, 0)], 0
     while left:
         item, depth = left.pop()
@@ -137,13 +137,13 @@ def arguments_checked() -> Iterator[None]:
 
 @contextlib.contextmanager
 def warned_of() -> Iterator[list[EverholdWarning]]:
-    """Context for whatever may warn, and may refuse its arguments: gives the warnings."""
+    """Return a context that collects warnings in a list, and turns bad arguments into refusals."""
     with warnings_collected() as warned, arguments_checked():
         yield warned
 
 
 def result(document: Any, warned: Sequence[EverholdWarning] = (), *, status: int = 200) -> JSONResponse:
-    """A result on its way out, with what was warned of meanwhile.
+    """Return the response for a result, with the warnings that were raised meanwhile.
 
     Args:
         document: Plain data, or a result that `told` knows.
@@ -155,7 +155,7 @@ def result(document: Any, warned: Sequence[EverholdWarning] = (), *, status: int
 
 
 def check_predictions_allowed(schema: Schema, principal: Principal, *predictions: Any) -> None:
-    """Refuse predictions for rows whose features are sealed: they would weaken everybody's promise.
+    """Reject predictions for rows with sealed features, since they would weaken the promise for everybody.
 
     An analyst who predicts these very rows has seen their features. Then every answer about the population, to any
     analyst, would be promised for labels drawn anew on these rows only. A rule is computed where the rows are, so it is
@@ -195,7 +195,7 @@ _OF_BODIES = (408, 413, 415)
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Possible refusals of a route, as problem documents: those of any route, and these.
+    """Return the documentation of the refusals of a route: those of every route, and the given statuses.
 
     Args:
         statuses: 415 stands for all that a body may be refused with.
@@ -206,7 +206,7 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def said(description: str, example: Any, *, media_types: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A result as the API's page shows it: a JSON object, or a file of another type."""
+    """Return the documentation of a response that is a JSON object, or a file of another type."""
     as_json = {"application/json": {"schema": {"type": "object"}, "example": example}}
     return {"description": description, "content": {**as_json, **(media_types or {})}}
 
@@ -215,7 +215,7 @@ def body_of(
     model: type[BaseModel], *, part: str = "request", files: Mapping[str, str] | None = None, fields: Any = None,
     needed: tuple[str, ...] = (),
 ) -> dict[str, Any]:  # fmt: skip
-    """The body of a request as the API's page shows it: a JSON document, and a form with that document and files.
+    """Return the documentation of a request body: a JSON document, or a form with that document and files.
 
     Args:
         model: The document.
@@ -241,12 +241,12 @@ def body_of(
 
 
 def json_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The body of a request that is one small JSON document, as the API's page shows it."""
+    """Return the documentation of a request body that is one small JSON document."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": _whole_schema(model)}}}}
 
 
 def _whole_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """A model's schema with its own definitions in place; queries are among the components of the document."""
+    """Return the JSON schema of a model with its own definitions in place, and queries as references."""
     schema = model.model_json_schema()
     defined = schema.pop("$defs", {})
 

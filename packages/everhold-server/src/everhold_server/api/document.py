@@ -45,7 +45,7 @@ def _environment() -> Environment:
 
 
 def described_routes(document: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """The routes of an OpenAPI document by tag, as the page shows them.
+    """Return the routes of an OpenAPI document by tag, each as a dictionary for the page's template.
 
     Args:
         document: With the schemas of bodies in place or among its components.
@@ -74,7 +74,7 @@ def _parameters(route: Mapping[str, Any], document: Mapping[str, Any]) -> Iterat
 
 
 def _body(route: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The fields of a JSON body, and the parts that a form has besides."""
+    """Yield the fields of a route's JSON body, and the further parts of its form."""
     content = route.get("requestBody", {}).get("content", {})
     as_json, form = (
         _resolved(content.get(kind, {}).get("schema", {}), document)
@@ -102,7 +102,7 @@ def _field(
 
 
 def _type(schema: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    """A type in a word or two."""
+    """Return the type of a JSON schema in a word or two."""
     found = _resolved(schema, document)
     for key, between in _WORDS.items():
         if key in found:
@@ -117,7 +117,7 @@ def _type(schema: Mapping[str, Any], document: Mapping[str, Any]) -> str:
 
 
 def _resolved(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema itself, where it is a reference to one of the components."""
+    """Return a JSON schema, or the component that it refers to."""
     if "$ref" not in schema:
         return schema
     found: Mapping[str, Any] = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]

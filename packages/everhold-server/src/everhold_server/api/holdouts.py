@@ -144,7 +144,7 @@ class HoldoutSettings(PromiseSettings):
         return given
 
     def arguments(self) -> dict[str, Any]:
-        """As `Holdout.create` takes them."""
+        """Return the settings as keyword arguments of `Holdout.create`."""
         check_network(self.dependence)
         given = {name: getattr(self, name) for name in type(self).model_fields if name not in _OWN}
         if self.declared is not None:
@@ -167,7 +167,7 @@ def list_holdouts(principal: Viewer, holdouts: Holdouts) -> JSONResponse:
 
 
 def listed(holdouts: OpenHoldouts, principal: Principal) -> list[dict[str, Any]]:
-    """The holdouts that a principal may see, each in public facts; no sealed file is opened."""
+    """Return the public facts of each holdout that a principal may see, without opening a sealed file."""
     try:
         store = LedgerStore.open(storage_url(holdouts.storage), create=False)
     except HoldoutNotFound:  # nothing was sealed yet
@@ -191,7 +191,7 @@ def describe(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONRe
 
 
 def described(holdouts: OpenHoldouts, name: str, principal: Principal) -> dict[str, Any]:
-    """A holdout as this principal may know it.
+    """Return the description of a holdout that a principal may see.
 
     Raises:
         HoldoutNotFound: If there is none, or it is not for them.
@@ -213,7 +213,7 @@ def described(holdouts: OpenHoldouts, name: str, principal: Principal) -> dict[s
 
 
 def _promise(holdouts: OpenHoldouts, name: str, principal: Principal, status: Facts) -> Promise:
-    """The promise; the budget of an analyst is the allotment."""
+    """Return the promise of a holdout. An analyst's has the budget of the allotment."""
     if principal.role is not Role.ANALYST:
         return holdouts.whole(name, principal).promise
     if status[_ALLOTMENTS]:
@@ -222,7 +222,7 @@ def _promise(holdouts: OpenHoldouts, name: str, principal: Principal, status: Fa
 
 
 def status_for(holdouts: OpenHoldouts, name: str, principal: Principal) -> Facts:
-    """The status of a holdout: whole for a steward; for others with no allotment but their own."""
+    """Return the status of a holdout, for anybody but stewards without the allotments of others."""
     whole = holdouts.whole(name, principal)
     if principal.role is Role.STEWARD:
         return whole.status()
@@ -237,7 +237,7 @@ def status_for(holdouts: OpenHoldouts, name: str, principal: Principal) -> Facts
 
 
 def one_more_sealing(request: Request, principal: Steward) -> None:
-    """Count a sealing before its rows are read.
+    """Count a sealing against the limit before its rows are read.
 
     Raises:
         TooMany: If the token has sealed, or tried to, too often within an hour.
@@ -278,7 +278,7 @@ def create(request: Request, principal: Steward, holdouts: Holdouts, received: B
 def seal(
     request: Request, holdouts: OpenHoldouts, principal: Principal, settings: HoldoutSettings, received: RequestContent
 ) -> None:  # fmt: skip
-    """Seal the rows that a request brought; the same request of the same token again changes nothing.
+    """Seal the rows of a request. The same request with the same token again changes nothing.
 
     Matches with holdouts that the principal must not hear of go to the audit log, for stewards of the whole storage.
 
@@ -324,7 +324,7 @@ def seal(
 
 
 def rows_of(received: RequestContent, *names: str) -> dict[str, Any]:
-    """Files of rows in a form by the names of their parts, each with the ending that its content has.
+    """Return the row files of a form by the names of their parts, renamed to the ending that fits their content.
 
     Raises:
         Unusable: If there are other files. Nothing was changed.
@@ -338,7 +338,7 @@ def rows_of(received: RequestContent, *names: str) -> dict[str, Any]:
 
 
 def _named_by_content(path: Path, what: str) -> Path:
-    """The same file with the ending that its content has: the sent name says nothing.
+    """Rename a file so that its ending fits its content, and return the new path. The sent name is ignored.
 
     Raises:
         HoldoutRejected: If it is packed, too large, or cannot be looked at. Nothing was created.
@@ -356,7 +356,7 @@ def append_rows(
     request: Request, holdouts: OpenHoldouts, principal: Principal, name: str, appending: Append,
     received: RequestContent,
 ) -> Arrived:  # fmt: skip
-    """Append the rows that a request brought; the same request of the same token again changes nothing.
+    """Append the rows of a request. The same request with the same token again changes nothing.
 
     Appends count against the same limit as sealings. A token for some holdouts that did not seal this one appends at
     least 1,000 rows of each kind at once, and what else has the same rows is told to the audit log alone.
@@ -398,6 +398,6 @@ def append_rows(
 
 
 def _arrived(rows: list[dict[str, Any]], number: int) -> Arrived | None:
-    """An arrival that was there already; None if the ledger lost it."""
+    """Return the arrival with this number, or None if the ledger has lost it."""
     row = next((row for row in rows if row["arrival"] == number), None)
     return None if row is None else Arrived.of(row)

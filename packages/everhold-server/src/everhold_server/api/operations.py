@@ -1,4 +1,4 @@
-"""Routes of operations, each made from its fields and docstring: body, checks, roles, result and documentation.
+"""Routes of all operations, each built from the operation's fields and docstring.
 
 Beside that, what belongs to a service is added here once: who asks, files of the request, warnings, the audit log.
 """
@@ -96,7 +96,7 @@ _QUERIES, _ROWS = "request", "settings"  # parts of a form that hold the documen
 
 
 def operations_router() -> APIRouter:
-    """The routes of all operations, also of those that installed distributions add."""
+    """Return a router with the routes of all operations, including those of installed extensions."""
     router = APIRouter(prefix="/holdouts/{name}")
     for operation in (*OPERATIONS.values(), *COMPETITION_OPERATIONS):
         if operation.route and operation.verb not in _BY_HAND:
@@ -117,7 +117,7 @@ def operations_router() -> APIRouter:
 def _sorted(
     operation: type[HoldoutOperation[Any]],
 ) -> tuple[list[Parameter], list[Parameter], list[Parameter]]:
-    """Parameters in the path, in the document or query, and as files."""
+    """Return the parameters of an operation in three lists: in the path, in the document or query, and as files."""
     every = [each for each in parameters(operation) if each.about.travels]
     path = [each for each in every if f"{{{each.name}}}" in operation.route]
     files = [each for each in every if each.holds(RowSource)]
@@ -125,7 +125,7 @@ def _sorted(
 
 
 def _endpoint(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) -> Callable[..., Response]:
-    """The function of a route, with the signature that the framework reads."""
+    """Build the function of an operation's route, with the signature that FastAPI reads."""
     path, fields, files = _sorted(operation)
     reads, as_file = operation.route.startswith("GET "), files or any(each.holds(*_IN_A_FORM) for each in fields)
 
@@ -178,7 +178,7 @@ def _endpoint(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) ->
 
 
 def own_name(name: str | None, principal: Principal, *, reads: bool = False) -> str | None:
-    """On whose behalf something is done: the sender's own name; a steward may name any, and read about all.
+    """Return on whose behalf a request acts: the sender, or for a steward any name, and None to read about all.
 
     Raises:
         Forbidden: If an analyst names another one.
@@ -194,7 +194,7 @@ def own_name(name: str | None, principal: Principal, *, reads: bool = False) -> 
 
 
 def submission_in(received: RequestContent, holdout: Holdout, principal: Principal) -> Submit:
-    """The submission in a form of a page.
+    """Return the submission in the form of a page.
 
     Raises:
         Forbidden: If it is for another's team.
@@ -211,7 +211,7 @@ def _read(
     operation: type[HoldoutOperation[Any]], fields: Sequence[Parameter], given: Mapping[str, Any],
     asked_of: tuple[Holdout, Principal, RequestContent | None],
 ) -> dict[str, Any]:  # fmt: skip
-    """Arguments that were written in another form, as the operation takes them."""
+    """Convert the written arguments of a request into the objects that the operation takes."""
     holdout, principal, received = asked_of
     found = {each.name: each for each in fields if given[each.name] is not None}
     read: dict[str, Any] = {}
@@ -245,7 +245,7 @@ def _answer(operation: type[HoldoutOperation[Any]], done: Any, warned: Sequence[
 
 
 def model_of(operation: type[HoldoutOperation[Any]]) -> type[BaseModel]:
-    """The document of a request, with a field for each argument that is no file and not in the path."""
+    """Build the pydantic model of a request's document, from the operation's parameters in the document."""
     fields: dict[str, Any] = {each.name: (annotated(each, Field, _KINDS), ... if each.required else each.default)
                               for each in _sorted(operation)[1]}  # fmt: skip
     title = "".join(part.title() for part in operation.verb.split("_"))
@@ -261,7 +261,7 @@ def _in_path(each: Parameter) -> Any:
 
 
 def _body(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) -> dict[str, Any]:
-    """The body of a request as the API's page shows it."""
+    """Return the documentation of the request body of an operation, empty if it has none."""
     _, fields, files = _sorted(operation)
     if operation.route.startswith("GET ") or not (fields or files):
         return {}

@@ -154,7 +154,7 @@ def revoke(identifier: TokenId, request: Request, principal: Steward, token_stor
 
 
 def _is_within(scope: tuple[str, ...] | None, principal: Principal) -> bool:
-    """True if a token reaches no further than a principal; a steward of some holdouts is no steward of the others."""
+    """Return whether all holdouts of a token are among those of the principal."""
     return principal.holdouts is None or (scope is not None and principal.holdouts.issuperset(scope))
 
 

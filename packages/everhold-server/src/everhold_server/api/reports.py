@@ -1,4 +1,4 @@
-"""What is told of a holdout: transcript, answers, events and certificate; and the check of a certificate.
+"""Routes that report on a holdout: transcript, answers, events and certificate, and the check of a certificate.
 
 An answer that is stored is free for everybody who may ask, also if somebody else has paid for it: there is one ledger
 and one promise, which holds whoever knows which answers, so a second copy of an answer weakens nothing. Whoever asks
@@ -130,7 +130,7 @@ def one_answer(
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """As CSV; a text that a spreadsheet would take for a formula has an apostrophe in front."""
+    """Return rows as CSV, with an apostrophe before texts that a spreadsheet would take for a formula."""
     written, names = io.StringIO(), columns_of(rows) or ["sequence"]
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow(map(csv_text, names))
@@ -263,7 +263,7 @@ def certificate(
 
 
 def chosen(answers: list[str]) -> dict[str, str | int]:
-    """The answers of the first page by name, as they are given.
+    """Return the answers that a certificate's first page shows, by name, each as a number or SHA-256 in the ledger.
 
     Raises:
         QueryRejected: If one of them is not ID=NAME with a name of its own.
@@ -303,7 +303,7 @@ def verify(
 
 
 def report_on(path: Path, public_key: str | None) -> dict[str, Any]:
-    """What is found in a stranger's certificate, as `CertificateReport.to_dict` says it.
+    """Check a certificate file, and return the findings as plain data of a `CertificateReport`.
 
     Raises:
         QueryRejected: If the key is none, or the file cannot be read within its limits.

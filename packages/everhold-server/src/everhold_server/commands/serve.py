@@ -57,7 +57,7 @@ class ReachOptions:
     ] = False
 
     def url(self) -> str:
-        """The address that it is called by."""
+        """Return the address at which clients reach the service."""
         shown = f"[{self.host}]" if ":" in self.host else self.host
         return (self.address or f"http://{shown}:{self.port}").rstrip("/")
 
@@ -143,7 +143,7 @@ def serve(
 
 
 def service_package() -> ModuleType:
-    """The serving package; its dependencies take a while to import."""
+    """Import and return the package that serves, whose dependencies take a while to load."""
     import everhold_server.serving
 
     return everhold_server.serving

@@ -72,7 +72,7 @@ class AllotmentOptions:
     ] = None
 
     def part(self) -> dict[str, Any] | None:
-        """The allotment; None without one.
+        """Return the allotment as plain data, or None if no option names one.
 
         Raises:
             Misuse: If there are charges without queries.
@@ -174,7 +174,7 @@ _HERE = "command line"
 
 @contextlib.contextmanager
 def _tokens(storage: str) -> Iterator[_Here | _There]:
-    """The tokens of a storage that is there, or of a service."""
+    """Open the tokens of a local storage or of a service."""
     if is_address(storage):
         from everhold_server.wire.connection import Connection
 
@@ -189,20 +189,20 @@ def _tokens(storage: str) -> Iterator[_Here | _There]:
 
 
 class _Here:
-    """The tokens of a storage on this machine: its administrator needs none."""
+    """Tokens of a storage on this machine, whose administrator needs no token."""
 
     def __init__(self, storage: str, token_store: TokenStore) -> None:
         self._storage, self._token_store = storage, token_store
 
     def all(self) -> list[dict[str, Any]]:
-        """The newest first."""
+        """Return all tokens, newest first."""
         moment, said = self._token_store.records.clock(), service_package().said_of
         return [{**token.to_dict(), "state": said(token, moment)} for token in self._token_store.all()]
 
     def make(
         self, name: str, *, role: str, holdouts: list[str] | None, days: float | None, part: dict[str, Any] | None
     ) -> dict[str, Any]:  # fmt: skip
-        """One with its secret; an allotment of each holdout comes first."""
+        """Make a token, and return it with its secret. An allotment in each holdout is made before."""
         for each in holdouts or ():
             with opened(self._storage, each) as found, arguments_checked():
                 if part is not None:
@@ -212,7 +212,7 @@ class _Here:
         return {**made.token.to_dict(), "secret": made.secret}
 
     def revoke(self, identifier: str) -> dict[str, Any]:
-        """The token as it is now."""
+        """Revoke a token, and return its new state."""
         revoked = self._token_store.revoke(identifier)
         if revoked is None:
             raise Misuse(f"there is no token {identifier!r}; expected an id of 'everhold token list'")
@@ -228,26 +228,26 @@ class _Here:
 
 
 class _There:
-    """The tokens of a service that a steward's token reaches."""
+    """Tokens of a service, managed with a steward's token."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def all(self) -> list[dict[str, Any]]:
-        """The newest first."""
+        """Return all tokens, newest first."""
         found: list[dict[str, Any]] = self._connection.get("/tokens")["tokens"]
         return found
 
     def make(
         self, name: str, *, role: str, holdouts: list[str] | None, days: float | None, part: dict[str, Any] | None
     ) -> dict[str, Any]:  # fmt: skip
-        """One with its secret, and an allotment of each holdout."""
+        """Make a token with an allotment in each holdout, and return it with its secret."""
         allotments = {} if part is None else dict.fromkeys(holdouts or (), part)
         request = {"name": name, "role": role, "holdouts": holdouts, "days": days, "allotments": allotments}
         return self._connection.send("POST", "/tokens", request, repeatable=False)
 
     def revoke(self, identifier: str) -> dict[str, Any]:
-        """The token as it is now."""
+        """Revoke a token, and return its new state."""
         return self._connection.send("DELETE", f"/tokens/{quote(identifier, safe='')}", {})
 
 

@@ -1,4 +1,4 @@
-"""Wire format of results: JSON with all their fields, from which the same class is made on the other side.
+"""Wire format of results: JSON from which a client builds the same class again.
 
 ``{"result": "answer", "value": 0.21, "low": 0.16, "high": 0.26, ...}``. JSON has no infinite numbers: they are null,
 and ``"infinite"`` of the outermost object says where and which: ``{"/high": "inf"}``. Whatever shows itself to people
@@ -54,7 +54,7 @@ _OTHERS = (Comparison, Schema, RankingRow)
 
 
 def told(result: Any) -> dict[str, Any]:
-    """A result as plain data that `json` can write, without infinite numbers."""
+    """Return a result as plain JSON data, with infinite numbers replaced."""
     infinite: dict[str, str] = {}
     document = _told(result, "", infinite)
     if not isinstance(document, dict) or RESULT not in document:
@@ -63,7 +63,7 @@ def told(result: Any) -> dict[str, Any]:
 
 
 def result_from(document: Mapping[str, Any]) -> Any:
-    """The inverse of `told`.
+    """Build the result that `told` wrote as plain data.
 
     Raises:
         ValueError: If it is no result that this version of everhold knows.
@@ -80,21 +80,21 @@ def result_from(document: Mapping[str, Any]) -> Any:
 
 
 def as_json(done: Any) -> Any:
-    """The inverse of `received`."""
+    """Convert a result, or a list of results, into plain JSON data."""
     if isinstance(done, list):
         return [as_json(each) for each in done]
     return told(done) if isinstance(done, Display) else done
 
 
 def received(found: Any) -> Any:
-    """What a service answered: results and lists of them as `result_from` reads them, anything else as it is."""
+    """Build results from a service's response, also in lists, and leave anything else as it is."""
     if isinstance(found, list):
         return [received(each) for each in found]
     return result_from(found) if isinstance(found, dict) and RESULT in found else found
 
 
 def schema_of(kind: Any) -> tuple[str, dict[str, Any]]:
-    """A sentence about a type of results, and its JSON schema.
+    """Return a sentence about a type of results, and its JSON schema.
 
     Args:
         kind: The name of a result class, or a type of plain data.
@@ -118,7 +118,10 @@ _JSON_TYPES = {
 
 
 def _json_type(declared: str) -> dict[str, Any]:
-    """The JSON type of a declared one; without limits if it is another class. Infinite numbers are null."""
+    """Return the JSON schema of a declared Python type, an empty one for other classes.
+
+    Infinite numbers are null.
+    """
     outer = re.sub(r"\[.*\]", "", declared).split(" | ")
     if not _JSON_TYPES.keys() >= set(outer):
         return {}
@@ -128,7 +131,7 @@ def _json_type(declared: str) -> dict[str, Any]:
 
 @cache
 def _classes() -> dict[str, type[Any]]:
-    """Every class of results, by the name that it has where it travels."""
+    """Return all classes of results by their names in the wire format."""
     homes = {*_HOMES, *filter(_is_installed, _WHERE_INSTALLED), *(kind.module for kind in registry.KINDS)}
     inside = {each.name for home in _HOMES
               for each in iter_modules(getattr(import_module(home), "__path__", ()), f"{home}.")}  # fmt: skip
@@ -180,12 +183,12 @@ def _listed(value: Any, place: str, infinite: dict[str, str]) -> Any:
 
 
 def _escaped(name: str) -> str:
-    """A part of a place, as in RFC 6901."""
+    """Return a part of a JSON pointer, escaped by RFC 6901."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
 def _placed(inside: Any, place: Sequence[str], value: float) -> Any:
-    """The same data with a value at a place."""
+    """Return a copy of plain data with a value set at a place."""
     if not place:
         return value
     name = place[0].replace("~1", "/").replace("~0", "~")
@@ -212,7 +215,7 @@ def _read(value: Any) -> Any:
 
 
 def _field(field: Field[Any], value: Any) -> Any:
-    """A field's value in the type that its class declares."""
+    """Convert the JSON value of a field to the type that its class declares."""
     declared = str(field.type)
     reader = next((read for name, read in _READERS.items() if name in declared), None)
     return _read(value) if value is None or reader is None else reader(value)

@@ -1,4 +1,4 @@
-"""The way to a service: one origin, one token, and patience.
+"""Client connection to a service, which repeats requests that fail for a moment.
 
 A request that got no response is sent again, because acts are identified by their content: the service answers a
 repeat from the ledger, free of charge. Only the creation of a token is not repeatable, so it is sent once. The token
@@ -47,7 +47,7 @@ _PATIENT = (429, 502, 503, 504)
 
 
 class Connection:
-    """A connection to the service at one address; safe to share between threads.
+    """A connection to the service at one address. Thread-safe.
 
     Args:
         address: Such as ``"https://host"``; by default that of the environment variable ``EVERHOLD_URL``.
@@ -94,11 +94,11 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._client.close()
 
     def get(self, path: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Content at a path.
+        """Return the JSON document at a path.
 
         Raises:
             EverholdError: As the service says.
@@ -109,7 +109,7 @@ class Connection:
         self, method: str, path: str, document: Mapping[str, Any], parts: Mapping[str, Part] | None = None, *,
         repeatable: bool = True, named: str = "request",
     ) -> dict[str, Any]:  # fmt: skip
-        """Send a document, and files beside it.
+        """Send a JSON document, with files beside it, and return the response's document.
 
         Args:
             method: Such as ``"POST"``.
@@ -158,7 +158,7 @@ class Connection:
         return content
 
     def _json(self, attempt: Callable[[], httpx.Response], *, repeatable: bool = True) -> dict[str, Any]:
-        """The document of a response, without what it warns of."""
+        """Return the document of a response, show its warnings, and raise the error of a refused request."""
         with progress("asking the service"):
             response = self._response(attempt, repeatable=repeatable)
         document = _document(response)
@@ -169,7 +169,7 @@ class Connection:
         return document
 
     def _response(self, attempt: Callable[[], httpx.Response], *, repeatable: bool) -> httpx.Response:
-        """The first response that is no invitation to come again, or the last one."""
+        """Repeat a request while it is lost or the service asks to wait, and return the last response."""
         lost, unusable = _httpx().TransportError, _httpx().UnsupportedProtocol
         left = _TIMES
         while True:
@@ -197,7 +197,7 @@ class Connection:
 
 
 def _document(response: httpx.Response) -> Any:
-    """JSON content of a response; None if it has none."""
+    """Return the JSON content of a response, or None if there is none."""
     try:
         return response.json()
     except ValueError:
@@ -251,12 +251,12 @@ def _authorization(token: str | None) -> dict[str, str]:
 
 
 def _wait(attempt: int) -> float:
-    """Seconds, longer each time, and not the same for all who wait."""
+    """Return a random number of seconds to wait, which grows with the attempts."""
     return min(0.2 * 2.0**attempt, 10.0) * random.uniform(0.5, 1.0)  # nobody has to guess it
 
 
 def _asked_to_wait(said: str | None, otherwise: float) -> float:
-    """Seconds, where the service says how many."""
+    """Return the seconds that the service asks to wait, or another number if it names none."""
     return min(float(said), _LONGEST_WAIT) if said is not None and said.isdecimal() else otherwise
 
 
@@ -270,7 +270,7 @@ _ABOUT_IT = ("type", "title", "status", "detail")
 
 
 def error_from(status: int, document: Any) -> EverholdError:
-    """The error of a response.
+    """Return the exception for a refused request.
 
     Args:
         status: Of the response.

@@ -1,4 +1,4 @@
-"""Tables as the files that travel beside a request, and beside its response."""
+"""Tables as files that travel beside a request or its response."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def row_files(**sources: RowSource | None) -> Iterator[dict[str, Part]]:
-    """Files for the parts of a request, by name; tables in memory are in a private folder until the context ends.
+    """Return a context with the row files of a request by part name. Tables in memory are written to a private folder.
 
     Args:
         **sources: Rows by the name of their part; those that are None are left out.
@@ -61,7 +61,7 @@ PARQUET_TYPE = "application/vnd.apache.parquet"
 
 
 def parquet_of(table: PredictionTable, row_id: str | None) -> bytes:
-    """A table of predictions as a Parquet file.
+    """Return a table of predictions as the bytes of a Parquet file.
 
     Args:
         table: Of predictions.

@@ -1,4 +1,4 @@
-"""Arguments as JSON: single values, predictions, results of cases, and queries.
+"""Writes queries as JSON, and reads and writes the predictions and results of cases in requests.
 
 A query is a text, or an object with its kind, its subject and its details. The form follows from the registry in
 `everhold.queries`, so a new kind is covered at once. Names of kinds and details are those of the command line.
@@ -52,7 +52,7 @@ _FORMS = (
 
 
 def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
-    """Predictions as a maker of queries takes them.
+    """Return predictions from their JSON form, as functions that make queries take them.
 
     Args:
         written: A rule as a text, a list, an object from row ids to predictions, or ``{"file": name}``, with
@@ -81,7 +81,7 @@ def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
 
 
 def _in_order(table: PredictionTable, sure: bool) -> Any:
-    """The one column of a table whose rows are in the order of the sealed ones, as its sender says."""
+    """Return the only column of a table in the order of the sealed rows if `sure`, else the table."""
     if not sure:
         return table
     if len(table.columns) != 1:
@@ -118,7 +118,7 @@ def _number(name: str) -> int | float:
 
 
 def written_predictions(predictions: Any, tables: dict[str, PredictionTable]) -> Any:
-    """The inverse of `predictions_from`: what is written, and tables that travel beside it.
+    """Return predictions in JSON form, the inverse of `predictions_from`, and add files to ``tables``.
 
     Raises:
         QueryRejected: If it is an estimator, which does not travel. Nothing is charged.
@@ -151,7 +151,7 @@ def written_predictions(predictions: Any, tables: dict[str, PredictionTable]) ->
 
 
 def _prediction(item: Any) -> Any:
-    """A prediction as JSON writes it; what is missing is null."""
+    """Return a prediction as JSON value, null if it is missing."""
     value = item.tolist() if hasattr(item, "tolist") else item
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -160,7 +160,7 @@ _PAIR = 2
 
 
 def results_from(written: Any) -> dict[Any, list[Any]]:
-    """Read results."""
+    """Return results of cases from their JSON form: the runs of each case."""
     pairs = list(written.items()) if isinstance(written, dict) else written
     if not isinstance(pairs, list) or not all(isinstance(pair, (list, tuple)) and len(pair) == _PAIR for pair in pairs):
         raise QueryRejected(
@@ -180,7 +180,7 @@ def results_from(written: Any) -> dict[Any, list[Any]]:
 
 
 def written_results(results: Any) -> list[list[Any]]:
-    """Results as plain data, from all that `Gate.challenge` takes."""
+    """Return results of cases in JSON form, from anything that `Gate.challenge` takes."""
     return [
         [
             _scalar(case),
@@ -206,7 +206,7 @@ TOLERANCE = "tolerance"
 def written(
     query: Query[Any] | str, tables: dict[str, PredictionTable] | None = None
 ) -> tuple[Any, dict[str, PredictionTable]]:
-    """A query as plain data, and the tables that travel with it.
+    """Return a query as plain JSON data, and the tables of predictions that travel with it.
 
     Args:
         query: Of any kind that holds no code.
@@ -220,7 +220,7 @@ def written(
 
 
 def kind_of(name: Any) -> Kind:
-    """The kind of this name.
+    """Return the registered kind of query with this name, or reject the name.
 
     Raises:
         QueryRejected: If there is none, or it runs code. Nothing is charged.
@@ -280,7 +280,7 @@ def _each(queries: Any) -> Iterable[Any]:
 
 
 def _plain_columns(universe: Any) -> Any:
-    """A universe as plain data; numbers of NumPy among its values become Python's own."""
+    """Return a universe as plain data, with Python numbers in place of NumPy's."""
     if not hasattr(universe, "to_dict"):
         refuse(f"the universe is {brief(universe)}", "Universe((ListedColumn(...), ...))")
     described = universe.to_dict()

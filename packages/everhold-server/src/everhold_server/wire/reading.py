@@ -64,7 +64,7 @@ _MODELS: dict[str, tuple[Kind, type[BaseModel]]] = {}
 
 
 def query_from(written: Any, schema: Schema, tables: Tables | None = None) -> Query[Any]:
-    """Read a query.
+    """Build a query from its JSON form, and reject what does not fit the rows.
 
     Args:
         written: A text, which is a mean; or an object ``{"kind": "mean", "of": "delay", "low": 0, "high": 60}``: a kind
@@ -91,7 +91,7 @@ def query_from(written: Any, schema: Schema, tables: Tables | None = None) -> Qu
 
 
 def query_schemas() -> dict[str, Any]:
-    """JSON schemas of all kinds of queries and of ``Query``, their union; components of an OpenAPI document."""
+    """Return the JSON schemas of all kinds of queries, and of ``Query``, their union."""
     models = [_model(kind) for kind in registry.KINDS if kind.form is not Form.CODE]
     union: Any = Annotated[Union[tuple(models)], Field(discriminator="kind")]  # noqa: UP007
     document = TypeAdapter(union).json_schema(ref_template=_REFERENCE + "{model}")
@@ -101,7 +101,7 @@ def query_schemas() -> dict[str, Any]:
 
 
 def referring(schema: Any) -> Any:
-    """A JSON schema in which every `QUERY` is a reference to the union of queries."""
+    """Return a JSON schema in which every `QUERY` is a reference to the union of queries."""
     if isinstance(schema, list):
         return [referring(each) for each in schema]
     if not isinstance(schema, dict):
@@ -111,7 +111,7 @@ def referring(schema: Any) -> Any:
 
 
 def _model(kind: Kind) -> type[BaseModel]:
-    """The model of a kind, made when it is first needed."""
+    """Return the pydantic model of a kind of query, built on first use."""
     if kind.name not in _MODELS or _MODELS[kind.name][0] is not kind:
         _MODELS[kind.name] = kind, _made(kind)
     return _MODELS[kind.name][1]
@@ -139,7 +139,7 @@ def _made(kind: Kind) -> type[BaseModel]:
 
 
 def _typed(form: Form, name: str) -> Any:
-    """The type of a field: checked by the functions of `everhold.queries.scalars`, whose errors name the field."""
+    """Return the type of a field, checked by `everhold.queries.scalars`, whose errors name the field."""
 
     def checked(value: Any) -> Any:
         if form in SCALARS:
@@ -212,7 +212,7 @@ def _make(kind: Kind, subjects: list[Any], details: Mapping[str, Any]) -> Query[
 
 
 def _refusal(kind: Kind, fault: ValidationError) -> QueryRejected:
-    """The first error of a field, or else pydantic's own: unknown fields, and missing ones."""
+    """Return the error for a query that failed validation: the first one of a field, or unknown or missing fields."""
     errors = fault.errors(include_url=False, include_input=False)
     for error in errors:
         if isinstance(reason := error.get("ctx", {}).get("error"), QueryRejected):
@@ -231,7 +231,7 @@ _TEXTS = {AnyQuery: str}
 
 
 def annotated(each: Parameter, field: Callable[..., Any] = Field, kinds: Mapping[Any, Any] = _TEXTS) -> Any:
-    """The type of a field as pydantic checks it, with its help.
+    """Return the type of a parameter as pydantic checks it, with its help.
 
     Args:
         each: The field.
@@ -244,7 +244,7 @@ def annotated(each: Parameter, field: Callable[..., Any] = Field, kinds: Mapping
 
 
 def _limited(kind: Any, each: Parameter, kinds: Mapping[Any, Any]) -> Any:
-    """A type with the limits of its parameter at the part that they are about."""
+    """Return a type with a parameter's limits applied to the part that they are about."""
     about, parts = each.about, get_args(kind)
     if kind in kinds:
         return kinds[kind]
