@@ -916,7 +916,8 @@ class Study(Holdout):
     def __reduce__(self) -> tuple[Callable[..., Study], tuple[Any, ...]]:
         executor = self._session("study").executor
         return _study_of, (
-            executor.store.url, executor.record.configuration[DEALT]["of"], study_in(self._folder, executor.key)
+            executor.store.url, executor.record.configuration[DEALT]["of"], study_in(self._folder, executor.key),
+            executor.analyst,
         )  # fmt: skip
 
     @classmethod
@@ -956,5 +957,6 @@ class DealtHoldout(Holdout):
         return Holdout.open, (self._transport.store.url, self.name)
 
 
-def _study_of(storage: str, name: str, study: str) -> Study:
-    return Holdout.open(storage, name).study(study)
+def _study_of(storage: str, name: str, study: str, analyst: str | None) -> Study:
+    opened = Holdout.open(storage, name).study(study)
+    return opened if analyst is None else opened.analyst(analyst)

@@ -143,6 +143,7 @@ def test_rows_are_dealt_only_where_studies_can_be_asked_and_unsealed(tmp_path):
         study.allot("ada", queries=1)
         with study.analyst("ada") as hers:
             hers.ask("late < 1")
+            assert pickle.loads(pickle.dumps(hers)).remaining == hers.remaining == {"queries": 0, "surprises": 1}
         assert hers.result is None  # the steward ends the study
     assert len(study.result.rows) == 2
 
