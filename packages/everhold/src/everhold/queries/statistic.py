@@ -1,4 +1,4 @@
-"""Statistics of all rows on their way to an answer: bought from a privacy budget, or held against a guess.
+"""Plans for statistics of all rows: bought from a privacy budget, or held against a guess.
 
 A budget pays for one draw of noise (S1 for low sensitivity). A mechanism that checks guesses answers them as any other
 query, with the interval of McDiarmid's inequality (S8). Either way what is promised is the expected value of the
@@ -44,7 +44,7 @@ _LEFT_OUT = 20  # parts of the training rows, each of which is left out once
 
 @dataclass(frozen=True, slots=True)
 class StatisticGrid:
-    """A statistic on an integer grid, computed in rational numbers.
+    """A grid of whole numbers on which the values of a statistic are computed exactly.
 
     One replaced row moves the statistic by at most Delta and its position on the grid by at most ``unit`` steps. A step
     is ``Delta / (unit - 1)``, so that there is one to spare: it covers errors of floating point in the statistic of up
@@ -63,28 +63,31 @@ class StatisticGrid:
 
     @property
     def step(self) -> Fraction:
-        """A grid step in the statistic's units."""
+        """One grid step in the statistic's units."""
         return Fraction(self.sensitivity) / (self.unit - 1)
 
     @property
     def share(self) -> Fraction:
-        """A grid step as a share of the range."""
+        """One grid step as a share of the range."""
         return self.step / (Fraction(self.high) - Fraction(self.low))
 
     def at(self, share: float) -> float:
-        """The value at a share of the range, to the last digit."""
+        """Return the value at a share of the range, exact to the last digit."""
         low = Fraction(self.low)
         return float(low + Fraction(share) * (Fraction(self.high) - low))
 
     def position(self, value: float | Fraction) -> int:
-        """Steps above the least value, rounded down; what is no number counts as the least value."""
+        """Return the number of whole steps from the least value to this one.
+
+        What is no number counts as the least value.
+        """
         clipped = self.low if math.isnan(value) else min(max(value, self.low), self.high)
         return math.floor((Fraction(clipped) - Fraction(self.low)) / self.step)
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """A statistic for one holdout.
+    """A statistic bound to one holdout, with its values on sealed and training rows.
 
     Attributes:
         grid: How its values are written in whole numbers.
@@ -106,7 +109,7 @@ class Statistic:
     claimed: bool = False
 
     def clips(self, training_rows: int) -> list[Clip]:
-        """Its clip, with whether its value on so many training rows lies beyond; none where nothing lies there."""
+        """Return the clip of a claimed range, noting whether the training value lies beyond, or an empty list."""
         if not self.claimed:
             return []
         value = self.trained(np.arange(training_rows)) if self.trained is not None and training_rows else None
@@ -114,16 +117,16 @@ class Statistic:
         return [Clip("values of the statistic", self.grid.low, self.grid.high, beyond, whole=True)]
 
     def share_of(self, value: float | Fraction) -> Fraction:
-        """A value as a share of the range, rounded down to the grid."""
+        """Return a value as a share of the range, rounded down to the grid."""
         return self.grid.position(value) * self.grid.share
 
     def sealed_share(self, sealed: StoredRows) -> tuple[Fraction, float]:
-        """The share of the range on sealed rows, exact but for the grid, and what an interval is shown. Secret."""
+        """Return the sealed value as a share of the range, exactly and as a float. Secret."""
         share = self.share_of(self.evaluate(sealed))
         return share, float(share)
 
     def on_training_rows(self, rows: int, groups: NDArray[np.int64] | None = None) -> tuple[Fraction, float] | None:
-        """Its share of the range there, and how far that of one row's worth of such rows may scatter: sd times sqrt(n).
+        """Return the training value as a share of its range, and its spread times the root of the number of rows.
 
         The spread is that of the jackknife with parts of the rows; it decides nothing but how far off guesses may be.
 
@@ -147,7 +150,7 @@ class Statistic:
 
 
 class StatisticQuery(Query[Answer]):
-    """A statistic of all rows, as an analyst writes it."""
+    """A query for a statistic of all rows, as an analyst writes it."""
 
     __slots__ = ()
 
@@ -155,15 +158,15 @@ class StatisticQuery(Query[Answer]):
 
     @abstractmethod
     def bound_to(self, compiler: QueryCompiler) -> Statistic:
-        """The statistic for one holdout."""
+        """Return the statistic for one holdout."""
 
     def check(self, compiler: QueryCompiler) -> None:
-        """Refuse a sensitivity that public rows speak against."""
+        """Check that public rows do not contradict the declared sensitivity. By default nothing is checked."""
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """Sold by the mechanism, if it sells such; else a query with its guess."""
+        """Compile the statistic: sold by a mechanism that sells statistics, else held against its guess."""
         mechanism, schema = compiler.mechanism, compiler.schema
         if seller := mechanism.traits.statistics:
             sold: QueryPlan[Answer] = imported(seller)(self, compiler, guess=guess, tolerance=tolerance)
@@ -199,7 +202,7 @@ class StatisticQuery(Query[Answer]):
 
 @dataclass(frozen=True)
 class OneNumber(OneMean):
-    """A number of all rows that is held against its guess: a mean but for the look at the sealed rows.
+    """A plan for one number of all rows held against its guess, as a mean except for its sealed evaluation.
 
     Attributes:
         sealed_number: From the sealed rows to the number as a share of its range, and its procedure's input. Secret.
@@ -215,7 +218,7 @@ class OneNumber(OneMean):
 
 
 def evaluated(numbers: Sequence[OneNumber], sealed: StoredRows, *, silent: bool) -> Evaluations:
-    """Evaluations over the sealed rows of numbers of all rows that are asked for together; at least one."""
+    """Evaluate one or more numbers of all rows on the sealed rows. The result is secret."""
     procedures, shares, seen = [], [], []
     for number in numbers:
         (mean,) = number.prepared
@@ -239,10 +242,10 @@ def evaluated(numbers: Sequence[OneNumber], sealed: StoredRows, *, silent: bool)
 
 @dataclass(frozen=True)
 class OneStatistic(OneNumber):
-    """A statistic that is held against its guess."""
+    """A plan for one statistic that is held against its guess."""
 
     def check_worth(self, state: State) -> None:
-        """See `QueryPlan.check_worth`: a guess within the whole range is confirmed whatever the sealed rows say."""
+        """See `QueryPlan.check_worth`. A guess with an interval as wide as the range is always confirmed."""
         (mean,) = self.prepared
         ends = None if self.silent else self.price(mean, state).confirmed
         if ends is not None and ends[0] <= 0.0 and ends[1] >= 1.0:
@@ -252,12 +255,12 @@ class OneStatistic(OneNumber):
             )
 
     def price(self, mean: Prepared, state: State) -> Quote:
-        """That of its own procedure, whose width is nearly the same for all guesses."""
+        """Return the price of the statistic, by the middle of its range if it has no guess."""
         return OneMean.price(self, mean if mean.guess >= 0 else replace(mean, guess=self.mechanism.steps // 2), state)
 
 
 def check_rows(statistic: Statistic, mechanism: Mechanism, *, groups: bool) -> None:
-    """Refuse a statistic that cannot be asked of rows that are not independent, or not even in independent groups."""
+    """Check that the rows are independent, or in independent groups where allowed, and the range is not too wide."""
     if not (mechanism.dependence.independent or (groups and mechanism.dependence.in_groups)):
         allowed = "independent rows or groups of rows only" if groups else "independent rows only"
         raise QueryRejected(
@@ -273,7 +276,7 @@ def check_rows(statistic: Statistic, mechanism: Mechanism, *, groups: bool) -> N
 
 
 def check_range(sensitivity: float, low: float, high: float, tolerance: float | None) -> None:
-    """Check what an analyst claims about a statistic."""
+    """Check the sensitivity, range and tolerance that an analyst claims for a statistic."""
     check_positive("sensitivity", sensitivity)
     if tolerance is not None:
         check_positive("tolerance", tolerance)
@@ -290,6 +293,6 @@ def check_range(sensitivity: float, low: float, high: float, tolerance: float | 
 
 
 def check_positive(name: str, value: object) -> None:
-    """Check for a positive finite number."""
+    """Check that a value is a positive finite number."""
     if not 0.0 < as_float(value) < math.inf:
         raise ValueError(f"{name} is {brief(value)}; expected a positive finite number")

@@ -1,4 +1,4 @@
-"""A query before it is answered: public facts only.
+"""Queries bound to a schema before they are answered, from public facts only.
 
 Bound to the public `Schema` of a holdout, a query about rows is a `BoundQuery`, which carries either an expression
 that an engine evaluates or functions from a table to one value per row. Its identity is the SHA-256 of a public
@@ -33,13 +33,13 @@ RowFunction = Callable[[Table], "NDArray[Any]"]
 
 
 class LocatedPredictions(ABC):
-    """Predictions that stay where the sealed rows are, so that queries take them by their name."""
+    """Predictions that stay where the sealed rows are, so that queries refer to them by name."""
 
     __slots__ = ()
 
     @abstractmethod
     def located(self, queries: Sequence[Any], rows: Any, schema: Schema) -> list[Any]:
-        """The same queries; all such predictions in them are `JoinedColumn`, checked and known by their digests.
+        """Return the queries with all such predictions as checked `JoinedColumn`, known by their digests.
 
         Args:
             queries: The queries, with or without such predictions.
@@ -53,7 +53,7 @@ class LocatedPredictions(ABC):
 
 @dataclass(frozen=True, slots=True)
 class JoinedColumn:
-    """A column of predictions that stay where the sealed rows are.
+    """A column of predictions that stays where the sealed rows are.
 
     Attributes:
         table: Where it is, as the store of the sealed rows knows it.
@@ -72,7 +72,7 @@ class JoinedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Row values of sealed rows that the engine computes from predictions that are joined there.
+    """A function that gives row values of sealed rows from predictions joined in the engine.
 
     Attributes:
         column: The predictions.
@@ -83,24 +83,24 @@ class Joined:
     value: RowValue
 
     def __call__(self, table: Table) -> NDArray[Any]:
-        """Not offered: the predictions stay in the engine."""
+        """Raise TypeError, because the predictions stay in the engine."""
         raise TypeError("joined predictions stay in the engine; expected RowStore.evaluate")
 
 
 @runtime_checkable
 class Given(Protocol):
-    """A row function of predictions that were handed in; see `everhold.queries.predictions.columns`."""
+    """A row function made from predictions that an analyst handed in."""
 
     def predictions(self) -> NDArray[Any]:
-        """The checked predictions, shape (rows,), in the order of the rows."""
+        """Return the checked predictions, shape (rows,), in the order of the rows."""
 
 
 @runtime_checkable
 class Kept(Protocol):
-    """A row function whose predictions wait on the disk; see `everhold.queries.predictions.columns`."""
+    """A row function whose predictions are stored on disk until they are needed."""
 
     def in_memory(self) -> RowFunction:
-        """The same with its predictions in memory."""
+        """Return the same row function with its predictions in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,23 +141,23 @@ class Schema:
 
     @property
     def asked(self) -> dict[str, ColumnKind]:
-        """The columns that queries may read: all but the row ids, which name these very rows and no others."""
+        """The kinds of the columns that queries may read, by name: all columns but the row ids."""
         return {name: kind for name, kind in self.columns.items() if name != self.row_id}
 
     @property
     def label_classes(self) -> tuple[str | float, ...] | None:
-        """All labels that there can be, as far as that is public."""
+        """All labels that are possible, as far as they are public."""
         return (0.0, 1.0) if self.label_kind == "binary" else self.classes
 
     @property
     def features(self) -> tuple[str, ...]:
-        """All columns but the label and the row ids, in their order."""
+        """The names of all columns but the label and the row ids, in their order."""
         return tuple(name for name in self.columns if name not in (self.label, self.row_id))
 
 
 @dataclass(frozen=True)
 class BoundQuery:
-    """A query about rows of a known schema.
+    """A query bound to the rows of a known schema: its identity, its units and how its row values are computed.
 
     Attributes:
         description: Public and canonical; two spellings of one query have the same.
@@ -196,13 +196,13 @@ class BoundQuery:
 
     @property
     def clips(self) -> list[Clip]:
-        """What of a row counts as the end of a range, in this query or its parts."""
+        """The clips of row values in this query and in its parts."""
         own = kept_clips(self.facts) if CLIPS in self.facts else []
         return own if self.pair is None else [*own, *self.pair.first.clips, *self.pair.second.clips]
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """Columns that the query reads; None for all, or for what cannot be known."""
+        """The columns that the query reads, or None for all or if they are unknown."""
         if self.pair is not None:
             first, second = self.pair.first.columns, self.pair.second.columns
             return None if first is None or second is None else tuple(sorted({*first, *second}))
@@ -210,38 +210,38 @@ class BoundQuery:
 
     @property
     def trained(self) -> bool:
-        """True if its row values of training rows are known, if there are any."""
+        """Whether the query has row values on training rows, if there are any."""
         if self.pair is not None:
             return self.pair.first.trained and self.pair.second.trained
         return self.row_value is not None or self.training is not None
 
     @property
     def rounded_up(self) -> float:
-        """By at most how many grid steps the value of a row on the grid is above the true one."""
+        """The most grid steps by which a row value on the grid can exceed the true one."""
         return 0.0 if self.pair is None else _rounded(self)[0]
 
     @cached_property
     def query(self) -> str:
-        """SHA-256 of the description, in hex."""
+        """SHA-256 of the description, in hex: the fingerprint of the query."""
         text = json.dumps(self.description, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def from_mean(self, mean: float) -> float:
-        """A mean of row values in [0, 1], in the analyst's units."""
+        """Convert a mean of row values in [0, 1] to the analyst's units."""
         return self.at_zero + (self.at_one - self.at_zero) * mean
 
     def to_mean(self, value: float) -> float:
-        """The inverse of `from_mean`."""
+        """Convert a value in the analyst's units to a mean of row values."""
         return (value - self.at_zero) / (self.at_one - self.at_zero)
 
 
 def with_clips(bound: BoundQuery, clips: Sequence[Clip]) -> BoundQuery:
-    """The query with its clips, which the ledger keeps beside its description."""
+    """Return the query with these clips noted for the ledger, besides its description."""
     return replace(bound, facts={**bound.facts, **noted_clips(clips)}) if clips else bound
 
 
 def _rounded(query: BoundQuery) -> tuple[float, float]:
-    """By at most how many grid steps a value is above the true one, and by at most how many it is below."""
+    """Return the most grid steps by which a row value can be above, and below, the true one."""
     if query.pair is None:
         return 0.0, 0.0 if query.yes_no else 1.0
     (above, below), (second_above, second_below) = _rounded(query.pair.first), _rounded(query.pair.second)
@@ -252,7 +252,7 @@ def _rounded(query: BoundQuery) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Apart:
-    """Rows on which two public arrays of predictions differ; on all other rows their row values are equal.
+    """The rows on which two public arrays of predictions differ. On all others their row values are equal.
 
     Attributes:
         rows: Positions of these rows, shape (differing,).
@@ -267,7 +267,7 @@ class Apart:
     squares: float = 0.0
 
     def shares(self, grid: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Row values of the differing rows, counted from the least that there can be: from 0 to ``2 reach``.
+        """Return the row values of the differing rows, counted from the least possible one: from 0 to ``2 reach``.
 
         Args:
             grid: Row values of the difference, shape (rows,).
@@ -277,7 +277,7 @@ class Apart:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two queries about the same rows that are one query, row by row.
+    """The two queries that one query combines row by row, and how it combines them.
 
     With row values a and b on the grid ``0, 1, ..., unit``, a difference has the row value ``(unit + a - b) / 2``,
     rounded down; what is within another has ``min(a, b)``, what is outside it ``min(a, unit - b)``; a ratio is
@@ -297,7 +297,7 @@ class Pair:
 
 
 def same_length(values: object, rows: int, *, what: str) -> NDArray[Any]:
-    """A one-dimensional array with one value for each row; refuses any other shape."""
+    """Return values as a one-dimensional array, after checking that there is one for each row."""
     expected = "one value per row in the order of the rows; nothing was charged"
     try:
         array = np.asarray(values)
@@ -325,7 +325,7 @@ MANY_BEYOND = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """A range beyond which numbers of rows count as its nearer end.
+    """A range for numbers of rows: beyond it, they count as its nearer end.
 
     Attributes:
         what: What is clipped, such as ``"losses"``.
@@ -346,7 +346,7 @@ class Clip:
 
     @property
     def is_often(self) -> bool:
-        """True if so many training rows are clipped that the number is another one than its name says."""
+        """Whether so many training rows are clipped that the number means something else than its name says."""
         return not self.said and (self.beyond or 0.0) > MANY_BEYOND
 
     @property
@@ -373,20 +373,20 @@ class Clip:
         return f"{self.named} ({share} of the training rows)"
 
     def to_list(self) -> list[Any]:
-        """The clip as the ledger keeps it."""
+        """Return the clip as a list, as the ledger stores it."""
         return [self.what, self.low, self.high, self.beyond, self.whole, *([self.said] if self.said else [])]
 
 
 def noted_clips(clips: Sequence[Clip]) -> dict[str, Any]:
-    """Clips as a field of an entry's description; empty without any."""
+    """Return clips as a field of a ledger entry's description, or an empty mapping without clips."""
     return {CLIPS: [clip.to_list() for clip in clips]} if clips else {}
 
 
 def kept_clips(description: Mapping[str, Any]) -> list[Clip]:
-    """The clips that the ledger keeps of an entry."""
+    """Return the clips that are stored in a ledger entry's description."""
     return [Clip(*each) for each in description.get(CLIPS, ())]
 
 
 def clips_in_words(clips: Sequence[Clip]) -> str:
-    """Several clips in one sentence without an end; empty without any."""
+    """Describe several clips in one text without a final full stop, empty without clips."""
     return "; ".join(dict.fromkeys(map(str, clips)))

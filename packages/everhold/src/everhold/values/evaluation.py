@@ -1,4 +1,4 @@
-"""The grid on which row values are summed exactly, so that every engine gives the same number.
+"""The integer grid on which row values are summed exactly, so that every engine gives the same number.
 
 Row values are clipped to [0, 1] and rounded down to the grid ``0, 1, ..., UNIT`` (theory, section 6), so every engine
 and every order of summation gives the same number, one row moves a sum by at most ``UNIT``, and rounding moves a mean
@@ -28,7 +28,7 @@ SHRINKAGE = 2.0**-38
 
 
 def to_grid(values: ArrayLike, *, unit: int = UNIT) -> NDArray[np.int64]:
-    """Row values in [0, 1] as integers in ``[0, unit]``, rounded down; for public rows, where refusing tells nothing.
+    """Convert public row values in [0, 1] to integers in ``[0, unit]``, rounded down, and refuse other values.
 
     Args:
         values: Shape (rows,), boolean or real; nan, inf and anything outside [0, 1] is refused.
@@ -59,7 +59,7 @@ def to_grid(values: ArrayLike, *, unit: int = UNIT) -> NDArray[np.int64]:
 def clip_to_grid(
     values: NDArray[np.float64] | NDArray[np.bool_], *, unit: int = UNIT, fault: float = 0.0
 ) -> NDArray[np.int64]:
-    """Like `to_grid`, for sealed rows: nothing is refused, because a refusal would be a free answer.
+    """Convert sealed row values to the grid like `to_grid`, but refuse nothing, as that would be a free answer.
 
     nan counts as ``fault``, everything else is clipped to [0, 1].
     """
@@ -68,7 +68,7 @@ def clip_to_grid(
 
 
 def shortened(vectors: NDArray[np.float64], *, clip: float) -> NDArray[np.float64]:
-    """Vectors, shape (rows, dimension), in units of the length ``clip`` to which they are cut; 0 if not finite."""
+    """Return vectors cut to the length `clip` and divided by it, 0 if not finite, shape (rows, dimension)."""
     largest = np.abs(vectors).max(axis=1, initial=0.0)
     finite = np.isfinite(largest)  # also false for nan
     reach = np.maximum(np.where(finite, largest, 1.0), clip)[:, None]  # so that no square overflows
@@ -78,7 +78,7 @@ def shortened(vectors: NDArray[np.float64], *, clip: float) -> NDArray[np.float6
 
 
 def vectors_to_grid(vectors: NDArray[np.float64], *, clip: float, unit: int) -> NDArray[np.int64]:
-    """Clipped vectors as integers whose Euclidean length is at most ``unit / 2``, exactly.
+    """Convert clipped vectors to integers whose Euclidean length is at most ``unit / 2``, exactly.
 
     Numbers are rounded towards 0, which makes no vector longer; any two rows therefore differ by at most ``unit``.
     The lengths are checked in integers: floating point decides nothing.
@@ -117,7 +117,7 @@ def vectors_to_grid(vectors: NDArray[np.float64], *, clip: float, unit: int) -> 
 
 
 def models_in(description: Any) -> tuple[str, ...]:
-    """Digests of the models that a query runs, from its public description; none of arrays, texts and functions.
+    """Return the digests of all models that a query runs, from its public description.
 
     Examples:
         >>> models_in({"kind": "difference", "of": [{"estimator": "aa"}, {"estimator": "bb"}, {"predictions": "cc"}]})
@@ -133,7 +133,7 @@ def models_in(description: Any) -> tuple[str, ...]:
 
 
 def failing_in_words(description: Any, *, training_rows: int, classes: bool) -> str:
-    """What is known of rows on which the models of a query fail, in sentences; empty for queries without models.
+    """Describe in sentences what is known of rows on which a query's models fail, empty without models.
 
     Args:
         description: Of the query.
@@ -152,7 +152,7 @@ def failing_in_words(description: Any, *, training_rows: int, classes: bool) -> 
 
 
 def other_class(labels: NDArray[Any]) -> NDArray[np.float64]:
-    """The class 0 or 1 that a label is not.
+    """Return for each label the class 0 or 1 that it is not.
 
     Examples:
         >>> other_class(np.array([0, 1])).tolist()
@@ -162,7 +162,7 @@ def other_class(labels: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def says(outputs: NDArray[np.float64], labels: NDArray[np.float64], number: float) -> NDArray[np.bool_]:
-    """Rows that are predicted to be of a class; of a failing row the opposite of what its label says.
+    """Return which rows are predicted to be of a class. A failing row counts as a wrong prediction.
 
     Args:
         outputs: Numbers of predicted classes, shape (rows,).
@@ -177,7 +177,7 @@ def says(outputs: NDArray[np.float64], labels: NDArray[np.float64], number: floa
 
 
 def worst_ranks(scores: NDArray[np.float64], labels: NDArray[Any]) -> NDArray[np.float64]:
-    """Scores with failing rows at the wrong end: positive ones below all others, negative ones above them.
+    """Return scores with failing rows at the wrong end: positive rows lowest, negative rows highest.
 
     Examples:
         >>> worst_ranks(np.array([0.3, np.nan, np.nan]), np.array([0, 1, 0])).tolist()
@@ -187,5 +187,5 @@ def worst_ranks(scores: NDArray[np.float64], labels: NDArray[Any]) -> NDArray[np
 
 
 def largest_losses(losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Losses with those of failing rows infinite, so that clipping makes them the largest that is declared."""
+    """Return losses with infinity for failing rows, so that clipping gives them the largest declared loss."""
     return np.where(np.isnan(losses), np.inf, losses)

@@ -1,4 +1,4 @@
-"""Missing values: what counts for a row that has no value in a column that a query reads.
+"""Rules for missing values: what counts for a row without a value in a column that a query reads.
 
 The steward says it once, by column, when the rows are sealed. Every text is read with it, so that a query, its identity
 and whatever is made of it mean the same on every engine.
@@ -31,7 +31,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class MissingRule:
-    """What counts for rows without a value in a column.
+    """The rule of one column for rows that have no value in it.
 
     Attributes:
         how: ``"refuse"``: queries that read the column are refused, unless they say themselves what counts.
@@ -44,11 +44,11 @@ class MissingRule:
 
     @classmethod
     def of(cls, given: Value) -> Self:
-        """The rule that a word or a value stands for."""
+        """Build the rule from a word such as ``"drop"``, or from the value that counts."""
         return cls(given) if given in _WORDS else cls("value", given)  # type: ignore[arg-type]
 
     def to_list(self) -> list[Any]:
-        """The rule as the ledger keeps it."""
+        """Return the rule as a list, as the ledger stores it."""
         return [self.how] if self.value is None else [self.how, self.value]
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class MissingRule:
 
     @property
     def counts(self) -> str:
-        """What a missing value counts as, in words."""
+        """The value that a missing one counts as, in words."""
         return f"count as {self.value:g}" if isinstance(self.value, float) else f"count as {self.value!r}"
 
 
@@ -66,12 +66,12 @@ Rules: TypeAlias = Mapping[str, MissingRule]
 
 
 def read_rules(kept: Mapping[str, Any]) -> dict[str, MissingRule]:
-    """Rules by column as the ledger keeps them, the inverse of `MissingRule.to_list`."""
+    """Rebuild the rules by column from the lists that the ledger stores."""
     return {name: MissingRule(*rule) for name, rule in kept.items()}
 
 
 def checked_missing(given: object) -> Missing:
-    """The steward's rule for missing values, in plain Python values.
+    """Check the steward's rules for missing values, and return them as plain Python values.
 
     Raises:
         ValueError: If it is none.
@@ -98,7 +98,7 @@ def _plain(given: object, *, where: str = "") -> Value:
 def missing_rules(
     declared: Missing, columns: Mapping[str, ColumnKind], *, lacking: Collection[str], unseen: Collection[str]
 ) -> dict[str, MissingRule]:
-    """The rule of each column that has one.
+    """Return the rule of each column that has one.
 
     Args:
         declared: What the steward says.
@@ -139,7 +139,7 @@ def _fits(rule: MissingRule, kind: ColumnKind) -> bool:
 
 
 def tested(expression: Expression) -> frozenset[str]:
-    """Columns of which the expression itself asks whether a value is missing."""
+    """Return the columns for which an expression itself tests whether a value is missing."""
     return frozenset(
         str(node.operands[0].value) for node in expression.nodes
         if node.operation is Operation.IS_NULL and node.operands[0].operation is Operation.COLUMN
@@ -147,7 +147,7 @@ def tested(expression: Expression) -> frozenset[str]:
 
 
 def with_values(expression: Expression, rules: Rules) -> Expression:
-    """The expression with a value in place of every missing one whose column has such a rule.
+    """Return the expression with missing values replaced by the values of the columns' rules.
 
     Raises:
         QueryRejected: If it gets too long. Nothing is charged.
@@ -184,13 +184,13 @@ def with_values(expression: Expression, rules: Rules) -> Expression:
 
 
 def columns_needed(expression: Expression, rules: Rules) -> frozenset[str]:
-    """Columns that the expression reads and whose rows without a value are left out."""
+    """Return the columns that an expression reads and whose rule leaves out rows without a value."""
     left_out = {name for name in expression.columns() if name in rules and rules[name].how == "drop"}
     return frozenset(left_out - tested(expression))
 
 
 def have_values(columns: Collection[str]) -> str:
-    """The condition that a row has a value in each column.
+    """Return the text of the condition that a row has a value in each column.
 
     Examples:
         >>> have_values(["weight", "bp"])
@@ -200,7 +200,7 @@ def have_values(columns: Collection[str]) -> str:
 
 
 def values_counted(expression: Expression, rules: Rules) -> list[str]:
-    """Columns whose missing values count as the value of their rule in an expression that was read with it."""
+    """Return the columns whose missing values were replaced when the expression was read."""
     places = {str(node.value): node for node in expression.nodes if node.operation is Operation.COLUMN}
     nodes = set(expression.nodes)
     return [

@@ -1,4 +1,4 @@
-"""Units and measures of means, for readers: how a number in [0, 1] is read, and what it is.
+"""Units and measures of means: how a number in [0, 1] is converted for readers, and what it measures.
 
 Accuracy of a model, a share of rows, an average, a loss. Neither is part of a query's identity. The ledger keeps both
 beside the query, so that its answer can be read when the query is not at hand.
@@ -37,7 +37,7 @@ MEASURES = RATES | {*_DIFFERENCES.values(), "difference", "mean", "loss", "value
 
 
 def measure_of(bound: BoundQuery) -> str:
-    """Measure of the number, in the direction of its units: an error is an accuracy turned round.
+    """Return what a query measures, such as "right" or "wrong", in the direction of its units.
 
     Examples:
         >>> from everhold.values.base import BoundQuery
@@ -75,7 +75,7 @@ def _of_pair(pair: Pair, bound: BoundQuery) -> str:
 
 
 def mirrored(measure: str) -> str | None:
-    """Measure of the number told the other way round; None if there is none.
+    """Return the measure of the same number told the other way round, or None if there is none.
 
     Which of two models is subtracted may have been turned round, or whether both are right or wrong: of a difference no
     more is known then than that it is one.
@@ -102,7 +102,7 @@ _Number = float | None
 def with_open_ends(
     value: _Number, low: _Number, high: _Number, *, least: float, most: float, unbounded: tuple[bool, bool]
 ) -> tuple[_Number, _Number, _Number]:
-    """A number and its interval where the ends of their scale may bound nothing.
+    """Make a number and its interval infinite at ends of the scale beyond which values may lie.
 
     At an open end of the scale the number can be anything beyond it, so it is infinite there, and so is the end of its
     interval. A lower end at the upper end of the scale stays: the number is at least that.
@@ -130,7 +130,7 @@ def with_open_ends(
 
 
 def in_own_units(row: Mapping[str, Any], description: Mapping[str, Any], *, row_step: float) -> dict[str, Any]:
-    """A row of a transcript, or of an unsealed study, with the numbers that `ask` returned.
+    """Convert a row of a transcript or of an unsealed study to the numbers that `ask` returned.
 
     What keeps no reading stays as the ledger holds it, a mean over [0, 1].
 
@@ -156,7 +156,7 @@ def in_own_units(row: Mapping[str, Any], description: Mapping[str, Any], *, row_
 
 
 def _of_gain(row: Mapping[str, Any], width: float, *, unbounded: bool) -> dict[str, Any]:
-    """A challenge's row in the units of its metric; the ledger has gains of row values in [0, 1]."""
+    """Convert a challenge's row from gains in [0, 1] to the units of its metric."""
     read = dict(row)
     for names in (_TOLD, _SEALED):
         numbers = [None if row.get(name) is None else width * row[name] for name in names]
@@ -167,7 +167,7 @@ def _of_gain(row: Mapping[str, Any], width: float, *, unbounded: bool) -> dict[s
 
 @dataclass(frozen=True, slots=True)
 class MeanUnits:
-    """The units of a mean.
+    """The units of a mean, which convert it between [0, 1] and the analyst's numbers.
 
     Attributes:
         at_zero: What a mean row value of 0 stands for.
@@ -185,12 +185,12 @@ class MeanUnits:
 
     @classmethod
     def of(cls, bound: BoundQuery) -> MeanUnits:
-        """The reading of a query."""
+        """Return the units of a bound query."""
         return cls(bound.at_zero, bound.at_one, measure_of(bound), bound.rounded_up, bound.unbounded)
 
     @classmethod
     def kept(cls, description: Mapping[str, Any]) -> MeanUnits | None:
-        """The reading that the ledger keeps of an entry; None of what is no mean."""
+        """Return the units stored in a ledger entry's description, or None if it is no mean."""
         found = description.get(UNITS)
         if not (isinstance(found, list) and len(found) == 5 and found[2] in MEASURES):
             return None
@@ -203,18 +203,18 @@ class MeanUnits:
         return min(self.at_zero, self.at_one), max(self.at_zero, self.at_one)
 
     def to_list(self) -> list[Any]:
-        """The reading as the ledger keeps it."""
+        """Return the units as a list, as the ledger stores them."""
         return [float(self.at_zero), float(self.at_one), self.measure, float(self.rounded_up), [*self.unbounded]]
 
     def turned(self) -> MeanUnits | None:
-        """The same number told the other way round, as an error for an accuracy; None where there is no such way."""
+        """Return the units of the number told the other way round, such as an error for an accuracy, or None."""
         measure = mirrored(self.measure)
         return None if measure is None else replace(self, at_zero=self.at_one, at_one=self.at_zero, measure=measure)
 
     def in_units(
         self, value: float | None, low: float | None, high: float | None, *, row_step: float
     ) -> tuple[float | None, float | None, float | None]:
-        """A mean of row values and its interval in the analyst's units; None where nothing is told.
+        """Convert a mean and its interval to the analyst's units, None where nothing is told.
 
         An interval may be told without a value, as of a guess that is no score.
         """
@@ -231,7 +231,7 @@ class MeanUnits:
         return self._opened(mean, first, last) if any(self.unbounded) else (mean, first, last)
 
     def radius(self, within: float | None, interval: tuple[float, float] | None) -> float | None:
-        """A half-width in the analyst's units; infinite where the interval ends where nothing bounds the number.
+        """Convert a half-width to the analyst's units, infinite if the interval reaches an open end.
 
         Args:
             within: In the units of a mean; None where there is none.
@@ -244,7 +244,7 @@ class MeanUnits:
         return math.inf if is_open else within * abs(self.at_one - self.at_zero)
 
     def of_row(self, row: Mapping[str, Any], *, row_step: float) -> dict[str, Any]:
-        """A row of a transcript, or of an unsealed study, in the analyst's units."""
+        """Convert a row of a transcript, or of an unsealed study, to the analyst's units."""
         read = dict(row)
         for names in (_TOLD, _SEALED):
             if row.keys() >= set(names):

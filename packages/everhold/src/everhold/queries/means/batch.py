@@ -252,7 +252,7 @@ class Means(QueryPlan[Result]):
         return all(_is_plain(mean.bound) for mean in self.prepared)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
-        """Evaluate the means at these places on the sealed rows. Return the sums and the means.
+        """Evaluate the means at these places on the sealed rows. Return the secret sums and the means evaluated.
 
         Both are secret, with whatever else the procedures need.
         """

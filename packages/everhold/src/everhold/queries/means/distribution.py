@@ -1,4 +1,4 @@
-"""The distribution of columns: shares of bins, variance, covariance and correlation.
+"""Queries about the distribution of columns: histograms, variance, covariance and correlation.
 
 A histogram asks a share for every bin, and all their intervals hold together. Variance, covariance and correlation are
 polynomials in a few means, with the exact range over the means' intervals: see `Variance` and `Covariance`.
@@ -42,7 +42,7 @@ _MOST_BINS = 200
 
 @dataclass(frozen=True, slots=True)
 class HistogramQuery(Query[Shares]):
-    """The shares of the bins of a number or of the categories of a text; made by `histogram`.
+    """A query for the shares of the bins of a number or of the categories of a text, made by `histogram`.
 
     Attributes:
         text: A numeric expression, or a text column.
@@ -58,7 +58,7 @@ class HistogramQuery(Query[Shares]):
         return QuerySpec("histogram", self.text, {"bins": self.bins, "missing": self.missing})
 
     def shares(self, schema: Schema) -> dict[str, MeanQuery]:
-        """One query for each bin, by the bin's name.
+        """Return one query for each bin, by the bin's name.
 
         Raises:
             QueryRejected: If the bins are no bins of this text. Nothing is charged.
@@ -75,7 +75,7 @@ class HistogramQuery(Query[Shares]):
         return parts
 
     def parts(self, schema: Schema) -> tuple[RowwiseQuery, ...]:
-        """The queries alone, in the order of the bins.
+        """Return the queries for the shares, in the order of the bins.
 
         Raises:
             QueryRejected: If the bins are no bins of this text. Nothing is charged.
@@ -83,7 +83,7 @@ class HistogramQuery(Query[Shares]):
         return tuple(self.shares(schema).values())
 
     def compile(self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None) -> Bins:
-        """One query for each bin; their price is that of all, and their half-width that of the widest."""
+        """Compile all bins into one plan, priced as the sum of the bins and as wide as the widest."""
         shares = self.shares(compiler.schema)
         bound = BoundDerived("a histogram", {"kind": "histogram"}, tuple(shares.values()), _widest)
         bound.check(compiler, guess=guess, tolerance=tolerance)
@@ -97,7 +97,7 @@ class HistogramQuery(Query[Shares]):
 
 @dataclass(frozen=True)
 class Bins(JointMeans[Shares]):
-    """The bins of one histogram, answered as far as the budget pays.
+    """A plan for the bins of one histogram, answered as far as the budget pays.
 
     Attributes:
         names: Of the bins, in order.
@@ -108,7 +108,7 @@ class Bins(JointMeans[Shares]):
     missing: bool
 
     def present(self, result: ExecutionResult) -> Shares:
-        """One answer for each bin, with intervals made narrower by what they sum to."""
+        """Return one answer for each bin, with intervals narrowed because the shares sum to 1."""
         answers = self.answers(result)
         lows = [0.0 if answer.low is None else answer.low for answer in answers]
         highs = [1.0 if answer.high is None else answer.high for answer in answers]
@@ -126,7 +126,7 @@ def _widest(shares: Sequence[Estimate]) -> Estimate:
 
 
 def _intervals(inside: str, bins: Sequence[object]) -> dict[str, str]:
-    """The bins ``[a, b)``, the last of them closed, and what is below and above all of them."""
+    """Return a condition for each bin ``[a, b)``, the last one closed, and for values below and above all bins."""
     edges = [float(edge) for edge in bins if isinstance(edge, (int, float))]
     first, last = edges[0], edges[-1]
     texts = {} if first == -math.inf else {f"below {first:g}": f"{inside} < {first!r}"}
@@ -146,7 +146,7 @@ def _categories(inside: str, bins: Sequence[object]) -> dict[str, str]:
 
 
 def summed_to_one(lows: Sequence[float], highs: Sequence[float], *, missing: bool) -> list[tuple[float, float]]:
-    """Intervals of shares that are all there is, made narrower by each other.
+    """Narrow intervals of shares, which together cover all rows, by the intervals of the others.
 
     A share is at least 1 minus the upper ends of all others, and at most 1 minus their lower ends.
 
@@ -216,19 +216,19 @@ _NO_SPREAD = Estimate(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class ExpressionMean(RowwiseQuery):
-    """The mean of an expression that was built and not written."""
+    """A query for the mean of an expression that was built in code and not parsed from text."""
 
     row_value: RowValue
     shown: str
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """The query, the same as that of any text with this meaning."""
+        """Return the bound query, the same as for any text with this meaning."""
         return bound_mean(self.row_value, shown=self.shown)
 
 
 @dataclass(frozen=True, slots=True)
 class _Variable:
-    """A text with its range, read for some columns."""
+    """A condition or number u with its range, as the parts of a variance or covariance read it."""
 
     mean: MeanQuery
     value: RowValue
@@ -249,14 +249,14 @@ class _Variable:
 
     @property
     def rescaled(self) -> Node:
-        """``u`` of a number; null where the number is."""
+        """The expression of a number rescaled to u in [0, 1], null where the number is null."""
         low, high, width = (Node.literal(end) for end in (self.value.low, self.value.high, self.value.width))
         clipped = Node.of(Operation.LEAST, Node.of(Operation.GREATEST, self.root, low), high)
         return Node.of(Operation.DIVIDE, Node.of(Operation.SUBTRACT, clipped, low), width)
 
     @property
     def centred(self) -> Node:
-        """``2u - 1`` of anything; -1 where it is missing."""
+        """The expression ``2u - 1`` of a condition or number, -1 where it is missing."""
         if self.is_condition:
             return Node.of(Operation.CASE, self.root, Node.literal(1.0), Node.literal(-1.0))
         twice = Node.of(Operation.MULTIPLY, Node.literal(2.0), self.rescaled)
@@ -264,7 +264,7 @@ class _Variable:
         return Node.of(Operation.CASE, Node.of(Operation.IS_NULL, self.root), Node.literal(-1.0), inside)
 
     def spread(self) -> tuple[ExpressionMean, ...]:
-        """The mean of ``u (1 - u)`` on [0, 1/4]; no query for a condition, where it is 0."""
+        """Return the query for the mean of ``u (1 - u)`` on [0, 1/4], none for a condition, where it is 0."""
         if self.is_condition:
             return ()
         rest = Node.of(Operation.SUBTRACT, Node.literal(1.0), self.rescaled)
@@ -283,7 +283,7 @@ def _built(root: Node, low: float, high: float, *, shown: str) -> ExpressionMean
 
 
 def _product(one: _Variable, other: _Variable) -> ExpressionMean:
-    """The mean of ``(2u - 1)(2v - 1)`` on [-1, 1]."""
+    """Return the query for the mean of ``(2u - 1)(2v - 1)`` on [-1, 1]."""
     root = Node.of(Operation.MULTIPLY, one.centred, other.centred)
     texts = (in_one_line(one.mean.text), in_one_line(other.mean.text))
     return _built(root, -1.0, 1.0, shown=f"product of {texts[0]} and {texts[1]}")
@@ -291,7 +291,7 @@ def _product(one: _Variable, other: _Variable) -> ExpressionMean:
 
 @dataclass(frozen=True, slots=True)
 class Variance(DerivedQuery):
-    """The variance of a condition or of a clipped number; made by `variance`.
+    """A query for the variance of a condition or of a clipped number, made by `variance`.
 
     Attributes:
         of: The mean of the same text.
@@ -304,7 +304,7 @@ class Variance(DerivedQuery):
         return QuerySpec("variance", self.of.text, {"low": self.of.low, "high": self.of.high})
 
     def bind(self, schema: Schema) -> BoundDerived:
-        """One query for a condition, two for a number."""
+        """Return the variance made of its parts: one query for a condition, two for a number."""
         variable = _Variable.read(self.of, schema)
         area = _area(variable, variable)
         return BoundDerived(
@@ -318,7 +318,7 @@ class Variance(DerivedQuery):
 
 @dataclass(frozen=True, slots=True)
 class OfTwo(DerivedQuery):
-    """A statistic of two conditions or clipped numbers.
+    """A query for a statistic of two conditions or clipped numbers.
 
     Attributes:
         of: The mean of the first text.
@@ -339,7 +339,7 @@ class OfTwo(DerivedQuery):
     def _bound(
         self, x: _Variable, y: _Variable, combine: Callable[[Sequence[Estimate]], Estimate], *more: RowwiseQuery
     ) -> BoundDerived:
-        """Its parts are both means, the mean product, and more."""
+        """Build the bound statistic from both means, the mean product, and more parts."""
         return BoundDerived(
             name=f"a {self.name}",
             description={"kind": self.name},
@@ -351,12 +351,12 @@ class OfTwo(DerivedQuery):
 
 @dataclass(frozen=True, slots=True)
 class Covariance(OfTwo):
-    """The covariance of two conditions or clipped numbers; made by `covariance`."""
+    """A query for the covariance of two conditions or clipped numbers, made by `covariance`."""
 
     name: ClassVar[str] = "covariance"
 
     def bind(self, schema: Schema) -> BoundDerived:
-        """Three queries: both means and the mean product."""
+        """Return the covariance made of three queries: both means and the mean product."""
         x, y = (_Variable.read(mean, schema) for mean in (self.of, self.and_of))
         area = _area(x, y)
         return self._bound(x, y, lambda parts: _scaled(_covariance(*parts), area, least=-math.inf))
@@ -364,12 +364,12 @@ class Covariance(OfTwo):
 
 @dataclass(frozen=True, slots=True)
 class Correlation(OfTwo):
-    """Pearson's correlation of two conditions or clipped numbers; made by `correlation`."""
+    """A query for Pearson's correlation of two conditions or clipped numbers, made by `correlation`."""
 
     name: ClassVar[str] = "correlation"
 
     def bind(self, schema: Schema) -> BoundDerived:
-        """Three queries, and one more for each number among the two."""
+        """Return the correlation made of three queries, and one more for each number among the two."""
         x, y = (_Variable.read(mean, schema) for mean in (self.of, self.and_of))
         spreads = (x.spread(), y.spread())
 
@@ -395,7 +395,7 @@ def _variance(mean: Estimate, spread: Estimate = _NO_SPREAD) -> Estimate:
 
 
 def _covariance(x: Estimate, y: Estimate, product: Estimate) -> Estimate:
-    """``cov(u, v)`` over all cells of the box that some law on the unit square can have."""
+    """Estimate ``cov(u, v)`` over all cells of the box of means that some law on the unit square can have."""
     low, high = _cell_covariances(_cells(x)[:, :, None], _cells(y)[:, None, :], product)
     possible = low <= high + _SLACK
     value = _centred_covariance(x.value, y.value, product.value)
@@ -404,18 +404,18 @@ def _covariance(x: Estimate, y: Estimate, product: Estimate) -> Estimate:
 
 
 def _centred_covariance(a: float, b: float, product: float) -> float:
-    """From the means of u, v and of the product on its own [0, 1] scale."""
+    """Return ``cov(u, v)`` from the means of u, of v and of the product on its own [0, 1] scale."""
     return (2.0 * product - 1.0 - (2.0 * a - 1.0) * (2.0 * b - 1.0)) / 4.0
 
 
 def _cells(mean: Estimate) -> Floats:
-    """Lower and upper ends of the pieces of an interval, shape (2, pieces); they overlap in their ends."""
+    """Divide an interval into pieces that share their ends, and return the ends, shape (2, pieces)."""
     edges = np.linspace(mean.low, mean.high, _CELLS + 1)
     return np.stack([edges[:-1], edges[1:]])
 
 
 def _cell_covariances(a: Floats, b: Floats, product: Estimate) -> tuple[Floats, Floats]:
-    """Ends of ``cov(u, v)`` in each cell: exact for the polynomial, cut to what 0 <= u, v <= 1 allows.
+    """Return bounds of ``cov(u, v)`` in each cell, cut to what 0 <= u, v <= 1 allows.
 
     As ``u v <= min(u, v)`` and ``u v >= max(0, u + v - 1)``, the covariance is at most ``min(a (1-b), b (1-a))`` and at
     least ``-min(a b, (1-a)(1-b))``.
@@ -434,14 +434,14 @@ def _cell_covariances(a: Floats, b: Floats, product: Estimate) -> tuple[Floats, 
 
 
 def _cell_variances(a: Floats, spread: Estimate) -> tuple[Floats, Floats]:
-    """Ends of ``var(u)`` in each cell, moved outwards; the upper one is negative where no law fits."""
+    """Return bounds of ``var(u)`` in each cell, moved outwards. An upper one below 0 means that no law fits."""
     middle = np.clip(0.5, a[0], a[1])
     low = np.minimum(a[0] * (1.0 - a[0]), a[1] * (1.0 - a[1])) - spread.high / 4.0
     return np.maximum(low - _SLACK, 0.0), middle * (1.0 - middle) - spread.low / 4.0 + _SLACK
 
 
 def _correlation(x: Estimate, y: Estimate, product: Estimate, spread_x: Estimate, spread_y: Estimate) -> Estimate:
-    """``cov / sqrt(var var)`` over all cells that some law can have, where ``cov^2 <= var var``."""
+    """Estimate ``cov / sqrt(var var)`` over all cells that some law can have, where ``cov^2 <= var var``."""
     a, b = _cells(x)[:, :, None], _cells(y)[:, None, :]
     low, high = _cell_covariances(a, b, product)
     (least_x, most_x), (least_y, most_y) = _cell_variances(a, spread_x), _cell_variances(b, spread_y)
@@ -459,13 +459,13 @@ def _correlation(x: Estimate, y: Estimate, product: Estimate, spread_x: Estimate
 
 
 def _quotient(covariances: Floats, deviations: Floats, *, otherwise: float) -> Floats:
-    """``covariances / deviations`` cut to [-1, 1]; the given end where the divisor is 0."""
+    """Return ``covariances / deviations`` cut to [-1, 1], and `otherwise` where the divisor is 0."""
     divisors = np.where(deviations > 0.0, deviations, 1.0)
     return np.clip(np.where(deviations > 0.0, covariances / divisors, otherwise), -1.0, 1.0)
 
 
 def _area(one: _Variable, other: _Variable) -> float:
-    """Worth of a product of two rescaled numbers in the analyst's units."""
+    """Return what a product of two rescaled numbers is worth in the analyst's units."""
     area = one.value.width * other.value.width
     if not math.isfinite(area) or area < sys.float_info.min:
         raise rejected("the product of the two ranges is not a usable number", "choose other units")
@@ -473,7 +473,7 @@ def _area(one: _Variable, other: _Variable) -> float:
 
 
 def _scaled(unit: Estimate, area: float, *, least: float) -> Estimate:
-    """From the unit square to the analyst's units, ends rounded outwards."""
+    """Convert an estimate from the unit square to the analyst's units, with ends rounded outwards."""
     low, high = (
         math.nextafter(math.nextafter(end * area, towards), towards)  # for the rounding of the area and of the product
         for end, towards in ((unit.low, -math.inf), (unit.high, math.inf))

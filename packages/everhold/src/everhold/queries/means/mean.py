@@ -1,4 +1,4 @@
-"""The mean of a text expression or of a function of single rows, and how texts of analysts are read and shown."""
+"""The mean of a text expression or of a function of single rows, and how texts are read and shown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _QUOTED_OR_SPACE = re.compile(r"""('[^']*'|"[^"]*")|\s+""")
 
 
 def parsed(text: str, schema: Schema) -> Expression:
-    """A text expression over the columns of a holdout without the row ids, with what counts for missing values.
+    """Parse a text over the columns of a holdout, without the row ids and with its rules for missing values.
 
     Raises:
         QueryRejected: If it is none, or reads the row ids. Nothing is charged.
@@ -44,13 +44,13 @@ def parsed(text: str, schema: Schema) -> Expression:
 
 
 def in_one_line(text: str) -> str:
-    """An expression as people read it: with single spaces, except in what is quoted."""
+    """Return an expression with single spaces, except inside quotes."""
     return _QUOTED_OR_SPACE.sub(lambda found: found[1] or " ", text).strip()
 
 
 @dataclass(frozen=True, slots=True)
 class MeanQuery(RowwiseQuery):
-    """The mean of a condition or of a clipped number; made by `mean`.
+    """A query for the mean of a condition or of a clipped number, made by `mean`.
 
     Attributes:
         text: An expression of the language in `everhold.values.expressions`.
@@ -67,7 +67,7 @@ class MeanQuery(RowwiseQuery):
         return QuerySpec("mean", self.text, {"low": self.low, "high": self.high})
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """The parsed query about these columns."""
+        """Parse the text over these columns and return the bound query."""
         expression = parsed(self.text, schema)
         low, high = 0.0 if self.low is None else self.low, 1.0 if self.high is None else self.high
         if (self.low is None) != (self.high is None):
@@ -90,17 +90,17 @@ class MeanQuery(RowwiseQuery):
 
 
 def is_condition(asked: MeanQuery, schema: Schema) -> bool:
-    """True if a text selects rows, and is no number."""
+    """Return whether the text of a mean is a condition and not a number."""
     return parsed(asked.text, schema).kind is ColumnKind.BOOLEAN
 
 
 def in_words(asked: MeanQuery) -> str:
-    """The text as people read it, whatever it is: it is refused when it is read."""
+    """Return the text of a query for people, also if it is not valid."""
     return in_one_line(asked.text) if isinstance(asked.text, str) else brief(asked.text)
 
 
 def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
-    """The query for the mean of an expression; the same for every way to have come by the expression."""
+    """Return the bound query for the mean of an expression, the same however the expression was written."""
     return BoundQuery(
         description={
             "kind": "mean",
@@ -117,7 +117,7 @@ def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
 
 
 def only_zero_to_one(expression: Expression) -> bool:
-    """True if an expression can only give numbers from 0 to 1: choices among such literals."""
+    """Return whether an expression can only give literals from 0 to 1, by choosing among them."""
     choices = {Operation.CASE, Operation.LEAST, Operation.GREATEST}
     inside: dict[Node, bool] = {}
     for node in expression.nodes:
@@ -131,7 +131,7 @@ def only_zero_to_one(expression: Expression) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StatisticalQuery(RowwiseQuery):
-    """The mean over rows of a function; made by `mean`, which says what the attributes are."""
+    """A query for the mean over rows of a function, made by `mean`."""
 
     function: RowFunction
     name: str | None = None
@@ -139,11 +139,11 @@ class StatisticalQuery(RowwiseQuery):
 
     @property
     def shown(self) -> str:
-        """The function as people read it."""
+        """The function as text for people."""
         return f"the function {self.name or 'without a name'}"
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """The function, for sealed and training rows alike."""
+        """Return the bound query, which applies the function to sealed and training rows alike."""
         if self.name is not None and not is_text(self.name, longest=_LONGEST_NAME):
             raise QueryRejected(
                 f"name is {brief(self.name)}; expected a text of at most {_LONGEST_NAME:,} characters, or None; "
@@ -230,13 +230,13 @@ _HALF = 0.5
 
 
 def check_where(where: object) -> None:
-    """Refuse what is no text."""
+    """Check that a condition is given as a text."""
     if not isinstance(where, str):
         raise QueryRejected(f"where is {brief(where)}; expected a condition over the columns, such as \"region = 'N'\"")
 
 
 def condition(where: str, schema: Schema) -> BoundQuery:
-    """The condition for one holdout."""
+    """Parse a condition over the columns of one holdout and return it as a bound query."""
     check_where(where)
     bound = MeanQuery(where, 0.0, 1.0).bind(schema)
     if not bound.yes_no:
@@ -245,7 +245,7 @@ def condition(where: str, schema: Schema) -> BoundQuery:
 
 
 def among(bound: BoundQuery, inside: BoundQuery | None, where: str | None, schema: Schema) -> BoundQuery:
-    """Identity of the same query among the rows that meet a condition; the query itself without one."""
+    """Return the query identified as asked among rows that meet a condition, or unchanged without one."""
     if inside is None:
         return bound
     reads = (*(bound.reads or schema.asked), *(inside.reads or schema.asked))
@@ -256,12 +256,12 @@ def among(bound: BoundQuery, inside: BoundQuery | None, where: str | None, schem
 
 
 def rows_that_meet(rows: StoredRows, condition: BoundQuery) -> NDArray[np.bool_]:
-    """True for each row that meets the condition, shape (rows,); of sealed rows it is secret."""
+    """Return whether each row meets the condition, shape (rows,). Secret for sealed rows."""
     return np.asarray(rows.row_values(condition, unit=1) == 1)
 
 
 def share_that_meets(training: StoredRows | None, condition: BoundQuery | None) -> float:
-    """Planned share of rows that count: that of the training rows, half a row away from 0; 1 without a condition."""
+    """Return the planned share of rows that meet a condition, from training rows and never 0, or 1 without one."""
     if condition is None or training is None:
         return 1.0
     counting = rows_that_meet(training, condition)

@@ -1,4 +1,4 @@
-"""Shares of what another sum contains: conditional means, precision, recall, F1, rates by arm.
+"""Ratios of a part to the whole that contains it: conditional means, precision, recall, F1, rates by arm.
 
 ``sum E u / sum E v`` with ``0 <= u <= v <= 1`` in every row is one query where the mechanism holds a guess against
 what a bet on the ratio leaves possible. Where it rests on noise, or nothing is known of the values on training rows, it
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WithinQuery(CombinedQuery):
-    """The mean of row values as far as they lie within others: ``min(u, v)`` on the scale [0, 1].
+    """The mean of row values u limited to row values v: ``min(u, v)`` on the scale [0, 1].
 
     Of an `error` v is 1 in rows that are missed, as its answer says.
 
@@ -49,15 +49,15 @@ class WithinQuery(CombinedQuery):
 
     @property
     def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
-        """Both queries."""
+        """The queries that give u and v."""
         return self.part, self.whole
 
     def needed(self, schema: Schema) -> frozenset[str]:
-        """See `RowwiseQuery.needed`; a row that is not known to be among those of v is none of them."""
+        """See `RowwiseQuery.needed`. A row without a value in v does not count, so only u's columns matter."""
         return self.part.needed(schema)
 
     def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
-        """One query."""
+        """Return one query whose row values are ``min(u, v)``."""
         second = _as_answered(second)
         return BoundQuery(
             description={"kind": "within", "of": [first.description, second.description]},
@@ -70,7 +70,7 @@ class WithinQuery(CombinedQuery):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShareQuery(DerivedQuery):
-    """A ratio of two sums, the first of which lies within the second row by row.
+    """A query for a ratio of two sums, with the numerator inside the denominator in every row.
 
     Attributes:
         part: The numerator; its row values count as far as they lie within those of the denominator.
@@ -90,7 +90,7 @@ class ShareQuery(DerivedQuery):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """One query where the mechanism takes it, and two means where not."""
+        """Compile the ratio as one query if the mechanism takes it, else as two means."""
         asked = self.placed(compiler)
         if (bound := asked.as_one(compiler)) is not None:
             prepared = compiler.planner.ratio(bound, guess, tolerance)
@@ -102,7 +102,7 @@ class ShareQuery(DerivedQuery):
         return QuerySpec("ratio", self.part, {"denominator": self.whole})
 
     def placed(self, compiler: QueryCompiler) -> ShareQuery:
-        """The same query with tables of predictions put in the order of the rows, among the rows that count.
+        """Return the query with tables of predictions in the order of the rows, among rows that count.
 
         Raises:
             QueryRejected: If it cannot be asked of these rows. Nothing is charged.
@@ -123,7 +123,7 @@ class ShareQuery(DerivedQuery):
         )
 
     def as_one(self, compiler: QueryCompiler) -> BoundQuery | None:
-        """The one query that the mechanism takes; None where it takes two means.
+        """Return the bound ratio as one query, or None if the mechanism takes two means.
 
         Raises:
             QueryRejected: If it cannot be asked, or has no value in some training rows. Nothing is charged.
@@ -139,7 +139,7 @@ class ShareQuery(DerivedQuery):
         return bound
 
     def combined(self, part: BoundQuery, whole: BoundQuery) -> BoundQuery:
-        """The one query, of parts that are bound to the same rows.
+        """Combine numerator and denominator, bound to the same rows, into one bound ratio.
 
         Raises:
             QueryRejected: If the values of the denominator are other than yes or no. Nothing is charged.
@@ -157,7 +157,7 @@ class ShareQuery(DerivedQuery):
         )
 
     def bind(self, schema: Schema) -> BoundDerived:
-        """Two means: that of the numerator within the denominator, and that of the denominator."""
+        """Return the ratio made of two means: the numerator within the denominator, and the denominator."""
         self.check_texts(schema)
         part, whole = self.part.bind(schema), self.whole.bind(schema)
         self._check(whole)
@@ -171,11 +171,11 @@ class ShareQuery(DerivedQuery):
         )
 
     def _joint(self, schema: Schema) -> RowwiseQuery:
-        """The numerator within the denominator; of two conditions the text that says both, which may be declared."""
+        """Return the query for the numerator within the denominator."""
         return self.part if self.nested else WithinQuery(self.part, self.whole)
 
     def check_texts(self, schema: Schema) -> None:
-        """Refuse texts that cannot be meant as numerator and denominator."""
+        """Check that the texts can be meant as numerator and denominator. By default nothing is checked."""
 
     def _check(self, whole: BoundQuery) -> None:
         if not (self.nested or whole.yes_no):
@@ -194,7 +194,7 @@ def _placed(compiler: QueryCompiler, query: RowwiseQuery) -> RowwiseQuery:
 
 
 def _as_answered(whole: BoundQuery) -> BoundQuery:
-    """A denominator whose row value is 1 where its answer counts a row: of an error the rows that are missed."""
+    """Return a denominator with row value 1 where it counts a row, which for an error is a missed row."""
     if whole.at_one > whole.at_zero:
         return whole
     every = BoundQuery(
@@ -210,13 +210,13 @@ def _as_answered(whole: BoundQuery) -> BoundQuery:
 
 
 def _complement(share: Estimate) -> Estimate:
-    """1 minus a share, ends rounded outwards."""
+    """Return the estimate of 1 minus a share, with ends rounded outwards."""
     low, high = math.nextafter(1.0 - share.high, 0.0), math.nextafter(1.0 - share.low, 1.0)
     return Estimate(1.0 - share.value, low, high)
 
 
 def _within(part: BoundQuery, whole: BoundQuery) -> BoundQuery:
-    """A condition together with the one that it is asked within: ``a`` and ``a and b`` given b are one query."""
+    """Return the condition joined with the one it is asked within, so ``a`` and ``a and b`` given b are one query."""
     if part.row_value is None or whole.row_value is None or not (part.yes_no and whole.yes_no):
         return part
     root = Node.of(Operation.AND, part.row_value.expression.root, whole.row_value.expression.root)
@@ -231,7 +231,7 @@ def _within(part: BoundQuery, whole: BoundQuery) -> BoundQuery:
 
 
 def in_ends(share: Estimate, at_zero: float, at_one: float) -> Estimate:
-    """A share in the analyst's units, ends rounded outwards."""
+    """Convert an estimate of a share to the analyst's units, with ends rounded outwards."""
     if (at_zero, at_one) == (0.0, 1.0):
         return share
     width, least, most = at_one - at_zero, min(at_zero, at_one), max(at_zero, at_one)
@@ -246,17 +246,17 @@ def in_ends(share: Estimate, at_zero: float, at_one: float) -> Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConditionalMean(ShareQuery):
-    """The mean among the rows that meet a condition; made by ``mean(..., given=...)``."""
+    """A query for the mean among rows that meet a condition, made by ``mean(..., given=...)``."""
 
     @classmethod
     def of(cls, part: MeanQuery | StatisticalQuery, given: MeanQuery) -> ConditionalMean:
-        """The mean of one text or function among the rows that meet another text."""
+        """Build the mean of one text or function among the rows that meet another text."""
         what = part.shown if isinstance(part, StatisticalQuery) else in_words(part)
         shown = f"mean of {what} among rows with {in_words(given)}"
         return cls(part, given, name="a conditional mean", shown=shown)
 
     def check_texts(self, schema: Schema) -> None:
-        """Refuse a number as the condition."""
+        """Check that the text after ``given`` is a condition and not a number."""
         if isinstance(self.whole, MeanQuery) and not is_condition(self.whole, schema):
             raise QueryRejected(
                 f"given is {brief(self.whole.text)}, a number; expected a condition that selects rows, such as "

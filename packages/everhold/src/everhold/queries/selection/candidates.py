@@ -1,4 +1,4 @@
-"""Candidates that are compared with each other: read, bound to the rows, and evaluated in one go."""
+"""Candidates to compare with each other: read, bound to the rows, and evaluated together."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_SHOWN_NAMES = 3
 
 
 def listed(candidates: Any, *, what: str, most: int) -> list[Any]:
-    """The candidates in their order.
+    """Return the candidates as a list, after checking their number.
 
     Args:
         candidates: Any iterable but a text.
@@ -54,7 +54,7 @@ def listed(candidates: Any, *, what: str, most: int) -> list[Any]:
 
 
 def query_of(candidate: Any, loss: Callable[[Any], Query[Any] | str] | None) -> RowwiseQuery:
-    """The query of one candidate.
+    """Return the query of one candidate, which has to be a mean of row values.
 
     Raises:
         QueryRejected: If it is no mean of row values. Nothing is charged.
@@ -63,7 +63,7 @@ def query_of(candidate: Any, loss: Callable[[Any], Query[Any] | str] | None) -> 
 
 
 def query_or_metric(candidate: Any, loss: Callable[[Any], Query[Any] | str] | None) -> RowwiseQuery | MetricQuery:
-    """The query of one candidate: a mean of row values, or a metric of a model.
+    """Return the query of one candidate: a mean of row values, or a metric of a model.
 
     Raises:
         QueryRejected: If it is neither. Nothing is charged.
@@ -78,7 +78,7 @@ def query_or_metric(candidate: Any, loss: Callable[[Any], Query[Any] | str] | No
 
 
 def check_same_units(bound: Sequence[BoundQuery], what: str) -> None:
-    """Check that means can be compared.
+    """Check that all means have the same range, so that they can be compared.
 
     Raises:
         QueryRejected: If they are in different units. Nothing is charged.
@@ -89,7 +89,7 @@ def check_same_units(bound: Sequence[BoundQuery], what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Candidates that are compared on the sealed rows, with what is public about each.
+    """Candidates bound to the rows and comparable with each other, with what is public about each.
 
     Attributes:
         prepared: The candidates, in order.
@@ -103,7 +103,7 @@ class Compared:
 
     @classmethod
     def of(cls, compiler: QueryCompiler, queries: Iterable[Query[Any]], what: str) -> Compared:
-        """Bind them; none of them needs a guess.
+        """Bind candidates to the rows, without guesses, and check that they can be compared.
 
         Raises:
             QueryRejected: If one cannot be asked, or they cannot be compared. Nothing is charged.
@@ -133,41 +133,41 @@ class Compared:
 
     @property
     def bound(self) -> list[BoundQuery]:
-        """The queries about the holdout's rows."""
+        """The candidates as queries bound to the holdout's rows."""
         return [each.bound for each in self.prepared]
 
     @property
     def by_position(self) -> bool:
-        """True if one of them is about predictions as arrays."""
+        """Whether a candidate is about predictions handed in as arrays."""
         return any(each.bound.by_position for each in self.prepared)
 
     @property
     def rises(self) -> bool:
-        """True if higher row values are higher answers."""
+        """Whether higher row values mean higher answers."""
         return self.prepared[0].bound.at_one > self.prepared[0].bound.at_zero
 
     @property
     def width(self) -> float:
-        """Units that a mean of 1 is worth."""
+        """The width of the candidates' range in the analyst's units."""
         return abs(self.prepared[0].bound.at_one - self.prepared[0].bound.at_zero)
 
     @property
     def estimates(self) -> NDArray[np.float64]:
-        """Training estimates in units of a mean, shape (candidates,); nan where there is none."""
+        """Training estimates in units of a mean, shape (candidates,), nan where there is none."""
         totals = np.array([each.estimate for each in self.prepared], dtype=np.float64)
         return np.where(totals >= 0.0, totals / self.mechanism.steps, math.nan)
 
     def turned(self, low: Any, high: Any) -> tuple[Any, Any]:
-        """Ends of a mean that grows with the answers as those of row values, and the other way round."""
+        """Convert ends of means that grow with the answers to ends of means of row values, or back."""
         return (low, high) if self.rises else (1.0 - high, 1.0 - low)
 
     def named(self) -> str:
-        """The number of candidates, and the first of them by name."""
+        """Return the number of candidates and the names of the first few."""
         names = "; ".join(each.bound.shown for each in self.prepared[:MOST_SHOWN_NAMES])
         return f"{len(self):,}: {names}{'; ...' if len(self) > MOST_SHOWN_NAMES else ''}"
 
     def evaluate(self, sealed: StoredRows) -> SealedValues:
-        """The sealed values that the procedures need; secret."""
+        """Evaluate all candidates on the sealed rows. The result is secret."""
         if self.numbers:
             found = evaluated(self.numbers, sealed, silent=True)
             totals = found.totals[:, 0]
@@ -175,7 +175,7 @@ class Compared:
         return evaluate_sealed(self.prepared, sealed, self.schema, self.mechanism)
 
     def procedures(self, nats: float) -> list[Procedure]:
-        """The procedure of each interval at a level, by public facts."""
+        """Return the interval procedure of each candidate at a level, from public facts."""
         found = []
         for each in self.prepared:
             guess = each.guess / self.mechanism.steps if each.guess >= 0 else -1.0
@@ -186,7 +186,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SealedValues:
-    """Sealed values of some queries; secret.
+    """Values of several queries on the sealed rows. Secret.
 
     Attributes:
         totals: Exact sums in grid units, shape (queries,).
@@ -205,7 +205,7 @@ class SealedValues:
 def evaluate_sealed(
     prepared: Sequence[Prepared], sealed: StoredRows, schema: Schema, mechanism: PublicLevels
 ) -> SealedValues:
-    """Evaluate queries on the sealed rows, as many at once as memory allows."""
+    """Evaluate queries on the sealed rows, as many at once as memory allows. The result is secret."""
     batch = Batch(prepared, schema, mechanism, silent=True)
     totals, seen = [], list[Any]()
     for start in range(0, len(prepared), batch.at_once):
@@ -220,7 +220,7 @@ def evaluate_sealed(
 def ends_of(
     procedures: Sequence[Procedure], bound: SealedValues, nats: float, *, rounding: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both ends of every interval at a level, shape (queries,) each.
+    """Compute both ends of every interval at a level, shape (queries,) each.
 
     Args:
         procedures: One for each query.
@@ -241,7 +241,7 @@ def ends_of(
 
 
 def widest(procedures: Sequence[Procedure], nats: float, mechanism: PublicLevels) -> float:
-    """The farthest that an end of one of the intervals can be from the sealed mean; a public bound."""
+    """Return a public bound on the distance of any interval's end from its sealed mean."""
     reach = [
         float(mechanism.margin.concentration(nats))
         if isinstance(procedure, OfMeans)

@@ -1,4 +1,4 @@
-"""The best of many candidates: its value, and how much worse than the best of all it may be for the population."""
+"""The choice of the best of many candidates: its value, and how much worse than the best of all it may be."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Choice(Paid):
     candidates: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"index", "candidate", "value", "low", "high", "regret", ...}``; of several, ``"indices"`` as well."""
+        """Return ``{"index", "candidate", "value", "low", "high", "regret", ...}``, and ``"indices"`` of several."""
         numbers = {name: getattr(self, name) for name in ("index", "candidate", "value", "low", "high", "regret")}
         several = {"indices": list(self.indices)} if len(self.indices) > 1 else {}
         return {**numbers, **several, **self.payment()}
@@ -102,7 +102,7 @@ class Choice(Paid):
 
 @dataclass(frozen=True, slots=True)
 class ChoiceQuery(Query[Choice]):
-    """The best of several means; made by `choose`.
+    """A query for the best of several means or metrics, made by `choose`.
 
     Attributes:
         candidates: Means in the same units; or anything, with a loss.
@@ -127,7 +127,7 @@ class ChoiceQuery(Query[Choice]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> ChoicePlan:
-        """The choice among the rows of one holdout."""
+        """Compile the choice for the rows of one holdout."""
         mechanism = checks_guesses(compiler, "a choice", guess=guess, tolerance=tolerance)
         if not isinstance(self.best, str) or self.best not in ("lowest", "highest"):
             raise QueryRejected(f"best is {brief(self.best)}; expected 'lowest' or 'highest'")
@@ -151,13 +151,13 @@ class ChoiceQuery(Query[Choice]):
 
 
 def _outwards(low: float, high: float, *, turned: bool) -> tuple[float, float]:
-    """Ends of a value that is larger when it is better, as those of a mean of row values."""
+    """Convert ends of a value for which larger is better to ends of a mean of row values."""
     return (1.0 - high, 1.0 - low) if turned else (low, high)
 
 
 @dataclass(frozen=True)
 class ChoicePlan(OneEntry[Choice]):
-    """A choice that is ready to be made: one place, with the events of corollary M1.
+    """A plan for one choice, with one ledger entry and the events of corollary M1.
 
     Attributes:
         best: Whether the lowest or the highest mean is best.
@@ -171,7 +171,7 @@ class ChoicePlan(OneEntry[Choice]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public and canonical."""
+        """The public, canonical description of the choice."""
         return {
             "kind": "best of",
             "best": "complements" if self._turned else "row values",  # an error is an accuracy turned round
@@ -181,13 +181,13 @@ class ChoicePlan(OneEntry[Choice]):
 
     @property
     def shown(self) -> str:
-        """The choice as people read it."""
+        """The choice as text for people."""
         several = f"{self.most} " if self.most > 1 else ""
         return f"the {several}{self.best} of {self.compared.named()}"
 
     @property
     def beside(self) -> dict[str, Any]:
-        """The units of its value."""
+        """Fields of the ledger entry with the units of the value."""
         return {UNITS: MeanUnits.of(self.compared.bound[0]).to_list()}
 
     @property
@@ -197,15 +197,15 @@ class ChoicePlan(OneEntry[Choice]):
 
     @property
     def _turned(self) -> bool:
-        """True if the least mean of row values is the best."""
+        """Whether the least mean of row values is the best."""
         return self.compared.rises == (self.best == "lowest")
 
     def is_short(self, rows: int) -> bool:
-        """See `QueryPlan.is_short`; it is evaluated before the ledger is locked."""
+        """Return False, so that a choice is always evaluated before the ledger is locked."""
         return False
 
     def evaluate(self, sealed: StoredRows, places: Any) -> tuple[list[int], SealedValues, list[Any]]:
-        """The best few by their sealed means, all sealed values, and the pairs of each chosen one; secret."""
+        """Return the positions of the best, all sealed values, and the pairs of each chosen one. Secret."""
         bound = self.compared.evaluate(sealed)
         totals = bound.totals if self._turned else -bound.totals
         chosen = np.argsort(totals, kind="stable")[: self.most].tolist()
@@ -215,7 +215,7 @@ class ChoicePlan(OneEntry[Choice]):
     def release(
         self, nats: float, seen: tuple[list[int], SealedValues, list[Any]]
     ) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
-        """Positions, the interval from the lowest lower end to the largest upper end, and the regret."""
+        """Return what is told: positions, an interval around the best value, and the regret."""
         chosen, bound, pairs = seen
         levels = ChoiceLevels.of(nats, candidates=len(self.compared), paired=bool(pairs))
         procedures = self.compared.procedures(levels.lower)
@@ -243,11 +243,11 @@ class ChoicePlan(OneEntry[Choice]):
 
     @property
     def _goodness(self) -> Any:
-        """Training estimates, larger is better."""
+        """Training estimates, turned so that larger is better."""
         return 1.0 - self.compared.estimates if self._turned else self.compared.estimates
 
     def _around(self, winner: int, levels: ChoiceLevels) -> Around:
-        """Public expectation of the interval that is told of a winner."""
+        """Return the public expectation of the interval that is told of a winner."""
         guess = float(self.compared.estimates[winner])
         guess = 0.5 if math.isnan(guess) else guess
         procedure = self.compared.procedures(levels.lower)[winner]
@@ -258,7 +258,7 @@ class ChoicePlan(OneEntry[Choice]):
     def _regret(
         self, chosen: list[int], pairs: list[Any], levels: ChoiceLevels, ends: tuple[float, float]
     ) -> tuple[float, float]:
-        """The regret that is told, in units of a mean, and ln(1 / prior) of its label."""
+        """Return the regret that is told, in units of a mean, and ln(1 / prior) of its label."""
         whole = ends[1] - ends[0]
         if self.pairs is None or not pairs:
             return whole, 0.0
@@ -269,7 +269,10 @@ class ChoicePlan(OneEntry[Choice]):
         return min(told, whole), cost
 
     def bound(self, nats: float) -> float:
-        """The largest regret that can be told, in the candidates' units; of the best few it depends on their gaps."""
+        """Return the largest regret that can be told, in the candidates' units.
+
+        Of several of the best it is the whole range.
+        """
         if self.most > 1:
             return self.compared.width
         levels = ChoiceLevels.of(nats, candidates=len(self.compared), paired=self.pairs is not None)
@@ -278,11 +281,11 @@ class ChoicePlan(OneEntry[Choice]):
         return self.compared.width * min(WIDENED * reach, 1.0)
 
     def released_width(self, answer: Mapping[str, Any]) -> float:
-        """The regret that was told."""
+        """Return the regret that was told, in the candidates' units."""
         return self.compared.width * float(answer["regret"])
 
     def result(self, answer: Mapping[str, Any] | None, **paid: Any) -> Choice:
-        """The candidates and their regret in their own units."""
+        """Build the result with the chosen candidates and their regret in the candidates' units."""
         if answer is None:
             return Choice(index=None, candidate=None, value=None, low=None, high=None, regret=None, **paid)
         value, low, high = MeanUnits.of(self.compared.bound[0]).in_units(
@@ -332,7 +335,7 @@ LEAST_REGRET = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class WinnerPairs:
-    """Differences of the candidates of one choice; which ones are looked at is decided by the sealed rows.
+    """Pairwise differences of the candidates of one choice, evaluated only for the chosen ones.
 
     Every pair has its interval procedure by public facts, whichever candidate will be chosen.
 
@@ -350,7 +353,7 @@ class WinnerPairs:
     def of(
         cls, compiler: QueryCompiler, queries: Sequence[RowwiseQuery], bound: Sequence[BoundQuery]
     ) -> WinnerPairs | None:
-        """None where differences have no procedure that is as narrow as they spread."""
+        """Return the pairs of a choice, or None if the mechanism has no narrow procedure for differences."""
         dependence = compiler.mechanism.dependence
         known = dependence.independent or dependence.unit_column is not None
         return cls(compiler, queries, bound) if known and compiler.mechanism.bets else None
@@ -361,7 +364,7 @@ class WinnerPairs:
         return self.compiler.mechanism  # type: ignore[return-value]  # checked by `checks_guesses`
 
     def _prepared(self, one: int) -> list[Prepared]:
-        """The differences of all others and one candidate."""
+        """Prepare the differences between all other candidates and one."""
         differences = [
             DifferenceQuery(self.queries[other], self.queries[one]).combined(self.bound[other], self.bound[one])
             for other in range(len(self.bound)) if other != one
@@ -386,7 +389,7 @@ class WinnerPairs:
         return betting_on(in_order=units.assumes_no_law)(sizes=units.unit_counts, training=training)
 
     def _nothing(self, needs: Needs) -> Any:
-        """An empty summary, for a spread without training rows."""
+        """Return an empty summary of training rows, from which the spread is unknown."""
         unit, none = self.mechanism.unit, np.zeros(0, dtype=np.int64)
         if needs == "cells":
             zeros = np.zeros(CELLS, dtype=np.int64)
@@ -394,12 +397,12 @@ class WinnerPairs:
         return GroupSums(none, none, none, unit)
 
     def evaluate(self, sealed: StoredRows, one: int) -> PairsOfOne:
-        """The differences of one candidate and their sealed values; secret."""
+        """Evaluate the differences to one candidate on the sealed rows. The result is secret."""
         prepared = self._prepared(one)
         return PairsOfOne(one, prepared, evaluate_sealed(prepared, sealed, self.compiler.schema, self.mechanism))
 
     def largest(self, pairs: PairsOfOne, nats: float, *, lowest: bool) -> float:
-        """The most by which any other candidate is better than one, in units of a mean (Lemma M).
+        """Return the most by which any other candidate may be better than one, in units of a mean (Lemma M).
 
         Only the largest limit is told, so a pair whose limit one test shows to be smaller is not looked at further.
 
@@ -423,7 +426,7 @@ class WinnerPairs:
         return best
 
     def expected(self, pairs: PairsOfOne, goodness: NDArray[np.float64], nats: float, *, lowest: bool) -> float:
-        """The expected value of `largest`, from the other candidate that is the best on training rows."""
+        """Return the expected value of `largest`, judged by the best other candidate on training rows."""
         others = np.delete(goodness, pairs.one)
         if np.all(np.isnan(others)):
             return math.inf
@@ -435,7 +438,7 @@ class WinnerPairs:
 
 @dataclass(frozen=True, eq=False)
 class MetricPairs:
-    """Differences of the candidates of one choice by a metric of all rows.
+    """Pairwise differences of the candidates of one choice by a metric of all rows.
 
     Attributes:
         compiler: What is known of the holdout, and its training rows.
@@ -447,7 +450,7 @@ class MetricPairs:
 
     @classmethod
     def of(cls, compiler: QueryCompiler, queries: Sequence[MetricQuery]) -> MetricPairs | None:
-        """None where the difference of two candidates is not one query."""
+        """Return the pairs of a choice, or None if the difference of two candidates is not one query."""
         made = cls(compiler.silently(), queries)
         try:
             return made if made._plan(0, 1) is not None else None
@@ -459,7 +462,7 @@ class MetricPairs:
         return plan if isinstance(plan, OneNumber) else None
 
     def evaluate(self, sealed: StoredRows, one: int) -> MetricPairsOfOne:
-        """The differences of all others and one candidate, and what of the sealed rows they need; secret."""
+        """Evaluate the differences to one candidate on the sealed rows. The result is secret."""
         plans = [self._plan(one, other) for other in range(len(self.queries)) if other != one]
         found = [plan for plan in plans if plan is not None]
         return MetricPairsOfOne(one, [plan.prepared[0] for plan in found], evaluated(found, sealed, silent=True).seen)
@@ -486,7 +489,7 @@ class MetricPairs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricPairsOfOne:
-    """The differences of all other candidates and one; what is seen of the sealed rows is secret.
+    """Differences between all other candidates and one by a metric, with secret summaries of sealed rows.
 
     Attributes:
         prepared: The differences, in the order of the others.
@@ -499,7 +502,7 @@ class MetricPairsOfOne:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairsOfOne:
-    """The differences of all other candidates and one; the sealed values are secret.
+    """Differences between all other candidates and one, with their secret sealed values.
 
     Attributes:
         prepared: The differences, in the order of the others.
@@ -511,23 +514,23 @@ class PairsOfOne:
 
     @property
     def means(self) -> list[tuple[Prepared, float]]:
-        """Each difference with its sealed mean."""
+        """Each difference with its sealed mean. Secret."""
         return list(zip(self.prepared, self.sealed.means.tolist(), strict=True))
 
     @property
     def procedures(self) -> list[Procedure]:
-        """The interval procedures."""
+        """The interval procedures of the differences."""
         return [each.procedure for each in self.prepared if each.procedure is not None]
 
 
 def _better(bound: BoundQuery, low: float, high: float, *, lowest: bool) -> float:
-    """The most by which the other candidate is better, as a share of the candidates' range."""
+    """Return the most by which the other candidate is better, as a share of the candidates' range."""
     ends = [bound.at_zero + (bound.at_one - bound.at_zero) * end for end in (low, high)]
     width = abs(bound.at_one - bound.at_zero) / 2.0
     return (-min(ends) if lowest else max(ends)) / width
 
 
 def _end_of(bound: BoundQuery, better: float, *, lowest: bool) -> float:
-    """The inverse of `_better`: the end, as a mean, at which the other candidate is so much better."""
+    """Return the end, as a mean, at which the other candidate is better by this share, the inverse of `_better`."""
     value = better * abs(bound.at_one - bound.at_zero) / 2.0
     return ((-value if lowest else value) - bound.at_zero) / (bound.at_one - bound.at_zero)

@@ -1,4 +1,4 @@
-"""A quantile of a number, by order statistics: both ends are public edges, and no law of the values is assumed."""
+"""Quantiles by order statistics: both ends are public edges, and no law of the values is assumed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Quantile(Paid):
     level_error: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"value", "low", "high", "level", "level_error", ...}``; an infinite end is None."""
+        """Return ``{"value", "low", "high", "level", "level_error", ...}``, with None for an infinite end."""
         low, high = (None if end is None or not math.isfinite(end) else end for end in (self.low, self.high))
         numbers = {"value": self.value, "low": low, "high": high, "level": self.level, "level_error": self.level_error}
         return {**numbers, **self.payment()}
@@ -75,7 +75,7 @@ class Quantile(Paid):
 
 @dataclass(frozen=True, slots=True)
 class QuantileQuery(Query[Quantile]):
-    """A quantile of a number; made by `quantile`, which says what the attributes are."""
+    """A query for a quantile of a number, made by `quantile`."""
 
     text: str
     quantile: float
@@ -91,7 +91,7 @@ class QuantileQuery(Query[Quantile]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QuantilePlan:
-        """The quantile of one holdout's rows."""
+        """Compile the quantile for the rows of one holdout."""
         mechanism = checks_guesses(compiler, "a quantile", guess=guess, tolerance=tolerance)
         level = as_float(self.quantile)
         if not 0.0 <= level <= 1.0:
@@ -116,7 +116,7 @@ class QuantileQuery(Query[Quantile]):
         return QuantilePlan(compiler.schema, mechanism, self.text, level, edges, below, prepared, silent)
 
     def _training_values(self, compiler: QueryCompiler) -> NDArray[np.float64] | None:
-        """Values of a column on the training rows, in order, missing ones last; None where unknown."""
+        """Return the sorted training values of a column, missing ones last, or None if they are unknown."""
         name = self.text.strip().strip('"')
         if compiler.training is None or name not in compiler.schema.asked:
             return None
@@ -126,7 +126,7 @@ class QuantileQuery(Query[Quantile]):
         return np.sort(values)
 
     def _edges(self, values: NDArray[np.float64] | None) -> NDArray[np.float64]:
-        """Public edges in increasing order: of equal bins, or training values at even levels."""
+        """Return public edges in increasing order: of equal bins, or training values at even levels."""
         if self.low is None and self.high is None and self.bins is None:
             known = np.zeros(0) if values is None else values[np.isfinite(values)]
             if not len(known):
@@ -153,7 +153,7 @@ def _up_to(text: str, edge: float) -> MeanQuery:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CountedUpTo:
-    """Sealed rows up to some edges; secret.
+    """Numbers of sealed rows with values up to some edges. Secret.
 
     Attributes:
         values: What procedures need to know of the rows up to each.
@@ -165,7 +165,7 @@ class _CountedUpTo:
 
 @dataclass(frozen=True)
 class QuantilePlan(OneEntry[Quantile]):
-    """A quantile that is ready to be searched for: tests with one procedure for all edges (corollary M3).
+    """A plan for one quantile, which tests all edges with one procedure (corollary M3).
 
     Attributes:
         edges: Public edges, shape (edges,).
@@ -182,7 +182,7 @@ class QuantilePlan(OneEntry[Quantile]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public and canonical."""
+        """The public, canonical description of the quantile."""
         return {
             "kind": "order statistic", "level": self.level, "of": parsed(self.text, self.schema).canonical(),
             "edges": digest([repr(edge) for edge in self.edges.tolist()]),
@@ -190,11 +190,11 @@ class QuantilePlan(OneEntry[Quantile]):
 
     @property
     def shown(self) -> str:
-        """The query as people read it."""
+        """The query as text for people."""
         return f"quantile {self.level:g} of {in_one_line(self.text)}"
 
     def evaluate(self, sealed: StoredRows, places: Any) -> _CountedUpTo:
-        """Counts up to some edges over the whole range, and up to most edges near the quantile; secret."""
+        """Count sealed rows up to coarse edges, and up to finer ones near the quantile. The result is secret."""
         every = len(self.edges)
         coarse = np.unique(np.linspace(0, every - 1, min(every, _COARSE)).astype(np.int64))
         counted = self._look(sealed, coarse)
@@ -223,7 +223,7 @@ class QuantilePlan(OneEntry[Quantile]):
     def release(
         self, nats: float, seen: _CountedUpTo
     ) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
-        """The last edge that the quantile surely exceeds, and the first that it surely does not."""
+        """Return what is told: the last edge that is surely below the quantile, and the first that is surely not."""
         procedure = self._procedure(nats)
         last = len(self.edges)
 
@@ -243,12 +243,12 @@ class QuantilePlan(OneEntry[Quantile]):
         return {**told, **numbers}, self._label(low, high, nats), None
 
     def _label(self, low: int, high: int, nats: float) -> float:
-        """ln(1 / prior) of both positions."""
+        """Return ln(1 / prior) of both edge positions."""
         place, width, scale = self._expected(nats)
         return steps_nats(low - place, scale=scale) + steps_nats(high - low - width, scale=max(scale / 2.0, 0.5))
 
     def _expected(self, nats: float) -> tuple[int, int, float]:
-        """Expected position of the lower edge, number of steps to the upper one, and their scatter; public."""
+        """Return the expected lower edge, the steps to the upper edge, and their scatter, from public facts."""
         if np.any(np.isnan(self.below)):
             return -1, len(self.edges) + 1, len(self.edges) / 2.0
         low, high = self._procedure(nats).expected(self.level, nats)
@@ -257,22 +257,22 @@ class QuantilePlan(OneEntry[Quantile]):
         return first, last - first, max((last - first) / 8.0, 0.5)
 
     def bound(self, nats: float) -> float:
-        """The half-width in terms of the level."""
+        """Return the half-width of the interval, as a difference in the quantile's level."""
         low, high = self._procedure(nats).expected(self.level, nats)
         return max(self.level - low, high - self.level) + self.mechanism.rounding
 
     def _numbers(self, low: int, high: int) -> tuple[float, float, float]:
-        """Value and both ends of edges at these positions."""
+        """Return the value, the lower and the upper end for edges at these positions."""
         ends = np.concatenate([[-math.inf], self.edges, [math.inf]])
         middle = min(max((low + high) // 2, 0), len(self.edges) - 1)
         return float(self.edges[middle]), float(ends[low + 1]), float(ends[high + 1])
 
     def released_width(self, answer: Mapping[str, Any]) -> float:
-        """The half-width in terms of the level, as it was told."""
+        """Return the half-width that was told, as a difference in the quantile's level."""
         return float(answer["within"])
 
     def result(self, answer: Mapping[str, Any] | None, **paid: Any) -> Quantile:
-        """The quantile in its own units."""
+        """Build the result with the quantile in its own units."""
         if answer is None:
             return Quantile(value=None, low=None, high=None, level=self.level, level_error=None, **paid)
         value, low, high = self._numbers(*answer["edges"])
@@ -284,7 +284,7 @@ def _finite(number: float) -> float | None:
 
 
 def _leading(count: int, holds: Any) -> int:
-    """Number of leading positions at which a monotone condition holds, by bisection."""
+    """Count the leading positions at which a monotone condition holds, by bisection."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Many means against one threshold: the first one above it, or all of them."""
+"""Scans of many means against one threshold, for the first one above or for all of them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class FirstAbove(_Above):
     asked: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"index", "found", "asked", "threshold", "low", "high", "charged", "remaining", "query"}``."""
+        """Return ``{"index", "found", "asked", "threshold", "low", "high", "charged", "remaining", "query"}``."""
         names = ("index", "found", "asked", "threshold", "low", "high")
         return {**{name: getattr(self, name) for name in names}, **self.payment()}
 
@@ -123,7 +123,7 @@ class AllAbove(_Above):
     of: int
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"indices", "asked", "of", "threshold", "low", "high", "charged", "remaining", "query"}``."""
+        """Return ``{"indices", "asked", "of", "threshold", "low", "high", "charged", "remaining", "query"}``."""
         found = None if self.indices is None else list(self.indices)
         numbers = {"of": self.of, "threshold": self.threshold, "low": self.low, "high": self.high}
         return {"indices": found, "asked": list(self.asked), **numbers, **self.payment()}
@@ -145,7 +145,7 @@ class AllAbove(_Above):
 
 @dataclass(frozen=True, slots=True)
 class ScanQuery(Query["FirstAbove | AllAbove"]):
-    """Means against one threshold; made by `first_above` or `all_above`.
+    """A query that compares means with one threshold, made by `first_above` or `all_above`.
 
     Attributes:
         candidates: Means in the same units, in the order of the scan.
@@ -167,7 +167,7 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> ScanPlan:
-        """The scan of one holdout's rows."""
+        """Compile the scan for the rows of one holdout."""
         mechanism = checks_guesses(compiler, "a scan", guess=guess, tolerance=tolerance)
         compared = Compared.of(compiler, self._queries(), "candidates")
         low, high = sorted((compared.bound[0].at_zero, compared.bound[0].at_one))
@@ -178,7 +178,7 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
 
 @dataclass(frozen=True)
 class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
-    """A scan that is ready to be made: one step with a place for each candidate (corollary M2).
+    """A plan for one scan, with a ledger entry for each candidate (corollary M2).
 
     Attributes:
         first: Whether only the first one above it is told.
@@ -208,12 +208,12 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
 
     @property
     def shown(self) -> str:
-        """The scan as people read it."""
+        """The scan as text for people."""
         return f"{'the first' if self.first else 'all'} above {self.threshold:g} of {self.compared.named()}"
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
-        """One entry for each candidate."""
+        """The drafts of ledger entries, one for each candidate."""
         drafts = []
         for place, bound in enumerate(self.compared.bound):
             one = {**self._description, "place": place}
@@ -224,15 +224,15 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
 
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """A place for each candidate, and no surprise."""
+        """The pricing of the entries, which take a place each and cost no surprise."""
         return released_once(self.mechanism)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> SealedValues:
-        """The sealed values of all candidates; secret."""
+        """Evaluate all candidates on the sealed rows. The result is secret."""
         return self.compared.evaluate(sealed)
 
     def answer(self, state: State, seen: SealedValues, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
-        """One label: the candidates that are above, and the limits of both sides."""
+        """Return the new state and an outcome for each candidate: whether it is above, and the limits."""
         nats = self._levels(state)
         procedures = self.compared.procedures(float(nats[-1]))
         lows, highs = self._ends(procedures, seen, nats)
@@ -255,14 +255,14 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         return state.after(asked=len(above), charged=0, labels=in_millionths(label + cost)), outcomes
 
     def _levels(self, state: State) -> NDArray[np.float64]:
-        """ln(1 / level) of each place, shape (candidates,)."""
+        """Return ln(1 / level) of each place, shape (candidates,)."""
         places = state.asked + 1 + np.arange(len(self.compared))
         return self.mechanism.nats(places, state.charged, state.labels / 1e6)
 
     def _ends(
         self, procedures: Sequence[Procedure], seen: SealedValues, nats: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Both ends of every interval, of means that grow with the answers, shape (candidates,) each."""
+        """Compute both ends of every interval, for means that grow with the answers, shape (candidates,) each."""
         low, high = np.empty(len(nats)), np.empty(len(nats))
         for level in np.unique(nats).tolist():
             some = np.flatnonzero(nats == level).tolist()
@@ -276,7 +276,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         self, procedures: Sequence[Procedure], nats: NDArray[np.float64], above: NDArray[np.bool_],
         lows: NDArray[np.float64], highs: NDArray[np.float64],
     ) -> tuple[float, float, float]:  # fmt: skip
-        """Limits of those above and of all others, and ln(1 / prior) of what they tell."""
+        """Return the lower limit of those above, the upper limit of the others, and ln(1 / prior) of both."""
         low, high = self._expected(procedures, float(np.max(nats)))
         if all(isinstance(procedure, OfMeans) for procedure in procedures):
             return low, high, 0.0  # no sealed interval sticks out: they follow from the threshold alone
@@ -287,7 +287,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         return max(self._at - down, 0.0), min(self._at + up, 1.0), first + second
 
     def _expected(self, procedures: Sequence[Procedure], nats: float) -> tuple[float, float]:
-        """The widest interval of sealed rows that are exactly at the threshold; of means no others are farther."""
+        """Return the widest interval that sealed rows exactly at the threshold would have."""
         at, rounding = self._at if self.compared.rises else 1.0 - self._at, self.mechanism.rounding
         distinct = [*dict.fromkeys(each for each in procedures if isinstance(each, OfMeans))] or procedures[:1]
         ends = [self.compared.turned(*each.expected(at, nats)) for each in distinct]
@@ -295,7 +295,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         return max(low, 0.0), min(high, 1.0)
 
     def _chances(self, procedures: Sequence[Procedure]) -> NDArray[np.float64]:
-        """Public chances that each candidate is above, shape (candidates,)."""
+        """Return the public chance of each candidate to be above the threshold, shape (candidates,)."""
         chances = np.full(len(procedures), 0.5)
         for place, estimate in enumerate(self.compared.estimates.tolist()):
             if not math.isnan(estimate):
@@ -306,7 +306,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         return np.asarray(np.clip(chances, rare, 1.0 - rare))
 
     def present(self, result: ExecutionResult) -> FirstAbove | AllAbove:
-        """The candidates that were found."""
+        """Build the result with the candidates that were found."""
         entries = [entry for entry in result.entries if entry is not None]
         refused = len(entries) < len(result.entries)
         shared: dict[str, Any] = {
@@ -330,7 +330,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         )  # fmt: skip
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """The largest distance beyond the threshold at which a candidate can be on the wrong side."""
+        """Return the quote, as wide as a candidate on the wrong side can be beyond the threshold."""
         before = all(entry is not None for entry in stored)
         nats = float(np.max(self._levels(state)))
         procedures = self.compared.procedures(nats)
@@ -346,7 +346,7 @@ def _beyond(expected: float, found: float) -> tuple[float, float]:
 def _in_units(
     reading: MeanUnits, answers: Sequence[Mapping[str, Any]], *, row_step: float
 ) -> tuple[float | None, float | None]:
-    """The limits of both sides in the candidates' units; of a side without candidates the threshold's own."""
+    """Return the limits of both sides in the candidates' units, None for a side without candidates."""
     sides: list[float | None] = []
     for above in (True, False):
         told = [(None, answer["low"], answer["high"]) for answer in answers if answer["above"] is above]

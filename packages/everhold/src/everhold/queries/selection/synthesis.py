@@ -1,4 +1,4 @@
-"""A table of shares for all counts of some columns: made from training rows, corrected by few counts of sealed ones.
+"""Tables of shares for all counts of some columns, made from training rows and corrected by few sealed counts.
 
 A table that could be told has an event of its own at the level of its place times the prior of what it was made from.
 Its largest error over all counts is one event, however many counts there are (Lemma M).
@@ -58,7 +58,7 @@ class CountTable(WeightedCells):
     confidence: float
 
     def mean(self, vector: ArrayLike) -> float:
-        """The table's mean of one query, given by its values in the cells, shape (cells,)."""
+        """Return the table's mean of one query, given by its values in the cells, shape (cells,)."""
         return float(np.asarray(vector, dtype=np.float64) @ self.weights)
 
 
@@ -107,7 +107,7 @@ class Synthesis(Paid):
 
 @dataclass(frozen=True, slots=True)
 class TableQuery(Query[Synthesis]):
-    """A table of shares; made by `synthesize`.
+    """A query for a table of shares, made by `synthesize`.
 
     Attributes:
         marginals: Number of columns at a time whose counts are promised.
@@ -123,7 +123,7 @@ class TableQuery(Query[Synthesis]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> SynthesisPlan:
-        """The table of one holdout's rows."""
+        """Compile the table for the rows of one holdout."""
         mechanism = checks_guesses(compiler, "a table", guess=guess, tolerance=tolerance)
         check_universe_columns(self.universe, compiler.schema)
         check_label_is_read((column.name for column in self.universe.columns), compiler.schema)
@@ -145,7 +145,7 @@ class TableQuery(Query[Synthesis]):
 
 @dataclass(frozen=True, eq=False)
 class CountShares:
-    """Shares of all counts: their interval procedures, and how far the weights of a table are off.
+    """The shares of all counts of a table, with their interval procedures and the table's errors.
 
     Attributes:
         counts: Which cells each count is about.
@@ -159,19 +159,19 @@ class CountShares:
 
     @cached_property
     def _masks(self) -> NDArray[np.bool_]:
-        """Cells of each count, shape (counts, cells)."""
+        """The cells that belong to each count, shape (counts, cells)."""
         return np.asarray(self.counts.block(0, len(self.counts)), dtype=bool)
 
     @cached_property
     def first(self) -> NDArray[np.float64]:
-        """Weights that follow from the training rows alone, shape (cells,); even ones without training rows."""
+        """The weights from training rows alone, shape (cells,), equal weights without training rows."""
         cells = self.universe.cells
         found = np.zeros(cells) if self.training is None else self.universe.histogram(self._columns(self.training))
         return np.asarray((found + 0.5 / cells) / (found.sum() + 0.5))
 
     @cached_property
     def start(self) -> str:
-        """SHA-256 of the weights that follow from the training rows."""
+        """SHA-256 of the weights from training rows alone."""
         return digest([repr(weight) for weight in self.first.tolist()])
 
     def _columns(self, rows: StoredRows) -> Mapping[str, Any]:
@@ -179,7 +179,7 @@ class CountShares:
 
     @cached_property
     def procedures(self) -> list[Procedure]:
-        """The procedure of each share, by public facts."""
+        """The interval procedure of each share, from public facts."""
         if self.mechanism.dependence.group_column is None:
             return [self.mechanism.yes_no_procedure] * len(self.counts)
         sizes = self.mechanism.dependence.unit_counts
@@ -189,7 +189,7 @@ class CountShares:
         )
 
     def summed(self, rows: StoredRows, needs: Any) -> SealedValues:
-        """Sums of each count over rows."""
+        """Sum each count over rows. The result is secret for sealed rows."""
         unit, cells = self.mechanism.unit, self.universe.cells_of(self._columns(rows))
         group_by = self.mechanism.dependence.group_column
         found = [
@@ -200,7 +200,7 @@ class CountShares:
         return SealedValues(totals, totals / (len(cells) * unit), [seen for _, seen in found])
 
     def worst(self, seen: SealedValues, weights: NDArray[np.float64]) -> int | None:
-        """The count that is off by the most standard errors, if they are more than honest ones; None if not."""
+        """Return the count that is off by the most standard errors, or None if all are within honest errors."""
         table = self.counts.means(weights)
         errors = [each.standard_error(share) for each, share in zip(self.procedures, table.tolist(), strict=True)]
         off = np.abs(seen.means - table) / np.maximum(errors, 1e-12)
@@ -210,7 +210,7 @@ class CountShares:
         return worst if off[worst] > self.mechanism.allowance and closer else None
 
     def marked(self, weights: NDArray[np.float64], count: int, share: float) -> NDArray[np.float64]:
-        """The weights with a count's share as it was told; those of other cells in proportion."""
+        """Return weights that give a count its told share and keep proportions inside and outside."""
         mask = self._masks[count]
         inside, outside = float(weights[mask].sum()), float(weights[~mask].sum())
         if inside <= 0.0 or outside <= 0.0:
@@ -218,7 +218,7 @@ class CountShares:
         return np.where(mask, weights * (share / inside), weights * ((1.0 - share) / outside))
 
     def error(self, seen: SealedValues, weights: NDArray[np.float64], nats: float) -> tuple[float, float, float]:
-        """The largest error that is told of one public table, ln(1 / prior) of it, and the largest error itself."""
+        """Return the largest error of a table that is told, ln(1 / prior) of it, and the largest error itself."""
         one_side = nats - math.log(2.0)  # ends have half of what a procedure is given
         procedures = self._at(weights, one_side)
         low, high = ends_of(procedures, seen, one_side, rounding=self.mechanism.rounding)
@@ -228,7 +228,7 @@ class CountShares:
         return min(told, 1.0), cost, min(found, 1.0)
 
     def usual(self, nats: float) -> float:
-        """The largest error that can be told as long as honest training shares correct nothing."""
+        """Return the largest error that can be told if training rows are like sealed ones and correct nothing."""
         one_side, table = nats, self.counts.means(self.first)  # ln 2 of "no marks", less ln 2 of one side
         errors = []
         for share, procedure in zip(table.tolist(), self._at(self.first, one_side), strict=True):
@@ -242,7 +242,7 @@ class CountShares:
         return [self.mechanism.procedure_at(*each, nats) for each in zip(self.procedures, table, strict=True)]
 
     def _expected(self, procedures: Sequence[Procedure], table: NDArray[np.float64], nats: float) -> float:
-        """The error that is expected of the count that spreads the most; public."""
+        """Return the public expectation of the error of the count that spreads the most."""
         middle = int(np.argmin(np.abs(table - 0.5)))
         share = float(table[middle])
         high = procedures[middle].expected(share, nats)[1]
@@ -251,7 +251,7 @@ class CountShares:
 
 @dataclass(frozen=True, eq=False)
 class SynthesisPlan(OneEntry[Synthesis]):
-    """A table that is ready to be made (corollary M4).
+    """A plan for one table of shares (corollary M4).
 
     Attributes:
         marginals: Number of columns at a time.
@@ -265,29 +265,29 @@ class SynthesisPlan(OneEntry[Synthesis]):
 
     @cached_property
     def shares(self) -> CountShares:
-        """The shares of its counts."""
+        """The shares of the table's counts."""
         return CountShares(self.mechanism, self.counts, self.universe, self.compiler.training)
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public and canonical. A table that starts from other training rows is another one."""
+        """The public, canonical description. A table from other training rows is another query."""
         described = {"kind": "table of shares", "marginals": self.marginals, "universe": self.universe.to_dict()}
         return described if self.compiler.training is None else {**described, "starts_from": self.shares.start}
 
     @property
     def shown(self) -> str:
-        """The table as people read it."""
+        """The table as text for people."""
         names = ", ".join(column.name for column in self.universe.columns)
         return f"a table of {self.universe.cells:,} cells for {len(self.counts):,} shares about {names}"
 
     def evaluate(self, sealed: StoredRows, places: Any) -> SealedValues:
-        """The share of sealed rows of each count; secret."""
+        """Compute the share of sealed rows in each count. The result is secret."""
         return self.shares.summed(sealed, self.shares.procedures[0].needs)
 
     def release(
         self, nats: float, seen: SealedValues
     ) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
-        """Marked counts, and the largest error of the table that follows from them."""
+        """Return what is told: corrected counts, and the largest error of the table that follows."""
         marks, weights, label = list[list[float]](), self.shares.first, math.log(2.0)
         mark_nats = math.log(2.0 * len(self.counts)) + self.mechanism.cells.cost / 1e6
         while len(marks) < _MOST_MARKS and (worst := self.shares.worst(seen, weights)) is not None:
@@ -299,19 +299,19 @@ class SynthesisPlan(OneEntry[Synthesis]):
         return {"marks": marks, "within": error}, label + cost, (min(off, found), 0.0, found)
 
     def bound(self, nats: float) -> float:
-        """The largest error that can be told; sealed rows may be unlike training rows."""
+        """Return 1, the largest error that can be told if sealed rows are unlike training rows."""
         return 1.0
 
     def usual(self, nats: float) -> float:
-        """The largest error that can be told as long as honest training shares correct nothing."""
+        """Return the largest error that can be told if training rows are like sealed ones."""
         return self.shares.usual(nats)
 
     def released_width(self, answer: Mapping[str, Any]) -> float:
-        """The error that was told."""
+        """Return the largest error that was told."""
         return float(answer["within"])
 
     def result(self, answer: Mapping[str, Any] | None, **paid: Any) -> Synthesis:
-        """The table, made anew from training rows and marks."""
+        """Build the result with the table, made again from training rows and told corrections."""
         if answer is None:
             return Synthesis(table=None, within=None, **paid)
         weights = self.shares.first
@@ -358,7 +358,7 @@ def _check_width(universe: Universe, width: object) -> None:
 
 
 def check_universe(universe: object) -> None:
-    """Check that it is a universe.
+    """Check that a value is a universe.
 
     Raises:
         QueryRejected: If not. Nothing is charged.
@@ -368,7 +368,7 @@ def check_universe(universe: object) -> None:
 
 
 def check_universe_columns(universe: Universe, schema: Schema) -> None:
-    """Refuse a universe of other columns than the rows have, or of values that they cannot have; public facts only."""
+    """Check that the rows have the universe's columns and can have its values, from public facts only."""
     check_universe(universe)
     for column in universe.columns:
         kind = schema.asked.get(column.name)
@@ -382,7 +382,7 @@ def check_universe_columns(universe: Universe, schema: Schema) -> None:
 
 
 def _fits(column: Column, kind: ColumnKind) -> bool:
-    """True if a row can have any of these values; only such columns are read as cannot tell what they see."""
+    """Return whether a column of this kind can have the listed or binned values."""
     if type(column) is BinnedColumn:
         return kind in (ColumnKind.NUMBER, ColumnKind.BOOLEAN)
     if type(column) is not ListedColumn:
@@ -392,5 +392,5 @@ def _fits(column: Column, kind: ColumnKind) -> bool:
 
 
 def plain_universe(universe: Universe) -> Universe:
-    """The same universe, made of plain values: no code of the analyst's runs while the sealed rows are looked at."""
+    """Return a copy of the universe made of plain values, so that no code of the analyst runs on sealed rows."""
     return Universe.from_dict(json.loads(json.dumps(universe.to_dict(), default=lambda number: number.item())))

@@ -1,4 +1,4 @@
-"""Row values of expressions by NumPy, for rows that are beside everhold.
+"""Evaluation of expressions by NumPy, for rows that are held in this process.
 
 An `ArrayProgram` is compiled from expressions once and run over blocks of columns. Nothing in it branches on a row:
 
@@ -54,7 +54,7 @@ _ARITHMETIC: dict[Operation, _Run] = {
 
 @dataclass(frozen=True, slots=True)
 class _ExpressionStep:
-    """One array from earlier ones.
+    """One step of a compiled program, which computes an array from earlier ones.
 
     Attributes:
         run: What makes it.
@@ -73,7 +73,7 @@ class _ExpressionStep:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A compiled node, by the numbers of arrays.
+    """The arrays that represent a compiled node, by their numbers in the program.
 
     Attributes:
         one: Doubles, numbers of words, or where a condition is true.
@@ -87,7 +87,7 @@ class _Found:
 
 
 class ArrayProgram:
-    """Expressions as a list of NumPy calls.
+    """A list of NumPy calls compiled from expressions.
 
     Args:
         values: What to compute for each row.
@@ -119,7 +119,7 @@ class ArrayProgram:
         self._steps = scheduled[::-1]
 
     def run(self, columns: Mapping[str, NDArray[Any]], rows: int) -> list[NDArray[Any]]:
-        """The array of each row value, for one block of rows.
+        """Compute the array of each row value for one block of rows.
 
         Args:
             columns: Of shape (rows,): doubles with nan for what is missing, seconds since 1970, 0, 1 or 2 for false,
@@ -145,7 +145,7 @@ class ArrayProgram:
 
 
 class _Compiler:
-    """Steps and constants from nodes, each step once."""
+    """A compiler from expression nodes to steps and constants, with each step made once."""
 
     def __init__(self, words: Mapping[str, Words]) -> None:
         self.steps: list[_ExpressionStep] = []
@@ -156,7 +156,7 @@ class _Compiler:
         self._number = count(1).__next__
 
     def add(self, value: RowValue, place: int, unit: int) -> None:
-        """One row value."""
+        """Add the steps that compute one row value."""
         expression = lowered(value.expression)
         for node in expression.nodes:
             if node not in self._nodes:
@@ -257,7 +257,7 @@ class _Compiler:
         return self._same(number, self._words.get(name, ()))
 
     def _case(self, kind: ColumnKind, conditions: Sequence[int], results: Sequence[_Found]) -> _Found:
-        """From the last branch to the first, so that the first true condition wins."""
+        """Compile a case from the last branch to the first, so that the first true condition wins."""
         words: Words = ()
         if kind is ColumnKind.STRING:
             words = tuple(dict.fromkeys(word for result in results for word in result.words))
@@ -271,7 +271,7 @@ class _Compiler:
         return _Found(one, other, words)
 
     def _renumbered(self, found: _Found, places: Mapping[str, int], words: Words) -> int:
-        """Numbers of other words, in place of the words of a text."""
+        """Add a step that replaces the numbers of a text's words by their numbers in another list."""
         table = np.array([_MISSING, *map(places.__getitem__, words)], dtype=np.int32)
         return self._put(table.take, found.one)
 
@@ -298,7 +298,7 @@ class _Compiler:
         return _Found(self._put(np.logical_and, holds, there), fails)
 
     def _looked_up(self, found: _Found, test: _Test) -> _Found:
-        """A test of each word; of what is missing neither it nor its opposite is true."""
+        """Compile a test of texts by testing each word once. Missing texts meet neither the test nor its opposite."""
         true = np.array([False, *map(test, found.words)], dtype=np.bool_)
         false = ~true
         false[_MISSING] = False
@@ -324,7 +324,7 @@ def _any(*conditions: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _among(number: NDArray[np.float64], *, listed: Sequence[float]) -> NDArray[np.bool_]:
-    """Compared with each: a search would depend on where it ends."""
+    """Return which numbers equal one of the listed ones, by comparing with each of them."""
     result: NDArray[np.bool_] = number == listed[0]
     for one in listed[1:]:
         result = result | (number == one)
@@ -336,7 +336,7 @@ def _known_and_not(condition: NDArray[np.bool_], number: NDArray[np.float64]) ->
 
 
 def _divisor(number: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A number, nan where it is zero."""
+    """Return the numbers with nan in place of zero."""
     nonzero: NDArray[np.float64] = _chosen(number == 0.0, np.float64("nan"), number)
     return nonzero
 
@@ -345,7 +345,7 @@ _AS_BITS: dict[str, Any] = {"f": np.int64, "i": np.int32, "b": np.bool_}
 
 
 def _chosen(condition: NDArray[np.bool_], one: Any, other: Any) -> Any:
-    """One where a condition is true, and the other elsewhere, by their bits."""
+    """Return `one` where the condition is true and `other` elsewhere, selected by their bits."""
     first, second = np.asarray(one), np.asarray(other)
     bits = _AS_BITS[first.dtype.kind]
     mask = condition if bits is np.bool_ else -np.asarray(condition).astype(bits)
@@ -355,7 +355,7 @@ def _chosen(condition: NDArray[np.bool_], one: Any, other: Any) -> Any:
 def _on_grid(
     number: NDArray[np.float64], *, low: float, high: float, width: float, unit: float
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Integers from 0 to ``unit``; what is missing counts as the lower end."""
+    """Convert numbers to integers from 0 to ``unit`` in their range. Missing ones count as the lower end."""
     clipped = np.asarray(np.clip(number, low, high))
     there = -(clipped == clipped).astype(np.int64)
     steps = np.asarray((clipped - low) / width * unit)  # not negative, so cutting rounds down
@@ -363,7 +363,7 @@ def _on_grid(
 
 
 def _like(pattern: str) -> _Test:
-    """True if a text is like a pattern: its length, its beginning, its end, and one part between them.
+    """Return the test whether a text matches a pattern: its length, beginning, end, and one part between them.
 
     A search for one part takes a time in proportion to the text, whatever the pattern.
     """
@@ -384,5 +384,5 @@ def _like(pattern: str) -> _Test:
 
 
 def _runs(part: str) -> list[tuple[int, str]]:
-    """Signs that stand for themselves, with their places; ``_`` stands for any one."""
+    """Return the stretches of a pattern without ``_``, which stands for any sign, with their places."""
     return [(found.start(), found[0]) for found in re.finditer("[^_]+", part)]
