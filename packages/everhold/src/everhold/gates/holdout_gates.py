@@ -54,7 +54,7 @@ class HoldoutGates(HoldoutAccessor):
         return {"gates": gates} if gates else {}
 
     def _waiting(self, gate: GateAccount) -> dict[str, int]:
-        """Return the number of arrived rows for which the champion has no values."""
+        """Return the number of rows without values of the champion, as ``rows_left``, if rows arrive, else nothing."""
         grown = self._executor.growth is not None and gate.about_rows
         return {"rows_left": rows_left(gate, self._executor)} if grown else {}
 

@@ -423,7 +423,7 @@ def _first_left(gate: GateAccount, executor: QueryExecutor) -> int:
 
 
 def _sees(gate: GateAccount, executor: QueryExecutor, head: Head) -> dict[str, float | None] | None:
-    """Return the smallest gain that the next challenge can prove, or None where it is unknown."""
+    """Return the smallest gain that the next challenge can prove at a usual disagreement, or None if it is unknown."""
     mechanism, schema = executor.mechanism, executor.schema
     if gate.metric.get("kind") != "accuracy" or not mechanism.dependence.independent:
         return None

@@ -51,7 +51,7 @@ UNSEALING = "unsealing"
 
 @dataclass(slots=True)
 class EntryCounts:
-    """Sums over the entries up to one of them; all of it public.
+    """Public counts over all entries up to one of them.
 
     Attributes:
         sources: Queries by the source of their answer.
@@ -69,7 +69,7 @@ class EntryCounts:
     promotions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def take(self, sequence: int, description: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
-        """Count one entry; one that cannot have been written is counted as what it says."""
+        """Count one entry, by what it says, even if everhold cannot have written it."""
         source = answer.get("source")
         if source == UNSEALING:
             self.unsealing, told = sequence, answer.get(DISCLOSED)
@@ -86,7 +86,7 @@ class EntryCounts:
             self.promotions.setdefault(str(description.get("gate")), []).append({"sequence": sequence, **promoted})
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON data."""
+        """Return the counts as plain JSON data."""
         return {
             "sources": dict(self.sources), "by_position": self.by_position, "unsealing": self.unsealing,
             "unsealed": self.unsealed, "promotions": self.promotions,
@@ -94,7 +94,7 @@ class EntryCounts:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
+        """Rebuild the counts from what `to_dict` returned."""
         return cls(**{**data, "sources": Counter(data["sources"])})
 
 
@@ -123,7 +123,7 @@ Extension = TypeVar("Extension", bound=LedgerExtension)
 
 @dataclass(frozen=True, slots=True)
 class Allotment(Display):
-    """The part of one analyst.
+    """The part of the budget of one analyst, and what is spent of it.
 
     Attributes:
         analyst: The name.
@@ -140,12 +140,12 @@ class Allotment(Display):
     charged: int = 0
 
     def affords(self, price: int) -> int:
-        """Number of new queries that it surely pays for if none of them costs more than `price`."""
+        """Return the number of new queries that the allotment surely pays for, if each costs ``price`` at most."""
         left = self.queries - self.asked
         return left if price == 0 else min(left, (self.charges - self.charged) // price)
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes by name."""
+        """Return all attributes by name."""
         return {
             "analyst": self.analyst, "asked": self.asked, "queries": self.queries, "charged": self.charged,
             "charges": self.charges,
@@ -153,7 +153,7 @@ class Allotment(Display):
 
 
 def spending_of(description: Mapping[str, Any], source: object, charged: int) -> tuple[int, int]:
-    """Queries and surprises that an entry takes from its analyst's allotment.
+    """Return the queries and surprises that an entry takes from its analyst's allotment.
 
     An open challenge reserves all that it can spend when it is opened: its place, the place of its verdict, and a
     surprise. Its verdict takes no more, and gives the surprise back unless it was charged.
@@ -173,7 +173,7 @@ def spending_of(description: Mapping[str, Any], source: object, charged: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Losses of the ledger, as its recoveries say.
+    """Answers that the ledger lost, as its recoveries counted them.
 
     Attributes:
         recoveries: How many entries say what was lost.
@@ -188,7 +188,7 @@ class Losses:
     charges: int = 0
 
     def to_dict(self) -> dict[str, int]:
-        """Lost answers and charges, by name; empty if there never was a recovery."""
+        """Return lost queries and charges by name, or an empty dict if there never was a recovery."""
         if not self.recoveries:
             return {}
         return {"recoveries": self.recoveries, "queries": self.queries, "charges": self.charges}
@@ -196,7 +196,7 @@ class Losses:
 
 @dataclass(slots=True)
 class Accounts:
-    """All allotments of a holdout at one moment.
+    """All allotments of a holdout at one moment, with losses, the unsealing and the state of extensions.
 
     Attributes:
         acts: How many entries of the ledger are allotments.
@@ -217,7 +217,7 @@ class Accounts:
     unread: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def of(self, extension: type[Extension]) -> Extension:
-        """The state of one extension; empty if the ledger has not used it."""
+        """Return the state of one extension, which is empty if the ledger has not used it."""
         found = self.extensions.get(extension.key)
         if not isinstance(found, extension):
             self.extensions[extension.key] = found = extension()
@@ -225,7 +225,7 @@ class Accounts:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Accounts:
-        """The accounts that a sealed state carries; none in ledgers without acts of that kind.
+        """Read the accounts from a sealed state.
 
         Raises:
             IntegrityError: If they are not what everhold writes.
@@ -252,7 +252,7 @@ class Accounts:
         return found
 
     def into(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """The state with these accounts in it; unchanged if there never was an act."""
+        """Return a sealed state with these accounts written into it."""
         stored = self._stored()
         carried = {**self.unread, **state, **({} if stored is None else {_KEY: stored})}
         for extension in self.extensions.values():
@@ -260,7 +260,7 @@ class Accounts:
         return carried
 
     def _stored(self) -> dict[str, Any] | None:
-        """The accounts as the state carries them; None if there never was an act of any kind."""
+        """Return the accounts as they are stored, or None if there never was an act."""
         if not (self.acts or self.lost.recoveries or self.closed):
             return None
         return {
@@ -273,7 +273,7 @@ class Accounts:
         }
 
     def allot(self, analyst: str, queries: int, charges: int) -> None:
-        """Set the limits of an analyst.
+        """Set the limits of an analyst's allotment.
 
         Raises:
             ValueError: If more was spent already.
@@ -285,7 +285,7 @@ class Accounts:
         self.acts += 1
 
     def unseal(self) -> None:
-        """Close the study.
+        """Record that the study is closed.
 
         Raises:
             ValueError: If its numbers were told already.
@@ -296,7 +296,7 @@ class Accounts:
             raise ValueError("the study was unsealed twice")
 
     def recover(self, queries: int, charges: int, *, generation: int, closed: bool = False) -> None:
-        """Count what was lost, and take back what was left of all allotments: any of them may have spent it."""
+        """Add lost answers, and cut every allotment to what is spent, because any of them may have spent the rest."""
         lost = self.lost
         self.lost = Losses(lost.recoveries + 1, generation, lost.queries + queries, lost.charges + charges)
         self.closed |= closed
@@ -305,12 +305,12 @@ class Accounts:
         }
 
     def queries_among(self, entries: int) -> int:
-        """Number of different queries: every entry is one but for acts, and lost ones count."""
+        """Return the number of queries among so many entries: all but acts, and those that were lost."""
         acts = self.acts + self.lost.recoveries + self.unsealings
         return entries - acts - sum(each.entries for each in self.extensions.values()) + self.lost.queries
 
     def spend(self, analyst: str, asked: int, charged: int) -> None:
-        """Count what an analyst was answered, or has reserved.
+        """Add queries and surprises to what an analyst has spent.
 
         Raises:
             ValueError: If that is more than the allotment, or there is none.
@@ -324,7 +324,7 @@ class Accounts:
             raise ValueError(f"it goes beyond the allotment of {analyst!r}")
 
     def replay(self, description: Mapping[str, Any], answer: Mapping[str, Any], charged: int) -> str | None:
-        """Take one entry of the ledger; returns what is wrong with it, in words."""
+        """Apply one ledger entry to the accounts. Returns what is wrong with it in words, or None."""
         name, source = description.get(ANALYST), answer.get("source")
         extension = extension_of_source(str(source))
         queries, charges = description.get("queries"), description.get("charges")
@@ -370,7 +370,7 @@ class Accounts:
         return None
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
-        """Count an answer with the extensions, such as a challenge at its gate.
+        """Pass an answer to the extensions, which count it, such as a challenge at its gate.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.
@@ -379,7 +379,7 @@ class Accounts:
             extension.settle(description, source, charged)
 
     def agree_with(self, state: Mapping[str, Any]) -> bool:
-        """True if a head's state carries exactly these accounts."""
+        """Return whether a head's state holds exactly these accounts."""
         kept = bool(state.get(_KEY) == self._stored())
         used = {key for key in state.keys() - _NO_EXTENSIONS if extension_of_key(key) is not None}
         return (
@@ -390,7 +390,7 @@ class Accounts:
 
 
 def _extensions_in(state: Mapping[str, Any]) -> tuple[dict[str, LedgerExtension], dict[str, Any]]:
-    """State of extensions in a sealed state, and fields that no installed extension keeps."""
+    """Return the states of extensions in a sealed state, and the fields that no installed extension reads."""
     found: dict[str, LedgerExtension] = {}
     unread: dict[str, Any] = {}
     for key in sorted(state.keys() - _NO_EXTENSIONS):  # gates come before what is counted by their verdicts
@@ -405,7 +405,7 @@ def _extensions_in(state: Mapping[str, Any]) -> tuple[dict[str, LedgerExtension]
 def _replay_act(
     accounts: Accounts, extension: type[LedgerExtension], description: Mapping[str, Any], source: object, charged: int
 ) -> None:
-    """Replay an act, which is never charged; with an analyst's name the analyst spends what it reserves."""
+    """Apply an act of an extension, which is never charged. An analyst who made it spends what it reserves."""
     accounts.of(extension).replay(description, source)
     if charged:
         raise ValueError(f"an act ({source}) itself is never charged")
@@ -429,7 +429,7 @@ def _is_sound(part: Allotment) -> bool:
 
 
 def _is_disclosed(lines: object) -> bool:
-    """True if these are sealed numbers by entry, in the order of the entries."""
+    """Return whether a value is a list of sealed numbers by entry, in the order of the entries."""
     if not isinstance(lines, list) or not all(isinstance(line, list) and len(line) == 4 for line in lines):
         return False
     sequences = [line[0] for line in lines]
@@ -456,7 +456,7 @@ LONGEST_FAMILY = 100
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One declared family; all of it public.
+    """Public record of one declared family.
 
     Attributes:
         name: Its name, unique in the holdout.
@@ -483,7 +483,7 @@ class Declaration:
             raise ValueError("the declaration is malformed")
 
     def stored(self) -> dict[str, Any]:
-        """As plain JSON data."""
+        """Return the declaration as plain JSON data."""
         return {
             "name": self.name, "shown_family": self.shown, "family": json.loads(self.family), "nats": self.nats,
             "entry": self.entry, "later": self.later,
@@ -491,7 +491,7 @@ class Declaration:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Self:
-        """The inverse of `stored`, which may hold more.
+        """Rebuild a declaration from what `stored` returned. Other fields are ignored.
 
         Raises:
             ValueError: If `stored` never returns such a thing.
@@ -504,7 +504,7 @@ class Declaration:
 
 @dataclass(slots=True)
 class Declarations(LedgerExtension):
-    """All declared families of a holdout at one moment.
+    """Ledger extension that keeps all declared families of a holdout.
 
     Attributes:
         by_name: In the order in which they were declared.
@@ -521,7 +521,7 @@ class Declarations(LedgerExtension):
 
     @classmethod
     def read(cls, stored: Any) -> Self:
-        """The inverse of `stored`.
+        """Rebuild the extension from what `stored` returned.
 
         Raises:
             ValueError: Or TypeError, if `stored` never returns such a thing.
@@ -534,12 +534,12 @@ class Declarations(LedgerExtension):
         return found
 
     def stored(self) -> list[dict[str, Any]] | None:
-        """As plain JSON data; None if nothing is declared."""
+        """Return all declarations as plain JSON data, or None if nothing is declared."""
         return [declaration.stored() for declaration in self.by_name.values()] or None
 
     @property
     def entries(self) -> int:
-        """Number of declared families, each with an entry."""
+        """Number of ledger entries that declare a family."""
         return len(self.by_name)
 
     def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
@@ -547,7 +547,7 @@ class Declarations(LedgerExtension):
         return "families_grow" in configuration
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
-        """Take the entry that declares a family.
+        """Apply the entry that declares a family.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.
@@ -562,7 +562,7 @@ class Declarations(LedgerExtension):
         self.by_name[declaration.name] = declaration
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
-        """Answers to members cost nothing.
+        """Do nothing, because answers to members cost nothing.
 
         Raises:
             ValueError: If one was charged.
@@ -585,14 +585,14 @@ _NUMBERS = 6  # of a tree
 
 
 def arrived(state: Mapping[str, Any]) -> int:
-    """Number of changes of the rows that a sealed state counts: arrivals and retirements."""
+    """Return how often the rows changed, as a sealed state counts it: arrivals and retirements."""
     stored = state.get(ARRIVALS)
     return 0 if stored is None else int(stored["arrivals"]) + int(stored["retirements"])
 
 
 @dataclass(slots=True)
 class Arrivals(LedgerExtension):
-    """All arrivals of a holdout at one moment, in few numbers; the rest is in their entries.
+    """Ledger extension that counts the arrivals and retirements of a holdout, and keeps its open trees.
 
     Attributes:
         arrivals: How many there were.
@@ -622,7 +622,7 @@ class Arrivals(LedgerExtension):
 
     @classmethod
     def read(cls, stored: Any) -> Self:
-        """The inverse of `stored`.
+        """Rebuild the extension from what `stored` returned.
 
         Raises:
             ValueError: Or TypeError or KeyError, if `stored` never returns such a thing.
@@ -634,7 +634,7 @@ class Arrivals(LedgerExtension):
         return cls(**counts, trees=[_tree(line) for line in stored["trees"]])
 
     def stored(self) -> dict[str, Any] | None:
-        """As plain JSON data; None if no rows ever arrived."""
+        """Return the counts as plain JSON data, or None if no rows ever arrived."""
         if not self.arrivals:
             return None
         return {
@@ -645,15 +645,15 @@ class Arrivals(LedgerExtension):
 
     @property
     def entries(self) -> int:
-        """Number of arrivals and retirements, each with an entry."""
+        """Number of ledger entries that are arrivals or retirements."""
         return self.arrivals + self.retirements
 
     def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
-        """True: it counts them."""
+        """Return True, because this extension counts the arrivals."""
         return True
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
-        """Take an arrival or a retirement.
+        """Apply an arrival or a retirement.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.
@@ -681,11 +681,11 @@ class Arrivals(LedgerExtension):
         self.retirements, self.retired, self.trees = self.retirements + 1, before, left
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
-        """Answers are none of its matters."""
+        """Do nothing, because answers change no arrivals."""
 
 
 def _tree(line: Sequence[int]) -> tuple[int, ...]:
-    """One tree as it is kept.
+    """Check the stored numbers of one tree, and return them.
 
     Raises:
         ValueError: If it is malformed.
@@ -719,7 +719,7 @@ class Head:
 
     @cached_property
     def accounts(self) -> Accounts:
-        """The accounts in the state, to be read only."""
+        """The accounts in the state, for reading only."""
         return Accounts.from_state(self.state)
 
     @property

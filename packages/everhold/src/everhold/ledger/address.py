@@ -32,7 +32,7 @@ _OWN = ("sqlite", "sqlite+pysqlite")
 
 
 class DatabaseKind(Protocol):
-    """A kind of database that is no file: a subclass of `everhold.ledger.database.LedgerDatabase`.
+    """Protocol of a database other than SQLite: a subclass of `everhold.ledger.database.LedgerDatabase`.
 
     Attributes:
         drivers: Schemes of its addresses, with and without a driver.
@@ -43,7 +43,7 @@ class DatabaseKind(Protocol):
     example: str
 
     def __call__(self, address: sa.URL, *, patience: float) -> LedgerDatabase:
-        """Connect; waits so many seconds for another writer."""
+        """Connect to the database. It waits a given number of seconds for another writer."""
 
 
 def _check(_: str, kind: Any) -> str:
@@ -55,7 +55,7 @@ _DATABASES: Registry[DatabaseKind] = Registry("everhold.databases", {}, _check)
 
 
 def check_address(url: str) -> None:
-    """Check that a storage can have this address; nothing is opened.
+    """Check that an address can be that of a storage. Nothing is opened.
 
     Raises:
         ValueError: If not; the message quotes nothing of it, as it may hold a password.
@@ -73,7 +73,7 @@ def check_address(url: str) -> None:
 
 
 def connected(url: str, *, create: bool, patience: float) -> LedgerDatabase:
-    """The database at an address, its tables not looked at yet.
+    """Connect to the database at an address, without a look at its tables.
 
     Args:
         url: The address.
@@ -93,7 +93,7 @@ def connected(url: str, *, create: bool, patience: float) -> LedgerDatabase:
 
 
 def rows_beside(url: str) -> Path:
-    """Folder of the private folders of a storage's holdouts: beside an SQLite file, or as the address says.
+    """Return the folder that holds the holdouts' private folders: beside an SQLite file, or as the address says.
 
     Raises:
         ValueError: If the address cannot be used, or names no folder where it has to.
@@ -140,7 +140,7 @@ def _expected() -> str:
 
 
 def _file_of(address: sa.URL) -> Path:
-    """The absolute path of an SQLite file."""
+    """Return the absolute path of an SQLite file from its address."""
     if not address.database or address.database == ":memory:" or address.database.startswith("file:"):
         raise ValueError(f"the ledger must outlive the process, so it needs a file; {_FILE}")
     if address.host or address.query:
@@ -171,7 +171,7 @@ _OPENED_FILE = "file"
 
 
 class SQLite(LedgerDatabase):
-    """A SQLite file.
+    """Ledger database in an SQLite file.
 
     Args:
         path: The file; it is created readable by its owner alone, or made so if it is a ledger.
@@ -222,11 +222,11 @@ class SQLite(LedgerDatabase):
 
     @property
     def shown(self) -> str:
-        """The path."""
+        """The file's path."""
         return str(self.path)
 
     def damage(self, connection: sa.Connection) -> tuple[str, ...]:
-        """Faults that SQLite finds in the file."""
+        """Return the faults that SQLite finds in the file, in words."""
         found = tuple(connection.scalars(sa.text("PRAGMA integrity_check(10)")))
         return () if found == ("ok",) else found
 
@@ -262,7 +262,7 @@ class SQLite(LedgerDatabase):
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    """Identity of the file, whatever its name.
+    """Return what identifies a file on its disk, whatever its name is.
 
     Raises:
         Unavailable: If it is gone; a connection would make an empty one.

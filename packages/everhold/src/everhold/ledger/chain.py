@@ -50,7 +50,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 
 
 def canonical(value: object) -> str:
-    """JSON with sorted keys and no spaces: one text for one value, and reading it gives the same text again.
+    """Return the one canonical JSON text of a value: sorted keys, no spaces, the same after it is read again.
 
     Raises:
         ValueError: If the value is not plain JSON data (nan, infinity, keys that are not text, lone surrogates ...).
@@ -74,7 +74,7 @@ def canonical(value: object) -> str:
 
 
 def _has_text_keys(value: object) -> bool:
-    """Other keys would become text, and then be sorted otherwise when the text is read again."""
+    """Return whether all keys are text. Other keys would become text, and sort differently when read again."""
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
@@ -86,7 +86,7 @@ def _has_text_keys(value: object) -> bool:
 
 
 def canonical_object(text: object, *, sealed: bool = False) -> dict[str, Any] | None:
-    """The object that a text is the canonical JSON of; None for any other text, and for what is none.
+    """Return the object that a text is the canonical JSON of, or None if the text is not canonical.
 
     Args:
         text: What the ledger holds.
@@ -102,13 +102,13 @@ def canonical_object(text: object, *, sealed: bool = False) -> dict[str, Any] | 
 
 
 def holdout_hash(*, holdout: str, name: str, created: str, configuration: str) -> str:
-    """The hash before the first entry: of the sealed holdout's public facts, `configuration` as canonical JSON."""
+    """Return the hash before the first entry, from the sealed holdout's public facts."""
     public = {"configuration": configuration, "created": created, "holdout": holdout, "name": name}
     return hashlib.sha256(_ENCODER.encode(public).encode()).hexdigest()
 
 
 def entry_hash(entry: HashedEntry) -> str:
-    """The hash of an entry, from all its other fields.
+    """Return the hash of an entry, computed from all its other fields.
 
     Written out, because all entries are read often, and twice as fast so.
 
@@ -127,13 +127,13 @@ def entry_hash(entry: HashedEntry) -> str:
 
 
 def entry_seal(key: bytes, *, holdout: str, entry_hash: str) -> str:
-    """HMAC-SHA256 of an entry, by its hash."""
+    """Return the seal of an entry: HMAC-SHA256 of its hash."""
     text = f'{{"entry":{_quoted(entry_hash)},"holdout":{_quoted(holdout)}}}'
     return hmac.digest(key, text.encode(), "sha256").hex()
 
 
 def seal_of(key: bytes, **fields: str | int) -> str:
-    """HMAC-SHA256 of a state or of a head, from the fields that are named above; the state as canonical JSON."""
+    """Return the seal of a state, a head or a checkpoint: HMAC-SHA256 of its named fields."""
     return hmac.digest(key, _ENCODER.encode(fields).encode(), "sha256").hex()
 
 
@@ -151,7 +151,7 @@ _MANY = 50_000  # that are sorted anew; fewer of them wait in a set, which takes
 
 @dataclass(frozen=True, slots=True)
 class EntryIndex:
-    """All queries up to one entry, by fingerprint; nothing is ever taken out.
+    """Set of the fingerprints of all queries up to one entry. Nothing is ever removed.
 
     Attributes:
         sequence: Number of that entry.
@@ -169,7 +169,7 @@ class EntryIndex:
         return bytes.fromhex(fingerprint) in self._latest or bool(np.any(self._sorted[place : place + 1] == wanted))
 
     def up_to(self, sequence: int, queries_hash: str, later: str) -> EntryIndex | None:
-        """The queries up to a head; None if they are not those that it was written for.
+        """Return the index extended to a later head, or None if its queries are not those the head was written for.
 
         Args:
             sequence: Number of the last entry of a head that carries the steward's seal.

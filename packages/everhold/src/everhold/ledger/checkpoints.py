@@ -1,4 +1,4 @@
-"""Sums over the entries up to one of them, under the steward's seal, so that they need not be read again.
+"""Checkpoints: sealed sums over the entries up to one, so that these need not be read again.
 
 A checkpoint is made when everything up to it has just been checked. It names the hash of its entry, which commits to
 all entries before, and it is used only where the ledger's chain passes through that hash to a sealed head. So
@@ -41,7 +41,7 @@ _STORED = select(checkpoints).where(_OF_HOLDOUT)
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The sums over all entries up to one.
+    """Sums over all entries up to one of them.
 
     Attributes:
         sequence: Number of that entry.
@@ -61,25 +61,25 @@ class Checkpoint:
 
     @classmethod
     def now(cls, sequence: int, entry_hash: str, charged: int, accounts: Accounts, counts: EntryCounts) -> Self:
-        """The checkpoint of entries that have just been checked; it keeps no hold of what goes on counting."""
+        """Make the checkpoint of entries that have just been checked. It copies the sums."""
         sums = json.loads(canonical({"accounts": accounts.into({}), "tally": counts.to_dict()}))
         at = datetime.now(UTC).isoformat(timespec="seconds")
         return cls(sequence, entry_hash, charged, sums["accounts"], sums["tally"], at)
 
     @classmethod
     def read(cls, row: Mapping[str, Any], *, holdout: str, seal_key: bytes) -> Self | None:
-        """The checkpoint in a row of the table; None if it does not carry this key's seal."""
+        """Read the checkpoint in a row of the table, or return None if the seal is not this key's."""
         content, seal = str(row["content"]), str(row["seal"])
         if not hmac.compare_digest(seal.encode(), seal_of(seal_key, holdout=holdout, checkpoint=content).encode()):
             return None
         return cls(**json.loads(content))  # it is what was written
 
     def same_sums(self, other: Checkpoint) -> bool:
-        """True if another one says the same, whenever it was made."""
+        """Return whether another checkpoint has the same sums, whenever it was made."""
         return self == replace(other, made_at=self.made_at)
 
     def keep(self, database: LedgerDatabase, *, holdout: str, seal_key: bytes) -> None:
-        """Write it in the place of an earlier one.
+        """Write the checkpoint in place of an earlier one.
 
         Raises:
             EverholdError: If the database takes no writes at the moment.
@@ -94,6 +94,6 @@ class Checkpoint:
 
 
 def stored_checkpoint(connection: Connection, holdout: str) -> Mapping[str, Any] | None:
-    """The row of a holdout's checkpoint, its seal unchecked; None if there is none."""
+    """Return the row of a holdout's checkpoint with its seal unchecked, or None."""
     row = connection.execute(_STORED, {"holdout": holdout}).first()
     return None if row is None else row._asdict()

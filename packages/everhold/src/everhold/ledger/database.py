@@ -46,7 +46,7 @@ _REVISION = re.compile("[0-9a-f]{4,12}")
 
 
 class LedgerDatabase(ABC):
-    """One database, safe to share between threads, and to use after a fork.
+    """Base of the databases under a ledger. Safe to share between threads, and to use after a fork.
 
     Args:
         patience: Seconds to wait for another writer.
@@ -70,28 +70,28 @@ class LedgerDatabase(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """The address, complete; it may hold a password."""
+        """The complete address. It may hold a password."""
 
     @property
     @abstractmethod
     def shown(self) -> str:
-        """The address as people may see it."""
+        """The address without secrets, for messages."""
 
     @abstractmethod
     def damage(self, connection: sa.Connection) -> tuple[str, ...]:
-        """Faults that the database itself finds in its storage, in words; empty if all is well."""
+        """Return the faults that the database itself finds in its storage, in words. Empty if all is well."""
 
     def weaknesses(self, connection: sa.Connection) -> tuple[str, ...]:
-        """Why it may take no answers, or lose some in a crash, in words; empty if all is well."""
+        """Return why the database may take no answers, or lose some in a crash. Empty if all is well."""
         return ()
 
     @abstractmethod
     def _connect(self) -> sa.Engine:
-        """A pool of connections."""
+        """Create a pool of connections."""
 
     @abstractmethod
     def _begin(self, connection: sa.Connection, *, writing: bool, turn: str) -> None:
-        """Begin a transaction, for a writer once it is its turn."""
+        """Begin a transaction. A writer waits for its turn."""
 
     def close(self) -> None:
         """Close all idle connections; new ones are opened when needed."""
@@ -99,7 +99,7 @@ class LedgerDatabase(ABC):
 
     @contextlib.contextmanager
     def transaction(self, *, writing: bool = False, turn: str = "") -> Iterator[sa.Connection]:
-        """A connection within a transaction, which is committed if nothing is raised inside.
+        """Context with a connection in a transaction, which is committed unless the block raises.
 
         A reader sees one moment, that of its first statement.
 
@@ -131,16 +131,16 @@ class LedgerDatabase(ABC):
                 connection.commit()
 
     def _turn(self, turn: str) -> threading.Lock:
-        """The lock of the writers of this process that name the same."""
+        """Return the lock that writers of this process with the same turn share."""
         return self._turns.setdefault(turn, threading.Lock())
 
     def _leave(self, pool: sa.Pool) -> None:
-        """Close what came back to a pool that was closed meanwhile."""
+        """Close connections that came back to a pool which was closed meanwhile."""
         if pool is not self._engine.pool:
             pool.dispose()
 
     def _begun(self, stack: contextlib.ExitStack, *, writing: bool, turn: str) -> sa.Connection:
-        """A connection with a transaction; a server that was restarted is only found out by using a connection."""
+        """Return a connection in a transaction. It reconnects once, because only use shows that a server restarted."""
         for pooled in (True, False):
             connection = stack.enter_context(self._engine.connect())
             try:
@@ -153,7 +153,7 @@ class LedgerDatabase(ABC):
         return connection
 
     def revision(self) -> str | None:
-        """The revision of the tables; None if there are none.
+        """Return the revision of the tables, or None if there are no tables.
 
         Raises:
             IntegrityError: If what says so was altered.
@@ -225,14 +225,14 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 
 
 def queries_in_order(connection: sa.Connection, holdout: str, after: int, last: int) -> Iterator[str]:
-    """The fingerprints of the entries after one up to another, joined by the database in long texts."""
+    """Yield the fingerprints of the entries after one up to another, joined into long texts by the database."""
     for start in range(after, last, _QUERIES_AT_ONCE):
         part = {"holdout": holdout, "after": start, "last": min(start + _QUERIES_AT_ONCE, last)}
         yield connection.scalar(_IN_ONE_TEXT, part) or ""
 
 
 def _revision(connection: sa.Connection) -> str | None:
-    """The revision of the tables; None if there are none.
+    """Return the revision of the tables, or None if there are no tables.
 
     Raises:
         IntegrityError: If the table of the revision is there, and holds none or something else.
@@ -286,7 +286,7 @@ def database_errors(*, committing: bool = False) -> Iterator[None]:
 
 
 def is_busy(error: object) -> bool:
-    """True if an error of SQLite's driver says that another process keeps the file locked."""
+    """Return whether an SQLite error says that another process keeps the file locked."""
     return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -330,7 +330,7 @@ _FULL = ("53", "58", "XX")  # resources, input and output, internal
 
 
 def _refused(error: object) -> EverholdError:
-    """Why there is no connection: the driver tells it in words alone, which may be of another language."""
+    """Return the error that explains a failed connection from the driver's words."""
     said = str(error)
     if "invalid connection option" in said or "invalid URI" in said:
         return EverholdError(
@@ -348,7 +348,7 @@ def _unknown() -> Unavailable:
 
 
 def _of_postgres(state: str | None, *, committing: bool) -> EverholdError:
-    """Meaning of an SQLSTATE; without one the connection was never made, or was lost."""
+    """Return the meaning of an SQLSTATE as an error. Without one, the connection failed or was lost."""
     if state is None or state.startswith(_GONE):
         return _unknown() if committing else Unavailable(_LOST)
     if state in _LOCKED:
@@ -375,13 +375,13 @@ _AT_ONCE = 500  # rows
 
 
 def own_tables(database: LedgerDatabase) -> set[str]:
-    """The names of the tables of a ledger, seen in a new database."""
+    """Return the names of a ledger's tables, as a new database shows them."""
     with database.transaction() as connection, database_errors():
         return {*sa.inspect(connection).get_table_names()} - {VERSION_TABLE}
 
 
 def count_rows(database: LedgerDatabase, name: str) -> int:
-    """Number of rows of a table; 0 if it is not there."""
+    """Return the number of rows of a table, or 0 if there is no such table."""
     with database.transaction() as connection, database_errors():
         if not sa.inspect(connection).has_table(name):
             return 0
@@ -391,7 +391,7 @@ def count_rows(database: LedgerDatabase, name: str) -> int:
 def copy_tables(
     source: LedgerDatabase, target: LedgerDatabase, names: Collection[str], *, then: Callable[[], object] = lambda: None
 ) -> None:
-    """Copy tables into a database in which they are empty; the source is read at one moment and holds nobody up.
+    """Copy tables into a database where they are empty. The source is read as of one moment and not blocked.
 
     Args:
         source: Where they are.

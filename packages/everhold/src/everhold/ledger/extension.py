@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class LedgerExtension(Protocol):
-    """State of one feature at one moment; a class without required arguments that is inherited from this one.
+    """Protocol of a feature's state in the ledger. Inherit from it in a class without required arguments.
 
     Attributes:
         name: That of the entry point: accessor on the holdout, keyword of `Holdout.create` and field of its settings.
@@ -48,45 +48,45 @@ class LedgerExtension(Protocol):
 
     @classmethod
     def read(cls, stored: Any) -> Self:
-        """The inverse of `stored`.
+        """Rebuild the state from what `stored` returned.
 
         Raises:
             ValueError: Or TypeError or KeyError, if `stored` never returns such a thing.
         """
 
     def stored(self) -> Any:
-        """The state as plain JSON data; None if there is nothing to keep."""
+        """Return the state as plain JSON data, or None if there is nothing to keep."""
 
     @property
     def entries(self) -> int:
-        """Number of entries of the ledger that are its acts."""
+        """Number of ledger entries that are acts of the extension."""
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
-        """Take one of its acts.
+        """Apply one of the extension's acts to the state.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.
         """
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
-        """Take the answer to a query; most are none of its matters.
+        """Apply the answer to a query to the state. Most answers change nothing.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.
         """
 
     def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
-        """True if it goes on where rows arrive, in a holdout with these settings."""
+        """Return whether the extension works in a holdout with these settings after rows arrive."""
         return False
 
     def keeps_out(self) -> str:
-        """Why no rows can arrive now, with what has to end first; empty where they can."""
+        """Return why no rows can arrive now, and what has to end first, or an empty text if they can."""
         return ""
 
     def file_findings(
         self, record: HoldoutRecord, folder: Path, seal_key: bytes, arrivals: Sequence[Mapping[str, Any]]
     ) -> Iterator[str]:
-        """What is wrong with files that it keeps beside the sealed rows, in words.
+        """Yield in words what is wrong with files that the extension keeps beside the sealed rows.
 
         Args:
             record: The holdout.
@@ -98,7 +98,7 @@ class LedgerExtension(Protocol):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """The state that a sealed state carries.
+        """Read the extension's state from a sealed state.
 
         Raises:
             IntegrityError: If it is not what everhold writes.
@@ -119,12 +119,12 @@ class LedgerExtension(Protocol):
         return found
 
     def into(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """A sealed state with this one in it; unchanged if there is nothing to keep."""
+        """Return a sealed state with this extension's state written into it."""
         stored = self.stored()
         return dict(state) if stored is None else {**state, self.key: stored}
 
     def agree_with(self, state: Mapping[str, Any]) -> bool:
-        """True if a sealed state carries exactly this one."""
+        """Return whether a sealed state holds exactly this extension's state."""
         return bool(state.get(self.key) == self.stored())
 
 
@@ -139,7 +139,7 @@ _MEMBERS = (
 
 
 def broken_contract(name: str, thing: Any) -> str:
-    """Faults of an extension of that name; empty if there are none."""
+    """Return what is wrong with an extension of that name, or an empty text."""
     missing = [member for member in _MEMBERS if not hasattr(thing, member)]
     if missing:
         return f"it has no {', '.join(missing)}. Inherit from everhold.ledger.extension.LedgerExtension."
@@ -167,7 +167,7 @@ EXTENSIONS: Registry[type[LedgerExtension]] = Registry(
 
 @cache
 def extension_of_key(key: str) -> type[LedgerExtension] | None:
-    """Extension that keeps a field of the sealed state; None if none of those installed does."""
+    """Return the extension that keeps a field of the sealed state, or None if no installed one does."""
     if key in _CORE_KEYS:
         return None
     return next((each for each in _distinct() if each.key == key), None)
@@ -175,14 +175,14 @@ def extension_of_key(key: str) -> type[LedgerExtension] | None:
 
 @cache
 def extension_of_source(source: str) -> type[LedgerExtension] | None:
-    """Extension of whose entries this is the source; None if it is that of none of those installed."""
+    """Return the extension whose entries have this source, or None if no installed one has."""
     if source in _CORE_SOURCES:
         return None
     return next((each for each in _distinct() if source in each.acts | each.answers), None)
 
 
 def _distinct() -> Iterator[type[LedgerExtension]]:
-    """All extensions, the core's first; no other one is imported before it is needed.
+    """Yield all extensions, the core's first. Others are imported only when they are reached.
 
     Raises:
         ExtensionError: If two of them keep the same field or have the same act.

@@ -34,7 +34,7 @@ RECOVER = "restore the newest backup, or run 'everhold ledger recover', which co
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reached:
-    """Progress of a ledger in public facts; compares by generation and sequence, which grow with every commit.
+    """How far a ledger has come, in public facts. Compares by generation and sequence, which only grow.
 
     Attributes:
         generation: How many times it was set back and recovered, lost recoveries included.
@@ -59,7 +59,7 @@ class Reached:
 
     @classmethod
     def of(cls, head: Head) -> Reached:
-        """Progress of a head."""
+        """Return how far a head has come."""
         accounts = head.accounts
         asked = accounts.queries_among(head.sequence)
         state = head.state.get("mechanism", {})
@@ -69,7 +69,7 @@ class Reached:
         )  # fmt: skip
 
     def check(self, found: Reached, hash_here: Callable[[], str | None]) -> None:
-        """Check that a database has come at least as far, on the same way.
+        """Check that a database has come at least this far, through the same entry.
 
         Args:
             found: How far the database has come. It has to be read after the file, or while no other process can write.
@@ -98,7 +98,7 @@ _NOTHING = Reached(-1, -1, "", 0, 0)  # what an altered place, or one that was n
 
 @dataclass(frozen=True)
 class HeadFile:
-    """The newest head of one holdout; safe to use from many threads and processes.
+    """File with the newest head of one holdout. Safe to use from many threads and processes.
 
     Attributes:
         path: The file.
@@ -111,7 +111,7 @@ class HeadFile:
 
     @classmethod
     def of(cls, folder: Path, *, holdout: str, seal_key: bytes) -> HeadFile:
-        """The head file of a holdout whose key lies in this folder; nothing is read or written yet."""
+        """Return the head file in a holdout's private folder. Nothing is read or written yet."""
         return cls(folder / HEAD_FILE, holdout, hmac.digest(seal_key, b"everhold head file", "sha256"))
 
     def create(self, reached: Reached) -> None:
@@ -137,12 +137,12 @@ class HeadFile:
             raise _in_words(fault) from None
 
     def replace(self, reached: Reached) -> None:
-        """Begin anew, whatever is there: only for a recovery."""
+        """Replace the file by a new one. Only for a recovery."""
         self.path.unlink(missing_ok=True)
         self.create(reached)
 
     def find(self) -> Reached | None:
-        """The newest head that is known; None if the file is missing, altered or another holdout's."""
+        """Return the newest known head, or None if the file is missing, altered or another holdout's."""
         try:
             content = self.path.read_bytes()
         except OSError:
@@ -172,12 +172,12 @@ class HeadFile:
             raise _in_words(fault) from None
 
     def _place(self, text: str) -> bytes:
-        """Content of a place: a text and its seal."""
+        """Return the bytes of one place in the file: a text and its seal, padded."""
         seal = hmac.digest(self._key, f"{self.holdout}\n{text}".encode(), "sha256").hex()
         return f"{text}\n{seal}\n".encode().ljust(_PLACE)
 
     def _opened(self, place: bytes) -> Reached:
-        """Content of a place, if its seal holds."""
+        """Read one place of the file. A place without this key's seal counts as nothing."""
         text = place.split(b"\n", 1)[0].decode(errors="replace")
         if not hmac.compare_digest(place, self._place(text)):
             return _NOTHING

@@ -48,7 +48,7 @@ _FINGERPRINT = re.compile("[0-9a-f]{64}")
 
 @dataclass(slots=True)
 class Transaction:
-    """Result of a transaction.
+    """A transaction of the ledger in which new queries are answered.
 
     Attributes:
         state: The mechanism's state: before, and once something is recorded, after (secret).
@@ -65,7 +65,7 @@ class Transaction:
     committed: list[Committed | None] = field(default_factory=list)
 
     def record(self, state: dict[str, Any], outcomes: Sequence[Outcome | None]) -> None:
-        """Put answers on the page.
+        """Set the outcomes of the new queries, which are written when the transaction ends.
 
         Args:
             state: The state after them.
@@ -108,13 +108,13 @@ class Ledger:
         return SealedReader(self.holdout, self.seal_key)
 
     def _read(self, statement: Executable, **values: str | int) -> Iterator[Entry]:
-        """Entries from one plain read."""
+        """Yield the entries that one read returns, with their seals checked."""
         with self.database.transaction() as connection, database_errors():
             rows = connection.execute(statement, {"holdout": self.holdout, **values}).all()
         return map(self._stored.entry, rows)
 
     def head(self) -> Head:
-        """The ledger's head.
+        """Return the ledger's head.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
@@ -123,7 +123,7 @@ class Ledger:
         return self.look_up([])[0]
 
     def latest(self) -> Head:
-        """The newest head that this process has seen; it is read where it has seen none.
+        """Return the newest head that this process has seen, or read it if it has seen none.
 
         Others may have moved on since. So what is prepared on it is checked in the transaction, and nothing is refused
         by it alone.
@@ -131,7 +131,7 @@ class Ledger:
         return self.database.heads.get(self.holdout) or self.head()
 
     def look_up(self, queries: Sequence[str], *, read: bool = True) -> tuple[Head, Collection[str]]:
-        """The ledger's head, and which of these queries have an entry, by fingerprint.
+        """Return the ledger's head, and which of these fingerprints have an entry.
 
         Args:
             queries: Their fingerprints.
@@ -151,7 +151,7 @@ class Ledger:
         return found, answered.keys()
 
     def repeated(self, queries: Sequence[EntryDraft]) -> tuple[Head, list[Committed]] | None:
-        """The stored answers to queries that were all asked before, from one plain read; None if one may be new.
+        """Return the stored answers if all of these queries were asked before, or None if one may be new.
 
         Nothing is locked. Nothing is read, either, if a query is not among those that this process knows.
 
@@ -176,12 +176,12 @@ class Ledger:
         return found, [self._committed(found, fingerprint, answered[fingerprint], None) for fingerprint in fingerprints]
 
     def remembers(self, query: str) -> bool:
-        """True if this process knows, without reading, that the query was asked before, by its fingerprint."""
+        """Return whether this process knows, without reading, that a query was asked before."""
         index = self.database.indexes.get(self.holdout)
         return index is not None and query in index
 
     def find(self, query: str) -> Entry | None:
-        """The entry that answered the query with that fingerprint, or None.
+        """Return the entry of a query by its fingerprint, or None.
 
         Raises:
             IntegrityError: If the entry was altered.
@@ -189,7 +189,7 @@ class Ledger:
         return next(self._read(ANSWERED, queries=json.dumps([query])), None)
 
     def beginning_with(self, text: str) -> list[Entry]:
-        """The entries of all queries whose fingerprint begins so.
+        """Return the entries of all queries whose fingerprint begins with a text.
 
         Raises:
             IntegrityError: If one was altered.
@@ -197,7 +197,7 @@ class Ledger:
         return list(self._read(BEGINNING, first=text, end=f"{text}g"))
 
     def entries(self, start: int = 0, limit: int | None = None) -> Iterator[Entry]:
-        """The entries in order, read page by page; nothing stays locked in between.
+        """Yield the entries in order, read page by page. Nothing stays locked in between.
 
         Args:
             start: How many entries to leave out at the beginning.
@@ -217,7 +217,7 @@ class Ledger:
                 return
 
     def charged(self, limit: int) -> list[Entry]:
-        """The latest entries that were charged, at most so many, the newest first.
+        """Return the latest entries that were charged, at most so many, the newest first.
 
         Raises:
             IntegrityError: If one was altered.
@@ -226,7 +226,7 @@ class Ledger:
 
     @contextmanager
     def transaction(self, queries: Sequence[EntryDraft]) -> Iterator[Transaction]:
-        """One durable transaction in which queries are answered: writers take turns until it ends.
+        """Context with one durable transaction in which queries are answered. Writers take turns.
 
         What is put on the page is committed, and the head file moved on, before the block is left. If the block raises,
         nothing is recorded and its exception comes out unchanged.
@@ -277,13 +277,13 @@ class Ledger:
             transaction.committed.append(committed)
 
     def _committed(self, at: Head, query: str, entry: tuple[int, str], new: Outcome | None) -> Committed:
-        """A stored answer; `new` is its outcome if it was appended just now."""
+        """Build a stored answer. ``new`` is the outcome if the answer was appended just now."""
         answer, charged = json.loads(entry[1]), 0 if new is None else new.charged
         told = self.sealed_of(query, answer) if at.accounts.unsealings else None
         return Committed(entry[0], answer, charged, new is None, at.state, told)
 
     def sealed_of(self, query: str, answer: Mapping[str, Any]) -> Numbers | None:
-        """Sealed numbers of an answer for unsealing; None where nothing of the kind is kept. Secret before.
+        """Return the sealed numbers of an answer, or None where there are none. Secret before the unsealing.
 
         Args:
             query: The fingerprint.
@@ -316,13 +316,13 @@ class Ledger:
         return transaction.committed
 
     def _reached(self, head: Head, known: Reached | None) -> None:
-        """Remember a committed head, and move the head file on to it, before anything is returned that rests on it."""
+        """Remember a committed head, and move the head file on to it before anything is returned."""
         if self.head_file is not None and known is not None and known < (reached := Reached.of(head)):
             self.head_file.advance(reached)
         self.database.heads[self.holdout] = head
 
     def _index(self, connection: Connection, at: Head, remembered: EntryIndex | None) -> EntryIndex:
-        """Every query that was ever asked: one that is gone from the database would be answered anew.
+        """Return the index of all queries ever asked, and check that none is missing from the database.
 
         Args:
             connection: In a transaction.
@@ -346,7 +346,7 @@ class Ledger:
         self, connection: Connection, before: Head, asked: EntryIndex, queries: Sequence[EntryDraft],
         taken: Mapping[int, Outcome], state: str,
     ) -> tuple[Head, dict[str, tuple[int, str]]]:  # fmt: skip
-        """Append one entry for each outcome and move the head; returns it, and what `_answered` would find."""
+        """Append one entry for each outcome and move the head. Returns the head, and the entries by fingerprint."""
         holdout, last, charged = self.holdout, before.sequence + len(taken), before.charged
         # One seal for the batch: the states between its entries never exist outside the step.
         state_seal = seal_of(self.seal_key, holdout=holdout, sequence=last, state=state)
@@ -409,7 +409,7 @@ _LABEL = b"everhold envelopes of unsealing"
 
 
 def sealed(numbers: Numbers, *, key: bytes, holdout: str, query: str) -> str:
-    """An envelope: nonce, ciphertext and tag in base 64, of the same length for all numbers.
+    """Encrypt sealed numbers into an envelope: nonce, ciphertext and tag in base 64, always equally long.
 
     Args:
         numbers: What it holds.
@@ -423,7 +423,7 @@ def sealed(numbers: Numbers, *, key: bytes, holdout: str, query: str) -> str:
 
 
 def opened(envelope: object, *, key: bytes, holdout: str, query: str) -> Numbers:
-    """The numbers in an envelope.
+    """Decrypt the numbers in an envelope.
 
     Raises:
         IntegrityError: If it was altered, or belongs to another key, holdout or query.
@@ -452,7 +452,7 @@ _read = json.JSONDecoder().raw_decode  # for what carries a seal, and so is the 
 
 
 class _Listed(GenericFunction[str]):
-    """The elements of a JSON array: one statement, however many there are."""
+    """SQL for the elements of a JSON array, so that one statement takes any number of values."""
 
     name = "json_each"
     inherit_cache = True
@@ -491,7 +491,7 @@ MOVE_HEAD = update(head).where(
 
 @dataclass(frozen=True, slots=True)
 class SealedReader:
-    """Reader of the head and the entries of a holdout, inside a transaction.
+    """Reader of a holdout's head and entries inside a transaction, which checks their seals.
 
     Attributes:
         holdout: Identifier of the holdout.
@@ -502,7 +502,7 @@ class SealedReader:
     key: bytes = field(repr=False)
 
     def head(self, connection: Connection, head_file: HeadFile | None) -> tuple[Head, Reached | None]:
-        """The head and the newest one that is known, for a transaction that has read nothing before, or may write.
+        """Return the head and the newest known head. The transaction must be fresh, or one that may write.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
@@ -528,7 +528,7 @@ class SealedReader:
         return found, known
 
     def entry(self, row: Sequence[Any]) -> Entry:
-        """An entry from its row.
+        """Build an entry from its row, with its seal checked.
 
         Raises:
             IntegrityError: If it was altered.
@@ -538,7 +538,7 @@ class SealedReader:
         return Entry(sequence, query, _read(description)[0], _read(answer)[0], *rest)
 
     def answered(self, connection: Connection, queries: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Sequence and answer (canonical JSON) of those queries that have an entry, by fingerprint; seals checked."""
+        """Return sequence and answer (canonical JSON) of the queries that have an entry, by fingerprint."""
         known: dict[str, tuple[int, str]] = {}
         for row in connection.execute(ANSWERED, {"holdout": self.holdout, "queries": json.dumps(queries)}):
             self._check(row)
@@ -546,12 +546,12 @@ class SealedReader:
         return known
 
     def _hash_of_entry(self, connection: Connection, sequence: int) -> str | None:
-        """The hash of an entry, or of the holdout for 0, as the entry after it says under its own seal."""
+        """Return the hash of an entry, or of the holdout for 0, as the next entry states it under its seal."""
         row = connection.execute(PAGE, {"holdout": self.holdout, "after": sequence, "size": 1}).first()
         return None if row is None else self.entry(row).previous_hash
 
     def all_entries(self, connection: Connection, at: Head) -> list[Entry]:
-        """The entries up to a head, all that were written.
+        """Return all entries up to a head, and check that none is missing.
 
         Raises:
             IntegrityError: If one was altered, is missing or was added.
@@ -565,7 +565,7 @@ class SealedReader:
         return found
 
     def _check(self, row: Sequence[Any]) -> None:
-        """Check that a row of the entries carries this key's seal.
+        """Check that a row of the entries has this key's seal.
 
         Raises:
             IntegrityError: If it was altered.
@@ -584,7 +584,7 @@ class SealedReader:
 
 
 def not_what_was_written(at: Head) -> IntegrityError:
-    """The error for entries that are missing or added."""
+    """Return the error for entries that are missing or added."""
     return IntegrityError(
         f"the ledger does not hold the {at.sequence:,} entries that were written: some are missing, added or about "
         "other queries; expected all of them; nothing was answered or charged; verify the ledger and restore a "
@@ -593,7 +593,7 @@ def not_what_was_written(at: Head) -> IntegrityError:
 
 
 def find_head(connection: Connection, holdout: str, missing: type[EverholdError] = HoldoutNotFound) -> dict[str, Any]:
-    """The head row of a holdout, its seal unchecked; an error of type `missing` if there is none."""
+    """Return a holdout's head row with its seal unchecked, or raise ``missing`` if there is none."""
     row = connection.execute(_HEAD, {"holdout": holdout}).first()
     if row is None:
         raise missing(f"no ledger has a head for the holdout {holdout!r}; expected the id that `record(name)` gives")

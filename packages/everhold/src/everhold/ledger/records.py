@@ -11,13 +11,13 @@ Numbers: TypeAlias = tuple[float, float, float]
 
 
 def is_act(description: Mapping[str, Any], answer: Mapping[str, Any]) -> bool:
-    """True if an entry is an act, such as an allotment, and no query: its source is its kind."""
+    """Return whether an entry is an act, such as an allotment, and not a query."""
     return "kind" in description and description["kind"] == answer.get("source")
 
 
 @dataclass(frozen=True, slots=True)
 class HoldoutRecord:
-    """One sealed holdout.
+    """Stored record of one sealed holdout: its identifier, name, time of creation and settings.
 
     Attributes:
         id: Random identifier, 32 hexadecimal digits.
@@ -34,7 +34,7 @@ class HoldoutRecord:
 
 @dataclass(frozen=True, slots=True)
 class EntryDraft:
-    """A query as the ledger knows it.
+    """A query or an act as it is handed to the ledger.
 
     Attributes:
         fingerprint: SHA-256 in 64 hexadecimal digits; the same fingerprint is the same query.
@@ -47,7 +47,7 @@ class EntryDraft:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Decision of a mechanism about one new query.
+    """What a mechanism decided about one new query: the answer and its charge.
 
     Attributes:
         answer: The exact answer, plain JSON data.
@@ -63,7 +63,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """An answer that is on disk.
+    """An answer that is stored on disk.
 
     Attributes:
         sequence: Number of its entry, from 1.
@@ -84,7 +84,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the record.
+    """One entry of the ledger, as it was read.
 
     Attributes:
         sequence: From 1, without gaps.
@@ -112,5 +112,5 @@ class Entry:
 
     @property
     def is_act(self) -> bool:
-        """True if it is an act, such as an allotment, and no query."""
+        """Whether the entry is an act, such as an allotment, and not a query."""
         return is_act(self.description, self.answer)

@@ -1,4 +1,4 @@
-"""All holdouts of one database: made, found by name, and opened as the ledger of one holdout."""
+"""The store of all holdouts in one database: creates and finds them, and opens their ledgers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _AT_ONCE = 1_000  # entries that are fetched together
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The raw rows of one holdout at one moment, for checking.
+    """The unparsed rows of one holdout at one moment, for verification.
 
     Attributes:
         holdout: The row of the table `holdouts`.
@@ -62,7 +62,7 @@ class Snapshot:
     _connection: Connection
 
     def damage(self) -> tuple[str, ...]:
-        """Faults that the database itself finds in all of its file, in words; empty if all is well.
+        """Return the faults that the database finds in its whole file, in words. Empty if all is well.
 
         Raises:
             IntegrityError: If the file is too damaged to be read.
@@ -71,7 +71,7 @@ class Snapshot:
             return self._database.damage(self._connection)
 
     def entries(self, after: int | None = None) -> Iterator[Mapping[str, Any]]:
-        """The rows of the table `entries`, or those after one, by sequence; fetched as they are taken."""
+        """Yield the rows of the table `entries` after a given one, by sequence, fetched as needed."""
         where = {"holdout": self.holdout["id"], "after": after}
         statement = _ALL_ENTRIES if after is None else _LATER_ENTRIES
         with database_errors():
@@ -81,20 +81,20 @@ class Snapshot:
                     yield dict(zip(_FIELDS, row, strict=True))
 
     def entry(self, sequence: int) -> Mapping[str, Any] | None:
-        """The row of one entry."""
+        """Return the row of one entry, or None."""
         with database_errors():
             row = self._connection.execute(_ENTRY, {"holdout": self.holdout["id"], "sequence": sequence}).first()
         return None if row is None else row._asdict()
 
     def queries(self, last: int) -> Iterator[str]:
-        """The fingerprints of the entries up to one, in long texts."""
+        """Yield the fingerprints of the entries up to one, joined into long texts."""
         with database_errors():
             yield from queries_in_order(self._connection, self.holdout["id"], 0, last)
 
 
 @dataclass(frozen=True, slots=True)
 class NewHoldout:
-    """A holdout to be recorded.
+    """What is recorded when a holdout is created.
 
     Attributes:
         name: Unique in its database; 1 to 200 printable characters.
@@ -146,7 +146,7 @@ class LedgerStore:
 
     @property
     def url(self) -> str:
-        """The address of the database, complete; it may hold a password."""
+        """The complete address of the database. It may hold a password."""
         return self.database.url
 
     def __reduce__(self) -> tuple[Callable[..., LedgerStore], tuple[str, float]]:
@@ -213,12 +213,12 @@ class LedgerStore:
         return HoldoutRecord(holdout, new.name, created, json.loads(public["configuration"]))
 
     def names(self) -> list[str]:
-        """The names of all holdouts, sorted."""
+        """Return the names of all holdouts, sorted."""
         with self.database.transaction() as connection, database_errors():
             return sorted(connection.scalars(_NAMES))  # servers have orders of their own
 
     def record(self, name: str) -> HoldoutRecord:
-        """The holdout of that name.
+        """Return the record of the holdout of that name.
 
         Raises:
             HoldoutNotFound: If there is none; the message lists the names that exist.
@@ -228,18 +228,18 @@ class LedgerStore:
         return HoldoutRecord(**{**row, "configuration": _read(row["configuration"])})
 
     def records(self) -> list[HoldoutRecord]:
-        """All holdouts, sorted by name, as of one moment."""
+        """Return the records of all holdouts, sorted by name, as of one moment."""
         with self.database.transaction() as connection, database_errors():
             rows = [row._asdict() for row in connection.execute(select(holdouts)).all()]
         found = [HoldoutRecord(**{**row, "configuration": _read(row["configuration"])}) for row in rows]
         return sorted(found, key=lambda record: record.name)
 
     def of(self, record: HoldoutRecord, seal_key: bytes, head_file: HeadFile | None = None) -> Ledger:
-        """The ledger of one holdout under the steward's key; nothing is read yet."""
+        """Return the ledger of one holdout under the steward's key. Nothing is read yet."""
         return Ledger(self.database, record.id, seal_key, head_file)
 
     def head(self, holdout_id: str, *, seal_key: bytes | None = None, head_file: HeadFile | None = None) -> Head:
-        """As `Ledger.head`; without a key as the database says, with no seal checked."""
+        """Return a holdout's head. Without a key no seal is checked. See `Ledger.head`."""
         if seal_key is not None:
             return Ledger(self.database, holdout_id, seal_key, head_file).head()
         with self.database.transaction() as connection, database_errors():
@@ -248,28 +248,28 @@ class LedgerStore:
         return Head(**{**fields, "state": _read(row["state"])})
 
     def find(self, holdout_id: str, query: str, *, seal_key: bytes) -> Entry | None:
-        """As `Ledger.find`."""
+        """Return a query's entry, or None. See `Ledger.find`."""
         return Ledger(self.database, holdout_id, seal_key).find(query)
 
     def answered(self, holdout_id: str, queries: Sequence[EntryDraft], *, seal_key: bytes) -> set[str]:
-        """The fingerprints of those queries that have an entry, as `Ledger.look_up` finds them."""
+        """Return which of these fingerprints have an entry."""
         ledger = Ledger(self.database, holdout_id, seal_key)
         return set(ledger.look_up([query.fingerprint for query in queries])[1])
 
     def entries(self, holdout_id: str, start: int = 0, limit: int | None = None, *, seal_key: bytes) -> Iterator[Entry]:
-        """As `Ledger.entries`."""
+        """Yield a holdout's entries. See `Ledger.entries`."""
         return Ledger(self.database, holdout_id, seal_key).entries(start, limit)
 
     def commit(
         self, holdout_id: str, queries: Sequence[EntryDraft], step: Step, *, seal_key: bytes,
         head_file: HeadFile | None = None,
     ) -> list[Committed | None]:  # fmt: skip
-        """As `Ledger.commit`."""
+        """Answer queries in one transaction. See `Ledger.commit`."""
         return Ledger(self.database, holdout_id, seal_key, head_file).commit(queries, step)
 
     @contextlib.contextmanager
     def snapshot(self, name: str) -> Iterator[Snapshot]:
-        """The rows of one holdout as of one moment, unparsed; writers are not held up meanwhile.
+        """Context with the unparsed rows of one holdout as of one moment. Writers are not blocked.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
@@ -296,7 +296,7 @@ def _opened(url: str, patience: float, *, create: bool = False) -> LedgerStore:
 
 
 def _find_holdout(connection: Connection, name: str) -> dict[str, Any]:
-    """The row of that holdout, or `HoldoutNotFound` with the names that exist."""
+    """Return the row of a holdout, or raise `HoldoutNotFound` with the names that exist."""
     row = connection.execute(_HOLDOUT, {"name": name}).first()
     if row is None:
         names = sorted(connection.scalars(_NAMES))
@@ -306,7 +306,7 @@ def _find_holdout(connection: Connection, name: str) -> dict[str, Any]:
 
 
 def _read(field: str) -> dict[str, Any]:
-    """A field that holds an object.
+    """Read a field that holds a JSON object.
 
     Raises:
         IntegrityError: If it holds something else.
@@ -321,7 +321,7 @@ def _read(field: str) -> dict[str, Any]:
 
 
 def all_entries(ledger: Ledger, last: int | None = None) -> list[Entry]:
-    """All entries up to one, by default the latest, each with its seal checked.
+    """Return all entries up to one, by default the latest, each with its seal checked.
 
     Raises:
         IntegrityError: If one is missing or was altered.
@@ -340,7 +340,7 @@ def all_entries(ledger: Ledger, last: int | None = None) -> list[Entry]:
 
 
 def charged_entries(ledger: Ledger) -> list[Entry]:
-    """All entries that were charged, in order, each with its seal checked.
+    """Return all entries that were charged, in order, each with its seal checked.
 
     Raises:
         IntegrityError: If one is missing or was altered.

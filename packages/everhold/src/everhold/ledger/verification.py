@@ -1,4 +1,4 @@
-"""Is the ledger what was written? Recomputes every hash, every sum and, with the key, the seals.
+"""Verification of a ledger: recomputes every hash, every sum and, with the key, the seals.
 
 The sums are also those of every analyst, which must be within the allotment at every entry.
 """
@@ -41,7 +41,7 @@ _SET_BACK = (
 
 @dataclass(frozen=True, slots=True)
 class LedgerFinding(Display):
-    """Something that is not as it was written.
+    """One fault of a ledger: where it is, and what is wrong.
 
     Attributes:
         sequence: Number of the entry, or None for the holdout, its head or the whole file.
@@ -54,7 +54,7 @@ class LedgerFinding(Display):
 
 @dataclass(frozen=True, slots=True)
 class VerificationReport(Display):
-    """Report of a verification.
+    """Result of a ledger's verification, with all findings.
 
     Attributes:
         name: The holdout's.
@@ -73,16 +73,16 @@ class VerificationReport(Display):
 
     @property
     def ok(self) -> bool:
-        """True if nothing is wrong."""
+        """Whether nothing is wrong."""
         return not self.findings
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"holdout", "ok", "entries", "keyed", "findings"}``."""
+        """Return the report as ``{"holdout", "ok", "entries", "keyed", "findings"}``."""
         findings = [found.to_dict() for found in self.findings]
         return {"holdout": self.name, "ok": self.ok, "entries": self.entries, "keyed": self.keyed, "findings": findings}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each finding."""
+        """Return one row for each finding."""
         return [found.to_dict() for found in self.findings]
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ def verify(
     expected_head: tuple[int, str] | None = None,
     head_file: HeadFile | None = None,
 ) -> VerificationReport:
-    """Check one holdout's ledger, every entry of it; writers are not held up meanwhile.
+    """Check every entry of one holdout's ledger. Writers are not blocked meanwhile.
 
     If a long one is as it was written, a checkpoint is kept in it, from which the next certificate goes on.
 
@@ -141,7 +141,7 @@ def verify(
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A ledger up to a head, of which nothing is found wrong.
+    """Result of a check that found nothing wrong up to a head.
 
     Attributes:
         counts: What its entries add up to.
@@ -153,7 +153,7 @@ class Checked:
 
 
 def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: bytes) -> Checked:
-    """Check everything up to a head before it is signed.
+    """Check that everything up to a head is as it was written, before it is signed.
 
     Of more than `READ_AGAIN` entries only those after the latest checkpoint are read, with the queries of all. What
     they add up to is then that of the entries which were written, also if somebody has altered some of them since.
@@ -199,7 +199,7 @@ def _everything(snapshot: Snapshot, walk: _Walk) -> list[LedgerFinding]:
 
 
 def _walked(snapshot: Snapshot, walk: _Walk) -> Iterator[LedgerFinding]:
-    """Take all entries that come after where a walk stands, then the head."""
+    """Check all entries from where a walk stands, then the head, and yield findings."""
     said = snapshot.head["sequence"]  # the number of entries there should be, if it is one
     with progress("checking the ledger", said if isinstance(said, int) else None) as line:
         for row in snapshot.entries(walk.sequence or None):
@@ -209,14 +209,14 @@ def _walked(snapshot: Snapshot, walk: _Walk) -> Iterator[LedgerFinding]:
 
 
 def _stored_checkpoint(snapshot: Snapshot, walk: _Walk) -> Checkpoint | None:
-    """The checkpoint, if it carries this key's seal."""
+    """Return the checkpoint if its seal is this key's, else None."""
     if snapshot.checkpoint is None or walk.seal_key is None:
         return None
     return Checkpoint.read(snapshot.checkpoint, holdout=walk.holdout, seal_key=walk.seal_key)
 
 
 def _checkpoint_before(head: Head, snapshot: Snapshot, walk: _Walk) -> Checkpoint | None:
-    """The checkpoint that the way to a head passes through, by the hash of its entry."""
+    """Return the checkpoint if the chain to a head passes through its entry, else None."""
     stored = _stored_checkpoint(snapshot, walk)
     if stored is None or stored.sequence > head.sequence:
         return None
@@ -225,7 +225,7 @@ def _checkpoint_before(head: Head, snapshot: Snapshot, walk: _Walk) -> Checkpoin
 
 
 def _checkpoint_findings(snapshot: Snapshot, stored: Checkpoint | None, walk: _Walk) -> Iterator[str]:
-    """Faults of the checkpoint; one of a way that was left by a recovery is of no use, and no harm."""
+    """Yield the faults of the checkpoint. One left behind by a recovery is useless but no fault."""
     if stored is None:
         if snapshot.checkpoint is not None and walk.seal_key is not None:
             yield "was altered: it does not carry the seal of this key"
@@ -236,7 +236,7 @@ def _checkpoint_findings(snapshot: Snapshot, stored: Checkpoint | None, walk: _W
 
 
 def _keep_checkpoint(store: LedgerStore, walk: _Walk) -> None:
-    """Keep what much was read for; where a ledger takes no writes, it is read again the next time."""
+    """Write a checkpoint if many entries were read. A ledger that takes no writes is left as it is."""
     if walk.seal_key is None or walk.entries < READ_AGAIN:
         return
     newest = walk.marks[max(walk.marks)]
@@ -246,7 +246,7 @@ def _keep_checkpoint(store: LedgerStore, walk: _Walk) -> None:
 
 @dataclass(slots=True)
 class _Walk:
-    """Values remembered from one entry to the next."""
+    """State of a verification that goes from entry to entry."""
 
     holdout: str
     previous: str
@@ -266,7 +266,7 @@ class _Walk:
 
     @classmethod
     def of(cls, snapshot: Snapshot, seal_key: bytes | None) -> Self:
-        """Before the first entry."""
+        """Return the walk that stands before the first entry."""
         holdout = snapshot.holdout
         public = {name: holdout[name] for name in ("name", "created", "configuration")}
         start = "" if any(_malformed(holdout)) else holdout_hash(holdout=holdout["id"], **public)
@@ -274,7 +274,7 @@ class _Walk:
 
     @classmethod
     def after(cls, checkpoint: Checkpoint, holdout: str, seal_key: bytes | None, queries: Iterable[str]) -> Self:
-        """After the entry of a checkpoint; whether a later query is one of those before it, its digest shows."""
+        """Return the walk that stands after a checkpoint's entry."""
         walk = cls(holdout, checkpoint.entry_hash, seal_key, 0, checkpoint.sequence, checkpoint.charged)
         walk.accounts, walk.counts = Accounts.from_state(checkpoint.accounts), EntryCounts.from_dict(checkpoint.tally)
         for text in queries:
@@ -282,12 +282,12 @@ class _Walk:
         return walk
 
     def expect(self, head: tuple[int, str], otherwise: str) -> None:
-        """The chain has to pass through a head; what to say if it does not."""
+        """Add a point, sequence and hash, that the chain has to pass through, and what to say if it does not."""
         if head != (self.sequence, self.previous):
             self.unmet[otherwise] = head
 
     def mark(self, sequence: int) -> None:
-        """Keep what the entries up to one add up to."""
+        """Remember to store the sums of the entries up to this one."""
         self.marked_at.add(sequence)
         self._mark_here()
 
@@ -297,7 +297,7 @@ class _Walk:
             self.marks[self.sequence] = made
 
     def step(self, row: Mapping[str, Any]) -> Iterator[LedgerFinding]:
-        """Take one entry and say what is wrong with it."""
+        """Check one entry, and yield what is wrong with it."""
         self.entries += 1
         expected = self.sequence + 1
         known = _hash_of(row, self.holdout)
@@ -341,7 +341,7 @@ class _Walk:
 
 
 def _hash_of(row: Mapping[str, Any], holdout: str) -> str | None:
-    """The hash of an entry's fields; None if they are not of their types."""
+    """Return the hash of an entry's fields, or None if a field has a wrong type."""
     try:
         return entry_hash(HashedEntry(holdout, *[row[name] for name in HASHED]))
     except (TypeError, ValueError):
@@ -349,7 +349,7 @@ def _hash_of(row: Mapping[str, Any], holdout: str) -> str | None:
 
 
 def _carries_seal(row: Mapping[str, Any], holdout: str, seal_key: bytes | None) -> bool:
-    """True if a hash carries this key's seal; nothing does without a key."""
+    """Return whether a hash has this key's seal. Without a key nothing has."""
     if seal_key is None or not isinstance(row["entry_seal"], str):
         return False
     seal = entry_seal(seal_key, holdout=holdout, entry_hash=row["entry_hash"])
@@ -384,7 +384,7 @@ def _head_findings(head: Mapping[str, Any], walk: _Walk) -> Iterator[str]:
 
 
 def _malformed(row: Mapping[str, Any], read: Mapping[str, object] | None = None) -> Iterator[str]:
-    """Fields of a wrong type, and JSON that is not written in the one canonical way; `read` is what was read before."""
+    """Yield fields of a wrong type, and JSON that is not canonical."""
     for name, value in row.items():
         if name in _COUNTS:
             if type(value) is not int or value < 0:

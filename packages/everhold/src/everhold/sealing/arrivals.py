@@ -1,4 +1,4 @@
-"""Rows that arrive: checked against what is sealed already, and written durably before the ledger knows them.
+"""Checks rows that arrive against the sealed rows, and writes them durably before the ledger knows them.
 
 Files of an arrival have its number in their names. Until the ledger has the entry they are nobody's: whoever appends
 next removes them. One process appends at a time.
@@ -57,7 +57,7 @@ _DONE = "nothing was appended"
 
 @dataclass(frozen=True, slots=True)
 class ArrivedFiles:
-    """Files of an arrival, in public facts.
+    """Public facts about the files of one arrival.
 
     Attributes:
         rows: Number of sealed rows; 0 for none.
@@ -116,7 +116,7 @@ _PATHS = {"holdout": rows_file, "training": training_file}
 
 @contextmanager
 def arriving(folder: Path) -> Iterator[None]:
-    """Context in which one process appends; others wait for it."""
+    """Context in which one process may append rows. Others wait for it."""
     path = folder / _LOCK_FILE
     with contextlib.suppress(FileExistsError):
         os.close(create_private(path))
@@ -129,7 +129,7 @@ def arriving(folder: Path) -> Iterator[None]:
 
 
 def remove_orphans(folder: Path, *, arrivals: int) -> None:
-    """Remove files of arrivals that the ledger does not have; only within `arriving`."""
+    """Remove files of arrivals that the ledger does not know. Only within `arriving`."""
     for path in folder.glob("*-[0-9][0-9][0-9][0-9][0-9][0-9][-.]*"):
         found = _NUMBERED.match(path.name)
         if found is not None and int(found[1]) > arrivals:
@@ -137,7 +137,7 @@ def remove_orphans(folder: Path, *, arrivals: int) -> None:
 
 
 def known_rows(folder: Path, number: int, columns: Mapping[str, ColumnKind], *, key: bytes) -> KnownRows:
-    """The hashes of the sealed rows of an arrival, made now where they are not there."""
+    """Return the hashes of the sealed rows of an arrival, and compute them if they are missing."""
     path = _known_file(folder, number)
     found = KnownRows.load(path, key=key)
     if found is None:
@@ -153,7 +153,7 @@ def _known_file(folder: Path, number: int) -> Path:
 def seal_arrival(
     earlier: EarlierFiles, number: int, *, rows: RowSource | None, training: RowSource | None
 ) -> ArrivedFiles | None:  # fmt: skip
-    """Check rows that arrive, and write them to the folder of the holdout; on the disk before this returns.
+    """Check rows that arrive, and write them durably to the holdout's folder.
 
     Args:
         earlier: Files of the rows that are there already.
@@ -212,7 +212,7 @@ def seal_arrival(
 
 
 def _check_follows(earlier: EarlierFiles, *, arriving: Path, rows: int) -> None:
-    """Check that rows go on where the sealed ones of one series end.
+    """Check that rows continue where the sealed rows of a single series end.
 
     Args:
         earlier: Files of the holdout's rows.
@@ -238,7 +238,7 @@ def _check_follows(earlier: EarlierFiles, *, arriving: Path, rows: int) -> None:
 
 
 def _written(connection: duckdb.DuckDBPyConnection, source: RowSource, *, what: str, schema: Schema, path: Path) -> int:
-    """Read one side and write its file; returns the number of rows."""
+    """Read one side, write its file, and return the number of rows."""
     with _errors_of_appending():
         read_rows(connection, source, name=f"{what}_source", what=what, most_rows=MOST_ROWS, kinds=schema.columns)
         columns = column_kinds(connection.view(f"{what}_source"))
@@ -252,7 +252,7 @@ def _written(connection: duckdb.DuckDBPyConnection, source: RowSource, *, what: 
 
 
 def other_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> HoldoutRejected:
-    """Error about rows whose columns are not those that were sealed."""
+    """Return the error for rows whose columns are not those that were sealed."""
     expected = dict(schema.columns)
     faults = [f"no column {name!r}" for name in expected if name not in columns]
     faults += [f"a column {name!r}" for name in columns if name not in expected]
@@ -267,7 +267,7 @@ def other_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> HoldoutR
 
 
 def check_arriving_labels(sides: Sequence[Side], schema: Schema) -> None:
-    """Check the labels of rows that arrive: there, and among those that were sealed.
+    """Check that every arriving row has a label, and that it is of the sealed kind and classes.
 
     Raises:
         HoldoutRejected: If not. Nothing was appended.
@@ -317,7 +317,7 @@ def _check_ids(connection: duckdb.DuckDBPyConnection, sides: Sequence[str], earl
 
 
 def _is_latest(earlier: EarlierFiles, latest: int, new: Mapping[str, KnownRows]) -> bool:
-    """True if the latest arrival brought these rows, and they cannot be others that are alike by chance."""
+    """Return whether the latest arrival brought exactly these rows, and not other rows that are alike by chance."""
     folder, schema = earlier.folder, earlier.schema
     for rows in new.values():
         check_may_match(folder, len(rows.sorted_hashes))
@@ -357,7 +357,7 @@ def _check_new(earlier: EarlierFiles, number: int, new: Mapping[str, KnownRows])
 
 @contextmanager
 def _errors_of_appending() -> Iterator[None]:
-    """Errors of sealing, in the words of appending."""
+    """Context that turns errors of sealing into errors of appending."""
     try:
         yield
     except HoldoutRejected as error:
@@ -368,7 +368,7 @@ def _errors_of_appending() -> Iterator[None]:
 
 
 def _keep(path: Path) -> None:
-    """Wait until a file or folder is on the disk."""
+    """Wait until a file or folder is written to the disk."""
     if os.name != "posix" and path.is_dir():
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -388,7 +388,7 @@ def arriving_groups(
     connection: duckdb.DuckDBPyConnection, sides: Sequence[str], schema: Schema, column: str, *,
     sealed: Sequence[Path], training: Sequence[Path],
 ) -> tuple[tuple[int, int], ...]:  # fmt: skip
-    """Check groups of rows that arrive, and count them.
+    """Check the groups of rows that arrive, and return how many groups have each size.
 
     Args:
         connection: Has a view for each side that arrives.
@@ -435,7 +435,7 @@ def arriving_groups(
 
 
 def check_no_larger(groups: Sequence[tuple[int, int]], largest: int | None) -> None:
-    """Check that no group is larger than those that bets on groups were fixed for; sizes are public.
+    """Check that no group is larger than the largest size that bets were planned for. Sizes are public.
 
     Args:
         groups: Pairs (size, number of groups of that size).
@@ -477,7 +477,7 @@ def _shared(
 
 
 def _value(column: str, schema: Schema) -> str:
-    """An id as it is meant, in whatever type a file has it."""
+    """Return an id in one spelling, whatever type a file gives it."""
     kind = schema.columns[column]
     if kind is ColumnKind.STRING:
         return same_id(column)

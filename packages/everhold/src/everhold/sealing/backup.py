@@ -1,4 +1,4 @@
-"""A storage as one archive, made while it is used, and put back into an empty storage of either kind.
+"""Backup of a storage into one archive while it is used, and restoring it into an empty storage.
 
 The archive is a plain tar file: the ledger as an SQLite file, whatever its database is, and the private folders with
 sealed rows, keys and newest heads. It is as secret as they are. Rows that stay in an engine are not in it, and what is
@@ -93,13 +93,13 @@ def backup(storage: str | Path, archive: Path) -> dict[str, Any]:
 
 
 def _without_rows(records: list[HoldoutRecord]) -> dict[str, list[str]]:
-    """The holdouts whose sealed rows no archive has, because they stay in an engine; nothing if there are none."""
+    """Return the holdouts whose sealed rows no archive has, because they stay in an engine, by engine."""
     names = [record.name for record in records if record.configuration.get("engine") is not None]
     return {"without_rows": names} if names else {}
 
 
 def _copied(store: LedgerStore, rows: Path, file: Path) -> tuple[dict[str, bytes], list[HoldoutRecord]]:
-    """Copy the ledger; returns the heads from before, and the holdouts that the copy has."""
+    """Copy the ledger. Returns the heads from before the copy, and the holdouts in the copy."""
     while True:
         heads = {}
         for record in store.records():
@@ -116,7 +116,7 @@ def _copied(store: LedgerStore, rows: Path, file: Path) -> tuple[dict[str, bytes
 
 
 def _pack(tar: tarfile.TarFile, ledger: Path, rows: Path, records: list[HoldoutRecord], heads: dict[str, bytes]) -> int:
-    """Write ledger and folders into an archive; returns the number of files."""
+    """Write the ledger and the folders into an archive, and return the number of files."""
     found: list[tuple[Path, str, bytes | None]] = [(ledger, _LEDGER, None)]
     for record in records:
         name = record.configuration["folder"]
@@ -141,7 +141,7 @@ def _pack(tar: tarfile.TarFile, ledger: Path, rows: Path, records: list[HoldoutR
 
 
 def restore(archive: Path, storage: str | Path, *, keep_access: bool = False) -> dict[str, Any]:
-    """Put what `backup` wrote into an empty storage, after everything in it was checked.
+    """Check everything that `backup` wrote, and put it into an empty storage.
 
     A private folder that is there already stays as it is: its newest head knows what was answered since the backup.
 
@@ -217,7 +217,7 @@ def _unpack(archive: Path, room: Path) -> None:
 
 
 def _is_ours(member: tarfile.TarInfo) -> bool:
-    """True if a file of an archive is a plain one, in a place where `backup` puts one."""
+    """Return whether a file of an archive is a plain file in a place where `backup` puts one."""
     if not member.isreg() or member.issparse():
         return False
     if member.name == _LEDGER:
@@ -250,7 +250,7 @@ def _move(records: list[HoldoutRecord], source: Path, rows: Path, moved: list[Pa
 
 @contextmanager
 def _room(parent: Path) -> Iterator[Path]:
-    """A private folder that is gone afterwards."""
+    """Context with a private folder that is removed at the end."""
     try:
         room = Path(tempfile.mkdtemp(prefix=ROOM, dir=parent))
     except OSError as fault:
@@ -277,7 +277,7 @@ def _no_archive() -> HoldoutRejected:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """Outcome of an inspection.
+    """Result of an inspection of one holdout.
 
     Attributes:
         entries: Number of entries of the ledger.
@@ -340,7 +340,7 @@ def inspect(
 
 
 def _table_findings(record: HoldoutRecord, key: StewardKey, arrivals: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is wrong with the rows that stay in an engine, those of the creation and of each arrival.
+    """Return what is wrong with sealed rows that stay in an engine, at creation and of each arrival.
 
     Raises:
         Unavailable: If the engine cannot be reached.

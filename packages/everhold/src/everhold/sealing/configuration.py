@@ -1,4 +1,4 @@
-"""The public facts that bind a holdout: decided at creation, kept in the ledger, read at opening."""
+"""Public settings of a holdout: fixed at creation, bound by the ledger, read at opening."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ Categories: TypeAlias = "dict[str, list[str | int | float | bool]]"
 
 @dataclass(frozen=True, slots=True)
 class SealedFiles:
-    """Public facts of the written files.
+    """Public facts about the files that were written at sealing.
 
     Attributes:
         rows: Number of sealed rows.
@@ -112,7 +112,7 @@ def make_configuration(
     whole_groups: Sequence[str],
     lacking: tuple[frozenset[str], frozenset[str]],
 ) -> dict[str, Any]:
-    """The public facts that the ledger binds and the certificate shows.
+    """Return the public settings that the ledger binds and the certificate shows.
 
     Raises:
         HoldoutRejected: If what counts for missing values does not fit the columns. Nothing was created.
@@ -185,12 +185,12 @@ def check_settings(configuration: dict[str, Any]) -> None:
 
 
 def _is_table(facts: object) -> bool:
-    """True if facts say which table has all training rows, and how many these are."""
+    """Return whether settings say which table has all training rows, and how many there are."""
     return isinstance(facts, dict) and isinstance(facts.get("table"), str) and isinstance(facts.get("rows"), int)
 
 
 def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
-    """The mechanism as it was at creation.
+    """Return the mechanism that the holdout was created with.
 
     Raises:
         IntegrityError: If its parameters are not this version's: then its promise could not be kept.
@@ -205,7 +205,7 @@ def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
 
 
 def schema_from(configuration: dict[str, Any]) -> Schema:
-    """Facts about the rows that an analyst may know.
+    """Return the facts about the rows that an analyst may know.
 
     Raises:
         IntegrityError: If it is not recorded whether the features are public: the promise would be unclear.
@@ -232,27 +232,27 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
 
 
 def rules_of(configuration: Mapping[str, Any]) -> dict[str, MissingRule]:
-    """What counts for rows without a value, by column, where there is a rule."""
+    """Return the rule for missing values of each column that has one."""
     return read_rules(configuration.get(MISSING, [None, {}])[1])
 
 
 def usable_columns(columns: Mapping[str, ColumnKind], *, row_id: str | None) -> dict[str, ColumnKind]:
-    """The columns that an expression may read."""
+    """Return the columns that an expression may read, with their kinds."""
     return {name: kind for name, kind in columns.items() if name != row_id and kind is not ColumnKind.OTHER}
 
 
 def recorded_extensions(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the extensions that a holdout was created with: all that the core does not record."""
+    """Return the settings of the extensions that a holdout was created with."""
     return {name: configuration[name] for name in configuration.keys() - _SETTINGS - _SOMETIMES}
 
 
 def bound_state(state: State, configuration: dict[str, Any]) -> dict[str, Any]:
-    """A mechanism's state as the ledger keeps it: under the steward's seal, and bound to its configuration."""
+    """Return a mechanism's state as the ledger stores it, bound to the holdout's settings by a digest."""
     return {"configuration": _digest(configuration), "mechanism": state.to_dict()}
 
 
 def state_from(data: dict[str, Any], configuration: dict[str, Any]) -> State:
-    """The inverse of `bound_state`.
+    """Return the mechanism's state in what `bound_state` returned.
 
     Raises:
         IntegrityError: If the state belongs to another configuration, as after a recorded budget was raised.
@@ -270,7 +270,7 @@ def _digest(configuration: dict[str, Any]) -> str:
 
 
 def public_facts(configuration: Mapping[str, Any]) -> dict[str, str | None] | None:
-    """Public facts of the engine in which the sealed rows stay: its kind, the table and its snapshot.
+    """Return kind, table and snapshot of the engine in which the sealed rows stay, or None for a file.
 
     Not where it is: that is the steward's matter. None where the rows are in a file.
     """
@@ -282,13 +282,13 @@ def public_facts(configuration: Mapping[str, Any]) -> dict[str, str | None] | No
 
 
 def drawn_from_rows(configuration: Mapping[str, Any]) -> int | None:
-    """Number of the training rows in an engine of which some were copied; None where all of them are in the file."""
+    """Return the number of training rows in an engine if only some were copied, else None."""
     rows = configuration.get("training_table", {}).get("rows", 0)
     return int(rows) if rows > configuration["training_rows"] else None
 
 
 def listed_facts(record: HoldoutRecord, head: Head) -> dict[str, Any]:
-    """A holdout as a line in a list of all; no sealed file is opened.
+    """Return a holdout's line in a list of all. No sealed file is opened.
 
     Raises:
         IntegrityError: If its settings were altered.

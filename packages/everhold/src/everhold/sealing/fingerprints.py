@@ -1,4 +1,4 @@
-"""True if a sealed file is the one that was sealed: by its fingerprint at opening, by its state around each reading."""
+"""Checks that a sealed file is the one that was sealed: by fingerprint at opening, by file state at each reading."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def fingerprint(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
+    """Return the SHA-256 of a file, in hex."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(2**20):
@@ -40,7 +40,7 @@ def check_fingerprint(path: Path, expected: str, *, what: str) -> None:
 
 
 class UnchangedFile:
-    """A sealed file whose fingerprint was checked; finds out around each reading if it was changed since.
+    """Sealed file with a checked fingerprint, which is checked again around each reading if the file changed.
 
     The engine opens the file anew whenever it reads. So what tells one state of a file from another, its place on the
     disk, its size and its times, is compared before and after; only where it differs is the fingerprint computed again,
@@ -62,7 +62,7 @@ class UnchangedFile:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Context in which the file is read; also where that fails, a file that is gone is the better explanation."""
+        """Context in which the file is read. A file that changed is reported in place of the reader's error."""
         if _state(self._path) != self._checked:
             self._checked = self._check()
         try:
@@ -88,7 +88,7 @@ class UnchangedFile:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """Mark that changes when a file is written, replaced or renamed; empty where there is none."""
+    """Return numbers that change when a file is written, replaced or renamed, or nothing if there is no file."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Arrays in a file beside the sealed rows, for its owner alone: durable, and found out if they are altered."""
+"""Files of arrays beside the sealed rows: private to their owner, durable, and protected against alteration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SEAL_BYTES = 32
 
 
 def packed(arrays: Mapping[str, NDArray[Any] | None], *, key: bytes, bound_to: bytes) -> bytes:
-    """Arrays by name, without those that are None, after a keyed digest of what they are and whose.
+    """Return arrays by name as bytes, with a keyed digest of the content and of the owner. None is left out.
 
     Args:
         arrays: Numbers or text, no objects.
@@ -39,7 +39,7 @@ def packed(arrays: Mapping[str, NDArray[Any] | None], *, key: bytes, bound_to: b
 
 
 def unpacked(content: bytes, *, key: bytes, bound_to: bytes) -> dict[str, NDArray[Any]] | None:
-    """The inverse of `packed`; None if anything was altered or belongs to something else."""
+    """Return the arrays in what `packed` made, or None if anything was altered or belongs elsewhere."""
     seal, inside = content[:_SEAL_BYTES], content[_SEAL_BYTES:]
     if not hmac.compare_digest(seal, hmac.digest(key, bound_to + inside, "sha256")):
         return None
@@ -53,7 +53,7 @@ def unpacked(content: bytes, *, key: bytes, bound_to: bytes) -> dict[str, NDArra
 def read_arrays(
     path: Path, *, key: bytes, bound_to: bytes, needed: str, whose: str, done: str
 ) -> dict[str, NDArray[Any]]:
-    """The arrays of a file that `packed` made.
+    """Read the arrays in a file of bytes that `packed` made.
 
     Args:
         path: The file.
@@ -81,7 +81,7 @@ def read_arrays(
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """A new file that only its owner can read, on the disk before this returns.
+    """Write a new file that only its owner can read, on the disk before this returns.
 
     Raises:
         OSError: If it cannot be written.
@@ -94,7 +94,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ArrayFiles:
-    """Files of one holdout that hold an array each, by name.
+    """Files of one holdout with one array each, found by name.
 
     Attributes:
         folder: The private folder of its rows.
@@ -124,11 +124,11 @@ class ArrayFiles:
 
     @classmethod
     def of(cls, folder: Path, *, holdout: str, seal_key: bytes) -> Self:
-        """The files in this folder; nothing is read or written yet."""
+        """Return the store of the files in a folder. Nothing is read or written yet."""
         return cls(folder, holdout, hmac.digest(seal_key, cls.purpose, "sha256"))
 
     def keep(self, name: str, values: NDArray[Any]) -> None:
-        """Write an array durably, readable by its owner alone; what is there under its name is replaced.
+        """Write an array durably under a name, readable by its owner alone, in place of an earlier one.
 
         Args:
             name: Hexadecimal digits and hyphens.
@@ -146,14 +146,14 @@ class ArrayFiles:
             raise self.not_kept(fault) from None
 
     def not_kept(self, fault: OSError) -> EverholdError:
-        """The error where nothing can be written."""
+        """Return the error for an array that cannot be written."""
         return EverholdError(
             f"{self.called} cannot be kept beside the sealed rows: {fault.strerror}; expected a writable folder with "
             f"room; {self.remedy}"
         )
 
     def find(self, name: str) -> NDArray[Any]:
-        """An array that was kept.
+        """Return the array that was written under a name.
 
         Raises:
             IntegrityError: If its file is missing or was altered. Nothing is charged.
@@ -164,7 +164,7 @@ class ArrayFiles:
         )[self.array]  # fmt: skip
 
     def has(self, name: str) -> bool:
-        """True if there is a file under a name."""
+        """Return whether there is a file under a name."""
         return self._path(name).exists()
 
     def _path(self, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""The sealed files of a holdout: which there are, and what each has to be.
+"""Names, fingerprints and readers of a holdout's sealed files.
 
 The files of the creation are bound by the holdout's configuration, and those of an arrival by its entry in the ledger.
 Notes about rows, such as their hashes, are bound by a seal in their last line, made with the steward's key.
@@ -30,7 +30,7 @@ _SEAL = 65  # bytes: a line of 64 hexadecimal digits
 
 @dataclass(frozen=True, slots=True)
 class SealedFile:
-    """A file of rows and what it has to be.
+    """A file of rows, and the fingerprint it has to have.
 
     Attributes:
         path: Where it is.
@@ -43,7 +43,7 @@ class SealedFile:
     what: str
 
     def check(self) -> None:
-        """Check that it is byte for byte what was sealed.
+        """Check that the file is byte for byte what was sealed.
 
         Raises:
             IntegrityError: If it is missing or differs.
@@ -51,7 +51,7 @@ class SealedFile:
         check_fingerprint(self.path, self.fingerprint, what=self.what)
 
     def opened(self) -> Embedded:
-        """A reader of the file.
+        """Open the file, and return its reader.
 
         Raises:
             IntegrityError: If it is missing or differs.
@@ -60,19 +60,19 @@ class SealedFile:
 
 
 def rows_file(folder: Path, number: int) -> Path:
-    """The file with the sealed rows of an arrival; of number 0 those of the holdout's creation."""
+    """Return the path of the file with an arrival's sealed rows. Number 0 is the holdout's creation."""
     return folder / (f"arrival-{number:06}.parquet" if number else HOLDOUT_FILE)
 
 
 def training_file(folder: Path, number: int) -> Path:
-    """The file with the training rows of an arrival; of number 0 those of the holdout's creation."""
+    """Return the path of the file with an arrival's training rows. Number 0 is the holdout's creation."""
     return folder / (f"arrived-training-{number:06}.parquet" if number else TRAINING_FILE)
 
 
 def sealed_files(
     folder: Path, configuration: Mapping[str, Any], arrival: Mapping[str, Any] | None = None
 ) -> dict[str, SealedFile]:
-    """The files of the creation or of one arrival, by the side of their rows; sealed rows in an engine have none.
+    """Return the files of the creation or of one arrival, by side. Sealed rows in an engine have no file.
 
     Args:
         folder: Private folder of the holdout.
@@ -113,7 +113,7 @@ def write_note(path: Path, content: bytes, *, key: bytes, replace: bool = True) 
 
 
 def note_in(path: Path) -> bytes:
-    """The content of a note, whoever wrote it: notes of other holdouts are compared, whose keys are not at hand.
+    """Return the content of a note without a check of its seal, because other holdouts' keys are not at hand.
 
     Raises:
         OSError: If there is none.
@@ -122,7 +122,7 @@ def note_in(path: Path) -> bytes:
 
 
 def sealed_note(path: Path, *, key: bytes) -> bytes | None:
-    """The content of a note of one's own; None if there is none.
+    """Return the content of a note of the holdout itself, or None if there is none.
 
     Raises:
         IntegrityError: If it was altered.
@@ -139,7 +139,7 @@ def sealed_note(path: Path, *, key: bytes) -> bytes | None:
 
 
 def altered_notes(folder: Path, *, key: bytes) -> Iterator[str]:
-    """What is wrong with the notes in a folder, in words."""
+    """Yield in words what is wrong with the notes in a folder."""
     for path in sorted(folder.iterdir()):
         if _NOTES.fullmatch(path.name):
             try:

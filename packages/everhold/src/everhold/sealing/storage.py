@@ -1,4 +1,4 @@
-"""Address of a holdout: the database, its name, and the private folder of its rows; and the steward's key in it."""
+"""Where a holdout is stored: database, name, private folder of the rows, and the steward's key."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FOLDERS = re.compile(rf"{_NAMES.pattern}-[0-9a-f]{{8}}")
 
 
 def storage_url(storage: str | Path) -> str:
-    """A storage as a URL; a plain path is an SQLite file.
+    """Return a storage as a URL. A plain path is an SQLite file.
 
     Examples:
         >>> storage_url("flights.db")
@@ -46,7 +46,7 @@ def storage_url(storage: str | Path) -> str:
 
 
 def check_name(name: str) -> None:
-    """Check that a holdout may be called so."""
+    """Check that a holdout may have this name."""
     if not isinstance(name, str) or not _NAMES.fullmatch(name):
         raise HoldoutRejected(
             f"the name {brief(name)} cannot be used; expected up to 64 letters, digits, blanks, dots, dashes and "
@@ -55,7 +55,7 @@ def check_name(name: str) -> None:
 
 
 def rows_folder(storage: str | Path) -> Path:
-    """Folder of the private folders of a storage's holdouts: beside an SQLite file, or as its address says.
+    """Return the folder of the holdouts' private folders: beside an SQLite file, or as the address says.
 
     Raises:
         ValueError: If the address cannot be used, or says nothing of the folder where it has to.
@@ -64,7 +64,7 @@ def rows_folder(storage: str | Path) -> Path:
 
 
 def is_folder_name(folder: str) -> bool:
-    """True if it is the name of a folder that `new_folder` makes: a plain name that leads nowhere else."""
+    """Return whether a text is a name that `new_folder` makes, which leads to no other place."""
     return _FOLDERS.fullmatch(folder) is not None
 
 
@@ -77,7 +77,7 @@ def check_name_is_free(name: str, names: Sequence[str]) -> None:
 
 
 def make_rows_folder(rows: Path) -> None:
-    """Make the folder of the private folders of a storage's holdouts, or close the one that is there.
+    """Make the folder of the holdouts' private folders, or close an existing one to other users.
 
     Raises:
         HoldoutRejected: If the folder around it is missing, or other files are in it and others can open it.
@@ -95,7 +95,7 @@ def make_rows_folder(rows: Path) -> None:
 
 
 def leftovers(rows: Path, folders: Callable[[], Collection[str]]) -> list[Path]:
-    """Folders that a killed creation, backup or restore left beside those of the holdouts.
+    """Return the folders that a killed creation, backup or restore left beside those of the holdouts.
 
     Args:
         rows: The folder of the private folders.
@@ -112,7 +112,7 @@ def _is_ours(name: str) -> bool:
 
 @contextlib.contextmanager
 def new_folder(rows: Path, name: str) -> Iterator[Path]:
-    """A private folder for the rows of one holdout; gone again if that fails, and surely nothing was recorded.
+    """Context with a new private folder for one holdout. It is removed if the block fails and nothing was recorded.
 
     Args:
         rows: Where those of all holdouts of the storage are; made if it is missing, in a folder that is there.
@@ -151,7 +151,7 @@ KEY_FILE = "steward.key"
 
 @dataclass(frozen=True)
 class StewardKey:
-    """An Ed25519 key that stays with the steward."""
+    """Ed25519 key of a holdout's steward, from which the holdout's other keys are derived."""
 
     _private: Ed25519PrivateKey = field(repr=False)
 
@@ -168,7 +168,7 @@ class StewardKey:
 
     @classmethod
     def load(cls, path: Path, *, public_key: str) -> StewardKey:
-        """Read the key of a holdout.
+        """Read the key of a holdout from its file.
 
         Args:
             path: File that `create` wrote.
@@ -192,41 +192,41 @@ class StewardKey:
 
     @property
     def public_key(self) -> str:
-        """The public half, 32 bytes in hex."""
+        """The public half of the key, 32 bytes in hex."""
         return self._private.public_key().public_bytes_raw().hex()
 
     @cached_property
     def seal_key(self) -> bytes:
-        """A key for message authentication, derived from the private half."""
+        """Key of the ledger's seals, derived from the private half."""
         return hmac.digest(self._private.private_bytes_raw(), b"everhold ledger seal", "sha256")
 
     @property
     def order_key(self) -> bytes:
-        """A key for the secret order in which code meets the sealed rows."""
+        """Key of the secret order in which code meets the sealed rows."""
         return hmac.digest(self._private.private_bytes_raw(), b"everhold order of rows", "sha256")
 
     @property
     def fingerprint_key(self) -> bytes:
-        """A key for the fingerprint of rows that stay in an engine; it never leaves this process."""
+        """Key for the fingerprint of rows that stay in an engine. It never leaves this process."""
         return hmac.digest(self._private.private_bytes_raw(), b"everhold fingerprint of a table", "sha256")
 
     @property
     def rows_key(self) -> str:
-        """A key that goes into the text of every such row, in hex; statements to the engine hold it."""
+        """Key in hex that goes into the text of every row that an engine fingerprints, in statements to the engine."""
         return hmac.digest(self._private.private_bytes_raw(), b"everhold rows of a table", "sha256").hex()
 
     @property
     def notes_key(self) -> bytes:
-        """A key for what is noted about rows beside them: their hashes, and the seals of the files that hold notes."""
+        """Key for notes beside the rows: the hashes of rows, and the seals of the notes."""
         return hmac.digest(self._private.private_bytes_raw(), b"everhold notes about rows", "sha256")
 
     def sign(self, message: bytes) -> str:
-        """Ed25519 signature in hex."""
+        """Return the Ed25519 signature of a message, in hex."""
         return self._private.sign(message).hex()
 
 
 def signature_holds(message: bytes, *, signature: str, public_key: str) -> bool:
-    """True if an Ed25519 signature belongs to a message and a public key, both in hex."""
+    """Return whether an Ed25519 signature fits a message and a public key, both in hex."""
     try:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)).verify(bytes.fromhex(signature), message)
     except (InvalidSignature, ValueError):

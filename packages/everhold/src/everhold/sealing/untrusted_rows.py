@@ -1,4 +1,4 @@
-"""Rows from strangers' files: a worker tells how many rows and columns there are before a file is opened."""
+"""Checks the size of a stranger's table in a worker process before an engine opens the file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_untrusted_rows(path: Path, *, name: str) -> None:
 
 
 def shape(path: Path, *, name: str) -> dict[str, Any]:
-    """Rows and columns of a file, at least; run by the worker."""
+    """Return at least how many rows and columns a file has. The worker process runs this."""
     if path.suffix == ".parquet":
         with duckdb.connect(":memory:", config={"temp_directory": ""}) as connection:
             pattern = file_pattern(path)

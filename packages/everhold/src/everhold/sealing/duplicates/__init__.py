@@ -1,1 +1,1 @@
-"""Rows that are sealed already, or stand on both sides of a split."""
+"""Finds rows that are sealed already, or that stand on both sides of a split."""

@@ -1,4 +1,4 @@
-"""The same rows sealed twice: two budgets for one set of rows, of which neither knows what the other told.
+"""Finds rows that are sealed twice, because two holdouts of the same rows would tell more than either promises.
 
 Whether rows are sealed already shows in a keyed picture of what a table holds, whatever its order and format. It is
 kept in the private folder of the rows. The key is the storage's, not the holdout's, so that pictures of one storage can
@@ -62,7 +62,7 @@ _SEALER: ContextVar[Sealer | None] = ContextVar("everhold_sealer", default=None)
 
 @dataclass(frozen=True, slots=True)
 class Sealer:
-    """Steward of some holdouts of a storage, on whose behalf rows are sealed.
+    """Limited steward, who may see some holdouts of a storage, and on whose behalf rows are sealed.
 
     Attributes:
         token: Public part of the token; holdouts that were sealed with it hold rows that its holder knows.
@@ -75,7 +75,7 @@ class Sealer:
 
 @contextmanager
 def sealing_for(sealer: Sealer | None) -> Iterator[None]:
-    """Context in which rows are sealed on behalf of a limited steward; None for a steward of the whole storage."""
+    """Context in which rows are sealed for a limited steward, or for None, a steward of the whole storage."""
     before = _SEALER.set(sealer)
     try:
         yield
@@ -85,7 +85,7 @@ def sealing_for(sealer: Sealer | None) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Content:
-    """Content of a table.
+    """Keyed sketch of a table's contents, by which another table with the same rows is recognized.
 
     Attributes:
         key: The storage's key, in hex; secret.
@@ -108,7 +108,7 @@ class Content:
 
     @classmethod
     def of(cls, path: Path, columns: Mapping[str, ColumnKind], *, key: str | None = None) -> Self:
-        """Look at a sealed file.
+        """Make the sketch of a sealed file.
 
         Args:
             path: The Parquet file.
@@ -124,7 +124,7 @@ class Content:
 
     @classmethod
     def of_digest(cls, digest: str, *, rows: int, key: str | None = None) -> Self:
-        """Sketch of a table that is too long to be read: the keyed digest of its contents alone.
+        """Make the sketch of a table that is too long to read, from the engine's digest of its contents.
 
         Args:
             digest: Text that changes with any row of the table.
@@ -139,7 +139,7 @@ class Content:
     def of_view(
         cls, connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], *, key: str | None = None
     ) -> Self:
-        """Look at the view ``rows`` of a connection, which has the positions of its rows as ``file_row_number``."""
+        """Make the sketch of the view ``rows`` of a connection, whose positions are in ``file_row_number``."""
         key = secrets.token_hex(32) if key is None else key
         cells = ", ".join(as_value(name, columns[name]) for name in sorted(columns, key=str.casefold))
         with reading_errors_hidden("holdout"):
@@ -178,7 +178,7 @@ class Content:
 
     @classmethod
     def load(cls, folder: Path, name: str = CONTENT_FILE) -> Content | None:
-        """The picture in the folder of sealed rows; None if there is none that can be read and compared."""
+        """Read the sketch in a folder of sealed rows, or return None if there is none that can be compared."""
         try:
             content = json.loads(note_in(folder / name))
             found = cls(**{**content, "sketch": tuple(content["sketch"])})
@@ -189,12 +189,12 @@ class Content:
         return None if found.table is None else replace(found, digest=found.table, sketch=())
 
     def save(self, folder: Path, name: str = CONTENT_FILE, *, sealed_with: bytes) -> None:
-        """Write the picture to a new file that only its owner can read, under the seal of `StewardKey.notes_key`."""
+        """Write the sketch to a new file that only its owner can read, under the seal of `StewardKey.notes_key`."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         write_note(folder / name, json.dumps(content).encode(), key=sealed_with)
 
     def resembles(self, other: Content) -> bool:
-        """True if another table of the same storage holds the same rows, or one of them most rows of the other.
+        """Return whether another table of the storage holds the same rows, or one most rows of the other.
 
         A few rows more or less are found where rows differ from each other; where they mostly repeat, as in a table of
         a few categories, any two samples of a population look alike, and only the same rows are found.
@@ -212,7 +212,7 @@ class Content:
         return equal or (mostly_different and enough)
 
     def may_name(self, other: Content) -> bool:
-        """True if a match with another table may be told to a steward who perhaps does not know the other's rows.
+        """Return whether a match may be told to a steward who perhaps does not know the other table's rows.
 
         Then a match takes at least 500 of the other table's rows, and a quarter of them; a small table or a much
         smaller one would be a test of a few guessed rows.
@@ -221,7 +221,7 @@ class Content:
 
 
 def as_value(name: str, kind: ColumnKind) -> str:
-    """A cell as all formats have it: single precision, days without a time, nothing where a value is missing."""
+    """Return SQL for a cell in the form that all file formats share: single precision, days without a time."""
     column = quoted(name)
     if kind in (ColumnKind.NUMBER, ColumnKind.BOOLEAN):
         number = f"try_cast({column} AS FLOAT)"
@@ -234,7 +234,7 @@ def same_rows(
     folder: Path, others: Sequence[HoldoutRecord], content: Callable[[str | None], Content], *, sealed_with: bytes,
     first_key: str | None = None,
 ) -> list[str]:  # fmt: skip
-    """Names of the holdouts of a storage that hold the rows in a folder, or most of them; keeps what they look like.
+    """Return the names of holdouts that hold the rows in a folder, or most of them, and store the rows' sketch.
 
     On behalf of a limited steward the list has no holdouts that this steward may not see. Matches with them go to
     `COMPARED_FILE`, which is written in any case.
@@ -287,7 +287,7 @@ def check_may_match(folder: Path, rows: int) -> None:
 def arrived_elsewhere(
     folder: Path, path: Path, others: Sequence[HoldoutRecord], columns: Mapping[str, ColumnKind], *, sealed_with: bytes
 ) -> list[str]:
-    """Names of other holdouts of a storage that hold rows which arrive, or most of them; keeps what they look like.
+    """Return the names of other holdouts that hold most of the arriving rows, and store the rows' sketch.
 
     A limited steward is told nothing of holdouts that this steward may not see.
 
@@ -332,7 +332,7 @@ def _pictures(parent: Path, others: Sequence[HoldoutRecord]) -> dict[str, list[C
 
 
 def _arrived(parent: Path, other: HoldoutRecord) -> list[Content]:
-    """Picture of the rows that were appended to a holdout."""
+    """Return the sketches of the rows that were appended to a holdout."""
     folder = parent / str(other.configuration.get("folder"))
     found = (Content.load(folder, path.name) for path in sorted(folder.glob("arrival-*.json")))
     return [each for each in found if each is not None]
@@ -346,7 +346,7 @@ def _write_compared(
 
 
 def _compared(folder: Path, name: str = COMPARED_FILE) -> dict[str, Any]:
-    """Content of a file such as `COMPARED_FILE`; empty if there is none."""
+    """Read a file such as `COMPARED_FILE`. Empty if there is none."""
     try:
         found = json.loads(note_in(folder / name))
     except (OSError, ValueError):
@@ -355,13 +355,13 @@ def _compared(folder: Path, name: str = COMPARED_FILE) -> dict[str, Any]:
 
 
 def _sealed_with(parent: Path, other: HoldoutRecord) -> str | None:
-    """Public part of the limited token that sealed a holdout; None if it was none."""
+    """Return the public part of the limited token that sealed a holdout, or None if none did."""
     named = str(other.configuration.get("folder"))
     return _compared(parent / named).get("token") if is_folder_name(named) else None
 
 
 def untold_matches(rows: Path, record: HoldoutRecord, *, arrival: int = 0) -> list[str] | None:
-    """Holdouts with the same rows of which the limited steward who sealed this one was told nothing.
+    """Return the holdouts with the same rows that a limited steward was not told about at sealing.
 
     Args:
         rows: Folder with the rows of all holdouts of the storage.
@@ -378,7 +378,7 @@ def untold_matches(rows: Path, record: HoldoutRecord, *, arrival: int = 0) -> li
 
 
 def _content(parent: Path, other: HoldoutRecord) -> Content | None:
-    """Content of a sealed holdout, looked at again if its picture is not there; None if its rows are not either."""
+    """Return the sketch of a sealed holdout, made anew if it is missing, or None if the rows are missing too."""
     named = str(other.configuration.get("folder"))
     if not is_folder_name(named):
         return None
@@ -389,7 +389,7 @@ def _content(parent: Path, other: HoldoutRecord) -> Content | None:
 
 
 def sealed_already(names: Sequence[str]) -> HoldoutRejected:
-    """Message about rows that are sealed already."""
+    """Return the error for rows that are sealed already."""
     return HoldoutRejected(
         f"these rows, or most of them, are sealed in this storage already, as {', '.join(map(repr, names))}: budgets "
         "do not add up, and neither holdout counts what the other told; ask the one that is there, seal other rows, "
@@ -400,7 +400,7 @@ def sealed_already(names: Sequence[str]) -> HoldoutRejected:
 
 
 def also_sealed_as(store: LedgerStore, record: HoldoutRecord) -> list[str]:
-    """Names of the holdouts with the same rows, sealed earlier or later."""
+    """Return the names of the holdouts with the same rows, sealed earlier or later."""
     others = [each for each in store.records() if each.name != record.name]
     later = {other.name for other in others if record.name in other.configuration.get("sealed_before", ())}
     return sorted(later | set(record.configuration["sealed_before"]))
@@ -414,7 +414,7 @@ def also_sealed_as(store: LedgerStore, record: HoldoutRecord) -> list[str]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KnownRows:
-    """Keyed hashes of the rows of one file.
+    """Keyed hashes of the rows of one file, by which repeated rows are found.
 
     Attributes:
         sorted_hashes: In order of size, shape (rows,).
@@ -426,7 +426,7 @@ class KnownRows:
 
     @classmethod
     def of(cls, path: Path, columns: Mapping[str, ColumnKind], *, key: bytes) -> KnownRows:
-        """Look at a sealed file.
+        """Compute the hashes of a sealed file.
 
         Args:
             path: The Parquet file.
@@ -443,7 +443,7 @@ class KnownRows:
 
     @classmethod
     def load(cls, path: Path, *, key: bytes) -> KnownRows | None:
-        """The hashes in a file that `save` wrote; None if there is none.
+        """Read the hashes in a file that `save` wrote, or return None if there is none.
 
         Raises:
             IntegrityError: If it was altered.
@@ -456,20 +456,20 @@ class KnownRows:
         write_note(path, self.sorted_hashes.astype("<u8").tobytes(), key=key)
 
     def found_in(self, other: KnownRows) -> int:
-        """Number of these rows that are among others."""
+        """Return how many of these rows are among other rows."""
         if not len(other.sorted_hashes):
             return 0
         places = np.searchsorted(other.sorted_hashes, self.sorted_hashes).clip(max=len(other.sorted_hashes) - 1)
         return int(np.count_nonzero(other.sorted_hashes[places] == self.sorted_hashes))
 
     def repeats(self, other: KnownRows) -> bool:
-        """True if most of these rows are among others, and not by chance."""
+        """Return whether most of these rows are among other rows, and not by chance."""
         if self.found_in(other) < _MOSTLY * len(self.sorted_hashes):
             return False
         return other.mostly_different and self.mostly_different
 
     @property
     def mostly_different(self) -> bool:
-        """True if rows hardly repeat; judged by the first hundred thousand hashes, which are a random share."""
+        """Return whether rows hardly repeat, judged by the first hundred thousand hashes."""
         some = self.sorted_hashes[:100_000]
         return bool(1 + np.count_nonzero(np.diff(some)) >= _DISTINCT * len(some))

@@ -1,4 +1,4 @@
-"""Training rows that are sealed rows, too: equal rows on both sides, compared with what chance gives.
+"""Finds training rows that equal sealed rows, and compares their number with what chance gives.
 
 Tables of few values have equal rows by chance, and then the training set says nothing about the sealed rows that the
 population does not say. If the two sets are drawn from one population, then which rows are sealed is a random choice
@@ -55,7 +55,7 @@ _DEVIATIONS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Repetitions:
-    """Multiplicity of equal rows, in sealed and training rows together.
+    """How often equal rows occur in sealed and training rows together.
 
     Attributes:
         sealed: n, number of sealed rows.
@@ -114,7 +114,7 @@ def check_equal_rows(
 
 
 def excess_by_chance(found: Repetitions) -> float:
-    """Chernoff's bound on the probability that chance puts so many different rows on both sides.
+    """Bound the probability that chance puts so many different rows on both sides (Chernoff).
 
     Args:
         found: The repetitions.
@@ -135,19 +135,19 @@ def excess_by_chance(found: Repetitions) -> float:
 
 
 def _both_sides(size: int, sealed: int, training: int) -> float:
-    """Probability that not all of so many equal rows fall on one side."""
+    """Return the probability that equal rows do not all fall on one side."""
     rows = sealed + training
     return 1.0 - sum(math.prod((side - i) / (rows - i) for i in range(min(size, 64))) for side in (sealed, training))
 
 
 def _divergence(share: float, expected: float) -> float:
-    """Kullback-Leibler divergence of two coins."""
+    """Return the Kullback-Leibler divergence of two coins."""
     first = share * math.log(share / expected) if share > 0.0 else 0.0
     return first + ((1.0 - share) * math.log((1.0 - share) / (1.0 - expected)) if share < 1.0 else 0.0)
 
 
 def more_pairs_than_chance(found: Repetitions) -> bool:
-    """True if rows are there twice so often, and three times so seldom, that no population explains it."""
+    """Return whether so many rows occur twice, and so few three times, that no population explains it."""
     singles, pairs, triples = (found.sizes.get(size, (0, 0))[0] for size in (1, 2, 3))
     surely = max(pairs - _DEVIATIONS * math.sqrt(pairs), 0.0)
     least = 2.0 / 3.0 * surely**2 / max(singles + _DEVIATIONS * math.sqrt(singles), 1.0)
@@ -176,7 +176,7 @@ def repetitions(connection: duckdb.DuckDBPyConnection, columns: Mapping[str, Col
 def distinguishing_column(
     connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], *, row_id: str | None
 ) -> str | None:
-    """The column of most different values in the view ``training`` that neither numbers nor names rows."""
+    """Return the training column with the most different values that neither numbers nor names rows, or None."""
     content = [*next(_choices(connection, columns, row_id), ())]
     _, names = _numbering(connection, content)
     told = [name for name in content if name not in names]
@@ -189,7 +189,7 @@ def distinguishing_column(
 
 
 def _comparable(name: str, kind: str) -> str:
-    """A value that is the same in both files however they store it."""
+    """Return SQL for a value that is the same in both files however they store it."""
     column = quoted(name)
     if kind == "number":
         return f"CAST({column} AS DOUBLE) + 0.0"  # of the two zeros one is left
@@ -199,7 +199,7 @@ def _comparable(name: str, kind: str) -> str:
 def _choices(
     connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], row_id: str | None
 ) -> Iterator[list[str]]:
-    """The columns without those that number the rows, and what is left of them without texts that could name rows."""
+    """Yield the columns without those that number rows, then also without texts that could name rows."""
     numbers, names = _numbering(connection, [name for name in columns if name != row_id])
     content = [name for name in columns if name != row_id and name not in numbers]
     if content:
@@ -210,7 +210,7 @@ def _choices(
 
 
 def _numbering(connection: duckdb.DuckDBPyConnection, columns: list[str]) -> tuple[set[str], set[str]]:
-    """Columns that number the training rows, and texts that differ in all of them.
+    """Return the columns that number the training rows, and the text columns that differ in every row.
 
     What numbers rows may do so in each file anew, and then it is equal on both sides without anything being copied:
     whole numbers that all differ, and numbers or times that only rise.
@@ -229,7 +229,7 @@ def _numbering(connection: duckdb.DuckDBPyConnection, columns: list[str]) -> tup
 
 
 def _true_of(connection: duckdb.DuckDBPyConnection, names: set[str], condition: str, rows: str) -> set[str]:
-    """Columns for which a condition holds in every row in which it can be told."""
+    """Return the columns for which a condition holds in every row where it can be evaluated."""
     found = set()
     for some in _batches(names):
         conditions = ", ".join(f"{condition.format(quoted(name))} AS c{place}" for place, name in enumerate(some))
@@ -239,7 +239,7 @@ def _true_of(connection: duckdb.DuckDBPyConnection, names: set[str], condition: 
 
 
 def _all_different(connection: duckdb.DuckDBPyConnection, names: set[str], rows: str) -> set[str]:
-    """Columns with as many values as rows."""
+    """Return the columns with as many different values as rows."""
     found = set()
     for some in _batches(names):
         conditions = [f"count(DISTINCT {quoted(name)}) = count(*)" for name in some]
@@ -271,7 +271,7 @@ _FALSE_ALARM = 1e-4  # for all columns of a table together
 
 
 def chance_of_match(training: NDArray[np.int64], sealed: NDArray[np.int64]) -> float:
-    """At least the probability that a split by chance divides every class in one ratio to less than one row.
+    """Bound the probability that a random split divides every class in one ratio up to one row.
 
     Given the class sizes N_c of the whole table, a simple random sample of n of N rows has the counts s with
     probability ``prod C(N_c, s_c) / C(N, n)``. It is summed over all s with every s_c within one row of ``N_c n / N``,
@@ -343,7 +343,7 @@ def warn_of_matched_classes(folder: Path, schema: Schema) -> None:
 
 
 def _match(connection: duckdb.DuckDBPyConnection, column: str) -> float:
-    """`chance_of_match` of one column; 1 where it has too many values for classes."""
+    """Return the `chance_of_match` of one column, or 1 if it has too many values for classes."""
     reader = f"SELECT {column} AS value FROM training LIMIT {_LOOKED_AT}"
     if connection.execute(f"SELECT count(DISTINCT value) FROM ({reader})").fetchall()[0][0] > _MOST_CLASSES:
         return 1.0
@@ -372,7 +372,7 @@ _LEFT_WHOLE = -14.0  # logarithm of the chance with which rows that were put on 
 
 @dataclass(frozen=True, slots=True)
 class SealedTables:
-    """Sealed and training rows as tables of a connection.
+    """Sealed and training rows as tables of one connection.
 
     Attributes:
         connection: It has the views ``holdout`` and ``training``.
@@ -386,7 +386,7 @@ class SealedTables:
 
     @property
     def columns(self) -> Mapping[str, ColumnKind]:
-        """Kinds of the columns."""
+        """Kind of each column."""
         return self.sealed.columns
 
     @property
@@ -405,16 +405,16 @@ class SealedTables:
         return ("holdout", "training") if self.training_rows else ("holdout",)
 
     def fetch(self, sql: str) -> list[tuple[Any, ...]]:
-        """Rows of a result."""
+        """Return the rows of a query's result."""
         with reading_errors_hidden("holdout"):
             return self.connection.execute(sql).fetchall()
 
     def count(self, sql: str) -> int:
-        """The one number of a result."""
+        """Return the single number of a query's result."""
         return int(self.fetch(sql)[0][0])
 
     def type_of(self, what: str, column: str) -> str:
-        """The engine's type of a column."""
+        """Return the engine's type of a column."""
         known = self.types.setdefault(what, {})
         if column not in known:  # columns of an engine's table are brought one after the other
             with reading_errors_hidden("holdout"):
@@ -423,7 +423,7 @@ class SealedTables:
         return known[column]
 
     def a_few_at_a_time(self, columns: Sequence[str]) -> Iterator[str]:
-        """Columns one after the other, with only a few in the tables while each is looked at.
+        """Yield the columns one by one, with only a few loaded in the tables at a time.
 
         A statement on a wide file costs as much as its columns, whatever it reads. Long tables cost more than that.
         """
@@ -445,7 +445,7 @@ class SealedTables:
 
 
 def is_apart(tables: SealedTables, column: str) -> bool:
-    """True if no value of a column stands both in sealed and in training rows."""
+    """Return whether no value of a column stands both in sealed and in training rows."""
     kind, name = tables.columns[column].value, quoted(column)
     types = {tables.type_of(what, column) for what in tables.sets}
     if not tables.training_rows or kind == "boolean" or (kind in BY_TYPE and len(types) > 1):
@@ -458,7 +458,7 @@ def is_apart(tables: SealedTables, column: str) -> bool:
 
 
 def whole_groups(tables: SealedTables, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
-    """Columns of whole groups that were put on one side each, the one with the fewest training groups first.
+    """Return the columns whose groups are each on one side only, the one with the fewest training groups first.
 
     None of their values stand on both sides, although rows that were put there one by one would have left some on
     both. Columns that only follow the time of a split, and groups inside declared ones, are left out.
@@ -477,7 +477,7 @@ def whole_groups(tables: SealedTables, apart: Collection[str], declared: Sequenc
 
 
 def _unlikely_groups(tables: SealedTables, column: str) -> int:
-    """Number of groups of training rows, if chance would hardly have put each on one side; else 0."""
+    """Return the number of training groups if chance would hardly put each on one side, else 0."""
     name, known = quoted(column), f"NOT ({is_missing(column, tables.columns)})"
     training, sealed = tables.training_rows, tables.rows
     most, least = max(training, sealed) / (training + sealed), min(training, sealed) / max(training, sealed)
@@ -490,7 +490,7 @@ def _unlikely_groups(tables: SealedTables, column: str) -> int:
 
 
 def _is_clock(tables: SealedTables, column: str) -> bool:
-    """True if a column is a time, or numbers training rows, by which the two sides follow each other."""
+    """Return whether a column is a time or numbers training rows, with one side after the other in it."""
     name = quoted(column)
     if not TIMES.match(tables.type_of("training", column)):
         if tables.columns[column].value not in ("number", "string"):
@@ -510,7 +510,7 @@ def _follow_each_other(tables: SealedTables, column: str) -> bool:
 
 
 def _follows(tables: SealedTables, column: str, clock: str) -> bool:
-    """True if a column is the clock, or never falls while the clock goes on, as weeks and months do."""
+    """Return whether a column is the clock, or never falls while the clock goes on, as weeks and months do."""
     if column == clock:
         return True
     name, time = quoted(column), quoted(clock)
@@ -519,6 +519,6 @@ def _follows(tables: SealedTables, column: str, clock: str) -> bool:
 
 
 def _is_inside(tables: SealedTables, column: str, declared: str) -> bool:
-    """True if all training rows with one value of a column are of one declared group."""
+    """Return whether all training rows with one value of a column are in one declared group."""
     name, of = quoted(column), quoted(declared)
     return not tables.fetch(f"SELECT 1 FROM training GROUP BY {name} HAVING count(DISTINCT {of}) > 1 LIMIT 1")

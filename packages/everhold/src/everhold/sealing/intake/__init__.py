@@ -1,4 +1,4 @@
-"""Rows on their way in.
+"""Intake of rows: reading, checking, splitting and writing them before they are sealed.
 
 Read `reading` brings them in, `checks` refuses what cannot be meant, `files` and `create` seal them.
 """

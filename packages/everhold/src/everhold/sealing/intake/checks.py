@@ -32,7 +32,7 @@ _MOST_CLASSES = 1_000
 
 
 class Side(Protocol):
-    """The sealed or the training rows, to be counted.
+    """Protocol of one side of the rows, sealed or training, with the counts that checks need.
 
     Attributes:
         what: How messages call the rows, "holdout" or "training".
@@ -41,23 +41,23 @@ class Side(Protocol):
 
     @property
     def what(self) -> str:
-        """See above."""
+        """How messages call the rows, "holdout" or "training"."""
 
     @property
     def rows(self) -> int:
-        """See above."""
+        """Number of rows."""
 
     def missing(self, name: str) -> int:
-        """Number of rows without a value in a column; nan is none."""
+        """Return the number of rows without a value in a column. A nan counts as missing."""
 
     def different(self, name: str) -> int:
-        """Number of different values of a column."""
+        """Return the number of different values of a column."""
 
     def is_binary(self, name: str) -> bool:
-        """True if a column of numbers or truth values holds nothing but 0 and 1."""
+        """Return whether a column of numbers or truth values holds nothing but 0 and 1."""
 
     def values(self, name: str) -> list[Any]:
-        """The different values of a column in order, texts or doubles."""
+        """Return the different values of a column in order, as texts or doubles."""
 
 
 _AT_ONCE = 64  # columns
@@ -65,7 +65,7 @@ _AT_ONCE = 64  # columns
 
 @dataclass(frozen=True, slots=True)
 class FileSide:
-    """Rows of a view in DuckDB that is called as the side is."""
+    """One side of the rows in DuckDB, as a view that is named like the side."""
 
     connection: duckdb.DuckDBPyConnection
     what: str
@@ -100,13 +100,13 @@ class FileSide:
 
 
 def same_id(column: str) -> str:
-    """SQL of an id as it is meant: without outer spaces, case, leading zeros of a number and its ``.0``."""
+    """Return SQL for a normalized id: without outer spaces, case, leading zeros of a number and its ``.0``."""
     text = f"lower(upper(nfc_normalize(trim(regexp_replace({quoted(column)}::VARCHAR, '[\\s\\pZ]+', ' ', 'g')))))"
     return f"regexp_replace({text}, '^0*([0-9]+)([.]0*)?$', '\\1')"
 
 
 def count_respelled(connection: duckdb.DuckDBPyConnection, column: str, sets: Sequence[str]) -> int:
-    """Number of ids of a column of text that are spelled in two or more ways in these views, taken together."""
+    """Count the ids of a text column that are spelled in two or more ways in these views together."""
     name = quoted(column)
     ids = " UNION ".join(f"SELECT DISTINCT {name} FROM {what} WHERE {name} IS NOT NULL" for what in sets)
     meant = f"SELECT {same_id(column)} AS id FROM ({ids}) GROUP BY 1 HAVING count(*) > 1"
@@ -114,7 +114,7 @@ def count_respelled(connection: duckdb.DuckDBPyConnection, column: str, sets: Se
 
 
 def is_missing(name: str, columns: Mapping[str, ColumnKind]) -> str:
-    """SQL that says whether a column that exists has no value in a row; nan is none."""
+    """Return SQL for whether a column has no value in a row. A nan counts as missing."""
     column = quoted(name)
     return f"{column} IS NULL" + (f" OR isnan({column}::DOUBLE)" if columns[name].value == "number" else "")
 
@@ -122,7 +122,7 @@ def is_missing(name: str, columns: Mapping[str, ColumnKind]) -> str:
 def lacking_columns(
     rows_of: Callable[[str], Sequence[Sequence[Any]]], columns: Mapping[str, ColumnKind], source: str
 ) -> frozenset[str]:
-    """Columns without a value in some row.
+    """Return the columns that have no value in some row.
 
     Args:
         rows_of: From a statement of DuckDB to its rows.
@@ -137,7 +137,7 @@ def lacking_columns(
 
 
 def check_names(columns: Mapping[str, ColumnKind]) -> None:
-    """Refuse a column that is called as the engine calls the places of rows.
+    """Refuse a column with the name that the engine uses for the positions of rows.
 
     Raises:
         HoldoutRejected: If there is one.
@@ -188,7 +188,7 @@ def _check_column(name: str, columns: Mapping[str, ColumnKind], *, what: str) ->
 def label_facts(
     label: str | None, columns: Mapping[str, ColumnKind], sides: Sequence[Side], *, declared: Classes | None
 ) -> tuple[str | None, tuple[str | float, ...] | None]:
-    """Kind of the labels and the classes that a prediction may name; None of both without a label.
+    """Return the kind of the labels, and the classes that a prediction may name. Both are None without a label.
 
     Args:
         label: The label column.
@@ -208,7 +208,7 @@ def label_facts(
 def _label_kind(
     label: str, columns: Mapping[str, ColumnKind], sides: Sequence[Side], *, declared: Classes | None
 ) -> str:
-    """Kind of the labels: ``"binary"``, ``"number"`` or ``"string"``.
+    """Return the kind of the labels: ``"binary"``, ``"number"`` or ``"string"``.
 
     Declared classes decide whether numbers are 0 and 1: the rows may not hold all of them.
 
@@ -243,7 +243,7 @@ def _label_kind(
 def _classes_of(
     label: str, kind: str, sides: Sequence[Side], *, declared: Classes | None
 ) -> tuple[str | float, ...] | None:
-    """The classes that a prediction may name, from public facts alone; None where any may be named.
+    """Return the classes that a prediction may name, from public facts alone, or None where any may be named.
 
     They are those that were declared; otherwise those of the training labels, where these are so few that they are
     classes. Of the sealed labels nothing is told. Without either, labels that are numbers have no known class: they may
@@ -275,7 +275,7 @@ def _classes_of(
 def _among_labels(
     label: str, kind: str, sides: Sequence[Side], declared: Sequence[str | float]
 ) -> tuple[str | float, ...] | None:
-    """Declared classes in the type of the labels, all of which have to be among them; None where they are 0 and 1."""
+    """Return declared classes in the type of the labels, after a check that they cover all labels. None for 0 and 1."""
     classes: set[Any] | None = set(declared)
     if kind != "string":
         classes = _as_numbers(declared)
@@ -301,7 +301,7 @@ def _among_labels(
 
 
 def _as_numbers(declared: Sequence[str | float]) -> set[float] | None:
-    """Declared classes as numbers, also where a command line spelled them as texts; None if one is none."""
+    """Return declared classes as numbers, even if they are spelled as texts, or None if one is no number."""
     try:
         return {float(each) for each in declared}
     except ValueError:
@@ -309,7 +309,7 @@ def _as_numbers(declared: Sequence[str | float]) -> set[float] | None:
 
 
 def checked_classes(classes: Any) -> Classes | None:
-    """Declared classes as plain texts and numbers.
+    """Check declared classes, and return them as plain texts and numbers.
 
     Raises:
         ValueError: If they are none.
@@ -327,7 +327,7 @@ def checked_classes(classes: Any) -> Classes | None:
 
 
 def _plain_class(value: Any) -> str | float | None:
-    """A class as a text or a number; None if it is neither, as a truth value. 1 and 1.0 are one number, '1' a text."""
+    """Return a class as a text or a number, or None if it is neither. 1 and 1.0 are one class, '1' is another."""
     if isinstance(value, str):
         return str(value)
     number = as_float(value)
@@ -385,7 +385,7 @@ _NUMBER = r"[-+]?(\d+|\d{1,3}([.,]\d{3})+)?([.,]\d*)?([eE][-+]?\d+)?"
 def warn_of_texts(
     connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], *, row_id: str | None
 ) -> None:
-    """Warn of texts that are numbers nearly everywhere, or words for missing values.
+    """Warn about text columns that are nearly all numbers, or that hold words for missing values.
 
     Args:
         connection: With the view ``training``.
@@ -431,7 +431,7 @@ def warn_of_texts(
 
 
 def warn_of_missing(names: Collection[str], *, of: str = "Sealed rows") -> None:
-    """Tell the steward of columns that sealed rows alone lack values of, so that queries that read them are refused.
+    """Warn about columns that lack values only in sealed rows, because queries that read them are refused.
 
     Args:
         names: The columns, in their order.
@@ -450,7 +450,7 @@ def warn_of_missing(names: Collection[str], *, of: str = "Sealed rows") -> None:
 
 
 def lacking_rows(folder: Path, columns: Mapping[str, ColumnKind]) -> dict[str, int]:
-    """Number of training rows without a value, by column, where there are some.
+    """Return the number of training rows without a value, for each column that lacks some.
 
     Args:
         folder: With the file of the training rows.

@@ -1,4 +1,4 @@
-"""Sealing, in the order in which it is done: rows are checked and written, bound to a mechanism, and given a key."""
+"""Sealing in its order: check and write the rows, bind them to a mechanism, and make a key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """Rows that are sealed, and that no ledger knows yet.
+    """Rows that are sealed but not recorded in a ledger yet.
 
     Attributes:
         mechanism: The mechanism that will answer.
@@ -58,7 +58,7 @@ def seal(
     allow_resealing: bool,
     check: Callable[[Sealed], None],
 ) -> Sealed:
-    """Seal rows in a new, private folder; the caller removes it if this fails.
+    """Seal rows in a new private folder. The caller removes the folder if a later step fails.
 
     Args:
         folder: Where everything goes.

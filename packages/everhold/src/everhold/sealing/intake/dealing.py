@@ -1,4 +1,4 @@
-"""Sealed rows dealt into parts for several studies: by chance, and whole groups to one part."""
+"""Deals sealed rows into parts for several studies: by chance, with whole groups in one part."""
 
 from __future__ import annotations
 

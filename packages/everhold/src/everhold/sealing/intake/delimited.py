@@ -36,7 +36,7 @@ _LEAST_NUMBERED = 3  # columns called 0, 1, 2, ..., as frames without names writ
 
 
 class Shape(IntFlag):
-    """Shape in which one value is written."""
+    """Flags for the forms in which a value can be written."""
 
     MISSING = auto()
     INTEGER = auto()
@@ -88,7 +88,7 @@ _HOURS = "['%Y-%m-%d %H:%M', '%Y-%m-%d %H:%M:%S', '%Y-%m-%d %H:%M:%S.%f', '%Y-%m
 
 
 def _moment(order: str) -> str:
-    """SQL of the time that a text ``{t}`` of the form `_DMY` stands for; null where there is none in this order."""
+    """Return SQL for the time that a text ``{t}`` of the form `_DMY` stands for, null if the order does not fit."""
     iso = f"regexp_replace({{t}}, '{_DMY}', '{order}\\5')"
     return f"coalesce(try_strptime({iso}, '%Y-%m-%d'), try_strptime(upper(replace({iso}, ',', '')), {_HOURS}))"
 
@@ -149,7 +149,7 @@ def _unless_missing(cast: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ColumnReading:
-    """Reading of a column: its kind, and the SQL that makes a value of the trimmed text ``{t}``."""
+    """How a column is read: its kind, and the SQL that turns the trimmed text ``{t}`` into a value."""
 
     kind: ColumnKind
     sql: str
@@ -163,7 +163,7 @@ _EMPTY = {
 
 
 def _reading(forms: Shape, marks: frozenset[str]) -> _ColumnReading | str:
-    """The reading of a column in which values have these forms; what is ambiguous, as words for a message.
+    """Return how a column with values of these forms is read, or why it is ambiguous, in words.
 
     Args:
         forms: All that occur.
@@ -210,7 +210,7 @@ def _reading(forms: Shape, marks: frozenset[str]) -> _ColumnReading | str:
 
 
 def _decimals(there: Shape, marks: frozenset[str]) -> str | None:
-    """How numbers are written: plainly, with ``"."`` or ``","`` before decimals, or ambiguously; None if they are none.
+    """Return how numbers are written: plainly, with ``"."`` or ``","``, or ambiguously. None if they are not numbers.
 
     A file with leading zeros among whole numbers holds codes, and among decimals numbers.
     """
@@ -229,7 +229,7 @@ def _decimals(there: Shape, marks: frozenset[str]) -> str | None:
 
 
 def _mark_of(there: Shape) -> str | None:
-    """The mark of decimals that a column certainly uses."""
+    """Return the decimal mark that a column certainly uses, or None."""
     if there & ~(_NUMBERS | Shape.CODE | Shape.MISSING):
         return None
     points, commas = bool(there & (Shape.REAL | Shape.THOUSANDS)), bool(there & Shape.DECIMAL_COMMA)
@@ -238,7 +238,7 @@ def _mark_of(there: Shape) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelimitedFile:
-    """A CSV or TSV file whose values are not read yet.
+    """A CSV or TSV file with its names and value forms known, but its values not read yet.
 
     Attributes:
         what: How messages call the rows, "holdout" or "training".
@@ -293,7 +293,7 @@ class DelimitedFile:
         )
 
     def create_view(self, connection: duckdb.DuckDBPyConnection, view: str, readings: Sequence[_ColumnReading]) -> None:
-        """Make the file readable, each column in its reading.
+        """Create a view on the file in which each column is read in its way.
 
         Raises:
             HoldoutRejected: If the names are values of their columns: a first row, which would become public.
@@ -326,7 +326,7 @@ def _trimmed(place: int) -> str:
 
 
 def _first_line(connection: duckdb.DuckDBPyConnection, path: Path, ending: str, *, what: str) -> tuple[list[str], str]:
-    """The names as they are written, and the delimiter: the one sign that divides them, or all lines alike."""
+    """Return the column names as they are written, and the delimiter."""
     split: dict[str, list[str]] = {}
     for delimiter in ["\t"] if ending.startswith("tsv") else [",", ";", "\t", "|"]:
         with gzip.open(path) if ending.endswith("gz") else path.open("rb") as file, contextlib.suppress(csv.Error):
@@ -354,7 +354,7 @@ def _first_line(connection: duckdb.DuckDBPyConnection, path: Path, ending: str, 
 def create_views(
     connection: duckdb.DuckDBPyConnection, files: Mapping[str, DelimitedFile], kinds: Mapping[str, ColumnKind]
 ) -> None:
-    """Make files that belong together readable as views. A column that they share has one reading.
+    """Create views on files that belong together. A column in several files is read in one way.
 
     Args:
         connection: Of the steward's own.
@@ -389,7 +389,7 @@ def create_views(
 def _reading_of(
     each: Sequence[Shape], own: Shape, kind: ColumnKind | None, marks: frozenset[str]
 ) -> _ColumnReading | str:
-    """The reading of a column: of all files together; where their kinds differ, its own, which is then refused."""
+    """Return how a column is read in all files together, by its own forms if kinds differ, or a fault in words."""
     forms = functools.reduce(operator.or_, each)
     if kind is ColumnKind.STRING:
         return _AS_TEXT

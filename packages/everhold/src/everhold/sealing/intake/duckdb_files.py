@@ -1,4 +1,4 @@
-"""Reading of a steward's own files by DuckDB: private temporary files, paths of one file, kinds of columns."""
+"""DuckDB settings for a steward's own files: private temporary files, safe paths, kinds of columns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _open: ContextVar[tuple[Path, duckdb.DuckDBPyConnection] | None] = ContextVar("_
 
 @contextlib.contextmanager
 def spilling_into(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """An in-memory DuckDB of the steward's own, whose temporary files stay in a private folder.
+    """Context with an in-memory DuckDB connection whose temporary files stay in a private folder.
 
     Left alone it would write rows that do not fit into memory to the working folder, as open as the umask says.
     Inside another one of the same folder it is an empty database of that one: to open an engine takes longer than most
@@ -55,7 +55,7 @@ def spilling_into(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def without_progress_bar(connection: duckdb.DuckDBPyConnection) -> None:
-    """Keep the engine from showing how far it has come: that is not its to show, nor is the screen.
+    """Turn off the engine's own progress bar on a connection.
 
     In a notebook without the package that draws it there is none, and the engine refuses to change the setting.
     """
@@ -64,7 +64,7 @@ def without_progress_bar(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def limit_memory(connection: duckdb.DuckDBPyConnection, columns: int) -> None:
-    """Let a connection of `spilling_into` hold as much as a table of so many columns needs, whatever its rows.
+    """Set a connection's memory limit to what a table of so many columns needs, whatever its rows.
 
     The rest goes to its temporary files. Very wide tables keep the engine's own limit, most of the machine.
     """
@@ -73,7 +73,7 @@ def limit_memory(connection: duckdb.DuckDBPyConnection, columns: int) -> None:
 
 
 def file_pattern(path: Path) -> str:
-    """A path as DuckDB has to get it: its signs for patterns stand for themselves.
+    """Return a path for DuckDB in which pattern characters stand for themselves.
 
     Examples:
         >>> import pathlib
@@ -84,7 +84,7 @@ def file_pattern(path: Path) -> str:
 
 
 def column_kinds(relation: duckdb.DuckDBPyRelation) -> dict[str, ColumnKind]:
-    """The kind of each column of a relation, by name and in order."""
+    """Return the kind of each column of a relation, by name and in order."""
     return {name: _kind(str(data_type)) for name, data_type in zip(relation.columns, relation.types, strict=True)}
 
 

@@ -93,7 +93,7 @@ def seal_rows(folder: Path, request: SealRequest) -> SealedFiles:
 
 
 def write_rows(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[str, ColumnKind], path: Path) -> int:
-    """Write the view of a source, ``holdout_source`` or ``training_source``, which is read this once.
+    """Write one side of the rows to a Parquet file, and return their number. The source is read once.
 
     Returns:
         The number of rows; they are the view ``holdout`` or ``training`` from now on.
@@ -127,7 +127,7 @@ _MOST_CATEGORIES = 10_000
 
 
 def training_categories(connection: duckdb.DuckDBPyConnection, training: RowSource) -> Categories:
-    """Categories of each categorical column of the training table, in their order.
+    """Return the categories of each categorical column of the training table, in their order.
 
     A Parquet file that pandas wrote says which columns are categorical; their categories are the sorted values. A
     column with more than 10,000 categories, or with others than texts, numbers and truth values, is left out.

@@ -1,4 +1,4 @@
-"""Bringing rows in: files, data frames and Arrow tables become one DuckDB relation, without a detour.
+"""Reads rows from files, data frames and Arrow tables into one DuckDB relation.
 
 How much is read at all is decided first: a small file can unpack to more than a machine holds, and says so before it is
 read. `everhold.sealing.intake.delimited` says what the texts of CSV and TSV files mean.
@@ -71,13 +71,13 @@ def reading_errors_hidden(what: str) -> errors_hidden:
 
 
 def _place(error: Exception) -> str:
-    """Position of a fault in a CSV file, as far as the engine says: a number, because the line itself holds values."""
+    """Return the position of a fault in a CSV file in words, without the line, because it holds values."""
     line = re.search(r"CSV Error on Line: (\d+)\b", str(error)) if isinstance(error, duckdb.Error) else None
     return f"line {line[1]} or the one before is at fault; " if line else ""
 
 
 class _ArrowStream:
-    """Hides everything of a table but its Arrow stream, so that no other library is needed to read it."""
+    """Wrapper that shows only a table's Arrow stream, so that reading it needs no other library."""
 
     def __init__(self, table: Any) -> None:
         self._table = table
@@ -95,7 +95,7 @@ def read_rows(
     most_rows: int = MOST_ROWS,
     kinds: Mapping[str, ColumnKind] | None = None,
 ) -> None:
-    """Make ``source`` readable in the connection as the view ``name``; a stream can be read once only.
+    """Create the view ``name`` on a source in a connection. A stream can be read once only.
 
     Args:
         connection: A connection of the steward's own, not a locked one.
@@ -117,7 +117,7 @@ def read_rows(
 def read_together(
     connection: duckdb.DuckDBPyConnection, sources: Mapping[str, RowSource], *, most_rows: int = MOST_ROWS
 ) -> None:
-    """Make sources readable that belong together, so that each column is read alike in all of them.
+    """Create views on sources that belong together, so that each column is read alike in all of them.
 
     Args:
         connection: See `read_rows`, like `most_rows`.
@@ -144,7 +144,7 @@ def read_together(
 def _opened(
     connection: duckdb.DuckDBPyConnection, source: RowSource, *, name: str, what: str, most_rows: int
 ) -> DelimitedFile | None:
-    """A source as the view ``name``, or as a file of texts of which a view is still to be made."""
+    """Create the view of a source, or return its CSV or TSV file, for which a view is still to be made."""
     if isinstance(source, (str, Path)):
         path = Path(source)
         ending = _ending(path, what=what)
@@ -174,7 +174,7 @@ def _opened(
 
 
 def _register(connection: duckdb.DuckDBPyConnection, name: str, source: Any, *, what: str) -> None:
-    """Make a table in memory readable as it is.
+    """Make a table in memory readable in a connection.
 
     Raises:
         HoldoutRejected: If it is none, or a column cannot be read.
@@ -212,7 +212,7 @@ def _register(connection: duckdb.DuckDBPyConnection, name: str, source: Any, *, 
 
 
 def _with_index(frame: Any) -> Any:
-    """A pandas frame with what its index says as columns: times, and levels that have a name.
+    """Return a pandas frame with its index as columns: times, and levels that have a name.
 
     Whole numbers without a name only count the rows.
     """
@@ -231,7 +231,7 @@ def _with_index(frame: Any) -> Any:
 
 
 def _size(source: Any) -> tuple[int | None, int | None]:
-    """Rows and columns of a table in memory, as far as it says so."""
+    """Return the number of rows and of columns of a table in memory, None where it does not say."""
     if isinstance(source, Mapping):
         return None, len(source)
     shape = getattr(source, "shape", None)  # of frames and Arrow tables; a stream has none
@@ -252,7 +252,7 @@ def _check_names(names: Sequence[str], *, what: str) -> None:
 
 
 def _arrays(source: Mapping[Any, Any], *, what: str) -> dict[str, NDArray[Any]]:
-    """The columns of a mapping as arrays that the engine reads: contiguous, native, and text as objects."""
+    """Return the columns of a mapping as arrays that the engine reads: contiguous, native, and text as objects."""
     columns = {str(name): np.ma.asanyarray(values) for name, values in source.items()}
     for name, column in columns.items():
         if column.ndim != 1 or column.dtype.kind in "cV":
@@ -283,7 +283,7 @@ def _readable(masked: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
 
 
 def _arrow_names(source: Any) -> list[str]:
-    """The names as the table itself has them; none where it does not say."""
+    """Return the column names that an Arrow table states, or none where it does not say."""
     for names in (getattr(source, "columns", None), getattr(getattr(source, "schema", None), "names", None)):
         if isinstance(names, list) and all(isinstance(name, str) for name in names):
             return names
@@ -291,7 +291,7 @@ def _arrow_names(source: Any) -> list[str]:
 
 
 def _ending(path: Path, *, what: str) -> str:
-    """The ending of a file that can be read, in lower case.
+    """Return the ending of a readable file, in lower case.
 
     Raises:
         HoldoutRejected: If there is no such file.
@@ -313,7 +313,7 @@ def _ending(path: Path, *, what: str) -> str:
 
 
 def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
-    """Names of the outermost columns, from the depth-first list of all parts of the schema."""
+    """Return the names of the outermost columns, from the depth-first list of a Parquet schema."""
     parts = connection.execute("SELECT name, num_children FROM parquet_schema($1)", [pattern]).fetchall()
     names, inside = [], 0
     for column, children in parts[1:]:
@@ -324,7 +324,7 @@ def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[
 
 
 def check_most_rows(most_rows: int) -> int:
-    """The requested limit as a plain whole number.
+    """Check the requested limit of rows, and return it.
 
     Raises:
         ValueError: If it is none.
@@ -361,7 +361,7 @@ def check_size(*, rows: int | None, columns: int | None, most_rows: int, what: s
 
 
 def _check_delimited_size(path: Path, *, packed: bool, most_rows: int, what: str) -> None:
-    """Refuse a CSV or TSV file by its line ends, long before the engine has made sense of them.
+    """Refuse a CSV or TSV file that is too large by its line ends, before the engine parses it.
 
     Raises:
         HoldoutRejected: If it has too many lines or columns, or a line that is no row. Nothing was created.

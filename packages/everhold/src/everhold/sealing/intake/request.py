@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Declarations about the rows beside their label, for `Holdout.create`.
+    """What the steward declares about the rows beside their label, for `Holdout.create`.
 
     Attributes:
         row_id: Column that names rows, each once; no row may be in both sets. Predictions are joined by it. Row ids are
@@ -58,7 +58,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planning:
-    """Plan beside the number of queries, for `Holdout.create`.
+    """Plan of the study beside the number of queries, for `Holdout.create`.
 
     Attributes:
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
@@ -81,20 +81,20 @@ class Planning:
 
 
 class ExtensionSettings(Protocol):
-    """Settings of an extension, which `Holdout.create` takes under the extension's name."""
+    """Protocol of an extension's settings, which `Holdout.create` takes under the extension's name."""
 
     def plan(self, mechanism: Mechanism | str | None, queries: int) -> tuple[Mechanism | str | None, int]:
-        """Mechanism and number of queries that are planned, from those that were asked for.
+        """Return the mechanism and the number of queries to plan for, given those that were requested.
 
         Raises:
             HoldoutRejected: If that mechanism does not fit. Nothing was created.
         """
 
     def adjust(self, mechanism: Mechanism) -> Mechanism:
-        """The planned mechanism, as the extension needs it."""
+        """Return the planned mechanism with the changes that the extension needs."""
 
     def recorded(self, mechanism: Mechanism) -> dict[str, Any]:
-        """As plain JSON data, which the ledger binds."""
+        """Return the settings as plain JSON data, which the ledger binds."""
 
 
 _OF = {each.name: ("rows", Rows) for each in fields(Rows)} | {
@@ -111,13 +111,13 @@ FLAT = frozenset(_OF)
 
 
 def place_of(name: str) -> str:
-    """Place of a flat name among the keywords of `Holdout.create`, as it is written."""
+    """Return where a flat name belongs among the keywords of `Holdout.create`, such as ``planning=Planning(...)``."""
     place, kind = _OF[name]
     return f"{place}=eh.{kind.__name__}({name}=...)"
 
 
 def divided(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords of `Holdout.create` from flat settings, as a request or a command line has them.
+    """Return the keywords of `Holdout.create` from the flat settings of a request or a command line.
 
     Those of extensions stay as they are; see `everhold.asking.creation.settings_from`.
 
@@ -144,7 +144,7 @@ def divided(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords of `Holdout.create` by their flat names, as an API and a command line have them.
+    """Return the keywords of `Holdout.create` under the flat names of the API and the command line.
 
     Examples:
         >>> flat_settings({"rows": Rows(row_id="flight"), "surprises": 5})["row_id"]
@@ -161,7 +161,7 @@ def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SealRequest:
-    """Tables to seal, and what the steward declares of them.
+    """Tables to seal, and what the steward declares about them.
 
     Attributes:
         holdout: The rows to seal, or a table that stays where it is.
@@ -208,7 +208,7 @@ class SealRequest:
 
 
 def checked_seed(seed: int | None) -> int | None:
-    """A seed as a plain whole number.
+    """Check a seed, and return it as a Python int or None.
 
     Raises:
         ValueError: If it is negative or a truth value.

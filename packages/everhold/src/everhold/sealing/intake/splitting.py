@@ -1,4 +1,4 @@
-"""Two files from one: rows to train on and rows to seal, apart in the way in which rows belong together.
+"""Splits one table into training rows and rows to seal, with rows that belong together on one side.
 
 Which rows are sealed follows from their number, their groups, their times or their classes, and from chance, and from
 nothing else. The rows themselves go from file to file through the engine and are never all in memory.
@@ -39,7 +39,7 @@ _MOST_BLOCKS = 2.0**52  # whose numbers are exact
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Division of the rows into parts.
+    """Which rows are for training, and which are sealed.
 
     Attributes:
         side: Shape (rows,): 0 for training rows, 1 for sealed ones, 2 for rows that neither side gets.
@@ -73,7 +73,7 @@ class Parts:
 
 
 def by_chance(rows: int, share: float, rng: np.random.Generator) -> Parts:
-    """A simple random sample of the rows is sealed.
+    """Seal a simple random sample of the rows.
 
     Examples:
         >>> by_chance(10, 0.2, np.random.default_rng(1)).sealed_rows
@@ -83,7 +83,7 @@ def by_chance(rows: int, share: float, rng: np.random.Generator) -> Parts:
 
 
 def by_group(groups: NDArray[np.int64], share: float, rng: np.random.Generator) -> Parts:
-    """A simple random sample of the groups is sealed, so that chance alone decides, and no size.
+    """Seal a simple random sample of the groups, drawn without regard to their sizes.
 
     Args:
         groups: Shape (rows,): the group of each row.
@@ -98,7 +98,7 @@ def by_group(groups: NDArray[np.int64], share: float, rng: np.random.Generator) 
 
 
 def by_class(classes: NDArray[np.int64], share: float, rng: np.random.Generator) -> Parts:
-    """A simple random sample of each class is sealed, of the same share to one row.
+    """Seal a simple random sample of each class, of the same share up to one row.
 
     Args:
         classes: Shape (rows,): the class of each row.
@@ -120,7 +120,7 @@ def by_class(classes: NDArray[np.int64], share: float, rng: np.random.Generator)
 
 
 def by_time(times: NDArray[np.float64], share: float, *, gap: float, block: float) -> Parts:
-    """The last rows are sealed, and those less than a gap before them are nobody's.
+    """Seal the last rows. Rows less than a gap before them go to neither side.
 
     Args:
         times: Shape (rows,).
@@ -151,7 +151,7 @@ def _drawn(count: int, share: float, rng: np.random.Generator, what: str) -> NDA
 
 
 def _number(count: int, share: float, what: str) -> int:
-    """Number of sealed ones: at least one, and not all."""
+    """Return the number of units to seal: at least one, and not all."""
     if count < 2:
         raise _refused(f"there are {count} {what}", "expected at least two, one for each file")
     return min(max(round(share * count), 1), count - 1)
@@ -163,7 +163,7 @@ def _refused(problem: str, advice: str) -> HoldoutRejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitRule:
-    """Rule by which some rows are sealed: by chance, or by the one column that is named.
+    """Rule that decides which rows are sealed: by chance, or by one named column.
 
     Attributes:
         share: About which share of the rows is sealed, in (0, 1).
@@ -183,7 +183,7 @@ class SplitRule:
 
     @property
     def group_column(self) -> str | None:
-        """Column of both files whose equal values belong together; None if there is none."""
+        """Column of both files whose equal values belong together, or None."""
         return BLOCK if self.time else self.groups
 
 
@@ -265,7 +265,7 @@ def _fetched(connection: duckdb.DuckDBPyConnection, text: str) -> NDArray[np.flo
 
 
 def _write(connection: duckdb.DuckDBPyConnection, parts: Parts, side: int, path: Path, *, numbered: bool) -> None:
-    """The rows of one side, read with their sides in step."""
+    """Write the rows of one side to its file."""
     columns = {"side": parts.side, **({BLOCK: parts.groups} if numbered and parts.groups is not None else {})}
     connection.register("sides", columns)
     added = f", sides.{BLOCK}" if numbered else ""

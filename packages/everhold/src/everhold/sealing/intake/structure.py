@@ -1,4 +1,4 @@
-"""Arrangement of sealed and training rows: facts that a dependence model may learn when rows are sealed."""
+"""How sealed and training rows are arranged: groups and series, for dependence models to learn at sealing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class FileStructure:
-    """The arrangement of rows in the files of a holdout; the `RowStructure` that models are bound to.
+    """Arrangement of the rows in a holdout's files. It is the `RowStructure` that models are bound to.
 
     Args:
         folder: Where the files are.
@@ -68,7 +68,7 @@ class FileStructure:
         return self._sealed.guess_rows
 
     def lacking(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Columns without a value in some sealed row, and those in some training row."""
+        """Return the columns without a value in some sealed row, and those without one in some training row."""
         return self._lacking("holdout"), self._lacking("training") if self.training_rows else frozenset()
 
     def _lacking(self, what: str, among: Collection[str] | None = None) -> frozenset[str]:
@@ -79,7 +79,7 @@ class FileStructure:
             return lacking_columns(lambda sql: self._connection.execute(sql).fetchall(), columns, what)
 
     def group_sizes(self, column: str) -> dict[int, int]:
-        """Size of a group to the number of sealed groups of that size."""
+        """Return the number of sealed groups of each size."""
         name = self._ids(column)
         found = self._tables.fetch(
             f"SELECT size, count(*) FROM (SELECT count(*) AS size FROM holdout GROUP BY {name}) GROUP BY size"
@@ -87,7 +87,7 @@ class FileStructure:
         return {int(size): int(number) for size, number in sorted(found)}
 
     def shared_groups(self, column: str) -> int:
-        """Number of groups with rows on both sides."""
+        """Return the number of groups with rows on both sides."""
         name = self._ids(column)
         if not self.training_rows:
             return 0
@@ -96,7 +96,7 @@ class FileStructure:
         )
 
     def apart(self) -> frozenset[str]:
-        """Columns none of whose values stand both in sealed and in training rows, as ids of whole groups do not.
+        """Return the columns with no value in common between sealed and training rows, such as ids of groups.
 
         Truth values are left out, and so are columns of different types, which do not compare.
         """
@@ -104,7 +104,7 @@ class FileStructure:
         return frozenset(name for name in tables.a_few_at_a_time([*self._sealed.columns]) if is_apart(tables, name))
 
     def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
-        """Columns of whole groups that were put on one side each, the one with the fewest training groups first.
+        """Return the columns whose groups are each on one side only, with the fewest training groups first.
 
         None of their values stand on both sides, although rows that were put there one by one would have left some on
         both. Columns that only follow the time of a split, and groups inside declared ones, are left out.
@@ -116,7 +116,7 @@ class FileStructure:
         return whole_groups(self._tables, apart, declared)
 
     def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
-        """Positions of the rows when each group of the column ``within`` is put in order."""
+        """Return the lengths, ties and steps of the series that a column puts the rows in, within each group."""
         place = self._place(order_by)
         group = "'all'" if within is None else self._ids(within)
         lengths = self._tables.fetch(
@@ -139,14 +139,14 @@ class FileStructure:
         )
 
     def is_number(self, column: str) -> bool:
-        """True if a column holds numbers, and no truth values, text or times."""
+        """Return whether a column holds numbers, and not truth values, text or times."""
         self._column(column)
         return self._sealed.columns[column].value == "number"
 
     def unknown_values(
         self, column: str, known: frozenset[str], *, side: Literal["both", "sealed", "training"] = "both"
     ) -> int:
-        """Number of rows, of one side or both, whose text is none of the known ones."""
+        """Return the number of rows, on the requested sides, whose text is not among the known ones."""
         name = self._column(column)
         counted = 0
         for what in self._tables.sets:
@@ -159,7 +159,7 @@ class FileStructure:
     def _training_side(
         self, place: str, group: str, *, usual: float | None
     ) -> tuple[Literal["none", "before", "after", "among"], float | None]:
-        """On which side the training rows of the sealed series lie, and how many steps away at least.
+        """Return on which side of the sealed series the training rows lie, and at least how many steps away.
 
         A series whose rows are all farther apart than the usual step has steps of its own.
         """
@@ -182,7 +182,7 @@ class FileStructure:
         return side, None if side == "among" or not usual else float(apart)
 
     def _step(self, what: str, place: str, group: str) -> tuple[float | None, float | None]:
-        """The usual and the least distance of neighbouring rows of a series; `ordered_runs` has the same usual one."""
+        """Return the usual and the smallest distance of neighbouring rows of a series."""
         found = self._tables.fetch(
             f"WITH steps AS ({_steps(what, place, group)}), "
             "middle AS (SELECT quantile_disc(step, 0.5) AS median FROM steps) "
@@ -192,7 +192,7 @@ class FileStructure:
         return usual, least
 
     def _place(self, column: str) -> str:
-        """The place of a row in an order, as a number."""
+        """Return SQL for the place of a row in an order, as a number."""
         name = self._column(column)
         kind = self._sealed.columns[column].value
         if kind == "number":
@@ -211,7 +211,7 @@ class FileStructure:
         )
 
     def _column(self, column: str) -> str:
-        """The quoted name of a column that exists and has a value in every row."""
+        """Return the quoted name of a column, after a check that it exists and has no missing value."""
         if column not in self._sealed.columns:
             raise DependenceError(
                 f"the column {column!r} of the dependence does not exist; expected one of "
@@ -229,7 +229,7 @@ class FileStructure:
         return name
 
     def _ids(self, column: str) -> str:
-        """The quoted name of a column of ids of groups, each of which is spelled in one way."""
+        """Return the quoted name of a column of group ids, after a check that each id is spelled in one way."""
         name = self._column(column)
         if self._sealed.columns[column].value != "string":
             return name
@@ -245,7 +245,7 @@ class FileStructure:
         return name
 
     def _check_one_type(self, column: str) -> None:
-        """Dates, times and the like compare as they should only where both files mean them alike."""
+        """Check that a column has one type in both files, if its values are dates, times and the like."""
         types = {self._tables.type_of(what, column) for what in self._tables.sets}
         if len(types) > 1 and self._sealed.columns[column].value in BY_TYPE:
             raise DependenceError(
@@ -255,7 +255,7 @@ class FileStructure:
 
 
 def _steps(what: str, place: str, group: str) -> str:
-    """Every row with its series, its place and how far it is from the row before."""
+    """Return SQL for every row with its series, its place and its distance from the row before."""
     return (
         f"SELECT {group} AS series, {place} AS place, "
         f"{place} - lag({place}) OVER (PARTITION BY {group} ORDER BY {place}) AS step FROM {what}"

@@ -1,4 +1,4 @@
-"""Values of Python functions, tried on public rows before they meet sealed ones, where faults go unreported."""
+"""Trials of Python functions on public rows, before they meet sealed rows, where faults go unreported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STEPS = (0.6180339887498949, 0.7548776662466927, 0.5698402909980532)  # of sequ
 
 
 def made_up_rows(columns: Mapping[str, ColumnKind]) -> Table:
-    """Two rows of the right types: one of zeros, one of ones."""
+    """Return two rows of the right types: one of zeros, one of ones."""
     made_up: dict[ColumnKind, NDArray[Any]] = {
         ColumnKind.NUMBER: np.array([0.0, 1.0]),
         ColumnKind.BOOLEAN: np.array([False, True]),
@@ -48,7 +48,7 @@ def made_up_rows(columns: Mapping[str, ColumnKind]) -> Table:
 
 
 def varied_rows(columns: Mapping[str, ColumnKind]) -> Table:
-    """Some hundred made-up rows, always the same ones, on which code that differs is likely to differ.
+    """Return some hundred made-up rows, always the same, on which code that differs is likely to differ.
 
     Half of the numbers are as if standardised, in [-3, 3], half in [0, 100].
     """
@@ -158,7 +158,7 @@ def check_rows_alone(values: Callable[[Table], NDArray[Any]], table: Table, whol
 
 
 def _agree(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Equal but for what rounding does, in the values' own precision."""
+    """Return whether values are equal up to rounding in their own precision."""
     if one.dtype.kind != "f" or other.dtype.kind != "f":
         return bool(np.array_equal(one, other))
     precision = max(1e-9, 100.0 * float(np.finfo(other.dtype).eps))
@@ -176,7 +176,7 @@ _MOST_PREDICTED = 8  # models of which predictions are held at a time
 
 @contextmanager
 def predicted_once() -> Iterator[None]:
-    """Context of one call, in which a model predicts the same rows once; nothing of it is kept afterwards."""
+    """Context in which a model predicts the same rows only once. Predictions are forgotten at the end."""
     if _PREDICTED.get() is not None:
         yield
         return
@@ -188,7 +188,7 @@ def predicted_once() -> Iterator[None]:
 
 
 def _once(of: object, function: EstimatedValues, found: Callable[[], Any]) -> Any:
-    """What is found of a model and all rows of a store, once within `predicted_once`."""
+    """Return what was computed for a model and all rows of a store, computed once within `predicted_once`."""
     known = _PREDICTED.get()
     if known is None or of is None:
         return found()
@@ -201,7 +201,7 @@ def _once(of: object, function: EstimatedValues, found: Callable[[], Any]) -> An
 
 
 def public_values(function: RowFunction, table: Table, rows: int, *, of: object = None) -> NDArray[Any]:
-    """Row values of public rows, where every fault is reported.
+    """Return row values of public rows, and report every fault.
 
     Args:
         function: From a table to the values of its rows.
@@ -235,7 +235,7 @@ def _called(function: RowFunction, table: Table, expected: str) -> object:
 
 
 def predicted(function: EstimatedValues, table: Table) -> NDArray[Any]:
-    """An estimator's predictions for public rows, where every fault is reported.
+    """Return an estimator's predictions for public rows, and report every fault.
 
     Raises:
         QueryRejected: If it fails, or predicts what cannot be meant. Nothing is charged.
@@ -246,7 +246,7 @@ def predicted(function: EstimatedValues, table: Table) -> NDArray[Any]:
 
 
 def try_estimator(function: EstimatedValues, table: Table) -> NDArray[Any] | None:
-    """An estimator's predictions for made-up rows, where there are no training rows; None where it gives none.
+    """Return an estimator's predictions for made-up rows, if there are no training rows, or None if it fails.
 
     Made-up rows may hold values that it has never seen; that it fails on them proves nothing. It is refused if it is
     not fitted or predicts another kind of things than the labels are.
@@ -289,7 +289,7 @@ def sealed_values(
     of: object = None,
     note: Callable[[Any, NDArray[np.bool_]], None] | None = None,
 ) -> NDArray[Any]:
-    """Row values whatever happens: a row on which a function fails counts as ``fault``, so that failing tells nothing.
+    """Return row values without reporting faults: a row on which a function fails gets the value ``fault``.
 
     Where the function fails on many rows at once, the rows at fault are found (`everhold.sealing.rows.code_trials`):
     one row with a missing value must not move the others. What a model is held against knows better what such a row
@@ -333,7 +333,7 @@ def sealed_values(
 def _judged_values(
     function: EstimatedValues, table: Table, rows: int, width: tuple[int, ...], of: object
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Values of a model's predictions and of rows on which it fails, and these rows."""
+    """Return the row values of a model's predictions, and the rows on which the model fails."""
     fails, predictions = _once(of, function, lambda: _predictions(function, table, rows))
     if len(predictions) and (no_answer := function.fails(predictions)).any():
         answers = np.flatnonzero(~fails)
@@ -359,7 +359,7 @@ def _judged_values(
 
 
 def _predictions(function: EstimatedValues, table: Table, rows: int) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """On which rows a model fails, and its predictions for all others, in their order."""
+    """Return the rows on which a model fails, and its predictions for all other rows, in their order."""
     if (whole := _quietly(function.predict, table)) is not None:
         return np.zeros(rows, dtype=bool), whole
     places = [np.zeros(0, dtype=np.int64)]
@@ -378,7 +378,7 @@ def _predictions(function: EstimatedValues, table: Table, rows: int) -> tuple[ND
 
 
 def _at(table: Table, places: NDArray[np.int64]) -> Table:
-    """Some of the rows, which code cannot change."""
+    """Return some of the rows as arrays that code cannot change."""
     some = {name: column[places] for name, column in table.items()}
     for column in some.values():
         column.flags.writeable = False
@@ -395,7 +395,7 @@ def _unlogged() -> AbstractContextManager[Any]:
 
 
 def made_up_values(function: RowFunction, table: Table, width: tuple[int, ...] = ()) -> NDArray[Any]:
-    """Values of made-up rows, on which code may fail, as far as it gives any.
+    """Return the values that code gives for made-up rows, on which it may fail.
 
     Raises:
         QueryRejected: If the value of a row depends on its place, or on other rows. Nothing is charged.
@@ -410,7 +410,7 @@ def made_up_values(function: RowFunction, table: Table, width: tuple[int, ...] =
 
 
 def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[int, ...]) -> NDArray[Any] | None:
-    """The function's values, or None if it fails or if they have another shape; quietly."""
+    """Return a function's values without warnings, or None if it fails or they have another shape."""
     values = _quietly(function, table)
     if values is None or values.shape != shape or values.dtype.kind not in "biuf":
         return None
@@ -418,7 +418,7 @@ def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[
 
 
 def _quietly(function: Callable[[Table], Any], table: Table) -> NDArray[Any] | None:
-    """What a function gives, as an array, or None if it fails.
+    """Return a function's result as an array, without warnings, or None if it fails.
 
     Warnings are kept back, too, and because they must not change an answer where they are errors.
     """
@@ -455,7 +455,7 @@ _FEWER = 4  # times as few rows are in a call after one that failed
 def failing_rows_of(
     succeeds: Callable[[NDArray[np.int64]], bool], table: Table, rows: int, names: Sequence[str]
 ) -> NDArray[np.bool_]:
-    """True for rows on which code fails alone.
+    """Find the rows on which code fails when it is called with this row alone.
 
     Args:
         succeeds: Calls the code with the rows at these positions, and keeps its values if there are any.
@@ -486,7 +486,7 @@ def failing_rows_of(
 
 
 class _SharedValues:
-    """Values that several rows have, and how code fared on rows that have them."""
+    """Values that several rows have in common, with a record of how code fared on these rows."""
 
     def __init__(self, table: Table, names: Sequence[str], rows: int) -> None:
         columns, self._values = [np.zeros(rows, dtype=np.int32)], 1  # one value that is never suspect
@@ -500,7 +500,7 @@ class _SharedValues:
         self._succeeded[0] = True
 
     def changed_by(self, rows: NDArray[np.int64], *, succeeded: bool) -> bool:
-        """Note what happened to some rows; True if other rows are suspect now."""
+        """Record what happened to some rows. Returns whether the rows that are suspect changed."""
         found = np.unique(self._of[rows])
         before = self._suspected(found)
         if succeeded:
@@ -510,7 +510,7 @@ class _SharedValues:
         return not np.array_equal(before, self._suspected(found))
 
     def suspect(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """True for rows with a value that only failing rows have so far."""
+        """Return which rows have a value that at least two failing rows and no good row had so far."""
         return np.asarray(self._suspected(self._of[rows]).any(axis=1))
 
     def _suspected(self, values: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -518,7 +518,7 @@ class _SharedValues:
 
 
 def _numbered(column: NDArray[Any]) -> tuple[NDArray[np.int32], int]:
-    """The number of each value of a column, and how many there are; what is missing is one value."""
+    """Return the number of each value of a column, and how many values there are. Missing is one value."""
     if column.dtype.kind == "O":
         known: dict[str, int] = {}
         found = np.array([known.setdefault(repr(value), len(known)) for value in column.tolist()], dtype=np.int32)
@@ -532,7 +532,7 @@ def _numbered(column: NDArray[Any]) -> tuple[NDArray[np.int32], int]:
 
 @dataclass(frozen=True, slots=True)
 class EstimatedValues:
-    """Row values of an estimator: what it predicts, held against the label.
+    """Function from a table to the row values of an estimator: predictions, compared with the label.
 
     Attributes:
         source: What tells these predictions from all others in one process: the model, and how it is asked.
@@ -556,11 +556,11 @@ class EstimatedValues:
     everywhere: bool = True
 
     def __call__(self, table: Table) -> NDArray[Any]:
-        """The row values of a table."""
+        """Return the row values of a table."""
         return self.judged(self.predict(table), table)
 
     def judged(self, predictions: NDArray[Any], table: Table) -> NDArray[Any]:
-        """The row values of predictions; of what is no answer those of a failing row."""
+        """Return the row values of predictions. A prediction that is no answer gets a failing row's value."""
         values = self.judge(predictions, table)
         if (fails := self.fails(predictions)).any():
             values = np.array(values, dtype=np.float64)
@@ -590,7 +590,7 @@ _OF_THE_MACHINE = ("/proc/", "/sys/", "/dev/null", "/dev/urandom")  # how many p
 
 
 class _Watch(threading.local):
-    """Events that were refused while declared code ran in this thread; None where none is watched."""
+    """Record, by thread, of the events that were refused while declared code ran."""
 
     refused: list[str] | None = None
     calling: bool = False
@@ -601,7 +601,7 @@ _WATCH = _Watch()
 
 @contextmanager
 def declared_code() -> Iterator[list[str]]:
-    """Context in which code that everhold calls is that of a declared model; gives what was refused to it so far."""
+    """Context in which code counts as a declared model's. Gives the list of what was refused to it."""
     _add_hook()
     before, found = _WATCH.refused, list[str]()
     _WATCH.refused = found
@@ -613,7 +613,7 @@ def declared_code() -> Iterator[list[str]]:
 
 @contextmanager
 def used_alone(when: str) -> Iterator[None]:
-    """Context in which code of a declared model runs on public rows.
+    """Context in which a declared model's code runs on public rows.
 
     Args:
         when: What the model does there, in words.
@@ -636,7 +636,7 @@ def used_alone(when: str) -> Iterator[None]:
 
 @contextmanager
 def calling_code() -> Iterator[None]:
-    """Context of a call of an analyst's code; nothing is refused outside of `declared_code`."""
+    """Context of a call of an analyst's code. Events are refused only within `declared_code`."""
     before, _WATCH.calling = _WATCH.calling, True
     try:
         yield
@@ -646,7 +646,7 @@ def calling_code() -> Iterator[None]:
 
 @cache
 def _add_hook() -> None:
-    """Add the hook, which stays as long as the process; threads that call no declared code leave it at once."""
+    """Install the audit hook once. It stays, and returns at once in threads that run no declared code."""
     sys.addaudithook(_refuse)
 
 
@@ -675,5 +675,5 @@ def _is_installed(file: Any) -> bool:
 
 
 def is_of_a_package(file: Path) -> bool:
-    """True for a file of Python or of an installed package, in whatever environment it lies."""
+    """Return whether a file belongs to Python or an installed package, in whatever environment."""
     return not _PACKAGES.isdisjoint(file.parts) or str(file).startswith(_STANDARD)

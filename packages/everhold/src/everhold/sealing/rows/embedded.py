@@ -1,4 +1,4 @@
-"""A sealed file and its reader: a DuckDB connection that can read this file, unchanged, and nothing else.
+"""Reader of a sealed file: a DuckDB connection that can read this one file, unchanged, and nothing else.
 
 The lock-down is a second wall: no analyst's text reaches the engine anyway. It does not protect the sealed file from
 being written (`COPY ... TO` the allowed path works in DuckDB 2.0); the fingerprint shows that. Before DuckDB 2 a
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class TimeLimits:
-    """Limits of what is under way in this process; safe to share between threads, and to use after a fork.
+    """Time limits of running statements. Safe to share between threads, and to use after a fork.
 
     Examples:
         >>> limits, stopped = TimeLimits(), threading.Event()
@@ -65,7 +65,7 @@ class TimeLimits:
 
     @contextmanager
     def at_most(self, seconds: float, stop: Callable[[], object]) -> Iterator[None]:
-        """Have ``stop`` called by another thread if the block takes longer; not after it was left.
+        """Context after which too many seconds make another thread call ``stop``. Never called after it ends.
 
         Args:
             seconds: The limit.
@@ -91,7 +91,7 @@ class TimeLimits:
                 self._changed.wait(self._stop_late_ones(time.monotonic()))
 
     def _stop_late_ones(self, now: float) -> float | None:
-        """Seconds until the next limit; None if there is none. Keeps nothing of what it stopped alive."""
+        """Stop what is late, and return the seconds until the next limit, or None if there is none."""
         for key, (until, stop) in list(self._limits.items()):
             if until <= now:
                 del self._limits[key]
@@ -135,39 +135,39 @@ class Embedded:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The file's path."""
         return self._path
 
     @property
     def source(self) -> str:
-        """Source after FROM: the view of the rows, with the column `POSITION`."""
+        """Name of the view of the rows, for use after FROM. It has the column `POSITION`."""
         return SEALED
 
     def columns(self) -> dict[str, ColumnKind]:
-        """Kind of each column, by name, in the order of the file."""
+        """Kind of each column by name, in the order of the file."""
         with self._lock, engine_errors_hidden:
             kinds = column_kinds(self._opened().table(SEALED))
         return {name: kind for name, kind in kinds.items() if name != POSITION}
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """Rows of a statement: whole numbers as ints, exact however large."""
+        """Return the rows of a statement's result. Whole numbers are exact ints."""
         with self._lock:
             found: list[tuple[Any, ...]] = fetched(self._opened(), statement)
         return found
 
     def arrays(self, statement: str) -> dict[str, NDArray[Any]]:
-        """The same as an array for each column, by name; masked where a value is missing."""
+        """Return a statement's result as one array for each column, masked where a value is missing."""
         with self._lock:
             found: dict[str, NDArray[Any]] = fetched(self._opened(), statement, as_arrays=True)
         return found
 
     def interrupt(self) -> None:
-        """End the statement that runs now; from any thread, and without waiting for it."""
+        """Stop the statement that runs now, from any thread and without waiting."""
         if (connection := self._connection) is not None:
             connection.interrupt()
 
     def close(self) -> None:
-        """Close the connection; it opens again when needed."""
+        """Close the connection, which opens again when needed."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -265,7 +265,7 @@ def locked_connection(
 def fetched(
     connection: duckdb.DuckDBPyConnection, sql: str, *, as_arrays: bool = False, max_seconds: float = 60.0
 ) -> Any:
-    """Result of one statement: a list of rows, or an array for each column by name.
+    """Run one statement, and return its result as a list of rows or as arrays by column.
 
     Args:
         connection: A `locked_connection`, not in use elsewhere.
@@ -288,7 +288,7 @@ def fetched(
 
 
 def _check_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> None:
-    """Refuses a file some of whose columns the engine has renamed, because names would then mean other columns."""
+    """Refuse a file in which the engine renamed columns, because names would mean other columns."""
     seen = {name for name, *_ in connection.execute(f"DESCRIBE {SEALED}").fetchall()} - {POSITION}
     names = {name for (name,) in connection.execute(f"SELECT name FROM parquet_schema({_text(pattern)})").fetchall()}
     if not seen <= names:
@@ -306,7 +306,7 @@ def _text(value: str) -> str:
 
 
 class errors_hidden(contextlib.AbstractContextManager[None]):  # noqa: N801  a context manager reads like a function
-    """Context in which every foreign error becomes one of everhold's, because engines quote rows in theirs.
+    """Context that replaces every foreign error by one of everhold's, because engines quote rows in errors.
 
     Interrupts, and errors and warnings of everhold pass.
 

@@ -1,4 +1,4 @@
-"""Queries on rows, as far as they do not depend on who evaluates expressions: functions, predictions and statistics.
+"""Evaluation of queries on rows that every store shares: functions, predictions and statistics.
 
 A store of rows inherits `EvaluatedRows` and gives it the row values of expressions, columns, groups and row ids. What
 is decided here follows from public facts alone.
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class RowStore(Protocol):
-    """Rows of one table, evaluated to exact integers; safe to be used by several threads.
+    """Protocol of a store of rows, which evaluates queries to exact integers. Safe to use from several threads.
 
     A row value is a whole number of grid units, from 0 to ``unit``. All stores return the same integers for the same
     rows. What a store raises says nothing about sealed rows: errors of code and of engines are replaced.
@@ -59,13 +59,13 @@ class RowStore(Protocol):
 
     @property
     def reads_ahead(self) -> bool:
-        """See above."""
+        """Whether one reading is so expensive that it serves several transactions of a batch."""
 
     def counts(self, query: BoundQuery) -> bool:
-        """True if the store itself evaluates a query, so that no row leaves it."""
+        """Return whether the store itself evaluates a query, so that no row leaves it."""
 
     def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = ...) -> NDArray[np.int64]:
-        """Sums of row values over disjoint parts of the rows; row i belongs to part i modulo ``parts``.
+        """Return sums of row values over disjoint parts of the rows. Row i belongs to part i modulo ``parts``.
 
         Returns:
             Shape (queries, parts), in grid units.
@@ -80,32 +80,32 @@ class RowStore(Protocol):
         group_by: str | None = None,
         unit: int = ...,
     ) -> tuple[NDArray[np.int64], list[Any]]:
-        """Totals as `totals` gives them, and the statistics that the interval procedure of each query needs."""
+        """Return the totals of `totals`, and the statistics that the interval procedure of each query needs."""
 
     def row_values(self, query: BoundQuery, *, unit: int = ...) -> NDArray[np.int64]:
-        """Value of every row in grid units, shape (rows,)."""
+        """Return the value of every row in grid units, shape (rows,)."""
 
     def summary(
         self, need: Needs, grid: NDArray[np.int64], *, group_by: str | None = None, unit: int = ...
     ) -> tuple[int, Any]:
-        """Total of row values that are known already, and the statistics that a procedure needs of them."""
+        """Return the total of given row values, and the statistics that a procedure needs of them."""
 
     def table(self, names: Sequence[str]) -> Table:
-        """Columns as arrays of shape (rows,): float64 with nan, booleans, or objects with None."""
+        """Return columns as arrays of shape (rows,): float64 with nan, booleans, or objects with None."""
 
     @property
     def code(self) -> CodeOnRows:
-        """Functions on these rows, which meet sealed ones in a secret order."""
+        """Evaluator of functions on these rows, which meet sealed rows in a secret order."""
 
     def row_ids(self, name: str) -> list[Any]:
-        """The public column of row ids: exact numbers, everything else as text."""
+        """Return the public column of row ids: exact numbers, everything else as text."""
 
     def close(self) -> None:
-        """Release files and connections; they open again when needed."""
+        """Release files and connections, which open again when needed."""
 
 
 class EvaluatedRows(ABC):
-    """A `RowStore` whose subclass evaluates expressions and reads columns.
+    """Base of row stores. A subclass evaluates expressions and reads columns.
 
     Args:
         schema: Of the holdout. Its label has no missing values and keeps its own type.
@@ -132,7 +132,7 @@ class EvaluatedRows(ABC):
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[None]:
-        """Context in which rows are read, and a change of them is detected.
+        """Context in which rows are read. A change of the rows is detected.
 
         Raises:
             IntegrityError: If the rows are not those that were sealed. Nothing is charged.
@@ -140,36 +140,36 @@ class EvaluatedRows(ABC):
 
     @abstractmethod
     def _expression_totals(self, values: Sequence[AnyValue], *, parts: int, unit: int) -> NDArray[np.int64]:
-        """Sums of expressions over the parts of the rows, shape (values, parts)."""
+        """Return sums of expressions over the parts of the rows, shape (values, parts)."""
 
     @abstractmethod
     def _expression_grids(self, values: Sequence[RowValue], *, unit: int) -> Iterator[NDArray[np.int64]]:
-        """Value of every row for each expression, shape (rows,)."""
+        """Yield for each expression the value of every row, shape (rows,)."""
 
     @abstractmethod
     def _column_arrays(self, names: Sequence[str]) -> Mapping[str, Any]:
-        """Columns in the order of the rows, shape (rows,), masked where a value is missing."""
+        """Return columns in the order of the rows, shape (rows,), masked where a value is missing."""
 
     @abstractmethod
     def _index_of_groups(self, column: str) -> NDArray[np.int64]:
-        """Group of each row by equal values of a column, from 0, shape (rows,)."""
+        """Return the group of each row by equal values of a column, from 0, shape (rows,)."""
 
     @abstractmethod
     def _sizes_of_groups(self, group_by: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Sizes of groups, and how many groups have each; public as the column is."""
+        """Return the sizes of groups, and how many groups have each. Public if the column is."""
 
     @abstractmethod
     def _row_ids(self, name: str) -> list[Any]:
-        """The column of row ids: exact numbers, everything else as text."""
+        """Return the column of row ids: exact numbers, everything else as text."""
 
     def _value(self, query: BoundQuery) -> AnyValue | None:
-        """Expression of a query that the subclass evaluates; None for code and for what is combined here."""
+        """Return the expression that the subclass evaluates for a query, or None for code and combined queries."""
         return query.row_value if self._sealed or query.training_values is None else None
 
     def _counted(
         self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
     ) -> dict[int, tuple[int, Any]]:
-        """Totals and statistics that the subclass computes in its own way, by place."""
+        """Return totals and statistics that the subclass computes in its own way, by index of the query."""
         return {}
 
     def counts(self, query: BoundQuery) -> bool:
@@ -177,7 +177,7 @@ class EvaluatedRows(ABC):
         return all(self._value(part) is not None for part in parts_of_ratio(query) or (query,))
 
     def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
-        """Exact sums of row values over each part of the rows; row i belongs to part i modulo ``parts``.
+        """Return exact sums of row values over each part of the rows. Row i belongs to part i modulo ``parts``.
 
         Returns:
             Shape (queries, parts), in grid units.
@@ -205,7 +205,7 @@ class EvaluatedRows(ABC):
         self, queries: Sequence[BoundQuery], needs: Sequence[Needs], *, parts: int = 1, group_by: str | None = None,
         unit: int = UNIT,
     ) -> tuple[NDArray[np.int64], list[Any]]:  # fmt: skip
-        """Totals, and what interval procedures have to know of the rows besides, from the same reading.
+        """Return totals, and the statistics that interval procedures need, from one reading of the rows.
 
         The row values of what needs more than a total are computed as for `totals`, without a branch that depends on
         them, and then summed up by `rows.sums`, which says what its time depends on. Sums of groups follow
@@ -248,21 +248,21 @@ class EvaluatedRows(ABC):
         return totals, seen
 
     def row_values(self, query: BoundQuery, *, unit: int = UNIT) -> NDArray[np.int64]:
-        """The value of every row in grid units, shape (rows,); of sealed rows it is secret."""
+        """Return the value of every row in grid units, shape (rows,). Secret for sealed rows."""
         with self.reading():
             return grids_of(self, [query], unit=unit)[0]
 
     def summary(
         self, need: Needs, grid: NDArray[np.int64], *, group_by: str | None = None, unit: int = UNIT
     ) -> tuple[int, Any]:
-        """The total of row values that are known already, and what a procedure needs of them besides; see `look`."""
+        """Return the total of given row values, and the statistics that a procedure needs of them."""
         if need == "total":
             return int(grid.sum()), None
         with self.reading():
             return _summary(self, need, [grid], group_by, unit)
 
     def group_index(self, group_by: str) -> NDArray[np.int64]:
-        """The group of each row, by equal values of a column, from 0; shape (rows,). Secret where rows are sealed."""
+        """Return the group of each row, by equal values of a column, from 0, shape (rows,). Secret if sealed."""
         with self.reading():
             if group_by not in self._group_indices:
                 self._group_indices[group_by] = self._index_of_groups(group_by)
@@ -270,11 +270,11 @@ class EvaluatedRows(ABC):
 
     @cached_property
     def code(self) -> CodeOnRows:
-        """Functions and predictions on these rows; imported with the first of them."""
+        """Evaluator of functions and predictions on these rows, imported when it is first used."""
         return CodeOnRows(self, self._schema, self._sealed, self._order_key)
 
     def table(self, names: Sequence[str]) -> Table:
-        """The named columns as NumPy arrays: numbers as float64, nan if missing; booleans, false if missing; objects.
+        """Return columns as arrays: float64 with nan if missing, booleans with false if missing, or objects.
 
         The types do not depend on whether a value is missing: a function that fails on one of them would tell.
         """
@@ -285,7 +285,7 @@ class EvaluatedRows(ABC):
         return {name: self._arrays[name].view() for name in names}  # a view cannot be made writable again
 
     def row_ids(self, name: str) -> list[Any]:
-        """The column of row ids, which are public: exact numbers, everything else as text."""
+        """Return the public column of row ids: exact numbers, everything else as text."""
         if self._ids is None:
             with self.reading():
                 self._ids = self._row_ids(name)
@@ -293,15 +293,15 @@ class EvaluatedRows(ABC):
 
 
 def is_known(query: BoundQuery, *, sealed: bool) -> bool:
-    """True if the row values of these rows were computed before."""
+    """Return whether a query comes with the row values of these rows, which training rows may have."""
     return not sealed and query.training_values is not None
 
 
 def grids_of(rows: EvaluatedRows, queries: Sequence[BoundQuery], *, unit: int) -> list[NDArray[np.int64]]:
-    """Row values in grid units, in the order of the rows; secret where the rows are sealed."""
+    """Return for each query its row values in grid units, in the order of the rows. Secret for sealed rows."""
 
     def computed(query: BoundQuery) -> bool:
-        """True if it is not combined of two others here."""
+        """Return whether a query's values are computed directly, and not combined from two queries."""
         return query.pair is None or is_known(query, sealed=rows._sealed)
 
     def leaves_of(query: BoundQuery) -> list[BoundQuery]:
@@ -332,7 +332,7 @@ def grids_of(rows: EvaluatedRows, queries: Sequence[BoundQuery], *, unit: int) -
 def _shown(
     rows: EvaluatedRows, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
 ) -> list[tuple[int, Any]]:
-    """The total of each query, and what its procedure needs; a few queries at once."""
+    """Return the total of each query and the statistics that its procedure needs."""
     shown = rows._counted(queries, needs, group_by, unit)
     left = [place for place in range(len(queries)) if place not in shown]
     parts = [parts_of_ratio(queries[place]) or (queries[place],) for place in left]
@@ -355,7 +355,7 @@ def _summary(
     *,
     yes_no: bool = False,
 ) -> tuple[int, Any]:
-    """The total of one query and what its procedure needs, from its row values, or from two of a ratio."""
+    """Return the total and the statistics of one query, from its row values, or from two of a ratio."""
     if need == "cells":
         cells = cells_of(grids[0], unit=unit)
         return int(cells.sums.sum()), cells
@@ -376,7 +376,7 @@ def _summary(
 
 
 def across_of(rows: EvaluatedRows, need: Needs, yes_no: bool, group_by: str | None, unit: int) -> int:
-    """Cells in which units are counted; 0 where they are told apart, from public facts alone."""
+    """Return the cells along each axis in which units are counted, or 0 if each unit is kept apart."""
     if need in ("cells", "total"):
         return 0
     sizes, counts = np.ones(1, dtype=np.int64), np.full(1, rows.rows)
@@ -388,14 +388,14 @@ def across_of(rows: EvaluatedRows, need: Needs, yes_no: bool, group_by: str | No
 def _grouped(
     rows: EvaluatedRows, grids: Sequence[NDArray[np.int64]], group_by: str | None, *, unit: int
 ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-    """Sizes of the groups, and sums of row values by group."""
+    """Return the sizes of the groups, and for each grid the sums of its row values by group."""
     index = rows.group_index(named(group_by))
     sizes = np.bincount(index).astype(np.int64)
     return sizes, [exact_sums(grid, index, len(sizes), unit=unit) for grid in grids]
 
 
 def ratio_of_sums(rows: int, part: int, whole: int, unit: int) -> int:
-    """A ratio in the units of a sum over so many rows, rounded down; 0 if no row counts."""
+    """Return a ratio in the units of a sum over so many rows, rounded down, or 0 if no row counts."""
     return part * rows * unit // whole if whole else 0
 
 
@@ -404,7 +404,7 @@ def ratio_of_sums(rows: int, part: int, whole: int, unit: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NotedRows:
-    """Sealed rows on which models fail, as they were evaluated. Secret.
+    """Collected notes of the sealed rows on which models fail. Secret.
 
     Attributes:
         by_model: Shape (rows,) by a model's source; None where it fails on no row.
@@ -413,7 +413,7 @@ class NotedRows:
     by_model: dict[Any, NDArray[np.bool_] | None] = field(default_factory=dict, repr=False)
 
     def of(self, query: BoundQuery, rows: int) -> NDArray[np.bool_]:
-        """Rows on which a model of a query fails; of all models where the query names none itself."""
+        """Return the rows on which a model of a query fails, or any model if the query names none."""
         sources = set(_sources(query)) or self.by_model.keys()
         found = np.zeros(rows, dtype=bool)
         for source in sources:
@@ -427,7 +427,7 @@ NOTED: ContextVar[NotedRows | None] = ContextVar("NOTED", default=None)
 
 @contextmanager
 def noting_failing_rows() -> Iterator[NotedRows]:
-    """Context in which is noted on which sealed rows models fail."""
+    """Context that collects on which sealed rows models fail."""
     token = NOTED.set(noted := NotedRows())
     try:
         yield noted
@@ -436,7 +436,7 @@ def noting_failing_rows() -> Iterator[NotedRows]:
 
 
 def _sources(query: BoundQuery) -> Iterator[Any]:
-    """What tells the models of a query apart."""
+    """Yield the keys that identify the models of a query."""
     if query.pair is not None:
         yield from _sources(query.pair.first)
         yield from _sources(query.pair.second)
@@ -446,7 +446,7 @@ def _sources(query: BoundQuery) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class CodeOnRows:
-    """Functions of rows, and predictions that were handed in, on the rows of one store.
+    """Evaluator of functions and given predictions on the rows of one store.
 
     Attributes:
         rows: The store.
@@ -461,7 +461,7 @@ class CodeOnRows:
     order_key: bytes | None
 
     def grid(self, query: BoundQuery, *, unit: int) -> NDArray[np.int64]:
-        """Row values in grid units; on sealed rows nothing is refused.
+        """Return row values in grid units. On sealed rows no fault is reported.
 
         Args:
             query: The query.
@@ -473,7 +473,7 @@ class CodeOnRows:
         return self._on_grid(self._of(function, query), query, unit)
 
     def totals(self, function: RowFunction, query: BoundQuery, *, parts: int, unit: int) -> NDArray[np.int64]:
-        """Sums of row values over each part of the rows, in grid units."""
+        """Return sums of row values over each part of the rows, in grid units."""
         values = self._of(function, query)
         if values.dtype == np.bool_ and parts == 1:
             return np.array([np.count_nonzero(values) * unit], dtype=np.int64)
@@ -493,7 +493,7 @@ class CodeOnRows:
         return self.values(function, names, fault=query.at_fault)
 
     def _on_grid(self, values: NDArray[Any], query: BoundQuery, unit: int) -> NDArray[np.int64]:
-        """Values of code on the grid; of a yes-no query whatever is not 1 is 0."""
+        """Round values of code to the grid. In a yes-no query every value but 1 becomes 0."""
         sealed = self.are_sealed
         grid = clip_to_grid(values, unit=unit, fault=query.at_fault) if sealed else to_grid(values, unit=unit)
         return grid // unit * unit if query.yes_no else grid
@@ -506,7 +506,7 @@ class CodeOnRows:
         *,
         fault: float = 0.0,
     ) -> NDArray[Any]:
-        """Values of sealed rows by code, as in `sealed_values`: it meets the rows in a secret order.
+        """Return the values that code gives for sealed rows, which it meets in a secret order.
 
         So what it makes of a row's place, against the rules, meets a row that has nothing to do with it.
         """
@@ -527,7 +527,7 @@ class CodeOnRows:
         in_order[slice(None) if self._order is None else self._order] = fails
 
     def table(self, names: Sequence[str]) -> Table:
-        """The named columns as in `RowStore.table`, in the order in which code meets the rows."""
+        """Return columns as `RowStore.table` does, in the order in which code meets the rows."""
         table = self.rows.table(names)
         if self._order is None:
             return table
@@ -538,13 +538,13 @@ class CodeOnRows:
 
     @cached_property
     def _order(self) -> NDArray[np.int64] | None:
-        """Positions of the rows in the order in which code meets them; None for their own order."""
+        """Positions of the rows in the order in which code meets them, or None for their own order."""
         if self.order_key is None:
             return None
         return np.random.default_rng(int.from_bytes(self.order_key)).permutation(self.rows.rows)
 
     def dealing_order(self) -> NDArray[np.int64]:
-        """A permutation of the rows, shape (rows,), that no value and no place decides: keyed where rows are sealed."""
+        """Return a permutation of the rows that depends on no value and no place. Keyed if they are sealed."""
         if self.order_key is None:
             return np.random.default_rng(0).permutation(self.rows.rows)
         key = hmac.digest(self.order_key, b"everhold dealing of rows", "sha256")
@@ -555,12 +555,12 @@ class CodeOnRows:
 
 
 def plain_columns(columns: Mapping[str, Any], *, label: str | None) -> dict[str, NDArray[Any]]:
-    """Columns as arrays, by name; the label keeps its own type."""
+    """Return columns as plain arrays by name. The label keeps its own type."""
     return {name: _as_label(column) if name == label else _plain(column) for name, column in columns.items()}
 
 
 def _plain(column: Any) -> NDArray[Any]:
-    """A column as a plain, read-only array without a mask."""
+    """Return a column as a read-only array without a mask."""
     missing = np.ma.getmaskarray(column)
     plain: NDArray[Any] = np.array(np.ma.getdata(column))
     if plain.dtype.kind == "b":
@@ -576,7 +576,7 @@ def _plain(column: Any) -> NDArray[Any]:
 
 
 def _as_label(column: Any) -> NDArray[Any]:
-    """The label as it is, text in fixed width: it compares in one pass."""
+    """Return the label as an array of its own type, text in fixed width, which compares fast."""
     label: NDArray[Any] = np.array(np.ma.getdata(column))
     label = label.astype(str) if label.dtype.kind == "O" else label
     label.flags.writeable = False

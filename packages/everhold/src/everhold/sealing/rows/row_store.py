@@ -1,4 +1,4 @@
-"""Rows of a holdout, sealed and training: in a file, or in a table that stays where it is.
+"""Opens the rows of a holdout, sealed and training, in a file or in a table that stays where it is.
 
 Rows of a file are read by `table.StoredRows`. Tables elsewhere come from extensions: an entry point of
 the group ``everhold.rows`` is named as the scheme of an address, ``scheme://host``, and names a class whose instances
@@ -41,7 +41,7 @@ _METHODS = ("check_unaltered", "close", "pinned", "sealed_rows", "sealing", "to_
 
 
 class SealableTable(Protocol):
-    """A table that stays where it is, handed to `Holdout.create` in place of rows.
+    """Protocol of a table that stays where it is, handed to `Holdout.create` in place of rows.
 
     `arrival_rows` and `arriving` are needed of tables to which rows arrive; such a table has ``arrived`` and ``until``
     among the facts of `to_dict`.
@@ -56,7 +56,7 @@ class SealableTable(Protocol):
 
     @classmethod
     def from_url(cls, url: str, table: str) -> SealableTable:
-        """The table at an address, which may hold credentials.
+        """Return the table at an address, which may hold credentials.
 
         Raises:
             ValueError: If it is not such an address. The message quotes nothing of it.
@@ -64,10 +64,10 @@ class SealableTable(Protocol):
         """
 
     def to_dict(self) -> dict[str, Any]:
-        """Public facts by which it is found again: kind, table, place, snapshot. Never credentials."""
+        """Return public facts that identify the table: kind, table, place, snapshot. Never credentials."""
 
     def pinned(self, facts: Mapping[str, Any]) -> SealableTable:
-        """The same table at the snapshot of some facts; itself where there is none.
+        """Return the same table at the snapshot that facts name, or itself without one.
 
         Raises:
             IntegrityError: If the snapshot does not exist any more.
@@ -97,10 +97,10 @@ class SealableTable(Protocol):
         """
 
     def sealed_rows(self, schema: Schema, *, order_key: bytes) -> RowStore:
-        """The sealed rows; ``order_key`` makes the secret order in which code meets them."""
+        """Return the sealed rows. ``order_key`` makes the secret order in which code meets them."""
 
     def arrival_rows(self, window: tuple[str, str], fingerprint: str, schema: Schema, key: StewardKey) -> RowStore:
-        """Rows that arrived from one time to another, which were sealed later; of a table with a watermark.
+        """Return the rows that arrived between two times of the table's watermark.
 
         Raises:
             IntegrityError: If they are not those that were sealed.
@@ -118,7 +118,7 @@ class SealableTable(Protocol):
         """
 
     def training_rows(self, facts: Mapping[str, Any], schema: Schema) -> RowStore:
-        """All training rows, where they are another table beside this one.
+        """Return all training rows, if they are another table beside this one.
 
         Raises:
             IntegrityError: If that table has other columns, or more or fewer rows.
@@ -126,7 +126,7 @@ class SealableTable(Protocol):
         """
 
     def close(self) -> None:
-        """Release connections; they open again when needed."""
+        """Release connections, which open again when needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +156,12 @@ TABLES: Registry[type[SealableTable]] = Registry("everhold.rows", {}, _fault_of)
 
 
 def is_table(rows: object) -> TypeGuard[SealableTable]:
-    """True if rows are a table that stays where it is, and no rows to be copied."""
+    """Return whether rows are a table that stays where it is, and not rows to copy."""
     return all(hasattr(type(rows), name) for name in _METHODS)
 
 
 def table_at(url: str, table: str) -> SealableTable:
-    """The table of a name at the address of an engine.
+    """Return the table of a name at the address of an engine.
 
     Args:
         url: The address, with a password where it takes one.
@@ -187,7 +187,7 @@ def table_at(url: str, table: str) -> SealableTable:
 
 
 def table_of(facts: Mapping[str, Any], given: SealableTable | None = None) -> SealableTable:
-    """The table of a holdout at the snapshot at which it was sealed; its rows are not checked yet.
+    """Return a holdout's table at the snapshot that was sealed. Its rows are not checked yet.
 
     Args:
         facts: The facts of `SealableTable.to_dict` when it was sealed.
@@ -214,7 +214,7 @@ def table_of(facts: Mapping[str, Any], given: SealableTable | None = None) -> Se
 
 
 def _of_environment(facts: Mapping[str, Any]) -> SealableTable:
-    """The table at an address of the environment: at the recorded place, else of its kind, because engines move."""
+    """Return the table at an address from the environment: at the recorded place, else of the same kind."""
     name = str(facts["table"])
     tables = [table_at(url, name) for url in os.environ.get(ENGINE_VARIABLE, "").split()]
     kin = [table for table in tables if table.kind == facts["kind"]]
@@ -232,7 +232,7 @@ def _of_environment(facts: Mapping[str, Any]) -> SealableTable:
 def engine_of(
     configuration: Mapping[str, Any], key: StewardKey, *, given: SealableTable | None = None, checked: bool = False
 ) -> SealableTable | None:
-    """The engine in which the sealed rows are, holding what was sealed; None where they are in a file.
+    """Return the engine's table with the sealed rows, after a check, or None if they are in a file.
 
     Args:
         configuration: Of the holdout.
@@ -267,7 +267,7 @@ def engine_of(
 def sealed_rows(
     folder: Path, configuration: dict[str, Any], key: StewardKey, engine: SealableTable | None
 ) -> StoredRows:  # fmt: skip
-    """The sealed rows, in an engine if there is one, which was checked; else those of the file, which is checked now.
+    """Open the sealed rows, in an engine or in the file, after a check that they are what was sealed.
 
     Raises:
         IntegrityError: If the file is not the one that was sealed.
@@ -280,7 +280,7 @@ def sealed_rows(
 
 
 def training_rows(folder: Path, configuration: dict[str, Any], engine: SealableTable | None) -> StoredRows | None:
-    """The training rows, if there are any; of those in a table of the engine the copied ones, with all behind them.
+    """Open the training rows, or return None if there are none. Copied rows of an engine's table come first.
 
     Raises:
         IntegrityError: If their file is not the one that was written, or the table has other columns or rows.
@@ -297,7 +297,7 @@ def training_rows(folder: Path, configuration: dict[str, Any], engine: SealableT
 
 
 def latest_until(configuration: Mapping[str, Any], arrivals: Sequence[Mapping[str, Any]]) -> str:
-    """Time up to which rows are sealed, as the steward or the table says it; empty if nothing is said."""
+    """Return the time up to which rows are sealed, as the steward or the table says, or an empty text."""
     times = [str(each["until"]) for each in arrivals if each.get("until")]
     return max(times, default=str(configuration.get("engine", {}).get("until") or ""))
 
@@ -306,7 +306,7 @@ def arrival_rows(
     configuration: dict[str, Any], key: StewardKey, engine: SealableTable, *, before: Sequence[Mapping[str, Any]],
     arrival: Mapping[str, Any],
 ) -> StoredRows:  # fmt: skip
-    """The rows of one arrival that stay in an engine.
+    """Open the rows of one arrival that stay in an engine.
 
     Args:
         configuration: Of the holdout.
