@@ -382,7 +382,7 @@ class Correlation(OfTwo):
 
 
 def _variance(mean: Estimate, spread: Estimate = _NO_SPREAD) -> Estimate:
-    """``var(u) = a (1 - a) - s / 4``, s the mean of ``4 u (1 - u)``; exact over the box, with ``var >= 0``."""
+    """Estimate ``var(u) = a (1 - a) - s / 4``, a the mean of u and s that of ``4 u (1 - u)``, over both intervals."""
     middle = min(max(0.5, mean.low), mean.high)
     return estimate_between(
         mean.value * (1.0 - mean.value) - spread.value / 4.0,

@@ -1,4 +1,4 @@
-"""Difference of two models as one query: the mean of a paired difference, or a gain by pairs of outcomes."""
+"""The difference of two models as one query: a mean of paired differences, or a gain by pairs of outcomes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DifferenceQuery(CombinedQuery):
-    """The mean over rows of one row value minus another; made by `difference`.
+    """A query for the mean over rows of one row value minus another, made by `difference`.
 
     Attributes:
         first: What is subtracted from.
@@ -50,16 +50,16 @@ class DifferenceQuery(CombinedQuery):
 
     @property
     def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
-        """Both queries."""
+        """The two queries that are compared."""
         return self.first, self.second
 
     @property
     def greater(self) -> bool:
-        """Whether a higher mean is a better one; also where nothing says so."""
+        """Whether a higher mean is better, by default True."""
         return bool(getattr(self.first, "greater", True))
 
     def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
-        """One query; the same as that of ``difference(second, first)``, which is answered the other way round."""
+        """Return one bound query, the same as for ``difference(second, first)`` but told the other way round."""
         first, second = _turned_alike(first, second)
         width, other = first.at_one - first.at_zero, second.at_one - second.at_zero
         if width != other:
@@ -82,7 +82,7 @@ class DifferenceQuery(CombinedQuery):
 
 
 def _turned_alike(first: BoundQuery, second: BoundQuery) -> tuple[BoundQuery, BoundQuery]:
-    """Two operands in units that rise alike, where one that falls is a difference, which reads either way round.
+    """Return both operands in units that rise alike, by exchanging the operands of one that is a difference.
 
     Of two differences the one with the larger fingerprint is turned, so the order of the operands does not matter.
     """
@@ -94,7 +94,7 @@ def _turned_alike(first: BoundQuery, second: BoundQuery) -> tuple[BoundQuery, Bo
 
 
 def _turned(bound: BoundQuery) -> BoundQuery:
-    """The same difference with its operands exchanged, and with its ends."""
+    """Return the same difference with its operands and its ends exchanged."""
     assert bound.pair is not None
     first, second = bound.pair.second, bound.pair.first
     described = {**bound.description, "of": [first.description, second.description]}
@@ -147,7 +147,7 @@ def difference(first: Query[Any] | str, second: Query[Any] | str) -> DifferenceQ
 
 
 def as_rowwise(query: object) -> RowwiseQuery:
-    """A mean of row values; a text is a `mean`.
+    """Return a query as a mean of row values, after checking that it is one. A text becomes a `mean`.
 
     Raises:
         QueryRejected: If it is no such query. Nothing is charged.
@@ -168,7 +168,7 @@ def as_rowwise(query: object) -> RowwiseQuery:
 def difference_of_outcomes(
     query: MetricQuery, compiler: QueryCompiler, *, guess: float | None, tolerance: float | None
 ) -> QueryPlan[Answer]:
-    """The difference of two models in a rate or an average of rates, by the pairs of outcomes of independent rows.
+    """Compile the difference of two models in a rate, by pairs of outcomes of independent rows.
 
     Raises:
         QueryRejected: If nothing is promised. Nothing is charged.
@@ -213,7 +213,7 @@ def difference_of_outcomes(
 
 
 def _planned(both: Sequence[OutcomeQuery], compiler: QueryCompiler) -> tuple[float, ...] | None:
-    """The likely outcomes of predictions that are public; None of others."""
+    """Return the likely pairs of outcomes of public predictions, or None if predictions are not public."""
     first, second = (query.given(compiler.schema) for query in both)
     if first is None or second is None:
         return None
@@ -223,7 +223,7 @@ def _planned(both: Sequence[OutcomeQuery], compiler: QueryCompiler) -> tuple[flo
 
 
 def _open_codes(compiler: QueryCompiler, bound: BoundQuery, inside: BoundQuery | None) -> NDArray[np.int64] | None:
-    """Codes of the outcomes of the training rows that count; None where they are unknown, or none counts."""
+    """Return codes of the outcomes of training rows that count, or None if they are unknown or none counts."""
     if compiler.training is None or not bound.trained:
         return None
     found = _codes(compiler.training, bound, inside, unit=compiler.mechanism.unit)
@@ -231,6 +231,6 @@ def _open_codes(compiler: QueryCompiler, bound: BoundQuery, inside: BoundQuery |
 
 
 def _codes(rows: StoredRows, bound: BoundQuery, inside: BoundQuery | None, *, unit: int) -> NDArray[np.int64]:
-    """Codes of the outcomes of the rows that count. No bet is made on others."""
+    """Return codes of the outcomes of the rows that count. Bets are made on these rows only."""
     codes = outcome_codes(rows.row_values(bound, unit=unit), unit)
     return codes if inside is None else codes[rows_that_meet(rows, inside)]

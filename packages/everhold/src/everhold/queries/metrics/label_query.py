@@ -1,4 +1,4 @@
-"""Predictions that are held against labels: arrays, tables, fitted estimators, and predictions in an engine."""
+"""Queries that compare predictions with labels: arrays, tables, fitted estimators, and predictions in an engine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _UNKNOWN_SHARE = 0.1  # planned share of the rarer class where no training rows 
 
 
 class LabelQuery(RowwiseQuery):
-    """Predictions, held against the label row by row.
+    """A query that compares predictions with the label row by row.
 
     Attributes:
         predictions: One prediction per sealed row, in the order of the rows; a table of predictions with row ids; a
@@ -56,7 +56,7 @@ class LabelQuery(RowwiseQuery):
     yes_no: ClassVar[bool] = False
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """The query about the labels of this schema."""
+        """Return the bound query about the labels of this schema."""
         self._check_labels(schema)
         (at_zero, at_one), told, named = self._ends(schema), {}, self._title(schema)
         if self.positive is not None:
@@ -82,10 +82,10 @@ class LabelQuery(RowwiseQuery):
         )  # fmt: skip
 
     def _check_labels(self, schema: Schema) -> None:
-        """Refuse label columns that the query cannot be about."""
+        """Check that the query can be about the label column. By default nothing is checked."""
 
     def check_positive(self, schema: Schema) -> None:
-        """Refuse a positive class that the label does not have."""
+        """Check that the label has the positive class."""
         classes, positive = schema.label_classes, self.positive
         if positive is not None and (not classes or positive not in classes):
             known = (
@@ -94,23 +94,23 @@ class LabelQuery(RowwiseQuery):
             raise QueryRejected(f"pos_label is {brief(positive)}, which is no class of {schema.label!r}. It {known}")
 
     def _identity(self, schema: Schema) -> dict[str, Any]:
-        """Description of the row value, without label and predictions."""
+        """Return the description of the row value, without label and predictions."""
         raise NotImplementedError
 
     def _title(self, schema: Schema) -> str:
-        """The row value as people read it."""
+        """Return the name of the row value for people."""
         raise NotImplementedError
 
     def _ends(self, schema: Schema) -> tuple[float, float]:
-        """What row values of 0 and 1 stand for."""
+        """Return what row values of 0 and 1 stand for."""
         return 0.0, 1.0
 
     def _of_rule(self, text: str, schema: Schema) -> RowValue | None:
-        """Row values of a rule; None where there are none."""
+        """Return the row values of a rule, or None if this query takes no rules."""
         return None
 
     def _training_values(self, training: RowFunction, schema: Schema) -> RowFunction:
-        """Row values of training predictions that were handed in, with refusals of what cannot be meant."""
+        """Return the row values of training predictions that were handed in, checked where needed."""
         return training
 
     def _label_node(self, schema: Schema) -> Node:
@@ -118,7 +118,10 @@ class LabelQuery(RowwiseQuery):
         return label if self.positive is None else one_if(label, self.positive)
 
     def _row_function(self, predictions: NDArray[Any], label: str) -> RowFunction:
-        """The row values of checked predictions; of a positive class, with labels and classes as 1 and 0."""
+        """Return the function from a table to the row values of checked predictions.
+
+        With a positive class, labels and classes are read as 1 and 0.
+        """
         if self.positive is None:
             return self._against(predictions, label)
         if not self._of_numbers:
@@ -127,56 +130,56 @@ class LabelQuery(RowwiseQuery):
         return lambda table: function({**table, label: self._two_classes(table[label])})
 
     def _says_positive(self, predictions: NDArray[Any]) -> bool:
-        """True if predictions are truth values that say which rows are of the positive class."""
+        """Return whether predictions are truth values that say which rows are of the positive class."""
         return self.positive is not None and predictions.dtype.kind == "b"
 
     def _two_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
-        """Labels as they are, or 1 for the positive class and 0 for the rest."""
+        """Return labels as they are, or as 1 for the positive class and 0 for the rest."""
         return labels if self.positive is None else (np.asarray(labels) == self.positive).astype(np.float64)
 
     def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
-        """The query about the holdout's rows, its predictions in their order."""
+        """Return the bound query about the holdout's rows, with predictions put in their order."""
         return compiler.checked(compiler.placed(self).bind(compiler.schema), part=part)
 
     @property
     def _of_probabilities(self) -> bool:
-        """True if predictions are probabilities of label 1."""
+        """Whether predictions are probabilities of label 1."""
         return False
 
     @property
     def _of_numbers(self) -> bool:
-        """True if predictions are numbers whatever the labels are, as probabilities and scores."""
+        """Whether predictions are numbers whatever the labels are, such as probabilities and scores."""
         return self._of_probabilities
 
     @property
     def _by_position(self) -> bool:
-        """True if there is one prediction for each sealed row, and no estimator or rule that makes them."""
+        """Whether predictions come as one for each sealed row, and not from an estimator or a rule."""
         return not (isinstance(self.predictions, str) or hasattr(self.predictions, "predict"))
 
     @property
     def _bounded(self) -> bool:
-        """True if predictions have a range of their own."""
+        """Whether predictions have a range of their own."""
         return True
 
     @abstractmethod
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
-        """The row values of checked predictions."""
+        """Return the function from a table to the row values of checked predictions."""
 
     @abstractmethod
     def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
-        """The values of rows with these labels on which a model fails (`everhold.values.evaluation`)."""
+        """Return the row values of rows with these labels if the model fails on them."""
 
     def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
-        """True for checked predictions that are no answer, such as a class that the label does not have."""
+        """Return which checked predictions are no answer, such as a class that the label does not have."""
         return np.zeros(len(predictions), dtype=bool)
 
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-        """Refuse checked predictions that cannot be meant, judged by public facts."""
+        """Check, by public facts, that predictions make sense for the label. By default nothing is checked."""
 
     def _row_values(
         self, schema: Schema
     ) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...] | None]:
-        """Identity of the predictions, row values of sealed and of training rows, and the columns that are read."""
+        """Return the identity of predictions, the row functions for sealed and training rows, and columns read."""
         if isinstance(self.predictions, str):
             raise QueryRejected(
                 f"{brief(self.predictions)} is a text, and this metric needs predictions; expected an array, a table "
@@ -205,7 +208,7 @@ class LabelQuery(RowwiseQuery):
         return {"joined": column.digest}, Joined(column, value), self._given_training(schema), (schema.label or "",)
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue | None:
-        """Row values of predictions that stay in the engine, as an expression; None where there is none.
+        """Return an expression for the row values of predictions that stay in the engine, or None.
 
         Args:
             prediction: A number or a text, never missing.
@@ -215,7 +218,7 @@ class LabelQuery(RowwiseQuery):
         return None
 
     def meant(self, prediction: Node, schema: Schema) -> tuple[Node, str, str]:
-        """Predictions in the engine that can be meant.
+        """Return how to check predictions in the engine: a condition, what others are, and what is expected.
 
         Returns:
             A condition, what all others are, and what is expected.
@@ -228,7 +231,7 @@ class LabelQuery(RowwiseQuery):
         return {"predictions": _digest(sealed)}, values, self._given_training(schema), (schema.label or "",)
 
     def _judged(self, given: Any, checked: NDArray[Any], schema: Schema) -> RowFunction:
-        """Row values of checked predictions; those that wait on the disk are not held in memory meanwhile."""
+        """Return the row values of checked predictions, which stay on disk if they were stored there."""
         if not isinstance(given, Placed):
             function = self._against if self.positive is None else self._row_function
             return GivenValues(checked, function(checked, schema.label or ""))
@@ -236,14 +239,14 @@ class LabelQuery(RowwiseQuery):
         return given.until_asked(checked, alone._row_function, schema.label or "")
 
     def _given_training(self, schema: Schema) -> RowFunction | None:
-        """Row values of the training rows, from predictions that were handed in; None without."""
+        """Return the row values of training predictions that were handed in, or None without any."""
         if self.training is None or not schema.training_rows:
             return None
         known = self._usable(self.training, schema.training_rows, schema, what="the training predictions")
         return self._judged(self.training, known, schema)
 
     def given(self, schema: Schema) -> NDArray[Any] | None:
-        """Checked predictions for the sealed rows, plain numbers or text; None where something else makes them."""
+        """Return checked predictions for the sealed rows, as numbers or text, or None if a model makes them."""
         if not self._by_position:
             return None
         if isinstance(self.predictions, JoinedColumn):
@@ -304,7 +307,7 @@ class LabelQuery(RowwiseQuery):
         return {"estimator": identity}, values, self._given_training(schema) or values, reads
 
     def outputs(self, features: Any) -> Any:
-        """Outputs of the estimator that are compared with labels: labels, or probabilities of label 1."""
+        """Return the estimator's outputs to compare with labels: labels, or probabilities of label 1."""
         if self._of_probabilities:
             return probabilities(self.predictions, features, self.positive)
         return self.predictions.predict(features)
@@ -336,14 +339,14 @@ class LabelQuery(RowwiseQuery):
 
 
 def share_of_label(compiler: QueryCompiler, query: LabelQuery, inside: BoundQuery | None = None) -> float:
-    """Planned share of label 1, or of the query's positive class; see `shares_of_classes`."""
+    """Return the planned share of label 1, or of the query's positive class."""
     return shares_of_classes(compiler, query, (1.0,), inside)[0]
 
 
 def shares_of_classes(
     compiler: QueryCompiler, query: LabelQuery, classes: Sequence[Any], inside: BoundQuery | None = None
 ) -> tuple[float, ...]:
-    """Planned share of each class: that of the training rows that count, half a row away from 0 and 1 at least.
+    """Return the planned share of each class among training rows that count, never 0 or 1.
 
     Where no training row counts, all of them decide.
 
@@ -364,7 +367,7 @@ def shares_of_classes(
 
 
 def dealt_by(mechanism: Mechanism, *, known: bool) -> Literal["blocks", "ranks", "groups"]:
-    """What an AUC of these rows bets on; see `everhold.queries.metrics.registry.Setting.dealt`.
+    """Return what an AUC of these rows bets on: blocks of rows, ranks, or blocks of groups.
 
     Args:
         mechanism: Says how the rows depend on each other.
@@ -376,7 +379,7 @@ def dealt_by(mechanism: Mechanism, *, known: bool) -> Literal["blocks", "ranks",
 
 
 def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:
-    """Refuse class shares that were fixed by the split where the proof needs them free, or needs one law."""
+    """Check that the split left class shares, or rows, to chance where the proof of a metric needs that."""
     if schema.stratified is None or (schema.stratified == schema.label) is not by_rank:
         return
     raise QueryRejected(
@@ -387,7 +390,7 @@ def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:
 
 
 def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed: bool) -> Any:
-    """Features as the estimator saw them when it was fitted: a data frame, or a plain matrix."""
+    """Return features in the form in which the estimator was fitted: a data frame or a plain matrix."""
     if not framed:
         return np.column_stack([table[name] for name in features])
     import pandas as pd  # the extra [sklearn]; needed to fit on a data frame
@@ -402,19 +405,19 @@ def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed
 
 
 def subject_of(predictions: Any, kind: str, digest: str) -> str:
-    """Subject of a query, as people read it."""
+    """Return the subject of a query for people: its kind or model, and the start of its digest."""
     if not isinstance(predictions, JoinedColumn):
         return f"{type(predictions).__name__ if kind == 'estimator' else kind} {digest[:8]}"
     return f"{predictions.name!r} of {predictions.table.name!r}, predictions {digest[:8]}"
 
 
 def _named(predictions: Any, otherwise: str) -> tuple[Any, str]:
-    """Predictions and how messages call them: those of a column by its name."""
+    """Return predictions with their name for messages, for a column of a file that of the column."""
     return (predictions.values, predictions.what) if isinstance(predictions, Placed) else (predictions, otherwise)
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Objects of one kind as numbers or text; anything else stays what it is, to be refused."""
+    """Return an array of objects as numbers or text if all are of one kind, else unchanged."""
     if array.dtype.kind not in "OT":
         return array
     items = array.tolist()
@@ -425,7 +428,7 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _digest(array: NDArray[Any]) -> str:
-    """SHA-256 of predictions: equal numbers give equal digests whatever their type."""
+    """Return the SHA-256 of predictions, which is the same for equal numbers of any type."""
     if array.dtype.kind == "U":
         content = "text" + "".join(f"{len(text)}:{text}" for text in array.tolist())
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
@@ -442,7 +445,7 @@ def _digest(array: NDArray[Any]) -> str:
 
 
 def _in_bytes(array: NDArray[Any]) -> NDArray[np.int8] | None:
-    """Whole numbers of one byte each, as most labels are: an eighth of what is hashed; None if there are others."""
+    """Return whole numbers of one byte each, which are faster to hash, or None if any do not fit."""
     with np.errstate(invalid="ignore"):  # of numbers that fit no byte something is made, which is not equal to them
         small = array.astype(np.int8)
     return small if np.array_equal(small, array) else None

@@ -1,4 +1,4 @@
-"""Rows that stand in for training rows whose predictions are unknown: they have about the guessed score.
+"""Made-up rows with about a guessed score, which stand in for training rows without known predictions.
 
 They decide how wide an interval is expected to be, and no promise. All of it is public.
 """
@@ -32,7 +32,7 @@ Likely: TypeAlias = "Callable[[Metric, Setting, float, NDArray[np.float64], np.r
 def made_up(
     metric: Metric, setting: Setting, at: float, labels: NDArray[np.float64] | None, likely: Likely | None
 ) -> Judged:
-    """Rows with about this score.
+    """Return made-up predictions and labels with about the guessed score.
 
     Args:
         metric: The metric.
@@ -50,7 +50,7 @@ def made_up(
 
 
 def exchanged(kept: Callable[[NDArray[np.float64], NDArray[np.float64]], float] | None) -> Likely:
-    """Predicted classes of which some are exchanged at random, so that predictions have the shares of the classes.
+    """Return a maker of predicted classes, correct except for some that are exchanged at random.
 
     Args:
         kept: From labels and shares of the classes to the part of the number that remains if all are exchanged. None
@@ -73,7 +73,7 @@ def exchanged(kept: Callable[[NDArray[np.float64], NDArray[np.float64]], float] 
 
 
 def with_errors(size: Callable[[float, NDArray[np.float64]], float]) -> Likely:
-    """Numbers with normal errors.
+    """Return a maker of predicted numbers with normal errors.
 
     Args:
         size: From the number that is told and the labels to the standard deviation of errors, in units of the labels.
@@ -89,14 +89,14 @@ def with_errors(size: Callable[[float, NDArray[np.float64]], float]) -> Likely:
 
 
 def unexplained(told: float, labels: NDArray[np.float64]) -> float:
-    """Size of errors that leave this share of the labels' variance explained."""
+    """Return the size of errors that leave the share `told` of the labels' variance explained."""
     return float(np.sqrt(max(1.0 - told, _FEW) * max(float(np.var(labels)), _FEW**2)))
 
 
 def near_labels(
     metric: Metric, setting: Setting, at: float, labels: NDArray[np.float64], rng: np.random.Generator
 ) -> Judged:
-    """Probabilities with this mean squared distance from the labels."""
+    """Return probabilities with about the mean squared distance `at` from the labels."""
     apart = np.clip(np.abs(rng.normal(size=len(labels))) * np.sqrt(at), 0.0, 1.0)
     return Judged(np.where(labels == 1.0, 1.0 - apart, apart), labels)
 
@@ -128,7 +128,7 @@ def _distributions(
 def probabilities_apart(
     metric: Metric, setting: Setting, at: float, labels: NDArray[np.float64], rng: np.random.Generator
 ) -> Judged:
-    """Probabilities of each class that have about this AUC against the rest."""
+    """Return probabilities of each class with about the AUC `at` against the rest."""
     apart = float(np.sqrt(2.0) * scipy.special.ndtri(min(max(at, _FEW), 1.0 - _FEW)))
     scores = rng.normal(size=(len(labels), setting.classes)) + apart * (labels[:, None] == np.arange(setting.classes))
     return Judged(scipy.special.softmax(scores, axis=1), labels)
@@ -143,7 +143,7 @@ _USUAL: dict[str, Likely] = {
 def likely_labels(
     metric: Metric, first: NDArray[np.float64], second: NDArray[np.float64], labels: NDArray[np.float64] | None
 ) -> NDArray[np.float64]:
-    """Labels of rows with public predictions, as if both models were about right; shape (rows,).
+    """Draw labels of rows with public predictions, as if both models were about right, shape (rows,).
 
     Args:
         metric: The metric.

@@ -1,4 +1,4 @@
-"""Computations of metrics: summaries of rows, and the procedure of their interval (docs/theory/composites.md).
+"""Computations of metrics: summaries of rows, and the procedures of their intervals (docs/theory/composites.md).
 
 One function for each metric of `everhold.queries.metrics.registry`, by its name, at the end of the file.
 """
@@ -69,13 +69,13 @@ PartsOfRows: TypeAlias = "Callable[[Judged, Setting], Sequence[RowPart]]"
 
 
 def _by_group(values: Floats, rows: Judged) -> Floats:
-    """Sums of groups of rows, or the rows themselves."""
+    """Return the sums of values in each group, or the values themselves if rows are independent."""
     return values if rows.groups is None else np.asarray(np.bincount(rows.groups, values), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Computation of a metric.
+    """The computation of one metric: how rows are summarised and which interval procedure is used.
 
     Attributes:
         metric: What is known of it without its computation.
@@ -100,20 +100,20 @@ class Measure:
 
     @property
     def name(self) -> str:
-        """That of the metric."""
+        """The name of the metric."""
         return self.metric.name
 
     @property
     def outputs(self) -> Outputs:
-        """What is predicted."""
+        """The kind of predictions that the metric reads, such as ``"classes"``."""
         return self.metric.outputs
 
     @abstractmethod
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> Any:
-        """Summary of rows for the procedure; its ``score`` is on the scale [0, 1]."""
+        """Summarise rows for the interval procedure. The summary has a ``score`` on the scale [0, 1]."""
 
     def clips(self, rows: Judged | None, labels: Floats | None, setting: Setting) -> list[Clip]:
-        """What of a row counts as the end of a range, with the share of public rows beyond.
+        """Return the ranges at which labels, predictions and losses are clipped, with the share of rows beyond.
 
         Args:
             rows: Training rows; None where their predictions are not known.
@@ -149,42 +149,42 @@ class Measure:
         return found
 
     def value(self, seen: Any) -> float:
-        """The number of these rows, on the scale [0, 1]."""
+        """Return the metric of the rows in a summary, on the scale [0, 1]."""
         return float(seen.score)
 
     def see_difference(
         self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
     ) -> Any:
-        """Summary of the difference of two models for the same rows; a value of 1/2 is no difference."""
+        """Summarise the difference of two models on the same rows. A value of 1/2 means no difference."""
         raise NotImplementedError
 
     def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
-        """Farthest that a row can move a difference, whatever its label is, from public predictions."""
+        """Return the farthest that one row can move the difference of two public predictions, for any label."""
         return 1.0
 
     def is_known(self, rows: Judged, seen: Any) -> bool:
-        """True if some of these rows counts, so that their number estimates that of others."""
+        """Return whether some of these rows count, so that their metric estimates that of other rows."""
         return True
 
     def thinned(self, seen: Any, share: float) -> Any:
-        """Summary of a share of these rows."""
+        """Return the summary as if only a share of these rows counted."""
         return seen
 
     @abstractmethod
     def procedure(self, planned: Any, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
-        """Interval procedure, made from public rows; with a reach, that of a difference."""
+        """Build the interval procedure from public rows, for a difference if a reach is given."""
 
 
 @cache
 def measure_of(metric: Metric) -> Measure:
-    """The computation of a metric."""
+    """Return the computation of a metric, looked up by its name."""
     made: Measure = imported(metric.measure_at or f"{__name__}:{metric.name}")(metric)
     return made
 
 
 @dataclass(frozen=True, slots=True)
 class PartsMeasure(Measure):
-    """A number that follows from parts.
+    """The computation of a metric that follows from parts, each with an interval of its own.
 
     Attributes:
         parts: From rows and the setting to the parts.
@@ -203,16 +203,16 @@ class PartsMeasure(Measure):
     weighs: ClassVar[bool] = True
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenParts:
-        """Units of each part."""
+        """Summarise each part of the metric by its units."""
         return _seen(self.parts(rows, setting), rows, self.bounds(setting), largest)
 
     @property
     def compares(self) -> bool:  # type: ignore[override]
-        """True if there are parts of a difference."""
+        """Whether the difference of two models can be computed from parts."""
         return self.compared is not None
 
     def is_known(self, rows: Judged, seen: SeenParts) -> bool:
-        """See `Measure.is_known`: some part has a denominator."""
+        """See `Measure.is_known`. Some part has to have a denominator above 0."""
         return any(len(units.sizes) for units in seen.parts)
 
     def thinned(self, seen: SeenParts, share: float) -> SeenParts:
@@ -222,7 +222,7 @@ class PartsMeasure(Measure):
     def see_difference(
         self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
     ) -> SeenParts:
-        """See `Measure.see_difference`: units of each part's difference."""
+        """See `Measure.see_difference`. Each part's difference is summarised by its units."""
         assert self.compared is not None
         apart = self.compared.parts(first, second, setting, reach)
         return _seen(apart, first, self.compared.bounds(setting, reach), largest)
@@ -266,19 +266,19 @@ class PartsMeasure(Measure):
         return Composite(tuple(made), _shares(weights, len(made)), bounds, planned, sized.sealed)
 
     def no_rows(self, setting: Setting) -> Judged:
-        """No rows, with predictions of the shape that the score needs."""
+        """Return an empty set of rows, with predictions of the shape that the metric needs."""
         width = (0, setting.classes) if self.outputs == "probabilities" else (0,)
         return Judged(np.zeros(width), np.zeros(0))
 
 
 def _shares(weights: Sequence[float] | None, parts: int) -> tuple[float, ...]:
-    """Shares of the level, which add up to 1 at most."""
+    """Return each part's share of the level, which add up to 1 at most."""
     given = [1.0] * parts if weights is None else weights
     return tuple(share / max(math.fsum(given), 1.0) for share in given)
 
 
 def _seen(parts: Sequence[RowPart], rows: Judged, bounds: Bounds, largest: float) -> SeenParts:
-    """Units of parts."""
+    """Summarise parts of a metric by the units of each part."""
     units, means = [], []
     for row_part in parts:
         part = row_part.among(rows.counting)
@@ -297,17 +297,17 @@ def _bounds_of_explained(setting: Setting) -> Bounds:
 
 
 def halved(bounds: Bounds, low: Floats, high: Floats) -> tuple[float, float]:
-    """Bounds in [-1, 1], on the scale [0, 1]."""
+    """Convert bounds in [-1, 1] to the scale [0, 1]."""
     least, most = bounds(low, high)
     return (1.0 + least) / 2.0, (1.0 + most) / 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationMeasure(Measure):
-    """The expected calibration error by equal bins of the probability of label 1."""
+    """The computation of the expected calibration error, by equal bins of the probability of label 1."""
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenBins:
-        """Rows by bin."""
+        """Summarise rows by bin."""
         return seen_bins(rows.outputs, rows.labels, setting.bins)
 
     def procedure(self, planned: SeenBins, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
@@ -317,12 +317,12 @@ class CalibrationMeasure(Measure):
 
 @dataclass(frozen=True, slots=True)
 class RecallAtRate(Measure):
-    """The largest recall of a threshold whose false positive rate is at most the given one."""
+    """The computation of the largest recall at a threshold with at most a given false positive rate."""
 
     by_rank: ClassVar[bool] = True
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenRules:
-        """Counts of each threshold."""
+        """Summarise rows by counts at each threshold."""
         return seen_rules(worst_ranks(rows.outputs, rows.labels), rows.labels == 1.0, setting.rate)
 
     def procedure(self, planned: SeenRules, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
@@ -339,7 +339,7 @@ def _average(_: Setting) -> Bounds:
 
 
 def average_of(metric: Metric, parts: PartsOfRows, *, compared: bool = True, **more: Any) -> PartsMeasure:
-    """A metric that is the average of its parts, and of which two models are compared part by part.
+    """Build the computation of a metric that averages its parts, with two models compared part by part.
 
     Args:
         metric: The metric.
@@ -352,7 +352,7 @@ def average_of(metric: Metric, parts: PartsOfRows, *, compared: bool = True, **m
 
 
 def accuracy(metric: Metric) -> PartsMeasure:
-    """The share of rows whose class is predicted."""
+    """Return the computation of the share of rows whose class is predicted."""
     return average_of(metric, right_parts)
 
 
@@ -361,12 +361,12 @@ error = accuracy
 
 
 def failing_rows(metric: Metric) -> PartsMeasure:
-    """The share of rows on which the model fails."""
+    """Return the computation of the share of rows on which the model fails."""
     return average_of(metric, failing_parts)
 
 
 def brier(metric: Metric) -> PartsMeasure:
-    """The mean squared distance of a probability from the label 0 or 1."""
+    """Return the computation of the mean squared distance of a probability from the label 0 or 1."""
     return average_of(metric, partial(loss, of="squared"), likely=made_up.near_labels)
 
 
@@ -375,45 +375,45 @@ neg_brier_score = brier
 
 
 def neg_log_loss(metric: Metric) -> PartsMeasure:
-    """The mean logarithm of the probability of what happened."""
+    """Return the computation of the mean logarithm of the probability given to the true label."""
     return average_of(metric, partial(loss, of="log"))
 
 
 def neg_mean_absolute_error(metric: Metric) -> PartsMeasure:
-    """The mean distance of a number from the label."""
+    """Return the computation of the mean distance of predicted numbers from labels."""
     return average_of(metric, partial(loss, of="absolute"), likely=made_up.with_errors(lambda told, _: -1.25 * told),
                       power=1)  # fmt: skip
 
 
 def mape(metric: Metric) -> PartsMeasure:
-    """The mean distance of a number from the label, over the size of the label or a floor."""
+    """Return the computation of the mean distance of a number from the label, divided by the label or a floor."""
     likely = made_up.with_errors(lambda told, labels: 1.25 * told * float(np.mean(np.abs(labels))))
     return average_of(metric, partial(loss, of="relative"), likely=likely, power=1)
 
 
 def net_benefit(metric: Metric) -> PartsMeasure:
-    """True positives less false positives at the odds of a threshold, as a share of all rows."""
+    """Return the computation of true positives minus false ones at a threshold's odds, as a share of rows."""
     return average_of(metric, benefit_parts, likely=made_up.near_labels)
 
 
 def calibration_in_the_large(metric: Metric) -> PartsMeasure:
-    """The mean probability less the share of label 1."""
+    """Return the computation of the mean probability minus the share of label 1."""
     return average_of(metric, excess_parts)
 
 
 def neg_mean_squared_error(metric: Metric) -> PartsMeasure:
-    """The mean squared distance of a number from the label."""
+    """Return the computation of the mean squared distance of predicted numbers from labels."""
     likely = made_up.with_errors(lambda told, _: math.sqrt(-told))
     return average_of(metric, partial(loss, of="squared"), likely=likely)
 
 
 def neg_root_mean_squared_error(metric: Metric) -> PartsMeasure:
-    """The root of the mean squared distance."""
+    """Return the computation of the root of the mean squared distance."""
     return PartsMeasure(metric, parts=partial(loss, of="squared"), bounds=lambda _: composites.root, compared=of_root())
 
 
 def r2(metric: Metric) -> PartsMeasure:
-    """The share of the labels' variance that is explained."""
+    """Return the computation of the share of the labels' variance that predictions explain."""
     return PartsMeasure(
         metric, parts=explained_parts, bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0),
         compared=of_explained(), likely=made_up.with_errors(made_up.unexplained),
@@ -421,17 +421,17 @@ def r2(metric: Metric) -> PartsMeasure:
 
 
 def balanced_accuracy(metric: Metric) -> PartsMeasure:
-    """The average recall of the classes."""
+    """Return the computation of the average recall of the classes."""
     return average_of(metric, partial(class_parts, rate="recall"))
 
 
 def f1_macro(metric: Metric) -> PartsMeasure:
-    """The average F1 of the classes."""
+    """Return the computation of the average F1 of the classes."""
     return average_of(metric, partial(class_parts, rate="f1"), compared=False, of_classes=partial(ClassGains, "f1"))
 
 
 def f1_weighted(metric: Metric) -> PartsMeasure:
-    """The average F1 of the classes, by their shares."""
+    """Return the computation of the average F1 of the classes, weighted by their shares."""
     return PartsMeasure(
         metric, parts=weighted_parts, bounds=lambda _: composites.weighted_average,
         weights=lambda setting: [3.0] * setting.classes + [0.1] + [1.0] * setting.classes + [0.1],
@@ -441,7 +441,7 @@ def f1_weighted(metric: Metric) -> PartsMeasure:
 
 
 def _rate(metric: Metric) -> PartsMeasure:
-    """A rate of counted rows, such as the recall, as one part."""
+    """Return the computation of a rate of counted rows, such as recall, as one part."""
     return PartsMeasure(
         metric, parts=lambda rows, _: [rate_part(rows, 1, metric.name)], bounds=_itself,
         likely=made_up.exchanged(lambda labels, _: float(np.mean(labels == 1.0))),
@@ -453,7 +453,7 @@ precision = recall = f1 = _rate
 
 
 def matthews_corrcoef(metric: Metric) -> PartsMeasure:
-    """Matthews' correlation of predicted labels 0 and 1 with the labels."""
+    """Return the computation of Matthews' correlation between predicted labels 0 and 1 and labels."""
     return PartsMeasure(
         metric, parts=correlation_parts, bounds=lambda _: partial(halved, composites.correlation_of_classes),
         weights=lambda _: (1.0, 4.0, 4.0), compared=of_correlation(), likely=made_up.exchanged(None),
@@ -461,10 +461,10 @@ def matthews_corrcoef(metric: Metric) -> PartsMeasure:
 
 
 def expected_calibration_error(metric: Metric) -> CalibrationMeasure:
-    """How far the shares of label 1 are from the probabilities, bin by bin."""
+    """Return the computation of how far shares of label 1 are from probabilities, bin by bin."""
     return CalibrationMeasure(metric)
 
 
 def recall_at_fpr(metric: Metric) -> RecallAtRate:
-    """The recall of the best threshold for a false positive rate."""
+    """Return the computation of the recall at the best threshold for a false positive rate."""
     return RecallAtRate(metric)

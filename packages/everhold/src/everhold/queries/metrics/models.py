@@ -1,4 +1,4 @@
-"""Cross-validation of a model on open rows: the guess of its sealed score.
+"""Cross-validation of a model on training rows, which gives the guess of its sealed score.
 
 Predictions out of fold are held against the labels by the query itself, so the guess means what the answer means. A
 model's own predictions of the rows that it was fitted on are too good: a guess that costs a surprise.
@@ -40,7 +40,7 @@ ModelQuery: TypeAlias = LabelQuery | RankingQuery | MetricQuery
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """A metric of models, for the labels of one holdout.
+    """A metric applied to models, for the labels of one holdout.
 
     Attributes:
         metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``, or a
@@ -52,7 +52,7 @@ class Judge:
     schema: Schema
 
     def query(self, model: Any, training: Any = None) -> Any:
-        """The query about a model.
+        """Build the query about a model.
 
         Args:
             model: A fitted estimator.
@@ -82,14 +82,14 @@ class Judge:
         return made if training is None else _through(made, lambda query: _changed(query, training=training))
 
     def outputs(self, model: Any, features: Any) -> NDArray[Any]:
-        """Outputs of a model that the metric compares with labels."""
+        """Return the outputs of a model that the metric compares with labels."""
         query = _label_query(self.query(model))
         if isinstance(query, ScoredRows):
             query = replace(query, classes=self.schema.label_classes)
         return np.asarray(query.outputs(features))
 
     def score(self, outputs: NDArray[Any], labels: NDArray[Any]) -> float:
-        """The metric of open rows, in its own units; nan where it has none, as a precision without predictions.
+        """Compute the metric on training rows in its own units, nan if it has none, as a precision without positives.
 
         Args:
             outputs: Shape (rows,), as `outputs` gives them.
@@ -111,7 +111,7 @@ class Judge:
 
     @property
     def greater_is_better(self) -> bool:
-        """True if a higher value is a better one."""
+        """Whether a higher value of the metric is better."""
         nothing = np.zeros(0, dtype="U1" if self.schema.label_kind == "string" else np.float64)
         if isinstance(asked := self.query(nothing), MetricQuery):
             asked.check_labels(self.schema)
@@ -125,7 +125,7 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class CrossValidated:
-    """A model that was fitted on all rows, and what models that were fitted on parts of them said of the others.
+    """A model fitted on all training rows, with the predictions and scores of cross-validation.
 
     Attributes:
         outputs: Shape (rows,): predictions out of fold; None where some row was left out more or less often than once.
@@ -146,7 +146,7 @@ class CrossValidated:
 
     @property
     def score(self) -> float:
-        """The metric of all rows that were left out, in its own units."""
+        """The metric averaged over all rows that were left out, in its own units."""
         return float(np.average(self.scores, weights=self.sizes))
 
 
@@ -154,7 +154,7 @@ Splits: TypeAlias = "Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]"
 
 
 def splits_of(cv: Any, features: Any, labels: Any, *, groups: Any = None, classifier: bool) -> Splits:
-    """Folds in scikit-learn's way; whole groups where there are groups and a number of folds.
+    """Return the folds as scikit-learn makes them, with whole groups if groups and a number of folds are given.
 
     Args:
         cv: A number of folds, a splitter, pairs of arrays, or None for five folds.
@@ -174,7 +174,7 @@ def cross_validate(
     estimator: Any, judge: Judge, features: Any, labels: Any, splits: Splits, *,
     fit: Mapping[str, Any] | None = None,
 ) -> CrossValidated:  # fmt: skip
-    """Fit clones on the parts and the estimator itself on all rows.
+    """Fit clones of an estimator on all folds, score them, and fit the estimator itself on all rows.
 
     Args:
         estimator: Unfitted; it is fitted in place.
@@ -210,7 +210,7 @@ def _by_row(given: Any, rows: int) -> bool:
 
 
 def _in_order(told: Sequence[tuple[NDArray[np.intp], NDArray[Any]]], rows: int) -> NDArray[Any] | None:
-    """One prediction for each row; None unless the folds hold each row once."""
+    """Return one out-of-fold prediction for each row, or None unless the folds hold each row once."""
     places = np.concatenate([np.arange(rows)[outside] for outside, _ in told])
     if len(places) != rows or len(np.unique(places)) != rows:
         return None
@@ -221,7 +221,7 @@ def _in_order(told: Sequence[tuple[NDArray[np.intp], NDArray[Any]]], rows: int) 
 
 
 def _through(asked: ModelQuery, change: Callable[[LabelQuery], LabelQuery]) -> ModelQuery:
-    """The same query with its predictions changed."""
+    """Return a query with a change applied to each of its predictions."""
     if isinstance(asked, LabelQuery):
         return change(asked)
     if isinstance(asked, RankingQuery):
@@ -246,7 +246,7 @@ def _changed(query: LabelQuery, **changes: Any) -> LabelQuery:
 
 
 def open_rows(compiler: QueryCompiler, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
-    """Features of the training rows as a data frame, and their labels.
+    """Return the features of the training rows as a data frame, and their labels.
 
     Args:
         compiler: What is known of the holdout.
@@ -276,7 +276,7 @@ def open_rows(compiler: QueryCompiler, features: Sequence[str] | None = None) ->
 def cross_validated(
     compiler: QueryCompiler, estimator: Any, metric: Any, *, cv: Any, features: Sequence[str] | None
 ) -> tuple[Any, float | None]:
-    """The query about an estimator that is fitted to the training rows, and a guess where it brings none itself.
+    """Fit an estimator, and return the query about it with a guess if the query brings none itself.
 
     Args:
         compiler: What is known of the holdout.
@@ -304,7 +304,7 @@ def cross_validated(
 
 
 def classifies(estimator: Any) -> bool:
-    """True of a classifier; one that does not come from scikit-learn has classes or probabilities."""
+    """Return whether an estimator is a classifier, also if it does not come from scikit-learn."""
     from sklearn.base import is_classifier
 
     try:
@@ -314,14 +314,14 @@ def classifies(estimator: Any) -> bool:
 
 
 def groups_of(compiler: QueryCompiler) -> NDArray[Any] | None:
-    """The group or unit of each training row; None where the dependence names no column of them."""
+    """Return the group or unit of each training row, or None if the dependence names no column for it."""
     column = compiler.mechanism.dependence.unit_column
     return None if column is None or compiler.training is None else compiler.training.table((column,))[column]
 
 
 @contextmanager
 def no_false_alarms() -> Iterator[None]:
-    """Warn of no dependence that comes from the models: they differ from fold to fold, or have seen some of the rows.
+    """Silence warnings of dependence in a block, where differences between models would cause them.
 
     What the columns say of the rows themselves was told when they were sealed; see `Holdout.diagnose`.
     """

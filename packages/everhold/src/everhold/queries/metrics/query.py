@@ -1,4 +1,4 @@
-"""The query about a metric of one model, or the difference of two, compiled from public facts.
+"""Queries for a metric of one model or the difference of two, compiled from public facts.
 
 `MetricQuery` is compiled in one way whatever the metric is: `ModelsReader` knows what is public of the predictions, the
 `Measure` of the metric sees rows and makes the procedure, and training rows or made-up ones say what to expect.
@@ -56,7 +56,7 @@ _WIDEST = 1e150  # range of labels, so that squares of losses are finite
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricQuery(Query["Answer"]):
-    """A metric of one model, or of a first model minus that of a second; made by `metric`, `auc` and `difference`.
+    """A query for a metric of one model or of two minus each other, made by `metric`, `auc` and `difference`.
 
     Attributes:
         models: Predictions of the model, or of both.
@@ -78,23 +78,23 @@ class MetricQuery(Query["Answer"]):
         cls, metric: Metric, predictions: Any, training: Any = None, given: Mapping[str, float] | None = None,
         where: str | None = None, positive: Any = None,
     ) -> MetricQuery:  # fmt: skip
-        """The query about one model."""
+        """Build the query about one model."""
         rows = ScoredRows(metric.outputs, predictions, training, positive=positive)
         return cls(metric, (rows,), given or {}, where)
 
     @property
     def greater(self) -> bool:
-        """Whether a higher number is a better one."""
+        """Whether a higher number is better."""
         return self.metric.greater
 
     @property
     def positive(self) -> Any:
-        """The class that counts as label 1; None for label 1 itself."""
+        """The class that counts as label 1, or None for label 1 itself."""
         return self.models[0].positive
 
     @property
     def simplest(self) -> MetricQuery | LabelQuery:
-        """The same as a mean over all rows, where it is one: then engines sum it, and every mechanism answers it."""
+        """The same query as a mean over all rows if it is one, so that every engine and mechanism can answer it."""
         if not self.metric.mean or self.where is not None or self.weight is not None or len(self.models) > 1:
             return self
         (model,) = self.models
@@ -102,7 +102,7 @@ class MetricQuery(Query["Answer"]):
         return mean if self.positive is None else replace(mean, positive=self.positive)  # type: ignore[type-var]
 
     def share(self) -> ShareQuery | None:
-        """The same as a ratio of two means, which every mechanism answers; None where it is none."""
+        """Return the same query as a ratio of two means, which every mechanism answers, or None if it is no ratio."""
         of_some = self.metric.mean and self.where is not None
         if len(self.models) > 1 or self.weight is not None or not (self.metric.rate or of_some):
             return None
@@ -127,7 +127,7 @@ class MetricQuery(Query["Answer"]):
         return self
 
     def minus(self, other: MetricQuery) -> MetricQuery:
-        """The difference of two models.
+        """Return the query for the difference of two models.
 
         Raises:
             QueryRejected: If the other one is another metric, or about other rows. Nothing is charged.
@@ -148,7 +148,7 @@ class MetricQuery(Query["Answer"]):
         return replace(self, models=(*self.models, *other.models))
 
     def among(self, where: str) -> MetricQuery:
-        """The same of the rows that meet a condition, too."""
+        """Return the same query about the rows that also meet a condition."""
         return replace(self, where=where if self.where is None else f"({self.where}) and ({where})")
 
     def spec(self) -> QuerySpec:
@@ -166,7 +166,7 @@ class MetricQuery(Query["Answer"]):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """One query with its guess.
+        """Compile the metric as one query with its guess.
 
         Raises:
             QueryRejected: If nothing is promised. Nothing is charged.
@@ -203,7 +203,7 @@ class MetricQuery(Query["Answer"]):
         return OneNumber([prepared], schema, mechanism, sealed)
 
     def _weighed(self, bound: BoundQuery, weights: BoundQuery | None) -> BoundQuery:
-        """Identity of the same query of weighted rows; the query itself without weights."""
+        """Return the query identified as one of weighted rows, or unchanged without weights."""
         if weights is None:
             return bound
         return replace(
@@ -213,7 +213,7 @@ class MetricQuery(Query["Answer"]):
         )  # fmt: skip
 
     def _weights(self, compiler: QueryCompiler) -> BoundQuery | None:
-        """The weight of each row as a share of the cap; None without weights.
+        """Return the query for each row's weight as a share of the cap, or None without weights.
 
         Raises:
             QueryRejected: If no weight is meant, or one of a training row is beyond. Nothing is charged.
@@ -236,7 +236,7 @@ class MetricQuery(Query["Answer"]):
         return MeanQuery(self.weight, 0.0, cap).bind(compiler.schema)
 
     def reader(self, compiler: QueryCompiler) -> ModelsReader:
-        """Predictions, labels and the condition for one holdout.
+        """Return a reader of predictions, labels and the condition for one holdout.
 
         Raises:
             QueryRejected: If nothing is promised about them. Nothing is charged.
@@ -273,7 +273,7 @@ class MetricQuery(Query["Answer"]):
         )  # fmt: skip
 
     def is_promised(self, compiler: QueryCompiler) -> bool:
-        """True if it is promised for these rows and this mechanism; its predictions are not looked at."""
+        """Return whether an interval is promised for these rows and this mechanism, whatever the predictions."""
         schema = compiler.schema
         try:
             check_kind(self.metric, compiler.mechanism, models=len(self.models))
@@ -285,7 +285,7 @@ class MetricQuery(Query["Answer"]):
         return True
 
     def _pairs_outcomes(self, compiler: QueryCompiler) -> bool:
-        """True if two models are compared by the pairs of outcomes of rows with labels 0 and 1."""
+        """Return whether two models are compared by pairs of outcomes of rows with labels 0 and 1."""
         if len(self.models) == 1 or not self.metric.outcomes or self.weight is not None:
             return False
         independent = compiler.mechanism.dependence.independent
@@ -293,7 +293,7 @@ class MetricQuery(Query["Answer"]):
         return bool(self.metric.rate) or (two_classes and independent)
 
     def score(self, outputs: NDArray[Any], labels: NDArray[Any], schema: Schema) -> float:
-        """The score of open rows, in its own units.
+        """Compute the metric on training rows, in its own units.
 
         Args:
             outputs: Predictions, shape (rows,) or (rows, classes).
@@ -312,7 +312,7 @@ class MetricQuery(Query["Answer"]):
         return zero + (one - zero) * measure.value(seen)
 
     def check_labels(self, schema: Schema) -> None:
-        """Refuse label columns of another kind, and unknown classes."""
+        """Check that the label column and its classes suit the metric."""
         name, outputs = self.metric.title or self.metric.name, self.metric.outputs
         if self.positive is not None and schema.label is not None:
             if not self.metric.takes_positive:
@@ -336,7 +336,7 @@ class MetricQuery(Query["Answer"]):
             )
 
     def setting(self, schema: Schema, labels: NDArray[Any] | None) -> Setting:
-        """The numbers that define the score for one holdout, from public facts.
+        """Return the numbers that define the metric for one holdout, from public facts.
 
         Raises:
             QueryRejected: If one is missing or cannot be used. Nothing is charged.
@@ -401,7 +401,7 @@ def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArra
 
 
 def open_labels(compiler: QueryCompiler) -> NDArray[Any] | None:
-    """Labels of the training rows; None where there are none."""
+    """Return the labels of the training rows, or None if there are none."""
     schema, training = compiler.schema, compiler.training
     if training is None or schema.label is None:
         return None
@@ -409,31 +409,31 @@ def open_labels(compiler: QueryCompiler) -> NDArray[Any] | None:
 
 
 def _classes(schema: Schema, positive: Any) -> Sequence[str | float]:
-    """The classes that a metric tells apart: those of the label, or the rest and the positive one."""
+    """Return the classes that a metric tells apart: those of the label, or 0 for the rest and 1 for the positive."""
     return (schema.label_classes or ()) if positive is None else (0.0, 1.0)
 
 
 def _coded(kind: Metric, labels: NDArray[Any], classes: Sequence[str | float] | None) -> NDArray[np.float64]:
-    """Labels as a score reads them: classes by their number, or numbers."""
+    """Return labels as the metric reads them: numbers of classes, or the numbers themselves."""
     if kind.outputs in ("classes", "probabilities"):
         return codes_of(np.asarray(labels), tuple(classes or ()))
     return np.asarray(labels, dtype=np.float64)
 
 
 def largest_group(mechanism: Mechanism, rows: Judged | None = None) -> float:
-    """Rows of the largest group that was declared, or that these rows have; 1 of independent rows."""
+    """Return the size of the largest group, declared or among these rows, 1 if rows are independent."""
     declared = float(mechanism.dependence.largest_unit)
     return declared if rows is None or rows.groups is None else max(declared, float(np.bincount(rows.groups).max()))
 
 
 def _title(metric: Metric, models: int) -> str:
-    """A metric as messages call it."""
+    """Return the name of a metric, or of its difference, for messages."""
     name = metric.title or metric.name
     return name if models == 1 else f"a difference of {name}s" if metric.title else f"a difference in {name}"
 
 
 def check_kind(metric: Metric, mechanism: Mechanism, *, models: int = 1) -> None:
-    """Refuse mechanisms and rows for which nothing is promised.
+    """Check that the metric is promised for this mechanism and these rows.
 
     Raises:
         QueryRejected: Nothing is charged.
@@ -454,7 +454,7 @@ def check_kind(metric: Metric, mechanism: Mechanism, *, models: int = 1) -> None
 
 
 def check_compared(metric: Metric, *, weighted: bool = False) -> None:
-    """Refuse a metric by which two models are not compared.
+    """Check that two models can be compared by the metric.
 
     Raises:
         QueryRejected: Nothing is charged.
@@ -467,7 +467,7 @@ def check_compared(metric: Metric, *, weighted: bool = False) -> None:
 
 
 def check_ordered(metric: Metric) -> None:
-    """Refuse a metric of which neither the highest nor the lowest number is the best.
+    """Check that models are ordered by the metric, so that its highest or lowest number is best.
 
     Raises:
         QueryRejected: Nothing is charged.
@@ -479,7 +479,7 @@ def check_ordered(metric: Metric) -> None:
 
 
 def _see(reader: ModelsReader, rows: Sequence[Judged], largest: float, reach: float | None) -> Any:
-    """Summary of one model's rows, or of the difference of two."""
+    """Summarise the rows of one model, or the difference of two models."""
     measure = measure_of(reader.metric)
     if len(rows) == 1:
         return measure.see(rows[0], reader.setting, largest)
@@ -489,7 +489,7 @@ def _see(reader: ModelsReader, rows: Sequence[Judged], largest: float, reach: fl
 
 @dataclass(frozen=True, slots=True)
 class ModelsReader:
-    """Reader of the predictions of one or two models, and of labels; public.
+    """A reader of labels and of the predictions of one or two models. The reader itself is public.
 
     Attributes:
         setting: Numbers that define the metric.
@@ -514,17 +514,17 @@ class ModelsReader:
 
     @property
     def numbers(self) -> dict[str, float]:
-        """Numbers that define the metric, by name."""
+        """The numbers that define the metric, by name."""
         return {name: float(getattr(self.setting, name)) for name in self.metric.settings}
 
     @property
     def whose(self) -> list[str]:
-        """The predictions as people read them."""
+        """The names of the predictions for people."""
         return [model.whose(given) for model, given in zip(self.models, self.given, strict=True)]
 
     @property
     def reach(self) -> float | None:
-        """Farthest that a row can move the difference of two models; None of one model."""
+        """The farthest that one row can move the difference of two models, or None for one model."""
         if len(self.models) == 1:
             return None
         told = [model.public() for model in self.models]
@@ -533,7 +533,7 @@ class ModelsReader:
         return measure_of(self.metric).reach(told[0], told[1], self.setting)
 
     def bound(self, query: MetricQuery) -> BoundQuery:
-        """The query about all rows."""
+        """Return the bound query about all rows."""
         metric, title, whose = self.metric, self.metric.title or self.metric.name, self.whose
         dealt = {"by": self.setting.dealt} if measure_of(metric).by_rank and metric.title else {}
         described = {"name": metric.name, **self.numbers, **dealt}
@@ -557,20 +557,20 @@ class ModelsReader:
         )  # fmt: skip
 
     def opened(self, training: StoredRows | None) -> tuple[Judged, ...] | None:
-        """Predictions and labels of the training rows; None where one of them is unknown."""
+        """Return predictions and labels of the training rows, or None if some predictions are unknown."""
         found = [model.open(training) for model in self.models]
         if training is None or any(each is None for each in found):
             return None
         return tuple(self.judged(each[0], training) for each in found if each is not None)
 
     def given_values(self, training: StoredRows | None) -> NDArray[Any] | None:
-        """Predictions of training rows that were handed in beside those of the sealed rows; None where none were."""
+        """Return training predictions that were handed in with sealed ones, or None if there are none."""
         found = [model.open(training) for model in self.models if model.bound.by_position]
         given = [each[0].ravel() for each in found if each is not None]
         return np.concatenate(given) if given else None
 
     def clips(self, compiler: QueryCompiler) -> list[Clip]:
-        """Clips of the metric, with the share of training rows beyond."""
+        """Return the clips of the metric, with the share of training rows beyond."""
         labels = open_labels(compiler)
         coded, clips = None if labels is None else self.coded(labels), list[Any]()
         for model in self.models:
@@ -580,16 +580,16 @@ class ModelsReader:
         return clips
 
     def sealed(self, rows: StoredRows) -> tuple[Judged, ...]:
-        """Predictions and labels of the sealed rows; secret."""
+        """Return predictions and labels of the sealed rows. Secret."""
         return tuple(self.judged(model.sealed(rows)[0], rows, dealt=True) for model in self.models)
 
     def coded(self, labels: NDArray[Any]) -> NDArray[np.float64]:
-        """Labels as the metric reads them."""
+        """Return labels as the metric reads them."""
         labels = labels if self.positive is None else np.asarray(labels == self.positive, dtype=np.float64)
         return _coded(self.metric, labels, self.classes)
 
     def judged(self, outputs: NDArray[np.float64], rows: StoredRows, *, dealt: bool = False) -> Judged:
-        """Predictions and labels of these rows; an unknown class is -1.
+        """Return predictions and labels of these rows, with -1 for an unknown class.
 
         Args:
             outputs: Predictions.
@@ -607,7 +607,7 @@ class ModelsReader:
         return Judged(outputs, self.coded(labels), groups, counting, order)
 
     def planned(self, compiler: QueryCompiler, guess: float | None) -> tuple[Fraction | None, Procedure]:
-        """The number of the training rows, and the procedure; other public rows stand in for unknown predictions.
+        """Return the metric of the training rows, or None, and the interval procedure.
 
         Args:
             compiler: Of the holdout.
@@ -641,7 +641,7 @@ class ModelsReader:
     def _stand_in(
         self, compiler: QueryCompiler, found: tuple[Judged, ...] | None, guess: float | None
     ) -> tuple[Judged, ...] | None:
-        """Public rows that show how far values spread where no training row with known predictions counts."""
+        """Return public rows that show the spread of values if no training row with known predictions counts."""
         measure, labels = measure_of(self.metric), open_labels(compiler)
         coded = None if labels is None else self.coded(labels)
         if not measure.needs_rows:

@@ -1,4 +1,4 @@
-"""AUC of all pairs, and AUC and F1 as statistics of low sensitivity, with a sensitivity that is proven."""
+"""AUC over all pairs of rows, and AUC and F1 as statistics of proven low sensitivity."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _HALF = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Area(Measure):
-    """The AUC of all pairs."""
+    """The computation of the AUC over all pairs of rows."""
 
     by_rank: ClassVar[bool] = True
     compares: ClassVar[bool] = True
@@ -63,7 +63,7 @@ class Area(Measure):
         return seen.area
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenScores | SeenBlocks:
-        """The numbers that are bet on."""
+        """Summarise rows by the numbers that are bet on."""
         return _seen((rows,), setting, 1.0)
 
     def see_difference(
@@ -73,13 +73,13 @@ class Area(Measure):
         return _seen((first, second), setting, reach)
 
     def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
-        """See `Measure.reach`: the largest difference of two ranks of a row."""
+        """See `Measure.reach`. It is the largest difference of a row's two ranks."""
         if setting.dealt == "groups":
             return 1.0
         return max(float(np.max(np.abs(public_ranks(first) - public_ranks(second)))), 1.0 / len(first))
 
     def is_known(self, rows: Judged, seen: SeenScores | SeenBlocks) -> bool:
-        """See `Measure.is_known`: both labels occur, of groups in two of them."""
+        """See `Measure.is_known`. Both labels have to occur, and in two groups if rows are in groups."""
         if isinstance(seen, SeenBlocks):
             return seen.units.total > 0.0
         positive = _counting(rows, rows.labels == 1.0)
@@ -102,13 +102,13 @@ class Area(Measure):
 
 
 def roc_auc(metric: Metric) -> Area:
-    """The area of label 1 against label 0."""
+    """Return the computation of the AUC of label 1 against label 0."""
     return Area(metric)
 
 
 @dataclass(frozen=True, slots=True)
 class MacroArea(Measure):
-    """The average over classes of the AUC of each one against the rest, each a part with its share of the level (C1).
+    """The computation of the average AUC of each class against the rest, with shares of the level (C1).
 
     Attributes:
         of_one: The AUC of one class.
@@ -120,7 +120,7 @@ class MacroArea(Measure):
     compares: ClassVar[bool] = True
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenParts:
-        """See `Measure.see`: the numbers that are bet on, of each class."""
+        """See `Measure.see`. Each class is summarised by the numbers that are bet on."""
         return self._seen((rows,), setting, 1.0)
 
     def see_difference(
@@ -137,12 +137,12 @@ class MacroArea(Measure):
         return SeenParts(math.fsum(part.area for part in parts) / len(parts), parts)
 
     def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
-        """See `Measure.reach`: the largest of all classes."""
+        """See `Measure.reach`. It is the largest one of all classes."""
         columns = zip(first.T, second.T, strict=True)
         return max(self.of_one.reach(one, other, setting) for one, other in columns)
 
     def is_known(self, rows: Judged, seen: SeenParts) -> bool:
-        """See `Measure.is_known`: every class occurs, and so does the rest of it."""
+        """See `Measure.is_known`. Every class and its rest have to occur."""
         return all(self.of_one.is_known(_of_class(rows, number), part) for number, part in enumerate(seen.parts))
 
     def procedure(self, planned: SeenParts, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
@@ -157,17 +157,17 @@ class MacroArea(Measure):
 
 
 def roc_auc_ovr(metric: Metric) -> MacroArea:
-    """The average area of each class against the rest."""
+    """Return the computation of the average AUC of each class against the rest."""
     return MacroArea(metric, Area(metric), likely=probabilities_apart)
 
 
 def _settings(setting: Setting) -> list[Setting]:
-    """The setting of each class against the rest; of open rows, which need no planned shares, with any share."""
+    """Return the setting of each class against the rest, with any share if none is planned."""
     return [replace(setting, share=share) for share in setting.shares or (setting.share,) * setting.classes]
 
 
 def _of_class(rows: Judged, number: int) -> Judged:
-    """One class against the rest."""
+    """Return the rows with one class as label 1 and its probabilities as scores."""
     return replace(rows, outputs=rows.outputs[:, number], labels=(rows.labels == number).astype(np.float64))
 
 
@@ -176,7 +176,7 @@ def _counting(rows: Judged, values: NDArray[Number]) -> NDArray[Number]:
 
 
 def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenScores | SeenBlocks:
-    """The numbers that are bet on, of one model or of the difference of two.
+    """Summarise one model, or the difference of two, by the numbers that are bet on.
 
     Args:
         models: The same rows as each model scores them, nan where it fails.
@@ -215,7 +215,7 @@ def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenSco
 
 
 def area_of(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
-    """The AUC of all pairs of rows, shape (rows,) each; 1/2 where a class is empty."""
+    """Return the AUC over all pairs of rows, 1/2 if a class is empty. Both arrays have the shape (rows,)."""
     positives = int(np.count_nonzero(positive))
     if positives in (0, len(scores)):
         return _HALF
@@ -231,7 +231,7 @@ _SHOWN = {
 
 
 def auc_of(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, negatives: int) -> float:
-    """The share of pairs of a positive and a negative row that the scores put in order; ties count 1/2.
+    """Return the share of pairs of a positive and a negative row that scores put in order, ties counting 1/2.
 
     The first ``positives`` positive rows and the first ``negatives`` negative ones take part. Where there are fewer,
     the pairs of the missing ones count 1/2.
@@ -250,7 +250,7 @@ def auc_of(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int,
 
 
 def _auc(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, negatives: int) -> Fraction:
-    """`auc_of` to the last digit: of very many pairs the last ones are less than a double can tell apart."""
+    """Return the same number as `auc_of` as an exact fraction."""
     positive = labels == 1
     upper, lower = scores[positive][:positives], np.sort(scores[~positive][:negatives])
     below = np.searchsorted(lower, upper, side="left").sum(dtype=np.int64)
@@ -260,12 +260,12 @@ def _auc(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, n
 
 
 def auc_sensitivity(*, positives: int, negatives: int) -> float:
-    """``1/N+ + 1/N- - 1/(N+ N-)``: one row replaces at most one positive and one negative, rounded up."""
+    """Return ``1/N+ + 1/N- - 1/(N+ N-)`` rounded up, as one row replaces at most one of either kind."""
     return math.nextafter((positives + negatives - 1) / (positives * negatives), math.inf)
 
 
 def f1_of(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> float:
-    """``2 TP / max(PP + AP, least)``: the harmonic mean of precision and recall where the floor is not needed.
+    """Return ``2 TP / max(PP + AP, least)``, the F1 score unless the floor is needed.
 
     Args:
         predictions: Shape (rows,); 1 is positive, anything else negative.
@@ -280,7 +280,7 @@ def f1_of(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> f
 
 
 def _f1(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> Fraction:
-    """`f1_of` to the last digit, by the outcomes of `RATIOS`, with half of the floor under its denominator."""
+    """Return the same number as `f1_of` as an exact fraction."""
     predicted = says(np.asarray(predictions, dtype=np.float64), labels, 1.0)
     counts = np.bincount(predicted + 2 * (labels == 1), minlength=4).tolist()
     top, bottom = (
@@ -291,13 +291,13 @@ def _f1(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> Fra
 
 
 def f1_sensitivity(*, least: float) -> float:
-    """``2 / least``, rounded up."""
+    """Return ``2 / least`` rounded up, the farthest that one row can move the F1."""
     return math.nextafter(2.0 / least, math.inf)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankingQuery(StatisticQuery):
-    """AUC or F1 of predictions; made by `auc` and `f1`.
+    """A query for the AUC or F1 of predictions, made by `auc` and `f1`.
 
     Attributes:
         name: ``"auc"`` takes any scores, ``"f1"`` predicted labels.
@@ -323,7 +323,7 @@ class RankingQuery(StatisticQuery):
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """As any statistic; an AUC is that of all pairs where that is promised, and needs no counts there."""
+        """Compile the statistic, for an AUC over all pairs and without counts where that is promised."""
         if self.name == "auc" and tolerance is None and self.tolerance is None:
             area = MetricQuery(METRICS["roc_auc"], (self.model,))
             if area.is_promised(compiler):
@@ -331,7 +331,7 @@ class RankingQuery(StatisticQuery):
         return StatisticQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
 
     def bound_to(self, compiler: QueryCompiler) -> Statistic:
-        """The statistic for one holdout."""
+        """Return the statistic for one holdout."""
         MetricQuery(METRICS["f1" if self.name == "f1" else "roc_auc"], (self.model,)).check_labels(compiler.schema)
         rows, trained = BoundRows.of(self.model, compiler), None
         opened = rows.open(compiler.training)
@@ -339,7 +339,7 @@ class RankingQuery(StatisticQuery):
             outputs, labels = opened
 
             def trained(places: NDArray[np.intp]) -> Fraction:
-                """The statistic of some of the training rows, with numbers in proportion."""
+                """Return the statistic of some training rows, with its numbers in proportion."""
                 return self.of_rows(outputs[places], labels[places], Fraction(len(places), compiler.schema.rows))
 
         return Statistic(
@@ -353,7 +353,7 @@ class RankingQuery(StatisticQuery):
         )
 
     def of_rows(self, outputs: NDArray[Any], labels: NDArray[Any], share: Fraction = _ALL) -> Fraction:
-        """The statistic of predictions and labels, with numbers in proportion to a share of the rows."""
+        """Return the statistic of predictions and labels, with its numbers scaled to a share of the rows."""
         numbers = {
             name: max(round(number * share), 1) if isinstance(number, int) else number * float(share)
             for name, number in self.numbers.items()
@@ -462,7 +462,7 @@ def f1(
 
 
 def whole_count(name: str, count: int) -> int:
-    """A number of rows as a plain whole number.
+    """Check that a value is a whole number of rows, and return it as an int.
 
     Raises:
         ValueError: If it is none of at least 1.

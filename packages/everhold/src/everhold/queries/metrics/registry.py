@@ -1,4 +1,4 @@
-"""Every metric of a model: its name, what it reads, and for which models and rows an interval is promised.
+"""The registry of metrics: their names, what they read, and for which models and rows an interval is promised.
 
 This is the only list of metrics. A new one is one entry here, or one `Metric` that a distribution adds by an entry
 point of ``everhold.metrics``; command line, service, boards, gates and docs read the rest from it. The computations
@@ -49,7 +49,7 @@ def _loss(setting: Setting) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number that says how good predictions are.
+    """An entry of the registry: one number that says how good predictions are.
 
     Attributes:
         name: As in scikit-learn, where it is there.
@@ -102,11 +102,11 @@ class Metric:
 
     @property
     def takes_positive(self) -> bool:
-        """Whether it is about labels 0 and 1, so that any class against the rest can be asked about."""
+        """Whether the metric needs labels 0 and 1, so that any class can be asked about against the rest."""
         return self.labels == _TWO
 
     def promised(self, *, models: int = 1, where: bool = False, gate: bool = False) -> Rows:
-        """Rows for which it is promised.
+        """Return the kind of rows for which an interval is promised.
 
         Args:
             models: 1, or 2 for the difference of two.
@@ -121,7 +121,7 @@ class Metric:
 
     @property
     def as_mean(self) -> str | Mapping[str, Any] | None:
-        """The mean over rows that orders models alike, or itself; None if there is none, or its range is open."""
+        """The mean over rows that is this metric or orders models alike, or None if there is none of known range."""
         if self.mean or isinstance(self.like, str):
             return self.name if self.mean else self.like
         return self.like if self.like is not None and "high" in self.like else None
@@ -203,7 +203,7 @@ REFUSED_FUNCTIONS: Mapping[str, str] = {"fbeta_score": "f1", "average_precision_
 
 
 def _wrong_with(name: str, metric: Any) -> str:
-    """Faults of a metric that an extension adds; empty if there are none."""
+    """Return what is wrong with a metric that an extension adds, or an empty text."""
     if not isinstance(metric, Metric):
         return "It is no everhold.queries.metrics.registry.Metric."
     if metric.name != name:
@@ -216,7 +216,7 @@ def _wrong_with(name: str, metric: Any) -> str:
 
 
 class MetricRegistry(Mapping[str, Metric]):
-    """Metrics by name: everhold's own in the order in which help lists them, then those of extensions.
+    """A registry of metrics by name: everhold's own in the order of the help, then those of extensions.
 
     The metadata of installed distributions are read when another name is first looked up, and not before.
 
@@ -241,12 +241,12 @@ class MetricRegistry(Mapping[str, Metric]):
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """Names of own metrics by which two models are compared."""
+        """The names of everhold's metrics by which two models can be compared."""
         return tuple(name for name, metric in self.own.items() if metric.two != "none")
 
     @property
     def of_gates(self) -> tuple[str, ...]:
-        """Names of own metrics by which gates about rows compare."""
+        """The names of everhold's metrics by which gates about rows can compare."""
         return tuple(name for name, metric in self.own.items() if metric.gain != "none")
 
 
@@ -257,7 +257,7 @@ _CELLS = {"any": "groups", "independent": "independent", "none": "no"}
 
 
 def promises_table() -> str:
-    """What is promised, as a table of docs/guides/metrics.md: one line for each metric, rows in its cells.
+    """Return the Markdown table of docs/guides/metrics.md, with a line for each metric and rows in its cells.
 
     Examples:
         >>> print(promises_table().splitlines()[3])

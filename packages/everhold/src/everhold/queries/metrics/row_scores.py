@@ -1,4 +1,4 @@
-"""Means over rows of how far predictions are from labels: accuracy, error, Brier score, losses, and counts of outcomes.
+"""Metrics that are means over rows: accuracy, error, Brier score, losses, and counts of outcomes.
 
 Each is a mean like any other: engines sum it, every mechanism answers it, and it can be declared and chosen by.
 """
@@ -60,7 +60,7 @@ _BRIER = "brier"
 
 
 def named_values(description: Mapping[str, Any]) -> Loss | None:
-    """From predictions and labels to row values of a metric of all labels by its name; None where it is none.
+    """Return the function from predictions and labels to row values of a named metric, or None if it is none.
 
     Args:
         description: Of the query.
@@ -82,7 +82,7 @@ def named_values(description: Mapping[str, Any]) -> Loss | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccuracyQuery(LabelQuery):
-    """The share of rows whose label is predicted, or of those whose label is missed; made by `accuracy` and `error`.
+    """A query for the share of rows whose label is predicted or missed, made by `accuracy` and `error`.
 
     Attributes:
         predictions: See `LabelQuery`.
@@ -98,12 +98,12 @@ class AccuracyQuery(LabelQuery):
 
     @property
     def score(self) -> str:
-        """Its name, as `everhold.metric` takes it."""
+        """The name of the metric, ``"accuracy"`` or ``"error"``."""
         return "error" if self.missed else "accuracy"
 
     @property
     def greater(self) -> bool:
-        """Whether a higher number is a better one."""
+        """Whether a higher number is better."""
         return not self.missed
 
     def spec(self) -> QuerySpec:
@@ -149,7 +149,7 @@ class AccuracyQuery(LabelQuery):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutcomeQuery(LabelQuery):
-    """The mean of a number that each outcome of a predicted label has, true or false, positive or negative.
+    """A query for the mean of a number that depends on whether a prediction is true or false, positive or not.
 
     Attributes:
         kind: Its name in descriptions, and what it counts.
@@ -170,7 +170,7 @@ class OutcomeQuery(LabelQuery):
 
     @classmethod
     def codes(cls, score: str, predictions: Any, training: Any = None, positive: Any = None) -> OutcomeQuery:
-        """Outcomes as ``code / 4`` in the order of `everhold.guarantees.intervals.pairs.gains.OUTCOMES`.
+        """Build the query whose row values encode outcomes as ``code / 4``, in the order of `gains.OUTCOMES`.
 
         Args:
             score: The metric that is compared by them.
@@ -182,7 +182,7 @@ class OutcomeQuery(LabelQuery):
 
     @classmethod
     def counts(cls, rate: str, predictions: Any, training: Any, positive: Any) -> tuple[OutcomeQuery, OutcomeQuery]:
-        """Numerator and denominator of a rate of `RATIOS`."""
+        """Build the queries for the numerator and the denominator of a rate of `RATIOS`."""
         part, whole = (
             cls(("count", counted), title, of[1:], predictions, training, positive=positive)
             for counted, title, of in zip(("hits", rate), ("true positives", _COUNTED[rate]), RATIOS[rate], strict=True)
@@ -213,7 +213,7 @@ class OutcomeQuery(LabelQuery):
         return self.in_engine(class_node(text, label, schema), label, schema)
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue:
-        """See `LabelQuery.in_engine`; there always is one."""
+        """See `LabelQuery.in_engine`. It is never None here."""
         both = [Node.of(Operation.EQUAL, node, Node.literal(1.0)) for node in (prediction, label)]
         nothing, alarm, miss, _ = self.values
         if not (nothing or alarm or miss):
@@ -250,7 +250,7 @@ _COUNTED = {"precision": "predicted positives", "recall": "actual positives",
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LossQuery(LabelQuery):
-    """The mean loss over rows; made by `risk`, and by `brier` for the Brier score.
+    """A query for the mean loss over rows, made by `risk`, and by `brier` for the Brier score.
 
     Attributes:
         loss: ``"absolute"``, ``"squared"``, ``"log"``, ``"brier"``, or a function of predictions and labels.
@@ -277,7 +277,7 @@ class LossQuery(LabelQuery):
 
     @property
     def score(self) -> str:
-        """Its name, as `everhold.metric` takes it; that of `everhold.risk` for a loss with a range."""
+        """The name of the metric, or that of `everhold.risk` for a loss with a range."""
         return _BRIER if self.loss == _BRIER else "risk"
 
     def spec(self) -> QuerySpec:
@@ -363,7 +363,7 @@ class LossQuery(LabelQuery):
         return array
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue | None:
-        """See `LabelQuery.in_engine`; a function of one's own is not known to the engine."""
+        """See `LabelQuery.in_engine`. It is None for a loss that is a function."""
         if not isinstance(self.loss, str):
             return None
         if self.loss == _BRIER:
@@ -406,7 +406,7 @@ class LossQuery(LabelQuery):
 
 
 def _losses(loss: Loss, predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:
-    """Losses whatever happens: nan on a row on which the function fails.
+    """Return losses, with nan on each row on which the function fails.
 
     Training rows with a nan are refused; sealed ones count as the upper end, because a report would be a free answer.
     """
@@ -424,7 +424,7 @@ def _losses(loss: Loss, predictions: NDArray[Any], labels: NDArray[Any]) -> NDAr
 
 
 def _judged(function: RowFunction, *, low: float, high: float) -> RowFunction:
-    """The same for training rows, where losses outside their range are told."""
+    """Return the row function for training rows, which tells losses outside their range."""
 
     def values(table: Table) -> NDArray[Any]:
         found = function(table)

@@ -1,4 +1,4 @@
-"""A rule as a model: an expression over the features that says the label, held against it row by row.
+"""Rules as models: expressions over features that predict the label, compared with it row by row.
 
 It is the one kind of model that can be taken from a stranger whatever the features are: it runs no code, and whoever
 wrote it need not have seen a single sealed row.
@@ -23,7 +23,7 @@ _LEAST, _MOST = Node.literal(0.0), Node.literal(1.0)
 
 
 def rule_is_right(text: str, schema: Schema) -> RowValue:
-    """True if a rule says the label: a condition says 1 where it is true and 0 elsewhere, all else says what it gives.
+    """Return the row value that is true where a rule predicts the label. A condition predicts 1 or 0.
 
     Args:
         text: Such as ``"dep_delay > 10"`` or ``"case when dep_delay > 10 then 2 else 0 end"``.
@@ -45,13 +45,13 @@ def rule_is_right(text: str, schema: Schema) -> RowValue:
 
 
 def distance_of(given: Node, truth: Node) -> RowValue:
-    """The squared distance between a probability and a label of 0 or 1; 1 where either is missing."""
+    """Return the row value of the squared distance of a probability from the label, 1 where either is missing."""
     apart = Node.of(Operation.SUBTRACT, given, truth)
     return RowValue(Expression(known_or(Node.of(Operation.MULTIPLY, apart, apart), 1.0)))
 
 
 def rule_node(text: str, schema: Schema) -> Node:
-    """The number that a rule gives a row; of a condition 1 where it is true, and 0 elsewhere.
+    """Return the node of the number that a rule gives a row, for a condition 1 or 0.
 
     Raises:
         QueryRejected: If it is no rule over the features. Nothing is charged.
@@ -60,7 +60,7 @@ def rule_node(text: str, schema: Schema) -> Node:
 
 
 def class_node(text: str, label: Node, schema: Schema) -> Node:
-    """The class 0 or 1 that a rule says; the class that a row does not have where it says none.
+    """Return the node of the class 0 or 1 that a rule predicts, the wrong one where it predicts none.
 
     Args:
         text: The rule.
@@ -82,12 +82,12 @@ def class_node(text: str, label: Node, schema: Schema) -> Node:
 
 
 def one_if(node: Node, value: str | float) -> Node:
-    """1 where a node has this value, and 0 elsewhere."""
+    """Return the node that is 1 where another node has this value, and 0 elsewhere."""
     return Node.of(Operation.CASE, Node.of(Operation.EQUAL, node, Node.literal(value)), _MOST, _LEAST)
 
 
 def known_or(loss: Node, worst: float) -> Node:
-    """A loss, or the worst one where it is missing: null would count as no loss at all."""
+    """Return the node of a loss that is the worst one where the loss is missing."""
     known = Node.of(Operation.NOT, Node.of(Operation.IS_NULL, loss))
     return Node.of(Operation.CASE, known, loss, Node.literal(worst))
 
@@ -97,18 +97,18 @@ def _as_number(node: Node) -> Node:
 
 
 def prediction_node(column: JoinedColumn) -> Node:
-    """A prediction that is joined in the engine: a text or a number; truth values are joined as numbers."""
+    """Return the node of a prediction joined in the engine, as a text or a number."""
     kind = ColumnKind.STRING if column.kind is ColumnKind.STRING else ColumnKind.NUMBER
     return Node(Operation.COLUMN, kind, value=column.alias)
 
 
 def label_node(schema: Schema) -> Node:
-    """The label beside it: a text or a number."""
+    """Return the node of the label, as a text or a number."""
     return _as_number(_label(schema))
 
 
 def sensible_classes(prediction: Node, schema: Schema) -> tuple[Node, str, str]:
-    """Mask of predictions that can be labels, as `everhold.queries.predictions.arrays.check_classes` says of arrays."""
+    """Return the condition of predictions that can be labels, what others are, and what is expected."""
     expected, advice = known_classes(schema)
     said = "are no labels", f"{expected} for each row; {advice}"
     if schema.label_classes is not None:
@@ -120,12 +120,12 @@ def sensible_classes(prediction: Node, schema: Schema) -> tuple[Node, str, str]:
 
 
 def finite(node: Node) -> Node:
-    """True if a number is neither missing nor infinite."""
+    """Return the condition that a number is neither missing nor infinite."""
     return between(node, -sys.float_info.max, sys.float_info.max)
 
 
 def between(node: Node, low: float, high: float) -> Node:
-    """True if a number is there and in a range."""
+    """Return the condition that a number lies in a range and is not missing."""
     below, above = (Node.of(Operation.LESS, *pair) for pair in ((node, Node.literal(low)), (Node.literal(high), node)))
     return Node.of(Operation.AND, Node.of(Operation.NOT, below), Node.of(Operation.NOT, above))
 
@@ -146,7 +146,7 @@ def _label(schema: Schema) -> Node:
 
 
 def _check_said(rule: Node, text: str, schema: Schema) -> None:
-    """Refuse a rule that says a class that the label does not have, as far as the rule spells its classes out."""
+    """Check that all classes that a rule spells out are classes of the label."""
     classes = schema.label_classes
     unknown = [] if classes is None else [value for value in _spelled(rule) if value not in classes]
     if unknown:
@@ -155,7 +155,7 @@ def _check_said(rule: Node, text: str, schema: Schema) -> None:
 
 
 def _spelled(node: Node) -> list[Any]:
-    """The numbers that an expression gives as they stand in it; none for those that it computes."""
+    """Return the numbers that a rule spells out as its results, none if it computes them."""
     if node.operation is Operation.NUMBER:
         return [node.value]
     if node.operation is not Operation.CASE:

@@ -25,7 +25,7 @@ Floats: TypeAlias = "NDArray[np.float64]"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Public numbers that a metric is defined by.
+    """The public numbers that define a metric for one holdout.
 
     Attributes:
         classes: Number of classes of the label; 0 of a number.
@@ -56,7 +56,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Predictions and labels of some rows: classes by their number, from 0, and -1 for none.
+    """Predictions and labels of some rows, with classes as numbers from 0, and -1 for no class.
 
     Attributes:
         outputs: Shape (rows,), or (rows, classes) of probabilities; nan where a model fails.
@@ -76,7 +76,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """Numbers of rows.
+    """The numbers of rows that an interval procedure is planned for.
 
     Attributes:
         training: Training rows that guesses are made from; as many as are sealed if unknown.
@@ -99,7 +99,7 @@ class Sized:
 
 
 class RowPart(NamedTuple):
-    """One part of a score, row by row.
+    """One part of a metric: a numerator, and for a ratio a denominator, in each row.
 
     Attributes:
         numerators: Shape (rows,), in [0, 1].
@@ -115,17 +115,17 @@ class RowPart(NamedTuple):
 
     @property
     def whole(self) -> Floats:
-        """Denominators, 1 of a mean."""
+        """The denominators of all rows, 1 for a mean."""
         return np.ones(len(self.numerators)) if self.denominators is None else self.denominators
 
     def minus(self, other: RowPart, reach: float) -> RowPart:
-        """Half of one more than the difference over its reach, of two parts that have the same denominators."""
+        """Return the part (1 + difference / reach) / 2, from two parts with the same denominators."""
         apart = np.clip((self.numerators - other.numerators) / reach, -1.0, 1.0)
         how = "mean" if self.how == "share" else self.how
         return self._replace(numerators=(self.whole + apart) / 2.0, how=how, empty=0.5)
 
     def among(self, counting: NDArray[Any] | None) -> RowPart:
-        """The same part of the rows that count, as far as they do; a mean of them is a ratio."""
+        """Return the part among the rows that count, by their weights. A mean becomes a ratio."""
         if counting is None:
             return self
         how = "free" if self.how == "free" else "ratio"
@@ -133,7 +133,7 @@ class RowPart(NamedTuple):
 
 
 def rate_part(rows: Judged, number: float, rate: str) -> RowPart:
-    """A rate of one class, as a ratio: ``"precision"``, ``"recall"`` or ``"f1"``, by the outcomes of its rows.
+    """Return ``"precision"``, ``"recall"`` or ``"f1"`` of one class as a ratio, by the outcomes of rows.
 
     Numerator and denominator are those by which two models are compared (`ratio_gain.RATIOS`).
     """
@@ -143,12 +143,12 @@ def rate_part(rows: Judged, number: float, rate: str) -> RowPart:
 
 
 def class_parts(rows: Judged, setting: Setting, *, rate: str) -> list[RowPart]:
-    """A rate of each class; see `rate_part`."""
+    """Return one rate of each class, as `rate_part` makes it."""
     return [rate_part(rows, number, rate) for number in range(setting.classes)]
 
 
 def weighted_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """F1 of each class, 0 for labels of no class; then the shares of these labels."""
+    """Return F1 of each class, 0 for labels of no class, followed by the shares of these labels."""
     none = ~np.isin(rows.labels, np.arange(setting.classes))
     shares = [rows.labels == number for number in range(setting.classes)] + [none]
     nothing = RowPart(np.zeros(len(none)), none.astype(np.float64), "ratio")
@@ -157,7 +157,7 @@ def weighted_parts(rows: Judged, setting: Setting) -> list[RowPart]:
 
 
 def correlation_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """The share of label 1, and the rates of predictions 1 among labels 1 and 0."""
+    """Return the share of label 1, and the rates of predictions 1 among labels 1 and 0."""
     predicted, actual = says(rows.outputs, rows.labels, 1.0), rows.labels == 1.0
     return [
         RowPart(actual.astype(np.float64), None, "share"),
@@ -169,7 +169,7 @@ def correlation_parts(rows: Judged, setting: Setting) -> list[RowPart]:
 
 
 def loss(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
-    """The mean of a loss, as a share of the largest one.
+    """Return the mean of a loss, as a share of the largest loss.
 
     Args:
         rows: Numbers, probabilities of label 1, or probabilities of each class.
@@ -189,7 +189,7 @@ def loss(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
 
 
 def largest_loss(rows: Judged, of: str, setting: Setting) -> Floats:
-    """The loss of each row before it is clipped; infinite where there is no prediction."""
+    """Return the loss of each row before it is clipped, infinite where there is no prediction."""
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.abs(rows.outputs - rows.labels) if of != "log" else -np.log(_of_what_happened(rows))
     found = apart**2 if of == "squared" else apart
@@ -199,7 +199,7 @@ def largest_loss(rows: Judged, of: str, setting: Setting) -> Floats:
 
 
 def benefit_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """1 of a true positive, and minus the odds of the threshold of a false one, from its range on [0, 1]."""
+    """Return the net benefit of rows on [0, 1]: 1 of a true positive, minus the odds of a false one."""
     odds = setting.threshold / (1.0 - setting.threshold)
     positive, told = rows.labels == 1.0, rows.outputs >= setting.threshold
     told = np.where(np.isnan(rows.outputs), ~positive, told)  # a failing row is a false alarm, or a missed positive
@@ -208,13 +208,13 @@ def benefit_parts(rows: Judged, setting: Setting) -> list[RowPart]:
 
 
 def excess_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """Half of one more than the probability less the label; of a failing row the farthest it can be."""
+    """Return (1 + probability - label) / 2 of each row, at the farthest end where the model fails."""
     apart = np.where(np.isnan(rows.outputs), 1.0 - 2.0 * (rows.labels == 1.0), rows.outputs - (rows.labels == 1.0))
     return [RowPart((1.0 + apart) / 2.0)]
 
 
 def _of_what_happened(rows: Judged) -> Floats:
-    """The probability of each label."""
+    """Return the probability that was given to each row's label."""
     if rows.outputs.ndim == 1:
         return np.where(rows.labels == 1.0, rows.outputs, 1.0 - rows.outputs)
     places = np.clip(rows.labels, 0, rows.outputs.shape[1] - 1).astype(np.int64)
@@ -226,7 +226,7 @@ def _labels(rows: Judged, setting: Setting) -> Floats:
 
 
 def explained_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """Squared errors, as shares of the largest one, over squares about the centre; labels; these squares."""
+    """Return the parts of R2: errors over squares about the centre, labels, and these squares."""
     width = setting.high - setting.low
     labels = (_labels(rows, setting) - setting.low) / width
     (errors,), squares = loss(rows, setting, of="squared"), (labels - setting.centre) ** 2
@@ -234,12 +234,12 @@ def explained_parts(rows: Judged, setting: Setting) -> list[RowPart]:
 
 
 def failing_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """The share of rows on which the model fails."""
+    """Return the share of rows on which the model fails, as one part."""
     return [RowPart(np.isnan(rows.outputs).astype(np.float64), None, "share")]
 
 
 def right_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """The share of rows whose class is predicted."""
+    """Return the share of rows whose class is predicted, as one part."""
     known = (rows.labels >= 0.0) & (rows.labels < setting.classes)
     return [RowPart(((rows.outputs == rows.labels) & known).astype(np.float64), None, "share")]
 
@@ -249,7 +249,7 @@ Parts = Callable[[Judged, "Setting"], Sequence[RowPart]]
 
 @dataclass(frozen=True, slots=True)
 class PairedScores:
-    """Parts of the difference of two models in a score.
+    """The parts from which the difference of two models in a metric is computed.
 
     Attributes:
         parts: From the rows as either model predicts them, the setting and the reach of `OfParts.reach`, to the parts.
@@ -267,7 +267,7 @@ class PairedScores:
 
 
 def part_by_part(parts: Parts, bounds: Callable[[Setting], Bounds]) -> PairedScores:
-    """Of a score that is the average of its parts, whose denominators are those of all predictions."""
+    """Return the comparison by a metric that averages parts with the same denominators for all predictions."""
 
     def apart(first: Judged, second: Judged, setting: Setting, reach: float) -> list[RowPart]:
         pairs = zip(parts(first, setting), parts(second, setting), strict=True)
@@ -277,13 +277,13 @@ def part_by_part(parts: Parts, bounds: Callable[[Setting], Bounds]) -> PairedSco
 
 
 def _stretched(bounds: Bounds, reach: float, low: Floats, high: Floats) -> tuple[float, float]:
-    """Bounds of a difference over its reach, on the scale of the difference."""
+    """Convert bounds of a difference divided by its reach to bounds of the difference itself."""
     least, most = bounds(low, high)
     return (1.0 + reach * (2.0 * least - 1.0)) / 2.0, (1.0 + reach * (2.0 * most - 1.0)) / 2.0
 
 
 def of_root() -> PairedScores:
-    """Roots of mean squared errors: the difference of the means, and the first mean."""
+    """Return the comparison of roots of mean squared errors, by the difference of the means and the first mean."""
 
     def apart(first: Judged, second: Judged, setting: Setting, reach: float) -> list[RowPart]:
         ((own,), (other,)) = (loss(rows, setting, of="squared") for rows in (first, second))
@@ -293,7 +293,7 @@ def of_root() -> PairedScores:
 
 
 def of_explained() -> PairedScores:
-    """R2: the difference of squared errors, the mean label, and the mean square of labels about the centre."""
+    """Return the comparison by R2, from the difference of errors, the mean label and its mean square."""
 
     def apart(first: Judged, second: Judged, setting: Setting, reach: float) -> list[RowPart]:
         (own, labels, squares), (other, _, _) = (explained_parts(rows, setting) for rows in (first, second))
@@ -309,7 +309,7 @@ def of_explained() -> PairedScores:
 
 
 def of_correlation() -> PairedScores:
-    """Matthews' correlation: differences of two rates, the share of label 1, and the second model's rates."""
+    """Return the comparison by Matthews' correlation, from two rates, the share of label 1 and other rates."""
 
     def apart(first: Judged, second: Judged, setting: Setting, reach: float) -> list[RowPart]:
         (_, up, down), (share, other_up, other_down) = (correlation_parts(rows, setting) for rows in (first, second))
@@ -324,7 +324,7 @@ def of_correlation() -> PairedScores:
 def _signed(
     gain: Bounds, reach: float, differences: int, scale: float, low: Floats, high: Floats
 ) -> tuple[float, float]:
-    """Bounds of half of one more than a gain, from parts of which the first ones are differences over the reach.
+    """Return bounds of (1 + gain) / 2, from parts whose first ones are differences divided by the reach.
 
     Args:
         gain: From ends of signed differences and of other parts to the least and the largest gain.

@@ -1,4 +1,4 @@
-"""Predictions and labels of every row, from which scores of a model are computed."""
+"""Predictions and labels of all rows, from which metrics of a model are computed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SUM_OF_PROBABILITIES = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredRows(LabelQuery):
-    """Predictions of every row in the form that a score needs.
+    """Predictions of all rows in the form that a metric reads.
 
     Attributes:
         outputs_are: What is predicted.
@@ -54,7 +54,7 @@ class ScoredRows(LabelQuery):
         return self.outputs_are != "classes"
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """Identity, and a function from a table to what is predicted: classes by their number."""
+        """Return a bound query that identifies the predictions and computes them from a table."""
         known = replace(self, classes=schema.label_classes)
         identity, sealed, training, reads = known._row_values(schema)
         return BoundQuery(
@@ -99,7 +99,7 @@ class ScoredRows(LabelQuery):
         return LabelQuery._fails(self, predictions, schema)
 
     def coded(self, predictions: NDArray[Any]) -> NDArray[np.float64]:
-        """Checked predictions as metrics read them: classes by their number, or numbers."""
+        """Return checked predictions as metrics read them: numbers of classes, or the numbers themselves."""
         if self.outputs_are != "classes":
             return np.asarray(predictions, dtype=np.float64)
         if self._says_positive(predictions):
@@ -121,7 +121,7 @@ class ScoredRows(LabelQuery):
 
 
 def codes_of(values: NDArray[Any], classes: tuple[str | float, ...]) -> NDArray[np.float64]:
-    """The number of the class of each value, from 0; -1 for what is no class.
+    """Return the number of each value's class, from 0, or -1 for a value that is no class.
 
     Examples:
         >>> codes_of(np.array(["b", "a", "z"]), ("a", "b")).tolist()
@@ -132,7 +132,7 @@ def codes_of(values: NDArray[Any], classes: tuple[str | float, ...]) -> NDArray[
 
 
 def _of_class(found: NDArray[Any], model: Any, positive: Any) -> NDArray[Any]:
-    """The decisions for one class, of those for each class or for the second of two.
+    """Return the decision values for one class, from those of all classes or of two.
 
     Raises:
         QueryRejected: If the model does not know it. Nothing is charged.
@@ -146,7 +146,7 @@ def _of_class(found: NDArray[Any], model: Any, positive: Any) -> NDArray[Any]:
 
 
 def _of_each_class(model: Any, features: Any, classes: tuple[str | float, ...] | None) -> NDArray[Any]:
-    """Probabilities in the order of the classes; 0 for a class that the model does not know.
+    """Return probabilities in the order of the classes, 0 for a class that the model does not know.
 
     Raises:
         QueryRejected: If the model knows other classes. Nothing is charged.
@@ -164,7 +164,7 @@ def _of_each_class(model: Any, features: Any, classes: tuple[str | float, ...] |
 
 
 def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[np.float64]:
-    """Probabilities of each class."""
+    """Check and return probabilities of each class, shape (rows, classes)."""
     check_known(schema)
     count = len(schema.label_classes or ())
     try:
@@ -188,7 +188,7 @@ def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) ->
 
 @dataclass(frozen=True, slots=True)
 class BoundRows:
-    """Predictions for one holdout.
+    """Predictions bound to the rows of one holdout.
 
     Attributes:
         bound: Identity, and functions from a table to predictions.
@@ -203,7 +203,7 @@ class BoundRows:
 
     @classmethod
     def of(cls, rows: ScoredRows, compiler: QueryCompiler) -> BoundRows:
-        """Predictions that are tried on public rows."""
+        """Bind predictions to one holdout, and try an estimator on public rows."""
         schema = compiler.schema
         placed = compiler.placed(rows)
         bound = placed.bind(schema)
@@ -219,12 +219,12 @@ class BoundRows:
         return cls(bound, names, described, schema.label or "", width)
 
     def whose(self, predictions: Any) -> str:
-        """The predictions, as people read them."""
+        """Return the name of the predictions for people."""
         ((kind, digest),) = self.bound.description.items()
         return subject_of(predictions, kind, digest)
 
     def sealed(self, rows: StoredRows) -> tuple[NDArray[np.float64], NDArray[Any]]:
-        """Predictions and labels of the sealed rows; nan where an estimator fails."""
+        """Return predictions, nan where an estimator fails, and labels of the sealed rows. Secret."""
         assert self.bound.sealed is not None
         if self.bound.by_position:
             found = sealed_values(self.bound.sealed, rows.table(self.names), rows.rows, self.width)
@@ -233,13 +233,13 @@ class BoundRows:
         return np.asarray(found, dtype=np.float64), rows.table((self.label,))[self.label]
 
     def public(self) -> NDArray[np.float64] | None:
-        """Predictions of the sealed rows that are public, as an array is; None of an estimator."""
+        """Return the predictions for sealed rows if they were handed in as an array, or None for an estimator."""
         if not self.bound.by_position or self.bound.sealed is None:
             return None
         return np.asarray(self.bound.sealed({}), dtype=np.float64)
 
     def open(self, training: StoredRows | None) -> tuple[NDArray[np.float64], NDArray[Any]] | None:
-        """Predictions and labels of the training rows; None where unknown."""
+        """Return predictions and labels of the training rows, or None if they are unknown."""
         if self.bound.training is None or training is None:
             return None
         table = training.table(self.names)

@@ -1,4 +1,4 @@
-"""Metrics by the names of scikit-learn (`everhold.queries.metrics.registry`), each one query.
+"""Metrics by their names in scikit-learn (`everhold.queries.metrics.registry`), each one query.
 
 A score is told with scikit-learn's sign: ``"neg_log_loss"`` is never positive. What cannot be
 promised is refused by name, with what comes nearest.
@@ -115,12 +115,12 @@ class AtThreshold:
     positive: Any = None
 
     def predict(self, features: Any) -> NDArray[Any]:
-        """Classes 0 and 1, or whether a row is of the positive class."""
+        """Return classes 0 and 1, or whether each row is of the positive class."""
         said = np.asarray(ScoredRows("scores", self.model, positive=self.positive).outputs(features)) >= self.threshold
         return said.astype(np.int64) if self.positive is None else said
 
     def predict_proba(self, features: Any) -> NDArray[np.float64]:
-        """Probabilities 0 and 1 of either class, shape (rows, 2)."""
+        """Return probabilities 0 and 1 of both classes, shape (rows, 2)."""
         said = np.asarray(self.predict(features), dtype=np.float64)
         return np.column_stack([1.0 - said, said])
 
@@ -177,7 +177,7 @@ def at_thresholds(
 
 
 def metric_named(name: object) -> Metric:
-    """A metric by its name.
+    """Return the metric with this name.
 
     Raises:
         QueryRejected: If there is none, or it is not promised. Nothing is charged.
@@ -201,7 +201,7 @@ def metric_of(
     predictions: Any, *, name: str, training: Any = None, where: str | None = None, pos_label: Any = None,
     weight: str | None = None, weight_cap: float | None = None, **settings: Unpack[ScoreSettings],
 ) -> Any:  # fmt: skip
-    """`metric` with the predictions first, as a command or a request writes it.
+    """Build the query of `metric`, with the predictions as first argument for commands and requests.
 
     Examples:
         >>> metric_of([0, 1, 1], name="f1_macro").spec().kind
@@ -242,7 +242,7 @@ def recall(predictions: Any, *, training: Any = None) -> MetricQuery:
 
 
 def scored(name: str) -> Callable[..., Any]:
-    """From a model, or predictions, to the query about it.
+    """Return the function from a model, or predictions, to the query about its metric.
 
     Raises:
         QueryRejected: If there is no such score. Nothing is charged.
@@ -252,7 +252,7 @@ def scored(name: str) -> Callable[..., Any]:
 
 
 def as_metric(metric: Any) -> Any:
-    """The name of the score that a scorer or a metric function of scikit-learn stands for; all else as it is.
+    """Return the name of the metric that a scikit-learn scorer or function stands for, or other values unchanged.
 
     Args:
         metric: Such as ``get_scorer("roc_auc")``, ``make_scorer(fbeta_score, beta=1)`` or ``accuracy_score``.
@@ -299,7 +299,7 @@ def _listed() -> str:
 def _is(
     scorer: Any, function: Callable[..., Any], sign: int, settings: Mapping[str, Any], responses: tuple[str, ...] | None
 ) -> bool:
-    """True if a scorer of scikit-learn's has this function, sign and settings, and reads at least these responses."""
+    """Return whether a scikit-learn scorer has this function, sign and settings, and reads these responses."""
     if scorer._score_func is not function or scorer._sign != sign:
         return False
     usual = {
@@ -313,6 +313,6 @@ def _is(
 
 
 def _responses(scorer: Any) -> tuple[str, ...]:
-    """Methods of a model that a scorer may read."""
+    """Return the names of the methods of a model that a scorer may read."""
     found = scorer._response_method
     return (found,) if isinstance(found, str) else tuple(found)

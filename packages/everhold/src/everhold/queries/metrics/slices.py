@@ -1,4 +1,4 @@
-"""A metric in a slice of the rows, in each of several slices, and the difference of two models (one query each)."""
+"""Metrics in one slice of the rows or in each of several, and differences of two models."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ class SliceAnswers(Display, Mapping[tuple[Any, ...], Answer]):
         return iter(self.answers)
 
     def __getitem__(self, slice_values: Any) -> Answer:
-        """The answer for a slice, such as ``answers["N", "60+"]`` or ``answers["N"]``."""
+        """Return the answer for a slice, such as ``answers["N", "60+"]`` or ``answers["N"]``."""
         return self.answers[slice_values if isinstance(slice_values, tuple) else (slice_values,)]
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"by": [...], "rows": [{column: value, ..., "value", "low", "high", "source", "charged"}]}``."""
+        """Return ``{"by": [...], "rows": [{column: value, ..., "value", "low", "high", "source", "charged"}]}``."""
         return {"by": list(self.by), "rows": self.to_rows()}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each slice."""
+        """Return one dictionary for each slice, for a table."""
         return [
             {**dict(zip(self.by, values, strict=True)), "value": answer.value, "low": answer.low, "high": answer.high,
              "source": answer.source, "charged": answer.charged}
@@ -73,14 +73,14 @@ class SliceAnswers(Display, Mapping[tuple[Any, ...], Answer]):
 
 
 def metric_by(metric: Any) -> str | Callable[..., Any]:
-    """A metric as `Judge` takes it: a name, a function, or a loss with its range as ``{"loss": ..., "high": ...}``."""
+    """Return a metric as `Judge` takes it, with ``{"loss": ..., "high": ...}`` turned into a function."""
     return partial(risk, **metric) if isinstance(metric, Mapping) else metric
 
 
 def evaluation(
     compiler: QueryCompiler, estimator: Any, metric: Any, *, cv: Any, features: Sequence[str] | None, sliced: bool
 ) -> tuple[Any, float | None]:
-    """The query about an estimator that is fitted to the training rows, and a guess where it brings none itself.
+    """Fit an estimator, and return the query about it with a guess if the query brings none itself.
 
     Args:
         compiler: What is known of the holdout.
@@ -104,7 +104,7 @@ def evaluation(
 def comparison(
     compiler: QueryCompiler, both: tuple[Any, Any], metric: Any, *, cv: Any, features: Sequence[str] | None
 ) -> DifferenceQuery | MetricQuery:
-    """Query about the difference of two models or sets of predictions, row by row.
+    """Build the query for the difference of two models or sets of predictions, row by row.
 
     Args:
         compiler: What is known of the holdout.
@@ -134,7 +134,7 @@ def comparison(
 
 
 def of_predictions(metric: Any, predictions: Any) -> Any:
-    """The query about predictions where no schema is at hand: a name, a loss with its range, or a function.
+    """Build the query about predictions by a metric that can be compared, without a schema.
 
     Raises:
         QueryRejected: If it is no mean of rows. Nothing is charged.
@@ -149,7 +149,7 @@ def of_predictions(metric: Any, predictions: Any) -> Any:
 
 
 def in_slice(query: Any, where: str | None, *, guessed: bool = False) -> Any:
-    """The same query among the rows that meet a condition; the query itself without one.
+    """Return the query among rows that meet a condition, or the query itself without one.
 
     Args:
         query: A metric, or a difference of two.
@@ -182,7 +182,7 @@ def in_slice(query: Any, where: str | None, *, guessed: bool = False) -> Any:
 
 
 def slices_of(compiler: QueryCompiler, by: Sequence[str]) -> list[tuple[tuple[Any, ...], str]]:
-    """Slices that the training rows show: values of the columns, and the condition that names each.
+    """Return the slices in the training rows: values of the columns, and the condition that selects them.
 
     Raises:
         QueryRejected: If a column is missing or is no category, or there are too many slices. Nothing is charged.
@@ -217,7 +217,7 @@ def slices_of(compiler: QueryCompiler, by: Sequence[str]) -> list[tuple[tuple[An
 def plans_of_slices(
     compiler: QueryCompiler, queries: Mapping[str, Any], *, guess: float | None
 ) -> list[QueryPlan[Any]]:
-    """Queries of slices, compiled before the first one is asked.
+    """Compile the queries of all slices before the first one is asked.
 
     Args:
         compiler: Of the holdout.
@@ -237,7 +237,7 @@ def plans_of_slices(
 
 
 def as_one_step(compiler: QueryCompiler, queries: Sequence[Any], plans: Sequence[QueryPlan[Any]]) -> Batch | None:
-    """Queries of slices as one step (S9); None for AUCs and scores of several parts, which are asked one by one.
+    """Return queries of slices as one step (S9), or None for metrics that are asked one by one.
 
     Raises:
         QueryRejected: If one of them is not one query here. Nothing is charged.
@@ -254,14 +254,14 @@ def as_one_step(compiler: QueryCompiler, queries: Sequence[Any], plans: Sequence
 
 
 def _as_metric(query: Any) -> MetricQuery | None:
-    """A metric that is a mean as the metric that it is; None for what is no metric by its name."""
+    """Return a query as a named metric, or None if it is none."""
     if isinstance(query, AccuracyQuery | LossQuery) and query.score in METRICS.own:
         return MetricQuery.of(METRICS[query.score], query.predictions, query.training, positive=query.positive)
     return query if isinstance(query, MetricQuery) else None
 
 
 def _check_comparable(query: Any) -> None:
-    """Refuse what two models are not compared by."""
+    """Check that two models can be compared by this query."""
     if isinstance(query, MetricQuery):
         if not query.metric.outcomes:
             check_compared(query.metric)
@@ -273,7 +273,7 @@ def _check_comparable(query: Any) -> None:
 
 
 def _named(query: Any) -> str:
-    """The score as messages call it."""
+    """Return the name of a query's metric for messages."""
     if isinstance(query, StatisticQuery):
         return "AUC with counts"
     return "a ratio such as precision" if isinstance(query, ShareQuery) else type(query).__name__

@@ -1,4 +1,4 @@
-"""Predictions that an analyst hands in: whether they can be meant as such, and put in the order of the rows.
+"""Checks of predictions that an analyst hands in, and their order by row ids.
 
 They are judged by public facts, so what is refused here costs nothing. Row ids are public, too: analysts who predict
 have to know them, and what is wrong with them may be said.
@@ -39,7 +39,7 @@ _LONGEST_CLASS = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PredictionTable:
-    """A table of predictions.
+    """A table of predictions, usually with a column of row ids.
 
     Attributes:
         columns: Values by name, all equally many.
@@ -55,7 +55,7 @@ class PredictionTable:
     def in_order(
         self, row_id: str | None, ids: Sequence[Any], *, rows_are: str, others: Callable[[], Sequence[Any]] = tuple
     ) -> Any:
-        """The predictions, one for each row in the order of the rows.
+        """Return the predictions, one for each row in the order of the rows.
 
         Args:
             row_id: Name of the column of ids; None where rows have none, and the table has to be in order itself.
@@ -84,7 +84,7 @@ class PredictionTable:
     def order(
         self, row_id: str, ids: Sequence[Any], *, rows_are: str, others: Callable[[], Sequence[Any]] = tuple
     ) -> NDArray[np.intp] | None:
-        """Position of each row's prediction; None where that is the order of the rows. Arguments as before.
+        """Return the position of each row's prediction, or None if the table has the order of the rows.
 
         Raises:
             QueryRejected: If an id is missing, twice or unknown. Nothing is charged.
@@ -120,7 +120,7 @@ class PredictionTable:
         return listed(self.columns)
 
     def _ids(self, row_id: str, *, text: bool) -> list[Any]:
-        """The ids as text or as numbers: 7 and 7.0 are one id, and "7" and "07" are two."""
+        """Return the ids as text or as numbers: 7 and 7.0 are one id, "7" and "07" are two."""
         column = self.columns[row_id]
         missing = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else np.zeros(0, dtype=bool)
         array = np.asarray(column)
@@ -141,7 +141,7 @@ class PredictionTable:
     def _order(
         self, row_id: str, given: list[Any], ids: Sequence[Any], *, rows_are: str, others: Callable[[], Sequence[Any]]
     ) -> NDArray[np.intp]:
-        """Position of each row's prediction."""
+        """Return the position of each row's prediction, after checking that ids match the rows."""
         known = dict(zip(ids, range(len(ids)), strict=True))
         places = np.fromiter(map(known.get, given, repeat(-1)), dtype=np.intp, count=len(given))
         mine, unknown = np.flatnonzero(places >= 0), np.flatnonzero(places < 0)
@@ -165,7 +165,7 @@ class PredictionTable:
 def ids_refused(
     found: Sequence[tuple[int, Sequence[Any]]], *, name: str, row_id: str, rows: int, rows_are: str
 ) -> QueryRejected | None:
-    """Error about wrong ids; None if none is wrong.
+    """Return the error about wrong ids, or None if all are right.
 
     Args:
         found: How many no row has, how many are there more than once, and how many of the rows' are not there; with the
@@ -190,7 +190,7 @@ def ids_refused(
 
 
 def prediction_table(predictions: object) -> PredictionTable | None:
-    """Predictions as a table, if they are one: a mapping, a data frame or an Arrow table; None for arrays.
+    """Return predictions as a table if they are a mapping, data frame or Arrow table, or None for arrays.
 
     Raises:
         QueryRejected: If columns share a name. Nothing is charged.
@@ -218,7 +218,7 @@ def prediction_table(predictions: object) -> PredictionTable | None:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names of columns as messages list them, the first ones of many.
+    """Write the names of columns as a list for messages, shortened if there are many.
 
     Examples:
         >>> listed(["id", "p"]), listed(map(str, range(2_000)))[-14:]
@@ -246,7 +246,7 @@ def _example(row_id: str | None) -> str:
 
 
 def first_of(wrong: NDArray[np.bool_]) -> str:
-    """The first row whose prediction cannot be meant, in words: in the order of the rows, whatever that of a file.
+    """Return words that name the first row with a wrong prediction, in the order of the rows.
 
     Examples:
         >>> first_of(np.array([False, True]))
@@ -256,7 +256,7 @@ def first_of(wrong: NDArray[np.bool_]) -> str:
 
 
 def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-    """Refuse predictions that name no class of the label, from public facts.
+    """Check, by public facts, that all predictions name classes of the label.
 
     Texts have to be equal to a class sign by sign, with case and blanks. Numbers have to be equal as numbers: 1 and 1.0
     are one class, and truth values are classes 0 and 1 only where these are the two classes. Where labels are declared
@@ -288,7 +288,7 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
 
 
 def are_no_class(predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
-    """True for predictions that name no class of the label; shape (rows,)."""
+    """Return which predictions name no class of the label, shape (rows,)."""
     if schema.label_classes is not None:
         classes = np.array(schema.label_classes, dtype=str if predictions.dtype.kind == "U" else np.float64)
         return np.asarray(~np.isin(predictions, classes), dtype=np.bool_)
@@ -298,7 +298,7 @@ def are_no_class(predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]
 
 
 def check_known(schema: Schema) -> None:
-    """Refuse a query that compares predicted classes with labels whose classes are unknown.
+    """Check that the classes of the label are known, as a comparison with predicted classes needs.
 
     Raises:
         QueryRejected: If no class is known. Nothing is charged.
@@ -312,7 +312,7 @@ def check_known(schema: Schema) -> None:
 
 
 def known_classes(schema: Schema) -> tuple[str, str]:
-    """Expected classes of predicted labels, and the remedy for others."""
+    """Return the text for messages of which classes are expected, and what to do about others."""
     classes, hint = schema.label_classes, "check their spelling"
     if classes is None:
         expected = "expected classes: whole numbers or text"
@@ -326,7 +326,7 @@ def known_classes(schema: Schema) -> tuple[str, str]:
 
 
 def _look_alike(unknown: Sequence[Any], classes: Sequence[Any] | None) -> str:
-    """Difference between an unknown class and a known one that looks like it; empty if none does."""
+    """Return how an unknown class differs from a known one that looks like it, or an empty text."""
     alike = {each.strip().casefold(): each for each in classes or () if isinstance(each, str)}
     for text in unknown:
         known = alike.get(text.strip().casefold()) if isinstance(text, str) else None
@@ -336,7 +336,7 @@ def _look_alike(unknown: Sequence[Any], classes: Sequence[Any] | None) -> str:
 
 
 def check_lengths(texts: Iterable[str]) -> None:
-    """Refuse texts that are too long to be predictions, before an array is made of them."""
+    """Check that texts are short enough to be predictions, before an array is made of them."""
     longest = max(map(len, texts), default=0)
     if longest > MOST_CHARACTERS:
         raise QueryRejected(
@@ -349,14 +349,14 @@ def _shown(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A class as people write it: 1 for 1.0, and a long text cut."""
+    """Return a class as people write it: 1 for 1.0, and a long text shortened."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value[: 2 * _LONGEST_CLASS] if isinstance(value, str) else value
 
 
 def probabilities(estimator: Any, features: Any, positive: Any = None) -> NDArray[Any]:
-    """Probabilities of label 1, or of another class.
+    """Return the estimator's probabilities of label 1, or of another class.
 
     Args:
         estimator: With ``predict_proba``.
@@ -385,7 +385,7 @@ def probabilities(estimator: Any, features: Any, positive: Any = None) -> NDArra
 
 
 def is_mixed(predictions: object) -> bool:
-    """True if a list would be taken for text although not all of it is: NumPy writes nan as 'nan'."""
+    """Return whether a list holds some texts and other values, which NumPy would turn into text."""
     if not isinstance(predictions, (list, tuple)):
         return False
     texts = sum(isinstance(item, str) for item in predictions)
@@ -401,7 +401,7 @@ def is_mixed(predictions: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RowSpan:
-    """Place of the rows of a query among all sealed rows; public.
+    """The place of a query's rows among all sealed rows. It is public.
 
     Attributes:
         start: Number of sealed rows before them; negative where some of them are retired.
@@ -416,7 +416,7 @@ class RowSpan:
     ids: Callable[[], Sequence[Any]]
 
     def cut(self, predictions: Any, *, what: str = "the predictions") -> Any:
-        """The predictions of the rows of the query, from one for each sealed row in the order of their arrival.
+        """Return predictions for the query's rows, cut from those for all sealed rows in order of arrival.
 
         Args:
             predictions: An array, a list or a series; anything else, and one of the query's rows alone, stays as it is.

@@ -1,4 +1,4 @@
-"""A file with thousands of columns of predictions: ids are matched once, and columns are read some at a time.
+"""Files with thousands of columns of predictions: ids are matched once, and columns are read a few at a time.
 
 Asked about together, the columns of a file are read once. Each is checked, is put in the order of the rows, and waits
 on the disk until its turn comes, so memory is bounded by what is read at a time, however many columns there are.
@@ -35,7 +35,7 @@ _MOST_CELLS = 2**23  # that are read at a time
 
 
 class PredictionsFile(Mapping[str, "PredictionColumn"]):
-    """Columns of predictions in one file, by name; made by `predictions_in`. Nothing is read before it is asked about.
+    """A mapping from names to the columns of a predictions file, made by `predictions_in` and read when asked.
 
     Args:
         path: The file.
@@ -74,7 +74,7 @@ class PredictionsFile(Mapping[str, "PredictionColumn"]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PredictionColumn:
-    """One column of a file of predictions, as queries take predictions.
+    """One column of a file of predictions, which queries take as predictions.
 
     Attributes:
         reading: Shared with the columns that are asked about together with it; None alone.
@@ -85,7 +85,7 @@ class PredictionColumn:
     reading: ColumnReading | None = field(default=None, repr=False)
 
     def placed(self, schema: Schema, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None = None) -> Placed:
-        """Its predictions in the order of the rows.
+        """Read the column and return its predictions in the order of the rows.
 
         Args:
             schema: The rows.
@@ -104,7 +104,7 @@ class PredictionColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """Predictions of a column in the order of the rows.
+    """The predictions of a file's column, in the order of the rows.
 
     Attributes:
         values: Shape (rows,); masked where they are missing.
@@ -118,14 +118,14 @@ class Placed:
     def until_asked(
         self, checked: NDArray[Any], against: Callable[[NDArray[Any], str], RowFunction], label: str
     ) -> RowFunction:
-        """Row values of the checked predictions, which stay where they shall wait."""
+        """Return the row values of checked predictions, which stay on disk if there is a cache."""
         if self.cache is None:
             return GivenValues(checked, against(checked, label))
         return KeptValues(self.cache.keep(checked), against, label)
 
 
 class ColumnReading:
-    """One reading of columns of a file.
+    """A reader of several columns of one file, which matches row ids once.
 
     Args:
         file: The file.
@@ -144,7 +144,7 @@ class ColumnReading:
     def values(
         self, name: str, schema: Schema, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None = None
     ) -> NDArray[Any]:
-        """A column in the order of the rows; see `PredictionColumn.placed`."""
+        """Return a column's predictions in the order of the rows, as `PredictionColumn.placed` does."""
         if self._source is None:
             from everhold.queries.predictions.files import SomeColumns
 
@@ -172,7 +172,7 @@ class ColumnReading:
     def _order(
         self, row_id: str | None, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None
     ) -> NDArray[np.intp] | None:
-        """Position of each row's line; found once."""
+        """Return the position of each row's line, found once, or None for lines in the order of the rows."""
         if rows_are not in self._orders:
             assert self._source is not None
             file = self._file
@@ -202,7 +202,7 @@ class ColumnReading:
 
 
 class PredictionCache:
-    """Arrays in a temporary file that only its owner can open; it is gone with the last of them."""
+    """A store of arrays in a temporary file, which is deleted with the last array."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="everhold-")  # noqa: SIM115  it is closed with the last array
@@ -210,7 +210,7 @@ class PredictionCache:
         weakref.finalize(self, self._file.close)
 
     def keep(self, array: NDArray[Any]) -> Callable[[], NDArray[Any]]:
-        """Write an array, shape (rows,), of numbers or texts of a fixed width; returns what reads it again."""
+        """Store an array of numbers or fixed-width texts, and return the function that reads it again."""
         array = np.ascontiguousarray(_narrow(array))
         with self._lock:
             place = self._file.seek(0, os.SEEK_END)
@@ -225,7 +225,7 @@ class PredictionCache:
 
 
 def _narrow(array: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers in as few bytes as hold them; classes mostly fit into one."""
+    """Return whole numbers in the smallest type that holds them, and other arrays unchanged."""
     if array.dtype.kind not in "iu" or not len(array):
         return array
     small = np.result_type(*(np.min_scalar_type(int(end)) for end in (array.min(), array.max())))
@@ -234,7 +234,7 @@ def _narrow(array: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenValues:
-    """Row values of predictions in memory.
+    """A row function of predictions that are held in memory.
 
     Attributes:
         given: The checked predictions, shape (rows,).
@@ -245,17 +245,17 @@ class GivenValues:
     values: RowFunction
 
     def predictions(self) -> NDArray[Any]:
-        """The checked predictions, shape (rows,)."""
+        """Return the checked predictions, shape (rows,)."""
         return self.given
 
     def __call__(self, table: Table) -> NDArray[Any]:
-        """The row values of a table."""
+        """Return the row values of a table."""
         return self.values(table)
 
 
 @dataclass(frozen=True, slots=True)
 class KeptValues:
-    """Row values from predictions that wait on a cache.
+    """A row function of predictions that are stored in a cache.
 
     Attributes:
         against: From them and the name of the label to their row values.
@@ -267,20 +267,20 @@ class KeptValues:
     label: str
 
     def predictions(self) -> NDArray[Any]:
-        """The checked predictions, shape (rows,)."""
+        """Read and return the checked predictions, shape (rows,)."""
         return self.read()
 
     def in_memory(self) -> RowFunction:
-        """The same with its predictions in memory."""
+        """Return the same row function with its predictions in memory."""
         return self.against(self.read(), self.label)
 
     def __call__(self, table: Table) -> NDArray[Any]:
-        """The row values of a table."""
+        """Return the row values of a table."""
         return self.in_memory()(table)
 
 
 def read_together(queries: Sequence[Any], rows: RowStore | None, schema: Schema) -> list[Any]:
-    """The same queries, those about columns of one file with one reading of it.
+    """Return the queries, with all columns of one file read together.
 
     Predictions that stay where the sealed rows are were found and checked there.
 
@@ -323,7 +323,7 @@ def _sharing(query: Any, readings: Mapping[tuple[int, str], ColumnReading]) -> A
 
 
 def parts_of(query: Any) -> Iterator[tuple[str, Any]]:
-    """The arguments of a query, by name."""
+    """Yield the arguments of a query with their names."""
     if isinstance(query, Query) and is_dataclass(query):
         yield from ((each.name, getattr(query, each.name)) for each in fields(query) if each.init)
 

@@ -1,4 +1,4 @@
-"""Files of predictions: CSV, TSV, Parquet, and Arrow where pyarrow is there; judged by their size before their content.
+"""Readers of prediction files (CSV, TSV, Parquet, and Arrow with pyarrow), which check the size first.
 
 They are the analyst's own, so what is wrong with them may be told. Those of strangers are read by a worker, and their
 form is told by their content.
@@ -42,7 +42,7 @@ _DELIMITERS = {CSV: ",", TSV: "\t"}
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Purpose for which a file of predictions is read, in public facts.
+    """The public facts that decide how a file of predictions is read and how large it may be.
 
     Attributes:
         rows: Number of sealed rows.
@@ -62,29 +62,29 @@ class Wanted:
 
     @classmethod
     def of(cls, schema: Schema) -> Wanted:
-        """For rows of this schema."""
+        """Return the facts for rows of this schema."""
         row_id = schema.row_id
         ids_are_text = row_id is not None and schema.columns[row_id].value != "number"
         return cls(schema.rows, schema.training_rows, row_id, ids_are_text, schema.label_kind == "string")
 
     @property
     def most_lines(self) -> int:
-        """More lines than this are no predictions for these rows."""
+        """The largest number of lines that a file of predictions for these rows may have."""
         return 2 * self.rows + self.training_rows
 
     @property
     def most_bytes(self) -> int:
-        """Nor is a file of more bytes, packed or unpacked."""
+        """The largest number of bytes that such a file may have, packed or unpacked."""
         return max(_LEAST_BYTES, _MOST_OF_A_LINE * (self.rows + self.training_rows))
 
     def as_text(self, names: list[str]) -> dict[str, str]:
-        """The columns that are read as they are written, with the engine's type of text."""
+        """Return the columns that are read as text, with the engine's type for text."""
         as_written = {name: self.ids_are_text if name == self.row_id else self.labels_are_text for name in names}
         return {name: "VARCHAR" for name, text in as_written.items() if text}
 
 
 def read_predictions(path: Path, schema: Schema, *, column: str | None) -> PredictionTable:
-    """Read predictions from a CSV, TSV or Parquet file, told by its ending.
+    """Read predictions from a CSV, TSV or Parquet file, recognised by its ending.
 
     Args:
         path: The file; the analyst's own, so what is wrong with it may be told.
@@ -108,7 +108,7 @@ def _form_of(path: Path) -> str:
 
 
 def names_in(path: Path) -> tuple[str, ...]:
-    """The names of all columns of a file of one's own, in their order.
+    """Return the names of all columns of a trusted file, in order.
 
     Raises:
         QueryRejected: If there is no such file, or it cannot be read.
@@ -124,7 +124,9 @@ def names_in(path: Path) -> tuple[str, ...]:
 
 
 class SomeColumns:
-    """A file of one's own with many columns, of which some are read at a time; text is written as Parquet first.
+    """A reader of a trusted file with many columns, some at a time.
+
+    Text files are first rewritten as Parquet.
 
     Args:
         path: As for `read_predictions`; whatever is read of it has to be of one state of the file.
@@ -148,7 +150,7 @@ class SomeColumns:
             self._reading.check_parquet_lines(connection)
 
     def read(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-        """These columns, by name, in the order of the file.
+        """Read these columns and return them by name, in the order of the file.
 
         Raises:
             QueryRejected: If they cannot be read, or the file was changed meanwhile.
@@ -163,7 +165,7 @@ class SomeColumns:
         return dict(zip(names, columns.values(), strict=True))
 
     def close(self) -> None:
-        """Remove what was written."""
+        """Delete the rewritten file, if there is one."""
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -173,7 +175,7 @@ class SomeColumns:
 
 
 def read_columns(path: Path, form: str, wanted: Wanted, *, name: str) -> dict[str, NDArray[Any]]:
-    """The columns of a file, by name.
+    """Read the columns of a file and return them by name.
 
     Args:
         path: The file; the engine can open no other one meanwhile.
@@ -197,7 +199,7 @@ def read_columns(path: Path, form: str, wanted: Wanted, *, name: str) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """One file, on its way in."""
+    """A reader of one file, with its checks of size and content."""
 
     path: Path
     form: str
@@ -205,7 +207,7 @@ class _Reading:
     name: str
 
     def check_size(self) -> None:
-        """Refuse what can be no predictions before it is read: far too many bytes or columns."""
+        """Check, before reading, that the file does not have far too many bytes or columns."""
         if (size := self.path.stat().st_size) > (most := self.wanted.most_bytes):
             raise _rejected(f"{self.name} has {size:,} bytes", f"expected at most {most:,} for so many rows")
         if self.form in _DELIMITERS:
@@ -215,7 +217,7 @@ class _Reading:
 
     @contextmanager
     def errors_hidden(self) -> Iterator[None]:
-        """Context in which the engine reads the file; its words are not repeated."""
+        """Return a context in which errors of the engine are replaced by one general error."""
         try:
             yield
         except duckdb.Error:
@@ -225,7 +227,7 @@ class _Reading:
             ) from None
 
     def connected(self, *others: Path) -> duckdb.DuckDBPyConnection:
-        """An engine of its own, which can open this file and no other; or some that are named."""
+        """Return a new engine that can open this file, and others that are named, and nothing else."""
         connection = duckdb.connect(":memory:", config={"temp_directory": ""})
         allowed = ", ".join(("'" + str(path.resolve()).replace("'", "''") + "'") for path in (self.path, *others))
         connection.execute(f"SET allowed_paths = [{allowed}]")
@@ -233,7 +235,7 @@ class _Reading:
         return connection
 
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-        """The table in the file, of which only the size was looked at."""
+        """Return the table in the file, after checking the file's size."""
         pattern = file_pattern(self.path.resolve())
         if self.form == PARQUET:
             counted = "SELECT count(*) FROM parquet_schema(?) WHERE num_children IS NULL"
@@ -256,19 +258,19 @@ class _Reading:
         return connection.read_csv(pattern, dtype=text, **written) if text else connection.read_csv(pattern, **written)
 
     def write_parquet(self, into: Path) -> None:
-        """Write a file of text as Parquet, in groups of so few lines that many columns take little memory."""
+        """Rewrite a text file as Parquet, with groups of few lines so that many columns take little memory."""
         with self.connected(into) as connection, self.errors_hidden():
             rows = self._written_relation(connection, file_pattern(self.path.resolve()))
             group = max(_MOST_CELLS // max(len(rows.columns), 1), _LEAST_GROUP)
             rows.write_parquet(str(into.resolve()), row_group_size=group)
 
     def check_parquet_lines(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Refuse a Parquet file with too many lines, from what it says of itself."""
+        """Check the number of lines of a Parquet file, as its metadata state it."""
         lines = "SELECT coalesce(sum(num_rows), 0) FROM parquet_file_metadata(?)"
         self._check_lines(connection.execute(lines, [file_pattern(self.path.resolve())]).fetchall()[0][0])
 
     def _arrow(self) -> Any:
-        """An Arrow table, batch by batch for as long as there are not too many lines."""
+        """Read an Arrow table batch by batch, and stop if there are too many lines."""
         try:
             import pyarrow
         except ModuleNotFoundError:
@@ -297,7 +299,7 @@ class _Reading:
             ) from None
 
     def check_texts(self, relation: duckdb.DuckDBPyRelation) -> None:
-        """Refuse what takes far more memory than its file, before it is read: one long text, repeated in every row."""
+        """Check, before reading, that no column is nested and no text is too long."""
         kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
         if nested := [name for name, kind in kinds.items() if kind.endswith("]") or kind.startswith(_NESTED)]:
             raise _rejected(f"{self.name} has lists or the like in {nested[0]!r}", "expected numbers or texts")
@@ -320,7 +322,7 @@ class _Reading:
             raise self.too_long()
 
     def too_long(self) -> QueryRejected:
-        """Error about a file with too many lines."""
+        """Return the error about a file with too many lines."""
         return _rejected(
             f"{self.name} has more than {self.wanted.most_lines:,} lines",
             f"expected one for each of {self.wanted.rows:,} rows",
@@ -345,7 +347,7 @@ _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_untrusted(path: Path, schema: Schema, *, name: str) -> PredictionTable:
-    """Read predictions from a stranger's file, whatever its form.
+    """Read predictions from an untrusted file of any form, in a worker process.
 
     Args:
         path: The file.
@@ -366,7 +368,7 @@ def read_untrusted(path: Path, schema: Schema, *, name: str) -> PredictionTable:
 
 
 def limits_for(wanted: Wanted) -> ReadingLimits:
-    """What the worker may use: it follows the rows of the holdout."""
+    """Return what the reading process may use, in proportion to the holdout's rows."""
     return ReadingLimits(
         content=wanted.most_bytes, memory=_MEMORY + _MEMORY_OF_A_LINE * wanted.most_lines,
         seconds=_SECONDS + wanted.most_lines // _LINES_A_SECOND, written=4 * wanted.most_bytes,
@@ -374,13 +376,13 @@ def limits_for(wanted: Wanted) -> ReadingLimits:
 
 
 def listed_columns(path: Path, *, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """The columns of a file as plain data; run by the worker."""
+    """Return the columns of a file as plain data. The worker process runs this."""
     columns = read_columns(path, _form_by_content(path, name), Wanted(**wanted), name=name)
     return {column: _listed(values) for column, values in columns.items()}
 
 
 def _form_by_content(path: Path, name: str) -> str:
-    """Kind of a file, by its first bytes and, for text, its first line."""
+    """Return the form of a file, judged by its first bytes and, for text, by its first line."""
     with path.open("rb") as file:
         head = file.read(2**16)
     for beginning, form in _BEGINNINGS.items():
@@ -403,7 +405,7 @@ def _holds_nul(path: Path) -> bool:
 
 
 def _listed(column: NDArray[Any]) -> dict[str, Any]:
-    """A column as JSON has it; what is neither a number nor a truth value is text."""
+    """Convert a column to plain JSON data, with text for what is neither a number nor a truth value."""
     missing = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
     values = np.ma.getdata(column)
     numbers = values.dtype.kind in _KINDS
@@ -416,7 +418,7 @@ def _listed(column: NDArray[Any]) -> dict[str, Any]:
 
 
 def _array(listed: dict[str, Any]) -> NDArray[Any]:
-    """The inverse of `_listed`."""
+    """Rebuild the array from the plain data of `_listed`."""
     types: dict[str, Any] = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}
     values = np.array(listed["values"], dtype=types.get(listed["kind"], object))
     if not listed["missing"]:

@@ -1,4 +1,4 @@
-"""Arrays of predictions are public to their sender: where two differ, and how their losses may spread (D1).
+"""Bets on differences of arrays of predictions, which are public to their sender (D1).
 
 Everything here follows from the arrays, from declared classes and ranges, and from the labels of training rows. Which
 rows differ and how far apart gains can be decides an interval. How labels are likely to fall decides stakes and what is
@@ -49,7 +49,7 @@ _UNCLEAR = 0.25
 
 
 def set_apart(bound: BoundQuery, schema: Schema, mechanism: Mechanism) -> BoundQuery:
-    """The same query; a difference of two arrays with the rows on which they differ.
+    """Return a difference of two arrays with the rows on which they differ, and other queries unchanged.
 
     It is left as it is where rows depend on each other, where the split fixed the classes of the labels, where
     predictions stay in an engine, and where the loss is a function, whose values of equal rows may differ.
@@ -77,7 +77,7 @@ def set_apart(bound: BoundQuery, schema: Schema, mechanism: Mechanism) -> BoundQ
 def apart_procedure(
     bound: BoundQuery, apart: Apart, schema: Schema, labels: Floats | None, *, own_guess: bool, guess: float | None
 ) -> OfDisagreement:
-    """Procedure for the difference of two arrays: signs, bets or ranges, whichever is narrower.
+    """Return the narrowest procedure for the difference of two arrays: signs, bets or ranges.
 
     Args:
         bound: The difference, with its values of the training rows where they are known.
@@ -108,7 +108,7 @@ def apart_procedure(
 
 
 def _is_narrower(ranges: RowRanges, bets: DisagreementBetting, guess: float) -> bool:
-    """True if ranges are expected to be narrower than bets; where that is unclear at first sight, both are made."""
+    """Return whether ranges are expected to be narrower than bets."""
     share = ranges.widest(_USUAL_NATS) / max(bets.roughly(_USUAL_NATS), 1e-300)
     if not 1.0 - _UNCLEAR < share < 1.0 + _UNCLEAR:
         return share < 1.0
@@ -117,7 +117,7 @@ def _is_narrower(ranges: RowRanges, bets: DisagreementBetting, guess: float) -> 
 
 
 def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, guess: float | None) -> Cells:
-    """Likely spread of the row values of sealed rows where no training rows show it.
+    """Return the likely spread of sealed row values if no training rows show it.
 
     Losses of an array of probabilities spread as labels drawn with these probabilities do, those of numbers as logistic
     residuals. Of anything else each row counts as 0 or 1.
@@ -141,13 +141,13 @@ def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, g
 
 
 def _given(bound: BoundQuery) -> NDArray[Any] | None:
-    """The predictions that an analyst handed in; None where something else makes them."""
+    """Return the predictions that an analyst handed in, or None if something else makes them."""
     handed_in = bound.by_position and bound.pair is None and isinstance(bound.sealed, Given)
     return bound.sealed.predictions() if handed_in and isinstance(bound.sealed, Given) else None
 
 
 def _alike(pair: Pair) -> bool:
-    """True if both are the same metric by name."""
+    """Return whether both queries of a pair are the same named metric."""
     kinds = [{name: of for name, of in each.description.items() if name != "predictions"} for each in
              (pair.first, pair.second)]  # fmt: skip
     return kinds[0] == kinds[1] and named_values(kinds[0]) is not None
@@ -156,7 +156,7 @@ def _alike(pair: Pair) -> bool:
 def _range(
     kind: Mapping[str, Any], schema: Schema, first: NDArray[Any], second: NDArray[Any], unit: int
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-    """The least and the greatest row value of a difference on each row, whatever its label is, shape (rows,) each."""
+    """Return the least and the greatest row value of a difference on each row for any label, shape (rows,) each."""
     values_of = named_values(kind)
     assert values_of is not None
     if schema.label_kind == "binary":
@@ -182,7 +182,7 @@ def _range(
 
 
 def _likely_shares(pair: Pair, apart: Apart, schema: Schema, labels: Floats | None) -> Cells:
-    """Likely spread of the shares of the differing rows."""
+    """Return the likely spread of values on the rows on which two arrays differ."""
     kind, first, second = pair.first.description, _given(pair.first), _given(pair.second)
     values_of = named_values(kind)
     assert first is not None
@@ -203,7 +203,7 @@ def _likely_shares(pair: Pair, apart: Apart, schema: Schema, labels: Floats | No
 
 
 def _imagined(predictions: Floats, schema: Schema, labels: Floats | None, spread: float) -> tuple[Floats, Floats]:
-    """Labels that rows may have, and their chances, both of a shape that fits to (rows, labels).
+    """Return labels that rows may have and their chances, both broadcasting to (rows, labels).
 
     Args:
         predictions: Shape (rows,): probabilities of label 1, or numbers.
@@ -223,12 +223,12 @@ def _imagined(predictions: Floats, schema: Schema, labels: Floats | None, spread
 
 
 def _clipped(values: Floats) -> Floats:
-    """Row values in [0, 1]; what is no number counts as 1."""
+    """Return row values clipped to [0, 1], with 1 for what is no number."""
     return np.clip(np.nan_to_num(values, nan=1.0), 0.0, 1.0)
 
 
 def _planned(values: Floats, chances: Floats, *, rows: int) -> Cells:
-    """A histogram of so many rows; values and chances are broadcast together."""
+    """Return the histogram of `rows` rows with these values, weighted by their chances."""
     every, weights = (each.ravel() for each in np.broadcast_arrays(values, chances))
     weights = weights * (rows / float(np.sum(weights)))
     cell = np.minimum((every * CELLS).astype(np.int64), CELLS - 1)
