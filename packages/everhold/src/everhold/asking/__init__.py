@@ -1,1 +1,1 @@
-"""The way of a query, from the analyst to the answer."""
+"""Asking: how a query goes from the analyst through the ledger and the mechanism to an answer."""

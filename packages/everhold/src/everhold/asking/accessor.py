@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class HoldoutAccessor:
-    """Base of the object behind `holdout.<name>`; an extension inherits it and overrides what it needs.
+    """Base of the object behind `holdout.<name>`. An extension inherits from it and overrides what it needs.
 
     Attributes:
         settings: Class of the settings that `Holdout.create(<name>=...)` takes; None if the extension has none. A
@@ -41,7 +41,7 @@ class HoldoutAccessor:
 
     @classmethod
     def settings_from(cls, flat: dict[str, Any]) -> tuple[ExtensionSettings | None, dict[str, Any]]:
-        """The extension's settings among flat ones, as a request or a command has them, and the others."""
+        """Split flat settings of a request or a command into the extension's settings and all others."""
         return None, flat
 
     @classmethod
@@ -60,27 +60,27 @@ class HoldoutAccessor:
         """
 
     def status_facts(self, head: Head) -> dict[str, Any]:
-        """Facts that `Holdout.status` adds, by name."""
+        """Return facts by name that `Holdout.status` adds."""
         return {}
 
     def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
-        """Facts for the section ``account`` of the certificate, by name; the certificate knows the names."""
+        """Return facts by name for the certificate's section ``account``. The certificate knows the names."""
         return {}
 
     def model_names(self, entries: Sequence[Entry]) -> dict[str, str]:
-        """Names of models by the SHA-256 of their predictions."""
+        """Return names of models by the SHA-256 of their predictions."""
         return {}
 
     def hidden(self, answer: Mapping[str, Any]) -> frozenset[str]:
-        """Fields of an answer that the transcript leaves empty."""
+        """Return the fields of an answer that the transcript leaves empty."""
         return frozenset()
 
     def before_unsealing(self) -> None:
-        """Run the last step before the study is unsealed; nothing is told meanwhile."""
+        """Run the extension's last step before the study is unsealed. Nothing is told meanwhile."""
 
 
 def accessor_named(name: str) -> type[HoldoutAccessor] | None:
-    """Accessor of an extension by its name; None if there is none.
+    """Return the accessor class of an extension by its name, or None if there is none.
 
     Raises:
         ExtensionError: If the extension cannot be loaded.
@@ -94,7 +94,7 @@ def accessor_named(name: str) -> type[HoldoutAccessor] | None:
 
 
 def accessors() -> Iterator[tuple[str, type[HoldoutAccessor]]]:
-    """All accessors of installed extensions with their names."""
+    """Yield the names and the accessor classes of all installed extensions."""
     for name in EXTENSIONS:
         if (accessor := accessor_named(name)) is not None:
             yield name, accessor
@@ -103,7 +103,7 @@ def accessors() -> Iterator[tuple[str, type[HoldoutAccessor]]]:
 def accessors_of(
     executor: QueryExecutor, folder: Path, recorded: Mapping[str, Any], names: Iterable[str]
 ) -> list[HoldoutAccessor]:
-    """The accessors of one holdout by name, those that it was created with first.
+    """Create the accessors of one holdout's extensions, those that it was created with first.
 
     Args:
         executor: The holdout at work.

@@ -1,4 +1,4 @@
-"""Allotments: parts of the budget that the steward gives to named analysts, each an act that the ledger keeps."""
+"""Allotments: parts of the budget that the steward gives to named analysts, recorded in the ledger."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Allotments(Display):
-    """The parts of all analysts.
+    """The allotments of all analysts, and what is not allotted.
 
     Attributes:
         parts: One for each analyst, in the order of their first allotment.
@@ -49,12 +49,12 @@ class Allotments(Display):
         return f"not allotted: {left_in_words(self.not_allotted)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"allotments": [...], "not_allotted": {...}, "acts": [...]}``."""
+        """Return the allotments as ``{"allotments": [...], "not_allotted": {...}, "acts": [...]}``."""
         acts = [dict(act) for act in self.acts]
         return {"allotments": self.to_rows(), "not_allotted": dict(self.not_allotted), "acts": acts}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each analyst: analyst, asked, queries (its limit), charged, charges (its limit)."""
+        """Return one row for each analyst: analyst, asked, queries (its limit), charged, charges (its limit)."""
         return [part.to_dict() for part in self.parts]
 
 
@@ -97,7 +97,7 @@ def allotments_of(executor: QueryExecutor) -> Allotments:
 
 
 def _checked_limits(queries: int, charges: int | None, mechanism: Mechanism) -> tuple[int, int]:
-    """Both limits as plain whole numbers; without one, charges pay for as many queries at the planned price."""
+    """Check both limits, and return them. Queries default to what the charges pay for at the planned price."""
     most = _limit("queries", queries)
     planned = max(mechanism.quote(State()).charged_at_most, 1)
     return most, min(most * planned, MOST) if charges is None else _limit("charges", charges)
@@ -114,7 +114,7 @@ def _limit(what: str, value: int) -> int:
 
 
 def _set_limits(accounts: Accounts, analyst: str, queries: int, charges: int) -> bool:
-    """Set the limits of an analyst; returns whether that changes anything."""
+    """Set the limits of an analyst, and return whether that changes anything."""
     before = accounts.parts.get(analyst)
     if before is not None and (before.queries, before.charges) == (queries, charges):
         return False
@@ -128,7 +128,7 @@ def _set_limits(accounts: Accounts, analyst: str, queries: int, charges: int) ->
 
 
 def _warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> None:
-    """Warn if analysts were promised more than there is: then it is first come, first served."""
+    """Warn if analysts were allotted more in all than is left, so that the first to ask are served."""
     beyond = _beyond(accounts, mechanism, state)
     missing = [name for name, count in beyond.items() if count < 0]
     if missing:
@@ -139,7 +139,7 @@ def _warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) ->
 
 
 def _beyond(accounts: Accounts, mechanism: Mechanism, state: State) -> dict[str, int]:
-    """Budget left in the whole minus all that analysts may still spend, by name."""
+    """Return by name the budget left in the whole minus all that analysts may still spend."""
     whole, parts = mechanism.remaining(state), accounts.parts.values()
     owed = {
         "queries": sum(part.queries - part.asked for part in parts),

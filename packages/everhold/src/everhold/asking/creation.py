@@ -1,4 +1,4 @@
-"""Creation of a holdout: its mechanism is chosen, its rows are sealed, and its promise is recorded."""
+"""Creation of a holdout: chooses its mechanism, seals its rows, and records its promise."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyRequest:
-    """The mechanism that is requested, and the study that it is tuned to; see `everhold.Holdout.create`."""
+    """The requested mechanism, and the study it is tuned to. See `everhold.Holdout.create`."""
 
     mechanism: Mechanism | str | None
     queries: int
@@ -60,11 +60,11 @@ class StudyRequest:
 
     @property
     def handed_in(self) -> Mechanism | None:
-        """The mechanism itself, where it is not requested by name."""
+        """The requested mechanism if it is an object, or None if it is a name or nothing."""
         return self.mechanism if isinstance(self.mechanism, Mechanism) else None
 
     def tuned(self, structure: RowStructure, alike: float | None) -> Mechanism:
-        """The mechanism for the rows to be sealed."""
+        """Return the mechanism for the rows that are about to be sealed."""
         if self.handed_in is not None:
             return bound_mechanism(self.handed_in, structure, self.dependence)
         request = PlanRequest(
@@ -78,7 +78,7 @@ class StudyRequest:
 
 
 class Creation:
-    """A holdout that is being created; where a step fails, nothing was created. See `everhold.Holdout.create`."""
+    """A holdout that is being created. If a step fails, nothing was created."""
 
     def __init__(
         self, request: SealRequest, study: StudyRequest, *, declared: Mapping[str, Family] | Sequence[Family] | None,
@@ -103,7 +103,7 @@ class Creation:
         self.alike: float | None = None
 
     def finish(self, executor: QueryExecutor, folder: Path) -> None:
-        """Write what later steps need: hashes of the rows that more may arrive beside, and declared families."""
+        """Write what later steps need: hashes of the rows, if more may arrive, and declared families."""
         if self.study.planning.grows:
             from everhold.asking.arrivals.appending import remember_rows
 
@@ -114,14 +114,14 @@ class Creation:
             declare_first(executor, self.families)
 
     def seal(self, folder: Path, others: Sequence[HoldoutRecord], *, allow_resealing: bool) -> Sealed:
-        """Seal the rows in a private folder, for the mechanism that they allow."""
+        """Seal the rows in a private folder, with the mechanism that they allow."""
         return seal(
             folder, self.request, choose=lambda structure: self._mechanism(folder, structure), others=others,
             allow_resealing=allow_resealing, check=lambda made: self._check(folder, made),
         )  # fmt: skip
 
     def _mechanism(self, folder: Path, structure: RowStructure) -> Mechanism:
-        """The mechanism that answers about the rows that are about to be sealed."""
+        """Choose the mechanism that answers about the rows that are about to be sealed."""
         label, planning = self.request.label, self.study.planning
         self.alike = declared_likeness(folder / TRAINING_FILE, self.request.dependence, label=label)
         chosen = self.study.tuned(structure, self.alike)
@@ -177,7 +177,7 @@ class Creation:
                 warn_caller(warning)
 
     def _evaluate_training_rows(self, folder: Path, made: Sealed, copied: int) -> None:
-        """Warn of what they show about the sealed rows."""
+        """Warn about what the training rows show about the sealed rows."""
         warn_of_matched_classes(folder, schema_from(made.configuration))
         drawn_from = drawn_from_rows(made.configuration)
         if drawn_from is not None and self.request.dependence is None:
@@ -193,7 +193,7 @@ class Creation:
 def record_all(
     storage: str | Path, creations: Sequence[tuple[str, Creation]], *, allow_resealing: bool
 ) -> tuple[LedgerStore, list[HoldoutRecord]]:  # fmt: skip
-    """Seal the rows of new holdouts, one or parts of one table, and record their promises: all of them or none.
+    """Seal the rows of new holdouts and record their promises, of all holdouts or of none.
 
     Args:
         storage: See `everhold.Holdout.create`.
@@ -238,7 +238,7 @@ def _head_file(folder: Path, seal_key: bytes, holdout: str) -> HeadFile:
 
 
 def settings_from(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords of `Holdout.create` from flat settings, as in a request, a file or a command.
+    """Return the keywords of `Holdout.create` from flat settings, as in a request, a file or a command.
 
     Raises:
         TypeError: If a setting is there both flat and in its object.
@@ -254,7 +254,7 @@ def settings_from(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def extension_settings(given: Mapping[str, Any]) -> dict[str, ExtensionSettings]:
-    """The settings of extensions by name; None is the same as none.
+    """Return the given settings of extensions by name. A setting of None counts as not given.
 
     Raises:
         TypeError: If there is no such extension, or the settings are not of its class.

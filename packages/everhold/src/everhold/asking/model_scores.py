@@ -1,4 +1,4 @@
-"""Scores of models that are fitted on the training rows: of one, in each of several slices, and of two compared."""
+"""Scores of models fitted on the training rows: one model, a model in several slices, or two compared."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _evaluate_several(
     compiler: QueryCompiler, ask: Callable[..., Any], estimator: Any, metrics: Sequence[Any], terms: FitTerms, *,
     by: Sequence[str] | None,
 ) -> SliceAnswers:  # fmt: skip
-    """One query for each of several metrics by name; all are compiled before the first one is asked."""
+    """Ask one query for each of several metrics. All are compiled before the first is asked."""
     if by is not None or terms["guess"] is not None:
         raise QueryRejected("Several metrics are asked of all rows, each with its own guess. Leave by and guess out")
     if not metrics or not all(isinstance(each, str) for each in metrics) or len({*metrics}) < len(metrics):
@@ -89,7 +89,7 @@ def _evaluate_several(
 def _ask_slices(
     session: HoldoutSession, queries: dict[str, Any], *, guess: float | None, silent: bool
 ) -> Sequence[Any]:
-    """The same query in each slice, as one step where that is possible."""
+    """Ask the same query in each slice, as one step where that is possible."""
     session.check_queries()
     executor = session.asked_of()
     compiler = executor.compiler.silently() if silent or session.silent else executor.compiler
@@ -100,7 +100,7 @@ def _ask_slices(
 
 
 def _check_widths(executor: QueryExecutor, plans: Sequence[Any]) -> None:
-    """Refuse slices of which most would be told nothing.
+    """Refuse slices if most of them are so small that they would be told nothing.
 
     Raises:
         QueryRejected: Nothing is charged.
@@ -125,7 +125,7 @@ def _check_widths(executor: QueryExecutor, plans: Sequence[Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MarginVerdict(Display):
-    """Whether the first of two models is worse than the second by more than a margin, as far as the interval proves it.
+    """Verdict on whether the first of two models is worse than the second by more than a margin.
 
     Attributes:
         verdict: ``"not worse"``: it is worse by less than the margin, or better. ``"worse"``: by more than the margin.
@@ -140,7 +140,7 @@ class MarginVerdict(Display):
 
     @classmethod
     def of(cls, answer: Answer, margin: float, *, greater: bool) -> MarginVerdict:
-        """The verdict of an answer.
+        """Build the verdict from the answer to a comparison.
 
         Args:
             answer: The first score minus the second one.
@@ -154,12 +154,12 @@ class MarginVerdict(Display):
         return cls("not worse" if least > -margin else "worse" if most < -margin else "undecided", margin, answer)
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"verdict", "margin"}``, and the answer."""
+        """Return ``{"verdict", "margin"}`` with the fields of the answer."""
         return {"verdict": self.verdict, "margin": self.margin, **self.answer.to_dict()}
 
 
 def _checked_margin(margin: float, query: Any, *, silent: bool) -> tuple[float, bool]:
-    """The margin, and whether a higher score is a better one.
+    """Check the margin of a metric, and return it with whether a higher score is better.
 
     Raises:
         QueryRejected: If it cannot be used. Nothing is charged.
@@ -175,7 +175,7 @@ def _checked_margin(margin: float, query: Any, *, silent: bool) -> tuple[float, 
 def _judged(
     ask: Callable[..., Any], query: Any, margin: float | None, terms: FitTerms, *, guessed: bool
 ) -> Any:  # fmt: skip
-    """The answer to a comparison, or its verdict."""
+    """Return the answer to a comparison, or its verdict if a margin was given."""
     checked = None if margin is None else _checked_margin(margin, query, silent=terms["silent"])
     asked = in_slice(query, terms["where"], guessed=guessed)
     answer = ask(asked, guess=terms["guess"], strict=terms["strict"], silent=terms["silent"])
@@ -197,7 +197,7 @@ def compare_elsewhere(
     ask: Callable[..., Any], both: tuple[Any, Any], metric: Any, *, margin: float | None = None,
     **given: Unpack[FitTerms],
 ) -> Any:  # fmt: skip
-    """See `Holdout.compare`, of two predictions for rows that are in a service: nothing is fitted there."""
+    """Compare two given predictions for rows that are in a service. See `Holdout.compare`."""
     terms: FitTerms = {**USUAL_FIT, **given}
     if terms["guess"] is None:
         raise QueryRejected("Compared over HTTP, predictions need your own guess. Pass guess=0 if you have none")

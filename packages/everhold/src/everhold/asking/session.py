@@ -1,4 +1,4 @@
-"""A session: a holdout that is open on this machine, on which operations are performed."""
+"""Sessions: a holdout that is open on this machine, with the operations that are performed on it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class HoldoutSession(SeesArrivals):
         return self._first
 
     def see_arrivals(self, growth: Growth | None = None) -> None:
-        """Go on with the rows that are there: as the ledger says, unless that is known."""
+        """Switch to the rows that are there now, as the ledger says."""
         if growth is None:
             self._see_arrivals()
         else:
@@ -100,13 +100,13 @@ class HoldoutSession(SeesArrivals):
         return view
 
     def know_families(self) -> None:
-        """Answer members of declared families at their own levels from now on."""
+        """From now on, answer members of declared families at their own levels."""
         from everhold.asking.declared import FamilyLevels
 
         self._executor = replace(self._executor, level_of=FamilyLevels(self._executor.schema))
 
     def asked_of(self, as_of: int | None = None) -> QueryExecutor:
-        """The executor that answers next; with an arrival the one that knows what was answered then."""
+        """Return the executor that answers next, or with an arrival the one that finds what was answered then."""
         growth = growth_of(self._executor)
         if growth is None:
             if as_of not in (None, 0):
@@ -115,7 +115,7 @@ class HoldoutSession(SeesArrivals):
         return growth.best(self._executor.analyst) if as_of is None else growth.as_of(as_of, self._executor.analyst)
 
     def check_static(self, what: str) -> None:
-        """Refuse what does not know rows that arrive.
+        """Refuse an operation that does not support rows that arrive.
 
         Raises:
             QueryRejected: If rows arrived. Nothing was changed.
@@ -146,14 +146,14 @@ class HoldoutSession(SeesArrivals):
         return self._accessors_of(used) if used or self.recorded else ()
 
     def accessor(self, name: str) -> HoldoutAccessor | None:
-        """The accessor of an extension; None if there is none."""
+        """Return the accessor of an extension, or None if there is none."""
         from everhold.asking.accessor import accessor_named
 
         kind = accessor_named(name)
         return None if kind is None else kind(self._executor, self._folder, self.recorded.get(name))
 
     def model_names(self, entries: Sequence[Entry]) -> Mapping[str, str]:
-        """Names of models by the SHA-256 of their predictions."""
+        """Return the names of models by the SHA-256 of their predictions."""
         accessors = self.accessors(self._executor.ledger.head())
         if not accessors:
             return {}

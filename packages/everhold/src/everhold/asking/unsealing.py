@@ -1,4 +1,4 @@
-"""The end of a study: every sealed number is told at once, and no new query is answered any more (S8).
+"""Unsealing, the end of a study: all sealed numbers are told, and no new query is answered (S8).
 
 Every query that was asked has an interval of its own that contains the population's value, together with all others,
 whatever was told of it. Once no further query can depend on them, all of these intervals can be told exactly. So the
@@ -40,7 +40,7 @@ _CHANGED_NOTHING = "nothing was told or changed"
 
 
 def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None) -> Unsealed:
-    """Tell all sealed numbers and close the study, in one transaction; what was told once is told again.
+    """Tell all sealed numbers and close the study, in one transaction. A repeated call tells the same.
 
     Args:
         executor: The holdout at work.
@@ -98,7 +98,7 @@ def _check(executor: QueryExecutor) -> None:
 
 
 def _sealed_numbers(ledger: Ledger, entries: Sequence[Entry]) -> list[tuple[int, Numbers]]:
-    """Stored numbers of the answers, by the number of the entry."""
+    """Return the stored sealed numbers of the answers, by the number of the entry."""
     kept = []
     with progress("opening envelopes", len(entries)) as line:
         for done, entry in enumerate(entries):
@@ -110,7 +110,7 @@ def _sealed_numbers(ledger: Ledger, entries: Sequence[Entry]) -> list[tuple[int,
 
 
 def disclosed(entries: Sequence[Entry]) -> dict[int, Numbers]:
-    """Unsealed answers, by the number of the entry; empty if the study was not unsealed."""
+    """Return the unsealed answers by the number of the entry, or an empty dict before the unsealing."""
     told = {}
     for entry in entries:
         if entry.answer["source"] == UNSEALING:
@@ -119,7 +119,7 @@ def disclosed(entries: Sequence[Entry]) -> dict[int, Numbers]:
 
 
 def as_row(entry: Entry, numbers: Numbers) -> Numbers:
-    """Unsealed numbers on the scale of their entry: of a challenge the mean gain in [-1, 1], ends rounded outwards.
+    """Return unsealed numbers on the scale of their entry. For a challenge it is the mean gain in [-1, 1].
 
     The ledger keeps the mean of ``(1 + gain) / 2``; margin and lower limit of a challenge are gains.
     """
@@ -130,12 +130,12 @@ def as_row(entry: Entry, numbers: Numbers) -> Numbers:
 
 
 def disclosed_at(executor: QueryExecutor, sequence: int | None) -> dict[int, Numbers]:
-    """Answers unsealed by an entry of that number; empty without one."""
+    """Return the answers that an unsealing entry told, by the number of their entry."""
     return {} if sequence is None else disclosed([*executor.ledger.entries(sequence - 1, 1)])
 
 
 def _result(executor: QueryExecutor) -> Unsealed:
-    """The unsealed result, as the ledger holds it."""
+    """Return the unsealed result as the ledger holds it."""
     head = executor.ledger.head()
     entries = all_entries(executor.ledger, head.sequence)
     told = disclosed(entries)
@@ -187,7 +187,7 @@ def affected_holdouts(executor: QueryExecutor) -> list[str]:
 
 
 def _same_series(executor: QueryExecutor) -> list[str]:
-    """Other holdouts of the storage whose rows are put in order by the same column, under a model of a series."""
+    """Return the other holdouts whose rows a model of a series orders by the same column."""
     order = executor.record.configuration["dependence"].get("order_by")
     if order is None:
         return []
@@ -203,7 +203,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> None:
-    """Count what was lost as spent, as an act in the ledger; does nothing if nothing was lost.
+    """Count lost answers as spent, in an entry of the ledger. Does nothing if nothing was lost.
 
     The newest head says how many queries were answered and what they were charged, so the mechanism goes on as if it
     had answered them. If that file is lost, too, nobody knows, and all that is left counts as spent. What was left of

@@ -1,4 +1,4 @@
-"""The promise as a document: made and signed beside the ledger, verified anywhere, offline."""
+"""The certificate: the promise as a signed document, verified anywhere without a network."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Certificate(Display):
 
     @classmethod
     def load(cls, path: Path | str) -> Certificate:
-        """Read a ``.json`` or ``.html`` file; use `verify_certificate` to learn whether to believe it.
+        """Read a certificate from a ``.json`` or ``.html`` file. It is not verified: see `verify_certificate`.
 
         Raises:
             IntegrityError: If the file does not hold a certificate.
@@ -80,13 +80,13 @@ class Certificate(Display):
 
     @property
     def radius(self) -> float | None:
-        """Half-width of the promise, for a mean over [0, 1]; None if it is infinite."""
+        """Half-width of the promise for a mean over [0, 1], or None if it is infinite."""
         radius: float | None = self._document["promise"]["radius"]
         return radius
 
     @property
     def simulation(self) -> bool:
-        """True if the noise could be predicted."""
+        """Whether the noise could be predicted, so that the certificate is about a simulation."""
         return bool(self._document["issue"]["simulation"])
 
     @property
@@ -96,27 +96,27 @@ class Certificate(Display):
 
     @property
     def claimed_time(self) -> str | None:
-        """The trusted time that it states, UTC in ISO 8601, which `verify_certificate` checks; None without one."""
+        """Trusted time that the certificate states, UTC in ISO 8601, or None. `verify_certificate` checks it."""
         return self._document[TIMESTAMP]["time"] if TIMESTAMP in self._document else None
 
     @property
     def ledger_head(self) -> tuple[int, str]:
-        """Sequence and hash of the ledger's last entry, as ``everhold.ledger.verify(expected_head=...)`` takes it."""
+        """Sequence and hash of the ledger's last entry, for ``everhold.ledger.verify(expected_head=...)``."""
         head = self._document["ledger_head"]
         return int(head["sequence"]), str(head["entry_hash"])
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole signed document, section by name."""
+        """Return the whole signed document, section by section."""
         stamp = (TIMESTAMP,) if TIMESTAMP in self._document else ()
         names = (FORMAT_FIELD, *SECTIONS, SIGNATURE, *stamp)
         return {name: copy.deepcopy(self._document[name]) for name in names}
 
     def in_words(self) -> dict[str, Any]:
-        """The document with what its facts mean in words beside them: what is signed is the facts alone."""
+        """Return the document with the meaning of its facts in words beside them. Only the facts are signed."""
         return with_words(self.to_dict())
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """``{"section", "item", "value"}`` in the order of the page; sentences have no item."""
+        """Return ``{"section", "item", "value"}`` in the order of the page. Sentences have no item."""
         worded = self.in_words()
         return summary_rows(worded[SUMMARY]) + [
             {"section": block.title, "item": item, "value": value}
@@ -125,11 +125,11 @@ class Certificate(Display):
         ]
 
     def to_json(self) -> str:
-        """The signed document as JSON, indented for people; verification does not mind how it is indented."""
+        """Return the signed document as JSON with indentation, which verification ignores."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     def to_html(self) -> str:
-        """A page that needs nothing else, with the signed document inside."""
+        """Return a self-contained page with the signed document inside."""
         return render_page(self._document)
 
     def _repr_html_(self) -> str:
@@ -154,7 +154,7 @@ class Certificate(Display):
 
 
 def promise_in_words(record: HoldoutRecord, mechanism: Mechanism) -> str:
-    """The promise in one sentence, as every certificate of the holdout says it."""
+    """Return the promise in one sentence, as every certificate of the holdout states it."""
     simulation = record.configuration["seed"] is not None
     facts = {**_promise_facts(mechanism, simulation=simulation), **_holdout_facts(record, ())}
     if (competition := record.configuration.get("competition")) is not None:
@@ -164,7 +164,7 @@ def promise_in_words(record: HoldoutRecord, mechanism: Mechanism) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedAccount:
-    """Account of a holdout, as a certificate states it.
+    """Facts about what was asked and spent, as a certificate states them.
 
     Attributes:
         counts: What the entries up to the head add up to.
@@ -193,7 +193,7 @@ def make_certificate(
     timestamp: Timestamper | None = None,
     issued: datetime | None = None,
 ) -> Certificate:
-    """State what a holdout promises and what was spent, and sign it.
+    """Collect and sign the facts of what a holdout promises and what was spent.
 
     Args:
         record: The sealed holdout.
@@ -233,19 +233,19 @@ def make_certificate(
 
 
 def signed_message(document: Mapping[str, Any]) -> bytes:
-    """The signed message: the format, the algorithm, the key and the digests of all sections."""
+    """Return the bytes that are signed: the format, the algorithm, the key and the digests of all sections."""
     signed = {name: value for name, value in document[SIGNATURE].items() if name != "value"}
     return canonical({FORMAT_FIELD: document[FORMAT_FIELD], SIGNATURE: signed}).encode()
 
 
 def stamped_digest(document: Mapping[str, Any]) -> bytes:
-    """Digest for a trusted time: SHA-256 of the format and the whole signature, hence of all that was signed."""
+    """Return the digest that a trusted time is about: SHA-256 of the format and the whole signature."""
     signed = {name: document[name] for name in (FORMAT_FIELD, SIGNATURE)}
     return hashlib.sha256(canonical(signed).encode()).digest()
 
 
 def digest(section: Any) -> str:
-    """SHA-256 of a section's canonical JSON."""
+    """Return the SHA-256 of a section's canonical JSON."""
     return hashlib.sha256(canonical(section).encode()).hexdigest()
 
 
@@ -275,7 +275,7 @@ def _promise_facts(mechanism: Mechanism, *, simulation: bool) -> dict[str, dict[
 
 
 def entering_numbers(mechanism: Mechanism, promise: Promise) -> dict[str, float]:
-    """The numbers that enter the statement, by name."""
+    """Return the numbers that enter the statement, by name."""
     shared = {"rows": mechanism.rows, "queries": mechanism.queries, "beta": mechanism.beta}
     if not (mechanism.traits.reads_leakage or mechanism.dependence.independent):
         shared["effective_rows"] = mechanism.effective_rows(mechanism.rows)
@@ -283,7 +283,7 @@ def entering_numbers(mechanism: Mechanism, promise: Promise) -> dict[str, float]
 
 
 def privacy_facts(privacy: tuple[float, float] | None, *, simulation: bool) -> dict[str, float | None]:
-    """Privacy promised to single rows; empty where the noise can be predicted."""
+    """Return the privacy that is promised to single rows, empty if the noise can be predicted."""
     if privacy is None or simulation or not math.isfinite(privacy[0]):
         return {"epsilon": None, "delta": None}
     return {"epsilon": float(privacy[0]), "delta": float(privacy[1])}
@@ -310,7 +310,7 @@ def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict
 
 
 def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, int]:
-    """The remaining budget, by name; nothing is left of an unsealed study."""
+    """Return the remaining budget by name. An unsealed study has nothing left."""
     left = mechanism.remaining(state)
     return dict.fromkeys(left, 0) if closed else left
 
@@ -350,12 +350,12 @@ def _finite(value: float | None) -> float | None:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's."""
+    """Return data with NumPy's numbers replaced by Python's."""
     return value.item() if hasattr(value, "item") else value
 
 
 def software_version() -> str:
-    """The version of everhold that runs."""
+    """Return the version of everhold that runs."""
     import everhold  # not at the top: everhold imports this room
 
     return everhold.__version__

@@ -1,4 +1,4 @@
-"""Faults of the facts of a certificate: can the ledger hold them, and does the mechanism, built anew, promise them?
+"""Checks of a certificate's facts: whether the ledger can hold them, and the rebuilt mechanism promises them.
 
 A file may be hostile: all facts have the right types, and any value. Each check is a line of a table: what is wrong,
 and how it is said.
@@ -31,7 +31,7 @@ _ENDS = ("value", "low", "high")
 
 
 def fact_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Faults of the facts that do not depend on the mechanism's statement."""
+    """Yield faults of the facts that do not depend on the mechanism's statement."""
     yield from account_findings(document)
     yield from _estimand_findings(document)
     yield from _rows_findings(document)
@@ -41,7 +41,7 @@ def fact_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def number_findings(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Faults of the numbers, the mechanism being built anew; and of the assumptions, as they are worded."""
+    """Rebuild the mechanism, and return faults of the numbers, and of the assumptions as they are worded."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -73,13 +73,13 @@ def _is_closed(document: Mapping[str, Any]) -> bool:
 
 
 def _unordered(numbers: Iterable[int]) -> bool:
-    """True if numbers of entries do not grow."""
+    """Return whether numbers of entries do not strictly grow."""
     numbers = list(numbers)
     return numbers != sorted(set(numbers))
 
 
 def _summary_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Can the ledger hold the answers that the first page shows?"""
+    """Yield faults of the answers on the first page: what the ledger cannot hold."""
     answers, account = document[SUMMARY]["answers"], document["account"]
     single = [fact for fact in answers if len(fact["entries"]) == 1]
     entries = [number for fact in single for number in fact["entries"]]
@@ -101,7 +101,7 @@ def _summary_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _query_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Is the list of queries whole: as many of each source, and at such a price, as the account says?"""
+    """Yield faults of the list of queries: counts by source and prices that differ from the account."""
     account = document["account"]
     if (queries := account.get("queries")) is None:
         return
@@ -126,7 +126,7 @@ def _query_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _told_findings(document: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Can answers have such numbers, and be about such rows?"""
+    """Yield faults of answers: numbers that they cannot have, and rows that they cannot be about."""
     yield from _about_findings(document, told)
     for fact in told:
         numbers = [
@@ -150,7 +150,7 @@ def _about_findings(document: Mapping[str, Any], told: Sequence[Mapping[str, Any
 
 
 def account_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Do the counts agree with each other, with the ledger's head and with the mechanism?"""
+    """Yield counts that disagree with each other, with the ledger's head or with the mechanism."""
     account, head = document["account"], document["ledger_head"]
     allotments = account.get("allotments", {"acts": 0, "analysts": []})
     lost = account.get("lost", {"recoveries": 0, "queries": 0, "charges": 0})
@@ -205,7 +205,7 @@ def account_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _arrival_findings(account: Mapping[str, Any]) -> Iterator[str]:
-    """Are arrivals in the order in which they can be?"""
+    """Yield faults of the arrivals: an order or numbers that cannot be."""
     arrivals: Sequence[Mapping[str, Any]] = account.get("arrivals", ())
     trees = [each["tree"] for each in arrivals if each["tree"] is not None]
     before = [each["before"] for each in account.get("retired", ())]
@@ -222,7 +222,7 @@ def _arrival_findings(account: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, lost: int, queries: int) -> Iterator[str]:
-    """Does a mechanism of this kind give such answers at such a price?"""
+    """Yield answers and prices that a mechanism of this kind never gives."""
     by_source: Mapping[str, int] = Counter(account["by_source"])
     taken = by_source["holdout"] + sum(len(gate["promotions"]) for gate in account.get("gates", ()))
     taken += _charged_checks(account) + account.get("open_challenges", {}).get("futile", 0)
@@ -245,7 +245,7 @@ def _charged_checks(account: Mapping[str, Any]) -> int:
 
 
 def gate_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Can gates have been challenged and their champions promoted as it is said?"""
+    """Yield faults of gates: challenges and promotions that cannot have been."""
     if (gates := document["account"].get("gates")) is None:
         return
     labelled = document["rows"]["label"] is not None or all(gate["metric"].startswith("cases: ") for gate in gates)
@@ -290,7 +290,7 @@ def gate_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _competition_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Can there be such a competition, and its leaderboard?"""
+    """Yield faults of a competition and its leaderboard."""
     account = document["account"]
     if (competition := account.get("competition")) is None:
         return
@@ -317,7 +317,7 @@ def _competition_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _estimand_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Can the value that is promised be one: what is refused at creation and when it is asked?"""
+    """Yield faults of the promised value: what is refused at creation or when it is asked."""
     rows, kind = document["rows"], MECHANISMS.get(document["mechanism"]["name"])
     dependence, by_position = document["assumptions"]["dependence"].get("kind"), document["account"]["by_position"]
     model, one_law = MODELS.get(str(dependence)), kind is not None and kind.traits.one_law
@@ -340,7 +340,7 @@ def _estimand_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Can such rows have been sealed: what is refused at creation, and what a creation always writes?"""
+    """Yield faults of the rows: what is refused at creation, or always written then."""
     rows = document["rows"]
     columns, training, table = [name for name, _ in rows["columns"]], rows["training_rows"], rows.get("training_table")
     digests, others = [rows["fingerprint"], rows["training_fingerprint"]], rows.get("also_sealed_as")
@@ -369,7 +369,7 @@ def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _state_of(document: Mapping[str, Any]) -> State:
-    """The public part of the mechanism's state."""
+    """Return the public part of the mechanism's state."""
     account = document["account"]
     later = sum(family["later"] for family in account.get("declared", ())) + _opened(account)
     asked = account["asked"] - account["by_source"].get("declared", 0) + later  # places among the queries
@@ -377,12 +377,12 @@ def _state_of(document: Mapping[str, Any]) -> State:
 
 
 def _opened(account: Mapping[str, Any]) -> int:
-    """Challenges that were opened; each took a place, and the look of a promotion is a label."""
+    """Return the number of opened challenges. Each took a query's place, and a promotion costs a label."""
     return int(account.get("open_challenges", {"opened": 0})["opened"])
 
 
 def _unreachable_findings(document: Mapping[str, Any], mechanism: Mechanism) -> Iterator[str]:
-    """Can the mechanism have answered and lost what the account says, whatever was asked?"""
+    """Yield counts that no course of queries and losses can lead the mechanism to."""
     account, accounts = document["account"], mechanism.accounts
     lost, by_source = account.get("lost", {"queries": 0, "charges": 0}), account["by_source"]
     yield from _found(
@@ -400,7 +400,7 @@ def _unreachable_findings(document: Mapping[str, Any], mechanism: Mechanism) -> 
 
 
 def _family_findings(account: Mapping[str, Any], mechanism: Mechanism) -> Iterator[str]:
-    """Can declared families have the levels that are said?"""
+    """Yield faults of declared families: levels that they cannot have."""
     families = account.get("declared", [])
     if not families:
         yield from _found((
@@ -432,7 +432,7 @@ def _family_findings(account: Mapping[str, Any], mechanism: Mechanism) -> Iterat
 
 
 def _promise_findings(document: Mapping[str, Any], mechanism: Mechanism) -> Iterator[str]:
-    """Is the promise the one that the mechanism's parameters give?"""
+    """Yield differences of the promise from what the mechanism's parameters give."""
     promise, stated, theorem = mechanism.promise(), document["promise"], document["theorem"]
     numbers = entering_numbers(mechanism, promise)
     privacy = privacy_facts(promise.privacy, simulation=document["issue"]["simulation"])
@@ -458,7 +458,7 @@ def _promise_findings(document: Mapping[str, Any], mechanism: Mechanism) -> Iter
 
 
 def _close(stated: float | None, computed: float | None, *, relative: float = 1e-6) -> bool:
-    """True if two numbers agree up to what another machine's arithmetic may change."""
+    """Return whether two numbers agree up to what another machine's arithmetic may change."""
     if computed is None or not math.isfinite(computed):
         return stated is None
     return stated is not None and math.isclose(stated, computed, rel_tol=relative, abs_tol=1e-9)

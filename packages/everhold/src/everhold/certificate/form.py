@@ -1,4 +1,4 @@
-"""Required form of a certificate, JSON without ambiguity with these facts, and how one is read from a file.
+"""The required form of a certificate's JSON, and how a certificate is read from a file.
 
 A file may be hostile: never more than a few megabytes are read, and there is never an error but `Malformed`.
 """
@@ -41,7 +41,7 @@ Fits = Callable[[Any], bool]
 
 
 def in_document(number: float | None) -> float | str | None:
-    """A number of an answer as a certificate holds it.
+    """Return a number of an answer as a certificate stores it.
 
     Examples:
         >>> in_document(0.5), in_document(-math.inf), in_document(None)
@@ -51,7 +51,7 @@ def in_document(number: float | None) -> float | str | None:
 
 
 def is_hex(value: object, digits: int) -> bool:
-    """True if a value is text of so many small hexadecimal digits."""
+    """Return whether a value is a text of exactly so many lower-case hexadecimal digits."""
     return isinstance(value, str) and len(value) == digits and re.fullmatch("[0-9a-f]*", value) is not None
 
 
@@ -92,7 +92,7 @@ def _optional(fits: Fits) -> Fits:
 
 
 def _list(*fits: Fits, least: int = 0) -> Fits:
-    """A list of things of one form; of several forms, a list of one of each."""
+    """Return a check for a list whose elements all have one form, or one of each given form in order."""
     if len(fits) == 1:
         return lambda value: isinstance(value, list) and len(value) >= least and all(map(fits[0], value))
     return lambda value: (
@@ -105,12 +105,12 @@ def _map(fits: Fits) -> Fits:
 
 
 def _split(fields: Mapping[str, Fits]) -> tuple[dict[str, Fits], set[str]]:
-    """All fields, and the names of those that have to be there: a question mark says that one may be missing."""
+    """Return all fields with their checks, and the names of the required ones, which have no question mark."""
     return {name.rstrip("?"): fits for name, fits in fields.items()}, {name for name in fields if name[-1] != "?"}
 
 
 def _object(fields: Mapping[str, Fits]) -> Fits:
-    """Exactly these fields."""
+    """Return a check for an object with exactly these fields. A question mark makes a field optional."""
     known, needed = _split(fields)
     return lambda value: (
         isinstance(value, dict)
@@ -120,12 +120,12 @@ def _object(fields: Mapping[str, Fits]) -> Fits:
 
 
 def _span(value: Any) -> bool:
-    """First and last of the rows that an answer is about, in the order in which they arrived."""
+    """Check that a value is the first and last of some rows, counted from 1 in the order of arrival."""
     return _list(_count, _count)(value) and 1 <= value[0] <= value[1]
 
 
 def _answer(facts: Mapping[str, Fits], absent: Callable[[Mapping[str, Any]], tuple[int, ...]]) -> Fits:
-    """An answer with its numbers, told or unsealed; `absent` says how many of the three told ones may be missing."""
+    """Return a check for an answer. ``absent`` says how many of its three told numbers may be missing."""
     unsealed = _object({"value": _end, "low": _end, "high": _end})
     numbers = dict.fromkeys(("value", "low", "high"), _optional(_end))
     whole = _object({**facts, **numbers, "unsealed?": unsealed, "rows?": _span})
@@ -225,7 +225,7 @@ _stamped = _object({
 
 
 def misshapen(document: object) -> Iterator[str]:
-    """Reasons in words that plain data is no certificate; none if it has the right shape."""
+    """Yield reasons in words why plain data is not a certificate, none if it has the right form."""
     if not isinstance(document, dict) or FORMAT_FIELD not in document:
         yield "this is not a certificate of everhold"
         return
@@ -252,11 +252,11 @@ def misshapen(document: object) -> Iterator[str]:
 
 
 class Malformed(Exception):
-    """The file is not what it should be; says in words why, and quotes at most one name from it."""
+    """Error for a file that is no certificate. Its message quotes at most one name from the file."""
 
 
 def read_document(path: Path | str) -> tuple[Any, str | None]:
-    """The JSON value in a file, of any type, and the page that it came in; None for a JSON file.
+    """Return the JSON value in a file, and the HTML page it was in, or None for a JSON file.
 
     Raises:
         Malformed: If there is no document in it.

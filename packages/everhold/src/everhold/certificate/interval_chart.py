@@ -1,4 +1,4 @@
-"""The picture of the first page: each chosen answer as a bar between its bounds, drawn as plain SVG.
+"""The chart on a certificate's first page: each chosen answer as a bar between its bounds, in SVG.
 
 It needs no package, scales with the page without scaling its text, and takes its colours from the page.
 """
@@ -23,7 +23,7 @@ _TICKS = 5
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """A scale that several answers share.
+    """Axis that several answers share.
 
     Attributes:
         unit: What stands behind a tick.
@@ -36,7 +36,7 @@ class _Axis:
 
     @classmethod
     def over(cls, ends: Sequence[float], *, unit: str) -> _Axis:
-        """A scale over all of these, with room on both sides."""
+        """Build an axis over all of these numbers, with room on both sides."""
         low, high = min(ends), max(ends)
         width = (high - low) or max(abs(high), 1.0) * 0.1
         low, high = low - _MARGIN * width, high + _MARGIN * width
@@ -45,19 +45,19 @@ class _Axis:
         return cls(low, high, next((n for n in (1, 2, 5) if n * power >= rough), 10) * power, unit)
 
     def place(self, value: float) -> str:
-        """Position of a value, in per cent of the width; of one that is beyond the scale the nearer end."""
+        """Return the position of a value in per cent of the width. Values beyond the axis get its nearer end."""
         inside = min(max(value, self.low), self.high)
         return f"{100.0 * (inside - self.low) / (self.high - self.low):.2f}%"
 
     def ticks(self) -> Iterator[tuple[str, str]]:
-        """Place and label of each tick."""
+        """Yield position and label of each tick."""
         decimals = max(0, -math.floor(math.log10(self.step)))
         for count in range(math.ceil(self.low / self.step), math.floor(self.high / self.step) + 1):
             yield self.place(count * self.step), f"{count * self.step:,.{decimals}f}{self.unit}"
 
 
 def interval_chart(answers: Sequence[Mapping[str, Any]]) -> str:
-    """The picture of answers; nothing where there are none."""
+    """Return the chart of these answers as HTML with SVG, or an empty text if there are none."""
     if not answers:
         return ""
     figures = [_figure(list(group)) for _, group in groupby(sorted(answers, key=_scale), key=_scale)]
@@ -65,7 +65,7 @@ def interval_chart(answers: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _scale(fact: Mapping[str, Any]) -> tuple[int, str]:
-    """Answers with the same one are drawn on one scale: shares, points, and everything else on its own."""
+    """Return the key of the scale on which an answer is drawn: one for shares, one for points, else its own."""
     if fact["measure"] in RATES:
         return 0, ""
     return (1, "") if fact["measure"] in POINTS else (2, fact["name"])
@@ -82,7 +82,7 @@ def _caption(answers: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _figure(answers: Sequence[Mapping[str, Any]]) -> str:
-    """The answers of one scale, and the scale."""
+    """Return the HTML of the bars of answers that share a scale, with the scale's axis below."""
     order, _ = _scale(answers[0])
     factor = 100.0 if order < 2 else 1.0
     drawn = [_numbers(fact, factor) for fact in answers]

@@ -1,4 +1,4 @@
-"""Numbers in a certificate: a bound is rounded to the side on which the sentence stays true."""
+"""Numbers in a certificate as text. Bounds are rounded to the side on which the sentence stays true."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LEAST_SHOWN = Decimal(repr(LEAST_SHOWN))
 
 
 def at_most(value: float) -> str:
-    """A bound from above, rounded up to three decimals, or to two digits where it is small.
+    """Return an upper bound as text, rounded up to three decimals, or to two digits if it is small.
 
     Examples:
         >>> at_most(0.09301), at_most(0.1), at_most(0.00123), at_most(2.8e-27)
@@ -20,7 +20,7 @@ def at_most(value: float) -> str:
 
 
 def at_least(value: float) -> str:
-    """A bound from below, rounded down.
+    """Return a lower bound as text, rounded down.
 
     Examples:
         >>> at_least(0.0399), at_least(2.8e-27)
@@ -41,7 +41,7 @@ def _rounded(value: float, direction: str) -> str:
 
 
 def plain(exact: Decimal) -> str:
-    """Without an exponent and without zeros at the end.
+    """Return a number as text without an exponent and without zeros at the end.
 
     Examples:
         >>> plain(Decimal("0.100")), plain(Decimal("1E+3"))
@@ -52,7 +52,7 @@ def plain(exact: Decimal) -> str:
 
 
 def percent(probability: float) -> str:
-    """A probability in per cent, all its digits.
+    """Return a probability in per cent as text, with all its digits.
 
     Examples:
         >>> percent(0.95), percent(0.9995)
@@ -62,7 +62,7 @@ def percent(probability: float) -> str:
 
 
 def counted(count: int, one: str) -> str:
-    """A count with its noun.
+    """Return a count with its noun, such as "3 queries".
 
     Examples:
         >>> counted(1000, "query"), counted(1, "surprise")
@@ -73,7 +73,7 @@ def counted(count: int, one: str) -> str:
 
 
 def shown(value: float) -> str:
-    """A number in a table: six significant digits.
+    """Return a number for a table as text, with six significant digits.
 
     Examples:
         >>> shown(0.0465805205), shown(20000), shown(1e-06), shown(2.8e-27)

@@ -1,4 +1,4 @@
-"""The blocks of a certificate, in order: titled text, and values with their labels."""
+"""Outline of a certificate: its blocks in order, with titles, texts and labelled values."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _MOST_SHOWN = 300
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One section of the page, in the order of its parts.
+    """One titled block of the page, with its parts in order.
 
     Attributes:
         key: Name of the section in the document.
@@ -75,12 +75,12 @@ class Block:
 
 
 def labelled(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Labels and values as text."""
+    """Return pairs of label and value, both as text, for the fields of a section."""
     return tuple((_LABELS.get(name, name.replace("_", " ")), _value_text(value)) for name, value in fields.items())
 
 
 def _value_text(value: Any) -> str:
-    """A value as text."""
+    """Return any value of a document as text."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -97,7 +97,7 @@ def _value_text(value: Any) -> str:
 
 
 def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
-    """The blocks of a certificate, in order.
+    """Return the blocks of a certificate, in order.
 
     Args:
         document: With its words.
@@ -140,7 +140,7 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
 
 
 def simulated(document: Mapping[str, Any]) -> str:
-    """What a simulation means for the answers."""
+    """Say in words what makes a certificate a simulation: predictable noise, or a seed."""
     kind = MECHANISMS.get(document["mechanism"]["name"])
     return "the noise could be predicted" if kind is None or kind.traits.adds_noise else "it was created with a seed"
 
@@ -152,7 +152,7 @@ def _said_of_queries(queries: Sequence[Mapping[str, Any]] | None) -> str:
 
 
 def _where(head: Mapping[str, Any]) -> Block:
-    """Position of the ledger, and entries that were read before."""
+    """Build the block about the ledger's head and a checkpoint."""
     items = labelled({name: value for name, value in head.items() if name != "checkpoint"})
     before = (_CHECKPOINT.format(**head["checkpoint"]),) if "checkpoint" in head else ()
     return Block("ledger_head", "Where the ledger stands", (_LEDGER, *before), items=items)
@@ -242,7 +242,7 @@ def _rows_items(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def assumptions_block(section: Mapping[str, Any]) -> Block:
-    """The block of what is assumed about the rows."""
+    """Build the block about what is assumed about the rows."""
     return Block(
         "assumptions",
         "What is assumed about the rows, and how to tell if it is wrong",
@@ -253,7 +253,7 @@ def assumptions_block(section: Mapping[str, Any]) -> Block:
 
 
 def _dependence_items(dependence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Facts of the dependence model; its unset fields, and a fit that cannot be wrong, are not shown."""
+    """Yield the dependence model's facts as items, without unset fields and fits that cannot be wrong."""
     model = MODELS.get(str(dependence.get("kind")))
     labels, words = (model.entries, {("kind", model.kind): model.title, **model.value_words}) if model else ({}, {})
     for name, value in dependence.items():
@@ -293,7 +293,7 @@ _SPENDING = ("asked", "queries", "charged", "charges")
 
 
 def account_block(account: Mapping[str, Any], mechanism: Mapping[str, Any]) -> Block:
-    """The block of what was asked, spent and left."""
+    """Build the block about what was asked, spent and left."""
     kind, left = MECHANISMS.get(mechanism["name"]), ""
     if kind is not None and "surprises" in account["left"]:
         left = kind.presentation.left_endless if is_endless(mechanism) else kind.presentation.left
@@ -404,14 +404,14 @@ _NO_NUMBER = "–"
 
 
 def _query_item(query: Mapping[str, Any]) -> tuple[str, str]:
-    """A query as an item: its entry, and everything else in one line."""
+    """Return a query as an item: its entry, and everything else in one line."""
     _, asked, answer, interval, source, charged = query_cells(query)
     numbers = answer if interval == _NO_NUMBER else f"{answer}, between {interval.replace(' to ', ' and ', 1)}"
     return f"entry {query['entry']:,}", f"{asked}: {numbers}; {source}, charged {charged}"
 
 
 def query_cells(query: Mapping[str, Any]) -> tuple[str, ...]:
-    """Texts of a row of the list of queries: entry, query, answer, interval, source, charge."""
+    """Return the cells of a query's row: entry, query, answer, interval, source, charge."""
     answer = interval = _NO_NUMBER
     if query["low"] is not None or "unsealed" in query:
         bounds, unit = bounds_of(query), unit_of(query)

@@ -1,4 +1,4 @@
-"""The certificate as people read it: the first page, which tells those who decide what they need, and what proves it.
+"""The certificate as an HTML page: first what decision makers need, then what proves it.
 
 The page is print-ready and self-contained, and runs no script. Its styles are in ``certificate.css`` and ``page.css``.
 """
@@ -35,12 +35,12 @@ def _style(name: str) -> str:
 
 
 def article_style() -> str:
-    """Style for `render_article`."""
+    """Return the CSS for `render_article`."""
     return _style("certificate.css")
 
 
 def render_page(document: Mapping[str, Any]) -> str:
-    """The whole page, with the signed document in it; the same document always gives the same text."""
+    """Return the whole page with the signed document inside. The same document gives the same text."""
     title = escaped(f"Certificate of the holdout {document['rows']['holdout']}")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -52,12 +52,12 @@ def render_page(document: Mapping[str, Any]) -> str:
 
 
 def render_fragment(document: Mapping[str, Any]) -> str:
-    """The body of the page with its style, for notebooks and other pages."""
+    """Return the body of the page with its style, for notebooks and other pages."""
     return f"<style>{article_style()}</style>\n{render_article(document)}"
 
 
 def render_article(document: Mapping[str, Any]) -> str:
-    """The body of the page alone, for pages that have `article_style`."""
+    """Return the body of the page alone, for pages that have `article_style`."""
     worded = with_words(document)
     queries = document["account"].get("queries", ())
     sections = "\n".join(_section(number, block, queries) for number, block in enumerate(outline(worded), 1))
@@ -91,12 +91,12 @@ def _section(number: int, block: Block, queries: Sequence[Mapping[str, Any]]) ->
 
 
 def _code(value: str) -> str:
-    """The class of what looks like a hash."""
+    """Return the HTML class for a value that looks like a hash, or an empty text."""
     return ' class="code"' if len(value) >= 32 and value.isalnum() else ""
 
 
 def _embedded(document: Mapping[str, Any]) -> str:
-    """The document as JSON that cannot end its element."""
+    """Return the document as JSON that cannot close the HTML element around it."""
     text = canonical(document)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -104,7 +104,7 @@ def _embedded(document: Mapping[str, Any]) -> str:
 
 
 def _tables(queries: Sequence[Mapping[str, Any]]) -> str:
-    """The tables, each folded under a line that says which queries it holds."""
+    """Return the tables of queries as HTML, each folded under a line that says which queries it has."""
     parts = []
     for begin in range(0, len(queries), _AT_ONCE):
         some = queries[begin : begin + _AT_ONCE]
@@ -128,7 +128,7 @@ def _row(query: Mapping[str, Any]) -> str:
 
 
 def summary_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The sentences of the first page as rows of the whole certificate."""
+    """Return the sentences of the first page as rows, as in `Certificate.to_rows`."""
     answers = [fact["name"] for fact in summary["answers"]]
     lines = [
         *zip(answers, map(" ".join, zip(summary["sentences"], summary["sources"], strict=True)), strict=True),
@@ -142,7 +142,7 @@ def summary_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def first_page(document: Mapping[str, Any]) -> str:
-    """The section of the first page, of a certificate with its words."""
+    """Return the HTML section of the first page."""
     summary = document[SUMMARY]
     told = zip(summary["answers"], summary["sentences"], summary["sources"], strict=True)
     if len(summary["answers"]) > _MOST_AT_LENGTH:
@@ -170,7 +170,7 @@ def first_page(document: Mapping[str, Any]) -> str:
 
 
 def _unbroken(sentence: str) -> str:
-    """A sentence in which no line ends before a sign of per cent."""
+    """Return a sentence as HTML in which no line breaks before a per cent sign."""
     return escaped(sentence).replace(" %", "\u00a0%")
 
 
@@ -187,7 +187,7 @@ def _listed(title: str, texts: Sequence[str]) -> str:
 
 
 def _made(document: Mapping[str, Any]) -> str:
-    """Signer, time and rows."""
+    """Say in words which rows were sealed, when it was signed, and by what."""
     rows, issue = document["rows"], document["issue"]
     made = (
         f"{rows_and_groups(document)}, sealed at {_minutes(rows['sealed_at'])}. Signed at "

@@ -1,4 +1,4 @@
-"""The rows of a certificate in words: groups beside them, those that arrived, and what counts for missing values."""
+"""The rows of a certificate in words: declared groups, rows that arrived, and rules for missing values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DECLARED = "For missing values of {columns} the steward said what counts: {said
 
 
 def _counts(facts: Mapping[str, Mapping[str, Any]]) -> list[list[int]]:
-    """Pairs of a size and the number of groups of that size; none where rows are not in declared groups."""
+    """Return pairs of a group's size and the number of such groups, none without declared groups."""
     dependence = facts["assumptions"]["dependence"]
     counts = dependence.get("counts")
     sound = isinstance(counts, list) and all(  # a certificate's file may hold anything
@@ -28,14 +28,14 @@ def _counts(facts: Mapping[str, Mapping[str, Any]]) -> list[list[int]]:
 
 
 def _groups(facts: Mapping[str, Mapping[str, Any]]) -> str:
-    """The number of groups, and the column that says which rows belong together."""
+    """Return the number of groups in words, with the column that says which rows belong together."""
     number = sum(count for _, count in _counts(facts))
     column = facts["assumptions"]["dependence"].get("column")
     return counted(number, "group") + ("" if column is None else f" (equal values of the column {column!r})")
 
 
 def rows_and_groups(facts: Mapping[str, Mapping[str, Any]]) -> str:
-    """The sealed rows, and the groups that they form where groups are declared.
+    """Describe the sealed rows in words, with the declared groups that they form.
 
     Examples:
         >>> facts = {"rows": {"rows": 12}, "assumptions": {"dependence": {"kind": "groups", "counts": [[3, 4]]}}}
@@ -49,7 +49,7 @@ def rows_and_groups(facts: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def group_items(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Groups and their sizes, as items of the section about the rows."""
+    """Yield the number and sizes of groups as an item of the section about the rows."""
     if counts := _counts(facts):
         sizes = sorted({size for size, _ in counts})
         of = f"{sizes[0]:,} rows" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,} rows"
@@ -57,7 +57,7 @@ def group_items(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, s
 
 
 def counting_words(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Weights of rows and treatment of missing values, in sentences."""
+    """Return sentences on the weight of rows and on missing values."""
     weight = "Every sealed row has the same weight."
     if _counts(facts):
         weight += " So a group counts in proportion to its number of rows, and not once."
@@ -86,7 +86,7 @@ FAMILIES_ARRIVED = (
 
 
 def arrival_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """A line for each arrival and each retirement."""
+    """Yield an item for each arrival and each retirement."""
     for each in account.get("arrivals", ()):
         until = f" until {each['until']}" if each["until"] else ""
         tree = f", tree {shown(each['tree'])} opened" if each["tree"] else ""
@@ -101,7 +101,7 @@ def arrival_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def about_rows(fact: Mapping[str, Any]) -> str:
-    """The rows that an answer is about, where rows arrived; empty without.
+    """Say after a comma which rows an answer is about, or return an empty text if no rows arrived.
 
     Examples:
         >>> about_rows({"rows": [2_001, 6_000]}), about_rows({})
@@ -112,5 +112,5 @@ def about_rows(fact: Mapping[str, Any]) -> str:
 
 
 def rows_that_arrived(facts: Mapping[str, Any]) -> int:
-    """Number of sealed rows that arrived after the creation."""
+    """Return the number of sealed rows that arrived after the creation."""
     return sum(each["rows"] for each in facts.get("account", {}).get("arrivals", ()))

@@ -1,4 +1,4 @@
-"""The first page in words: the chosen answers as sentences, what they mean, and how many others there are.
+"""The first page in words: the chosen answers as sentences, their meaning, and how many others there are.
 
 Every sentence is a function of the facts, as all words of a certificate are. To say more on the first page, such as who
 leads, add a function from the facts to sentences to `_FOUND`.
@@ -119,7 +119,7 @@ _AGAIN = (
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A number with its interval as a sentence has it: to the digits that the interval allows, ends outwards.
+    """A number and its interval as texts for a sentence, with as many digits as the interval's width allows.
 
     Attributes:
         high: Upper end, rounded up.
@@ -131,7 +131,7 @@ class Bounds:
 
     @classmethod
     def of(cls, numbers: Mapping[str, Any], *, scale: int = 1) -> Bounds:
-        """All three to the same decimals, such that the width has two digits.
+        """Round all three numbers to the same decimals, so that the width has two digits and ends stay outside.
 
         Examples:
             >>> Bounds.of({"value": 0.8641, "low": 0.85123, "high": 0.87599}, scale=100)
@@ -151,7 +151,7 @@ class Bounds:
         return cls(*(_grouped(number.quantize(step, rounding=way)) for number, way in directions))
 
     def without_signs(self) -> Bounds:
-        """Their sizes."""
+        """Return the same texts without minus signs."""
         return Bounds(*(text.removeprefix("-") for text in (self.value, self.low, self.high)))
 
 
@@ -160,17 +160,17 @@ def _grouped(number: Decimal) -> str:
 
 
 def bounds_of(fact: Mapping[str, Any]) -> Bounds:
-    """The bounds that are shown of an answer: those that were unsealed, where there are such."""
+    """Return an answer's shown number and bounds: the unsealed ones if there are any."""
     return Bounds.of(_numbers(fact), scale=_scale(fact))
 
 
 def confirmed(fact: Mapping[str, Any]) -> bool:
-    """True if the number is a claim, of which the sealed rows say no more than that it lies within the bounds."""
+    """Return whether an answer's number is a claim, for which the sealed rows only confirm the bounds."""
     return "unsealed" not in fact and fact["source"] in ("training", "guess", "standing")
 
 
 def summary_words(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, simulation: bool) -> dict[str, Any]:
-    """The words of the first page."""
+    """Return the texts of the first page by their place."""
     answers = facts["summary"]["answers"]
     before = "Simulation only: " if simulation else ""
     return {
@@ -195,14 +195,14 @@ def _scale(fact: Mapping[str, Any]) -> int:
 
 
 def unit_of(fact: Mapping[str, Any]) -> str:
-    """Unit behind the numbers of an answer."""
+    """Return the unit to print after the numbers of an answer, such as " %"."""
     if fact["measure"] in RATES:
         return " %"
     return " percentage points" if fact["measure"] in POINTS else ""
 
 
 def _sentence(fact: Mapping[str, Any]) -> str:
-    """The finding, with its bounds."""
+    """Return the sentence that states an answer with its bounds."""
     said = _said(fact)
     return said[0].upper() + said[1:] if said.startswith("the ") else said
 
@@ -217,7 +217,7 @@ def _said(fact: Mapping[str, Any]) -> str:
 
 
 def _compared(fact: Mapping[str, Any], bounds: Bounds) -> str:
-    """More or less, by what the interval shows; where it has both, that it leaves open which."""
+    """Return the sentence for a difference: more, less, or open if the interval allows both."""
     low, high = (float(_numbers(fact)[name]) < 0 for name in ("low", "high"))
     more, sizes = "less" if bounds.value.startswith("-") else "more", bounds.without_signs()
     ends = (sizes.high, sizes.low) if high else (sizes.low, sizes.high)
@@ -231,7 +231,7 @@ def _compared(fact: Mapping[str, Any], bounds: Bounds) -> str:
 
 
 def _whence(fact: Mapping[str, Any], kind: type[Mechanism]) -> Iterator[str]:
-    """Source of the number."""
+    """Yield sentences on where an answer's number comes from."""
     if "unsealed" not in fact:
         yield _FROM_NOISE if fact["source"] == "holdout" and kind.traits.adds_noise else _FROM[fact["source"]]
     else:
@@ -258,13 +258,13 @@ def _asked(account: Mapping[str, Any], chosen: int) -> str:
 
 
 def _listed(account: Mapping[str, Any]) -> Iterator[str]:
-    """That all queries are listed; nothing where they are not."""
+    """Yield the sentence that all queries are listed, if they are."""
     if account.get("queries"):
         yield "All of them are listed further down, with their answers."
 
 
 def _about(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Population of the true values."""
+    """Yield sentences on the population that the true values are of."""
     answers = facts["summary"]["answers"]
     rows = rows_and_groups(facts)
     by_position = [fact["name"] for fact in answers if fact["by_position"]]
@@ -289,7 +289,7 @@ def _about(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _population(facts: Mapping[str, Mapping[str, Any]], all_rows: str) -> Iterator[str]:
-    """The population of each answer; where rows arrived, answers may be about different rows."""
+    """Yield the population of each answer. Where rows arrived, answers may be about different rows."""
     last = facts["rows"]["rows"] + rows_that_arrived(facts)
     by_rows: dict[str, list[str]] = {}
     for fact in facts["summary"]["answers"]:
@@ -322,7 +322,7 @@ def _assumed(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def margin_of(gate: Mapping[str, Any]) -> str:
-    """The margin of a gate; that of a share in percentage points.
+    """Return the margin of a gate as text, for shares in percentage points.
 
     Examples:
         >>> margin_of({"metric": "accuracy", "margin": 0.01})
@@ -344,7 +344,7 @@ def _found_by_gates(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _found_wanting(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Warnings for a reader, before anything else."""
+    """Yield warnings that a reader should see before anything else."""
     radius = facts["promise"]["radius"]
     if radius is not None and radius >= _USELESS_RADIUS:
         yield _WEAK

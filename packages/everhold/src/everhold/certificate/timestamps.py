@@ -1,4 +1,4 @@
-"""When was it signed? A token of RFC 3161 beside the signature, from an authority that readers trust.
+"""Trusted time of signing: a token of RFC 3161 beside the signature, from an authority that readers trust.
 
 The steward's own clock stands in the certificate, and proves nothing. A token is an authority's signature over a digest
 and a time. It is made of the steward's signature, so it shows that this certificate existed then. Checking it needs no
@@ -38,7 +38,7 @@ _NOTHING = "nothing was signed or saved"
 
 @dataclass(frozen=True, slots=True)
 class TimestampAuthority:
-    """A time-stamping authority on the network; asked once for each certificate, and told nothing but a digest.
+    """A time-stamping authority on the network, asked once for each certificate with a digest alone.
 
     Needs the extra ``timestamp``.
 
@@ -57,7 +57,7 @@ class TimestampAuthority:
         _client()
 
     def __call__(self, digest: bytes) -> bytes:
-        """The authority's token about a digest.
+        """Ask the authority for its token about a digest, and return the token.
 
         Raises:
             EverholdError: If the authority cannot be reached or refuses. Nothing was signed.
@@ -96,7 +96,7 @@ class TimestampAuthority:
 
 
 def stamp_of(timestamp: Timestamper, digest: bytes) -> dict[str, str]:
-    """An authority's token about a digest, as a certificate keeps it.
+    """Return an authority's token about a digest, as a certificate stores it.
 
     Raises:
         IntegrityError: If it is no token, or about something else. Nothing was signed.
@@ -112,7 +112,7 @@ def stamp_of(timestamp: Timestamper, digest: bytes) -> dict[str, str]:
 
 
 def stamp_findings(stamp: Mapping[str, str], digest: bytes, roots: Sequence[Root] | None) -> list[str]:
-    """Faults of a stored token in words; none if it is about the digest and, with roots, trusted.
+    """Return the faults of a stored token in words, none if it fits the digest and, with roots, is trusted.
 
     Args:
         stamp: As `stamp_of` made it.
@@ -140,7 +140,7 @@ def stamp_findings(stamp: Mapping[str, str], digest: bytes, roots: Sequence[Root
 
 
 def roots_from(pem: bytes) -> list[Root]:
-    """The root certificates in a PEM file."""
+    """Return the root certificates in a PEM file."""
     from cryptography.x509 import load_pem_x509_certificates
 
     try:
@@ -153,7 +153,7 @@ def roots_from(pem: bytes) -> list[Root]:
 
 
 def _client() -> Any:
-    """The package that reads tokens."""
+    """Import the package that reads tokens."""
     try:
         import rfc3161_client
     except ModuleNotFoundError:
@@ -164,7 +164,7 @@ def _client() -> Any:
 
 
 def _read(token: object) -> TimeStampResponse:
-    """A token, as if an authority had just granted it."""
+    """Read a token as if an authority had just granted it."""
     client = _client()
     if not isinstance(token, (bytes, bytearray)) or not token or len(token) > _MOST_BYTES:
         raise ValueError("no token")
@@ -195,7 +195,7 @@ def _time_of(stated: TimeStampResponse) -> str:
 
 
 def _signed_by_one_of(roots: Sequence[Root], stated: TimeStampResponse) -> bool:
-    """True if a root stands behind a token; one after the other, because two may have the same name."""
+    """Return whether one of the roots stands behind a token. Two roots may have the same name."""
     between = [root for root in roots if root.issuer != root.subject]
     return any(_signed_by(root, between, stated) for root in roots if root.issuer == root.subject)
 

@@ -1,4 +1,4 @@
-"""Is a certificate what was signed, and does it promise what its theorem gives? Offline, and never an error."""
+"""Verification of a certificate without a network: what was signed, and what its theorem gives."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SECTION_BEGINS = re.compile(r'<section id="everhold-(\w+)">')
 
 @dataclass(frozen=True, slots=True)
 class CertificateReport(Display):
-    """Report of a verification.
+    """Result of a certificate's verification.
 
     Attributes:
         findings: Everything that is wrong, in plain words; empty if nothing is.
@@ -56,7 +56,7 @@ class CertificateReport(Display):
 
     @property
     def ok(self) -> bool:
-        """True if everything was checked and nothing is wrong."""
+        """Whether everything was checked and nothing is wrong."""
         return not self.findings and not self.unchecked
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class CertificateReport(Display):
         }
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """``{"kind", "what"}``, findings first."""
+        """Return ``{"kind", "what"}`` for each line, findings first."""
         rows = [{"kind": "finding", "what": what} for what in self.findings]
         rows += [{"kind": "unchecked", "what": what} for what in self.unchecked]
         rows = rows or [{"kind": "result", "what": "nothing is wrong"}]
@@ -83,7 +83,7 @@ class CertificateReport(Display):
 def verify_certificate(
     path: Path | str, *, public_key: str | None = None, timestamp_roots: bytes | None = None
 ) -> CertificateReport:
-    """Check a certificate without network, ledger or rows.
+    """Verify a certificate without network, ledger or rows.
 
     Checks the form, the signature, the digest of every section, the facts against each other, the numbers against the
     theorem evaluated anew, and of a page every character: what is signed are facts, and each text is made from them
@@ -140,7 +140,7 @@ def verify_certificate(
 
 
 def listed_report(path: Path, *, name: str, public_key: str | None) -> dict[str, Any]:
-    """The report about a stranger's file as plain data; run by the worker of `everhold.untrusted`."""
+    """Return the report about a stranger's file as plain data. The worker of `everhold.untrusted` runs this."""
     return verify_certificate(path, public_key=public_key).to_dict()
 
 
@@ -161,7 +161,7 @@ def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> 
 
 
 def _time_findings(document: Mapping[str, Any], roots: Sequence[Root] | None) -> tuple[list[str], list[str]]:
-    """Faults of the trusted time, and parts of it that could not be checked."""
+    """Return the faults of the trusted time, and the parts of it that could not be checked."""
     if TIMESTAMP not in document:
         return ([] if roots is None else ["there is no trusted time in it, and one was expected"]), []
     try:
@@ -194,7 +194,7 @@ def _of_another_version(document: Mapping[str, Any], misworded: Sequence[str], *
 
 
 def _section_at(page: str, expected: str) -> str:
-    """First section in which two pages differ, by its name in the expected one."""
+    """Return the name of the first section in which two pages differ."""
     differ = (place for place, (found, wanted) in enumerate(zip(page, expected, strict=False)) if found != wanted)
     same = next(differ, min(len(page), len(expected)))
     before = expected[:same]

@@ -1,4 +1,4 @@
-"""Words of a certificate: each text is a function of the signed facts, and is made when the certificate is read."""
+"""Words of a certificate: each text is made from the signed facts when the certificate is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OF_POPULATION = "the population's value"
 
 
 def value_in_words(rows: Mapping[str, Any]) -> str:
-    """The value that is promised."""
+    """Return in words which value is promised."""
     if rows["features"] == "public":
         return "the value for labels drawn anew on these rows"
     if "stratified" in rows:
@@ -30,7 +30,7 @@ def value_in_words(rows: Mapping[str, Any]) -> str:
 
 
 def by_labels(rows: Mapping[str, Any]) -> bool:
-    """True if the table was split by its labels."""
+    """Return whether the table was split by its labels."""
     return rows.get("stratified") is not None and rows["stratified"] == rows["label"]
 
 
@@ -207,7 +207,7 @@ _BANNER = (
 
 
 def with_words(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """A certificate with what its facts mean in words beside them, section by section.
+    """Return a certificate with the meaning of its facts in words beside them, section by section.
 
     Raises:
         KeyError: If the facts are not those of a mechanism that everhold knows.
@@ -265,17 +265,17 @@ def with_words(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_endless(mechanism: Mapping[str, Any]) -> bool:
-    """True if queries are still answered when the budget is used up."""
+    """Return whether queries are still answered when the budget is used up."""
     return mechanism["parameters"].get("endless") is True
 
 
 def engine_name(engine: Mapping[str, Any]) -> str:
-    """Name of an engine in sentences."""
+    """Return the name of an engine for sentences."""
     return _ENGINES.get(engine["kind"], str(engine["kind"]))
 
 
 def _assumed_of(engine: Mapping[str, Any] | None) -> list[str]:
-    """Assumptions where the sealed rows stay in an engine; empty where they are in a file."""
+    """Return assumptions about rows that stay in an engine, empty if they are in a file."""
     if engine is None:
         return []
     unchanged = _UNCHANGED_TABLE if engine["snapshot"] is None else _UNCHANGED_SNAPSHOT
@@ -284,7 +284,7 @@ def _assumed_of(engine: Mapping[str, Any] | None) -> list[str]:
 
 
 def promise_sentence(facts: Mapping[str, Any], *, simulation: bool) -> str:
-    """The promise in one sentence, from the facts about promise, rows and assumptions."""
+    """Return the promise in one sentence, from the facts about promise, rows and assumptions."""
     promise, value, kind = facts["promise"], value_in_words(facts["rows"]), MECHANISMS[facts["mechanism"]["name"]]
     rows_are = str(facts["assumptions"]["dependence"].get("kind", "unknown"))
     rows_are = MODELS[rows_are].rows_are if rows_are in MODELS else f"rows: {rows_are.replace('_', ' ')}"
@@ -311,7 +311,7 @@ def promise_sentence(facts: Mapping[str, Any], *, simulation: bool) -> str:
 
 
 def _said_of_shares(said: str, rows: Mapping[str, Any]) -> list[str]:
-    """A sentence about a stratified split; nothing without one, or where given features settle the shares."""
+    """Return a sentence about a stratified split, or none without one or if features are public."""
     return [said.format(column=rows["stratified"])] if "stratified" in rows and rows["features"] != "public" else []
 
 
@@ -343,7 +343,7 @@ def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mappin
 
 
 def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:
-    """Assumptions of answers about predictions for these very rows; empty where there were none."""
+    """Return assumptions about predictions for these very rows, empty if no query was about such."""
     if not by_position or rows["features"] == "public":
         return []
     were = "was" if by_position == 1 else "were"
@@ -374,13 +374,13 @@ def _theorem(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, d
 
 
 def by_description(facts: Mapping[str, Mapping[str, Any]]) -> bool:
-    """True if some queries have the level of their description: declared families, or short texts (S10)."""
+    """Return whether some queries have levels by description: declared families or short texts (S10)."""
     parameters = facts["mechanism"]["parameters"]
     return bool(parameters.get("share") or parameters.get("text_bits") or facts["account"].get("declared"))
 
 
 def _explained(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism]) -> str:
-    """How answers are made."""
+    """Explain in words how answers are made."""
     said = kind.presentation.explained(endless=is_endless(facts["mechanism"]))
     declared = facts["mechanism"]["parameters"].get("share") or facts["account"].get("declared")
     return f"{said} {_NO_GUESS}" if declared else said
@@ -453,14 +453,14 @@ _BOARD = (
 
 
 def board_promise(competition: Mapping[str, Any] | None, *, value: str, holds: str) -> str | None:
-    """Promise of a board whose scores are no means over [0, 1]; None where the promise of a mean is about the board."""
+    """Return the promise of a board whose scores are no means over [0, 1], or None for any other board."""
     if competition is None or competition["metric"] in _SHARES_OF_BOARDS:
         return None
     return _BOARD.format(value=value, holds=holds)
 
 
 def gates_in_words(gates: Any, rows: Mapping[str, Any]) -> list[str]:
-    """Meaning of promotions; empty where there is no gate."""
+    """Return sentences on what promotions mean, empty if there is no gate."""
     if not gates:
         return []
     return [
@@ -474,7 +474,7 @@ def gates_in_words(gates: Any, rows: Mapping[str, Any]) -> list[str]:
 
 
 def competition_in_words(competition: Mapping[str, Any] | None, rows: Mapping[str, Any]) -> list[str]:
-    """Meaning of a leaderboard; empty where there is no competition."""
+    """Return sentences on what a leaderboard means, empty if there is no competition."""
     if competition is None:
         return []
     told = {

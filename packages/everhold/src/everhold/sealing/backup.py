@@ -93,7 +93,7 @@ def backup(storage: str | Path, archive: Path) -> dict[str, Any]:
 
 
 def _without_rows(records: list[HoldoutRecord]) -> dict[str, list[str]]:
-    """Return the holdouts whose sealed rows no archive has, because they stay in an engine, by engine."""
+    """Return the names of holdouts whose sealed rows no archive has, because they stay in an engine."""
     names = [record.name for record in records if record.configuration.get("engine") is not None]
     return {"without_rows": names} if names else {}
 

@@ -26,7 +26,7 @@ _SEAL_BYTES = 32
 
 
 def packed(arrays: Mapping[str, NDArray[Any] | None], *, key: bytes, bound_to: bytes) -> bytes:
-    """Return arrays by name as bytes, with a keyed digest of the content and of the owner. None is left out.
+    """Return arrays by name as bytes, with a keyed digest of content and owner. Arrays that are None are left out.
 
     Args:
         arrays: Numbers or text, no objects.

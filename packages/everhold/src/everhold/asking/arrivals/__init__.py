@@ -1,1 +1,1 @@
-"""Holdouts whose rows arrive: `growth` has the trees, `appending` the act, the others the queries."""
+"""Holdouts whose rows arrive over time: trees in `growth`, appending in `appending`, queries in the others."""

@@ -1,4 +1,4 @@
-"""`holdout.arrivals`: rows that were appended, and what the trees about them can still say."""
+"""`holdout.arrivals`: the rows that were appended, and how much their trees can still answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ArrivedRows(Display):
-    """The arrivals of a holdout.
+    """List of a holdout's arrivals.
 
     Attributes:
         rows: One for each: arrival, rows, training_rows, until, and the number of its entry.
@@ -36,28 +36,28 @@ class ArrivedRows(Display):
         return len(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"arrivals": [...]}``."""
+        """Return the arrivals as ``{"arrivals": [...]}``."""
         return {"arrivals": self.to_rows()}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each arrival."""
+        """Return one row for each arrival."""
         return [dict(row) for row in self.rows]
 
 
 class HoldoutArrivals(HoldoutAccessor):
-    """The arrivals of a holdout; public facts."""
+    """Public facts about the arrivals of a holdout: `holdout.arrivals`."""
 
     def listed(self) -> ArrivedRows:
-        """Every arrival with its entry in the ledger."""
+        """Return every arrival with its entry in the ledger."""
         return ArrivedRows(self._entries(ARRIVAL, ("arrival", "rows", "training_rows", "until", "tree")))
 
     @property
     def expected(self) -> bool:
-        """True if the holdout was created with ``grows=True``, so that trees open for rows that arrive."""
+        """Whether the holdout was created with ``grows=True``, so that trees open for rows that arrive."""
         return bool(self._executor.record.configuration.get(GROWS))
 
     def timeline(self) -> list[dict[str, Any]]:
-        """Rows at creation, at each arrival and now, with the budget spent and the half-widths before and after.
+        """Return rows, spent budget and half-widths at creation, at each arrival and now.
 
         Half-widths are those of the next yes-or-no answer. Where rows arrive it narrows, and queries widen it.
         """
@@ -76,7 +76,7 @@ class HoldoutArrivals(HoldoutAccessor):
         ]
 
     def status_facts(self, head: Head) -> dict[str, Any]:
-        """Rows that arrived, the trees that are open, and which one answers next."""
+        """Return the rows that arrived, the open trees, and the tree that answers next, for `Holdout.status`."""
         account, growth = head.accounts.of(Arrivals), growth_of(self._executor)
         if growth is None:
             return {}
@@ -95,7 +95,7 @@ class HoldoutArrivals(HoldoutAccessor):
         }  # fmt: skip
 
     def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
-        """Every arrival with its entry, rows and fingerprint, and every retirement."""
+        """Return every arrival with entry, rows and fingerprint, and every retirement, for the certificate."""
         names = ("arrival", "rows", "training_rows", "fingerprint", "training_fingerprint", "until")
         if not head.accounts.of(Arrivals).arrivals:
             return {}
@@ -111,7 +111,7 @@ def _number(tree: Sequence[int] | None) -> int | None:
 
 
 def _next_arrival(growth: Growth) -> dict[str, Any]:
-    """Forecast of an arrival of as many rows as the latest one, from public facts."""
+    """Forecast from public facts the half-width after an arrival of as many rows as the latest one."""
     rows, state = growth.rows, growth.state()
     ever, coming = rows.ever, next((part.rows for part in rows.parts[::-1] if part.rows), 0)
     trees, later = list(growth.trees), Suffix(growth.account.opened + 1, len(rows.parts), ever, state)
@@ -129,7 +129,7 @@ def _next_arrival(growth: Growth) -> dict[str, Any]:
 
 
 def _outlooks(growth: Growth) -> list[dict[str, Any]]:
-    """Each open tree with its rows, what was counted in it, and the half-width of its next answer."""
+    """Return each open tree with its rows, what was counted in it, and the half-width of its next answer."""
     state, found = growth.state(), []
     for tree, executor in zip(growth.trees, growth.executors, strict=True):
         counted = since(state, tree.before)
@@ -145,7 +145,7 @@ def _outlooks(growth: Growth) -> list[dict[str, Any]]:
 
 
 def timeline(growth: Growth, acts: Sequence[Entry]) -> list[dict[str, Any]]:
-    """One row for the creation, each arrival, and now; all of it public.
+    """Return one public row for the creation, for each arrival, and for now.
 
     Args:
         growth: The holdout.
@@ -174,7 +174,7 @@ def timeline(growth: Growth, acts: Sequence[Entry]) -> list[dict[str, Any]]:
 
 
 class _Moments:
-    """All trees, as they were at one moment after the other."""
+    """State of a timeline that goes through the arrivals: rows and trees at one moment after the other."""
 
     def __init__(self, growth: Growth) -> None:
         self.growth, self.trees = growth, [Suffix(1)]
@@ -183,7 +183,7 @@ class _Moments:
     def row(
         self, moment: str, state: State, tree: Suffix | None = None, *, rows: int = 0, training: int = 0, **more: Any
     ) -> dict[str, Any]:
-        """Let rows arrive; returns what was true before and after."""
+        """Add rows that arrive, and return the timeline's row with the widths before and after."""
         before = self._within(state) if self.rows else None
         self.rows, self.training = self.rows + rows, self.training + training
         self.arrival = more.get("arrival", self.arrival)
@@ -195,7 +195,7 @@ class _Moments:
         }  # fmt: skip
 
     def retire(self, before: int) -> None:
-        """End the trees about rows before an arrival."""
+        """Remove the trees about rows before an arrival."""
         self.trees = [tree for tree in self.trees if tree.arrival >= before]
         self.training += sum(part.rows for part in self.growth.rows.parts[:before] if part.number >= self._opened)
         self._opened = before

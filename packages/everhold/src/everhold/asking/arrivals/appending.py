@@ -1,4 +1,4 @@
-"""Appending rows to a holdout, and retiring old ones: acts of the steward, each one entry of the ledger (S13).
+"""Appending rows to a holdout and retiring old rows, two acts of the steward, each one ledger entry (S13).
 
 An append writes and checks the files of its rows first, and waits until they are on the disk. Then one transaction adds
 the entry. Killed before it, nothing arrived, and the files are removed by the next append; killed after it, everything
@@ -54,7 +54,7 @@ _MEANWHILE = "rows arrived meanwhile; nothing was changed; try again"
 
 @dataclass(frozen=True, slots=True)
 class Arrived(Display):
-    """An arrival of rows.
+    """Result of appending rows: their number, and the half-widths before and after.
 
     Attributes:
         arrival: Its number, from 1.
@@ -76,22 +76,22 @@ class Arrived(Display):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
-        """An arrival that was there already, by its row in the timeline."""
+        """Build the result for an arrival that was recorded before, from its row in the timeline."""
         return cls(**{name: row[name] for name in cls.__slots__})
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes by name."""
+        """Return all attributes by name."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 def remember_rows(first: QueryExecutor, folder: Path) -> None:
-    """Write the hashes of the rows of the creation now, so that the first append need not."""
+    """Write the hashes of the rows of the creation now, so that the first append need not compute them."""
     if table_of_rows(first) is None:
         known_rows(folder, 0, first.schema.columns, key=first.key.notes_key)
 
 
 def check_grows(executor: QueryExecutor) -> None:
-    """Refuse to append where nothing could be promised afterwards.
+    """Refuse to append to a holdout for which nothing could be promised afterwards.
 
     Raises:
         QueryRejected: If rows cannot be appended. Nothing was changed.
@@ -123,7 +123,7 @@ def _cannot(reason: str) -> QueryRejected:
 
 
 def _check_accounts(accounts: Accounts, configuration: Mapping[str, Any]) -> None:
-    """Refuse to append to a closed study, or where something is in use that counts all rows as there from the start."""
+    """Refuse to append to a closed study, or with an extension that counts all rows from the start."""
     if accounts.closed:
         raise QueryRejected(CLOSED_STUDY)
     used = {each.name for each in accounts.extensions.values() if not each.knows_arrivals(configuration)}
@@ -188,7 +188,7 @@ def append(
 
 
 def _checked(until: str | None, growth: Growth) -> str | None:
-    """A time that does not run backwards."""
+    """Check that a time does not lie before earlier ones, and return it."""
     if until is None:
         return None
     latest, table = latest_until(growth.first.record.configuration, growth.rows.facts()), table_of_rows(growth.first)
@@ -249,7 +249,7 @@ def _append(
 def _result(
     growth: Growth, head: Head, files: ArrivedFiles, *, tree: Suffix | None
 ) -> tuple[Arrived, Growth]:  # fmt: skip
-    """The arrival, with half-widths before and after it, and the rows that are there now."""
+    """Return the arrival with half-widths before and after it, and the trees and rows after it."""
     after = growth.first.ledger.latest()
     grown = Growth.of(growth.first, growth.folder, known=growth, head=after)
     opened = None if tree is None else tree.number
@@ -260,14 +260,14 @@ def _result(
 
 
 def _latest(growth: Growth) -> Arrived:
-    """The latest arrival, as it was returned."""
+    """Return the latest arrival as `append` returned it."""
     acts = [entry for entry in all_entries(growth.first.ledger) if entry.answer["source"] in Arrivals.acts]
     found = {row["arrival"]: row for row in timeline(growth, acts)}
     return Arrived.of(found[growth.account.arrivals])
 
 
 def _arriving_in(table: Any, growth: Growth, until: str) -> ArrivedFiles:
-    """Rows of a table that arrived since the latest append; all older ones are compared with their digests first."""
+    """Return the rows of a table that arrived since the latest append, after a check that older rows are unaltered."""
     first = growth.first
     table.check_unaltered(first.record.configuration, first.key)
     growth.check_unaltered()
@@ -280,7 +280,7 @@ def _arriving_in(table: Any, growth: Growth, until: str) -> ArrivedFiles:
 
 
 def _new_rules(growth: Growth, files: ArrivedFiles) -> dict[str, MissingRule]:
-    """What counts from now on for rows without a value in columns that no earlier row lacked.
+    """Return the missing-value rules of columns that lack values for the first time in these rows.
 
     Raises:
         HoldoutRejected: If declared queries would mean something else. Nothing was appended.
@@ -324,7 +324,7 @@ def _check_elsewhere(growth: Growth, folder: Path, number: int, files: ArrivedFi
 
 
 def _tree(growth: Growth, head: Head, arriving_rows: int) -> Suffix | None:
-    """The tree that opens with an arrival, from public facts; None if none does.
+    """Return the tree that opens with an arrival, decided by public facts, or None if no tree opens.
 
     After a recovery none opens: answers that the ledger lost may have been about the very rows that arrive again.
     """
@@ -339,7 +339,7 @@ def _tree(growth: Growth, head: Head, arriving_rows: int) -> Suffix | None:
 def _recorded(
     growth: Growth, head: Head, number: int, files: ArrivedFiles, *, until: str | None
 ) -> Suffix | None:  # fmt: skip
-    """Add the entry; returns the tree that opened with it. Where a query comes in the same moment it is tried again."""
+    """Record the arrival, with further tries if queries come between. Returns the tree that opened, if any."""
     for _ in range(_TRIES):
         tree = _tree(growth, head, files.rows)
         if _record(growth, number, files, State.from_dict(head.state["mechanism"]), tree=tree, until=until):
@@ -351,7 +351,7 @@ def _recorded(
 def _record(
     growth: Growth, number: int, files: ArrivedFiles, state: State, *, tree: Suffix | None, until: str | None
 ) -> bool:
-    """Add the entry, unless something was asked since its tree was decided."""
+    """Record the arrival, and return False if something was asked since its tree was decided."""
     public = {
         "kind": ARRIVAL, "arrival": number, "rows": files.rows, "training_rows": files.training_rows,
         "fingerprint": files.fingerprint, "training_fingerprint": files.training_fingerprint,
@@ -379,7 +379,7 @@ def _outcome(source: str) -> Outcome:
 
 
 def _next(growth: Growth, head: Head) -> float:
-    """Half-width of the next yes-or-no answer."""
+    """Return the half-width of the next yes-or-no answer."""
     executor = growth.best(data=head.state)
     mechanism = executor.mechanism
     return radius_of(mechanism, executor.state_from(head.state)) if has_public_levels(mechanism) else math.inf
@@ -425,7 +425,7 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
 
 
 def _rows_before(folder: Path, before: int) -> Any:
-    """The rows that had come before an arrival, as an Arrow table."""
+    """Return the rows that had come before an arrival, as an Arrow table."""
     from everhold.sealing.intake.duckdb_files import file_pattern, spilling_into
 
     paths = [rows_file(folder, number) for number in range(before) if rows_file(folder, number).is_file()]

@@ -1,4 +1,4 @@
-"""The certificate of a holdout: the whole ledger is checked, then its facts are signed."""
+"""Makes the certificate of a holdout: checks the whole ledger, then signs its facts."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def chosen_answers(
     executor: QueryExecutor, answers: Mapping[str, Choice] | Sequence[Choice] | None, *, last: int,
     told: Mapping[int, Numbers],
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """The facts of the answers that a certificate shows; nothing is asked, and the sealed rows are not looked at.
+    """Return the facts of the answers that a certificate shows. Nothing is asked, and no sealed row is read.
 
     Args:
         executor: The holdout at work.

@@ -1,4 +1,4 @@
-"""Facts of a holdout's ledger beside answers: `holdout.ledger`. All are free and none asks anything."""
+"""`holdout.ledger`: facts of a holdout's ledger besides answers. All are free."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class HoldoutLedger:
         return f"HoldoutLedger({self._executor.record.name!r})"
 
     def events(self, after: int = 0, *, limit: int = 1_000) -> EventFeed:
-        """Events after an entry of the ledger, and how much is left; without any value.
+        """Return the events after an entry of the ledger, and the remaining budget, without any value.
 
         Args:
             after: Number of the last entry that is known already.
@@ -44,14 +44,14 @@ class HoldoutLedger:
         return event_feed(self._executor, after, limit=limit)
 
     def readings(self, rows: Sequence[Mapping[str, Any]]) -> list[MeanUnits | None]:
-        """Units of rows of the transcript, in their order; None of a choice, a challenge and the like."""
+        """Return the units of each row of the transcript, or None for a row without one number, such as a choice."""
         numbers = [row["sequence"] for row in rows] or [1]
         found = self._executor.ledger.entries(min(numbers) - 1, max(numbers) - min(numbers) + 1)
         kept = {each.sequence: MeanUnits.kept(each.description) for each in found}
         return [kept.get(row["sequence"]) for row in rows]
 
     def model_names(self, *, asked_by: str | None = None) -> dict[str, str]:
-        """Names of the models of gates and extensions, by their SHA-256.
+        """Return the names of the models of gates and extensions, by their SHA-256.
 
         Args:
             asked_by: Only of what this analyst proposed; by default of all.
@@ -68,7 +68,7 @@ class HoldoutLedger:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEvent:
-    """One entry of a ledger, without what it says.
+    """Public summary of one ledger entry, without its values.
 
     Attributes:
         sequence: Its number.
@@ -89,7 +89,7 @@ class LedgerEvent:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Remaining amount of something that is counted.
+    """A counted part of the budget, with how much of it is left.
 
     Attributes:
         name: Such as ``"queries"``.
@@ -106,7 +106,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class EventFeed:
-    """Events after an entry.
+    """Events after an entry of the ledger, and what is left of the budget.
 
     Attributes:
         sequence: The last entry that was read: where to go on.
@@ -122,7 +122,7 @@ class EventFeed:
 
 
 def event_feed(executor: QueryExecutor, after: int, *, limit: int) -> EventFeed:
-    """Events after an entry, at most so many entries.
+    """Return the events after an entry, up to a number of entries.
 
     Raises:
         IntegrityError: If the ledger is not what was written.
@@ -154,7 +154,7 @@ _SHORT = 8  # digits of a hash in the text of a query
 
 
 def model_names(entries: Iterable[Entry], known: Mapping[str, str]) -> dict[str, str]:
-    """Names of models at a gate by the SHA-256 of the query about them, beside names that are known.
+    """Return names of models at gates by the SHA-256 of the query about them, added to known names.
 
     Args:
         entries: Of the ledger, in order; names come only from these.
@@ -171,7 +171,7 @@ def model_names(entries: Iterable[Entry], known: Mapping[str, str]) -> dict[str,
 
 
 def with_names(text: str, names: Mapping[str, str]) -> str:
-    """The text of a query with names in place of the short hashes of predictions and champions.
+    """Replace the short hashes of predictions and champions in a query's text by names.
 
     Args:
         text: Such as ``"accuracy of predictions 0f1e2d3c"``.

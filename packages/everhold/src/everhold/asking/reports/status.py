@@ -1,4 +1,4 @@
-"""A holdout in public facts: its transcript, its status, and its look in a notebook."""
+"""Public facts about a holdout: transcript, status, promise, and its view in a notebook."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TOLD = ("value", "low", "high", "source", *_SOME)  # of an entry; a table's rou
 
 
 def transcript_of(session: HoldoutSession, every: Sequence[Entry]) -> Transcript:
-    """Entries of the ledger as people see them; on behalf of an analyst, the analyst's new ones."""
+    """Return the entries of the ledger as rows for people. For an analyst, only the analyst's new ones."""
     executor = session.executor
     told, step = disclosed(every), executor.mechanism.row_step
 
@@ -75,7 +75,7 @@ def transcript_of(session: HoldoutSession, every: Sequence[Entry]) -> Transcript
 
 
 def glance_at(session: HoldoutSession) -> str:
-    """The holdout at a glance, as HTML: its promise, what is left, and the latest answers."""
+    """Return a short HTML view of a holdout: its promise, what is left, and the latest answers."""
     executor, head = session.executor, session.executor.ledger.head()
     of = "" if executor.analyst is None else f" on behalf of {executor.analyst}"
     over = ", unsealed and closed" if head.accounts.closed else ""
@@ -94,7 +94,7 @@ def glance_at(session: HoldoutSession) -> str:
 
 
 def promise_of(session: HoldoutSession) -> Promise:
-    """The promise that all answers keep together, with its sentence and the initial budget."""
+    """Return the promise that all answers keep together, with its sentence and the initial budget."""
     from everhold.certificate import promise_in_words
 
     executor = session.executor
@@ -106,7 +106,7 @@ def promise_of(session: HoldoutSession) -> Promise:
 
 
 def _expected(executor: QueryExecutor) -> float | None:
-    """Half-width that answers are expected to have."""
+    """Return the half-width that answers are expected to have, or None where it is unknown."""
     return executor.mechanism.expected_radius(USUAL_VALUE, executor.record.configuration.get(ALIKE))
 
 
@@ -154,7 +154,7 @@ def status_of(session: HoldoutSession, head: Head) -> Facts:
 
 
 def _stays_in(executor: QueryExecutor) -> dict[str, Any]:
-    """The engine and the tables in which rows stay, if they do; where it is, is the steward's matter."""
+    """Return the engine and the tables in which rows stay, if they do, without their address."""
     configuration = executor.record.configuration
     facts, table = public_facts(configuration), configuration.get("training_table")
     return ({} if facts is None else {"engine": facts}) | ({} if table is None else {"training_table": dict(table)})
@@ -176,7 +176,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Worth(Display):
-    """Half-widths of the next answers, for shares of rows near one half, where they are widest.
+    """Half-widths of the next answers about shares near one half, where intervals are the widest.
 
     Attributes:
         rows: One for each kind of query: ``query``, ``now`` and ``later``, after `AHEAD` more surprises. None stands
@@ -186,15 +186,15 @@ class Worth(Display):
     rows: Sequence[Mapping[str, Any]]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each kind of query."""
+        """Return one row for each kind of query."""
         return [dict(row) for row in self.rows]
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"worth": [...]}``."""
+        """Return the widths as ``{"worth": [...]}``."""
         return {"worth": self.to_rows()}
 
     def to_text(self) -> str:
-        """Two bars for each kind of query, the second after `AHEAD` more surprises."""
+        """Return two bars for each kind of query: now, and after `AHEAD` more surprises."""
         if not self.rows:
             return ""
         head, after, most = "next query", f"after {AHEAD} more surprises", self._widest
@@ -236,7 +236,7 @@ def _meter(half: float | None) -> str:
 
 
 def worth_now(executor: QueryExecutor, head: Head) -> Worth:
-    """The widths of a holdout's next answers; nothing where the mechanism checks no guesses, or nothing is answered.
+    """Return the widths of the next answers, empty if no guesses are checked or nothing is answered.
 
     Args:
         executor: Of the holdout.
@@ -257,7 +257,7 @@ def worth_now(executor: QueryExecutor, head: Head) -> Worth:
 def _declared(
     executor: QueryExecutor, mechanism: PublicLevels, head: Head, now: State, later: State
 ) -> list[dict[str, Any]]:
-    """Members of declared families, whose widths never change, and a text that is declared now or later."""
+    """Return the widths of members of declared families, which never change, and of a declared text."""
     from everhold.families.texts import BoundTexts
     from everhold.mechanisms.declared import widest_declared
 
@@ -285,7 +285,7 @@ def _declared(
 
 
 def _procedure_of_shares(executor: QueryExecutor, mechanism: PublicLevels, nats: float) -> Procedure:
-    """The procedure of a declared yes-or-no query; where rows do not arrive, nothing about that is imported."""
+    """Return the interval procedure of a declared yes-or-no query."""
     if not executor.compiler.families.first_rows:
         return mechanism.yes_no_procedure
     from everhold.asking.declared import procedure_of_shares
@@ -294,7 +294,7 @@ def _procedure_of_shares(executor: QueryExecutor, mechanism: PublicLevels, nats:
 
 
 def _families(executor: QueryExecutor, head: Head) -> list[tuple[Declaration, BoundFamily]]:
-    """Declared families; without one, nothing about them is imported."""
+    """Return the declared families. Their code is imported only if there is one."""
     if Declarations.key not in head.state:
         return []
     from everhold.asking.declared import FamilyLevels

@@ -65,7 +65,7 @@ class TimeLimits:
 
     @contextmanager
     def at_most(self, seconds: float, stop: Callable[[], object]) -> Iterator[None]:
-        """Context after which too many seconds make another thread call ``stop``. Never called after it ends.
+        """Context with a time limit: after it another thread calls ``stop``, but never once the block was left.
 
         Args:
             seconds: The limit.

@@ -267,7 +267,7 @@ def engine_of(
 def sealed_rows(
     folder: Path, configuration: dict[str, Any], key: StewardKey, engine: SealableTable | None
 ) -> StoredRows:  # fmt: skip
-    """Open the sealed rows, in an engine or in the file, after a check that they are what was sealed.
+    """Open the sealed rows: in an engine that was checked before, or in their file, which is checked now.
 
     Raises:
         IntegrityError: If the file is not the one that was sealed.
@@ -280,7 +280,7 @@ def sealed_rows(
 
 
 def training_rows(folder: Path, configuration: dict[str, Any], engine: SealableTable | None) -> StoredRows | None:
-    """Open the training rows, or return None if there are none. Copied rows of an engine's table come first.
+    """Open the training rows, or return None if there are none. Copied rows have the engine's table behind them.
 
     Raises:
         IntegrityError: If their file is not the one that was written, or the table has other columns or rows.
