@@ -17,8 +17,6 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-import duckdb
-
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
@@ -411,6 +409,8 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     types = {name: _column_type([row.get(name) for row in rows]) for name in columns_of(rows)}
     lines = (json.dumps({name: _cell(row.get(name), kind) for name, kind in types.items()}) for row in rows)
     part = path.with_name(f"{path.name}.part")
+    import duckdb
+
     with tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
         source = Path(folder) / "rows.jsonl"
         source.write_text("\n".join(lines) + "\n", encoding="utf-8")

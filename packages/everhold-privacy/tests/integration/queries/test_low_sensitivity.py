@@ -122,9 +122,9 @@ def test_the_grid_moves_by_one_row_at_most(unit, delta, low, width, where, step)
 def test_an_auc_of_very_many_pairs_is_exact():
     """A double would lose the one pair that is in order, and with it the proven sensitivity."""
     query = auc(np.array([0.0, 1.0]), positives=10**9, negatives=10**9)
-    value = query.of_pairs(np.column_stack([np.arange(2.0), np.arange(2.0)]))
+    value = query.of_rows(np.arange(2.0), np.arange(2.0))
     assert value == Fraction(1, 2) + Fraction(1, 2 * 10**18)
-    assert f1(np.ones(2), least=3).of_pairs(np.array([[1.0, 1.0], [1.0, 0.0]])) == Fraction(2, 3)
+    assert f1(np.ones(2), least=3).of_rows(np.ones(2), np.array([1.0, 0.0])) == Fraction(2, 3)
 
 
 @pytest.mark.parametrize(("positives", "negatives"), [(1, 1), (2, 2), (3, 1)])
@@ -377,8 +377,8 @@ def test_a_true_sensitivity_passes_and_a_slightly_smaller_one_does_not():
         (low_sensitivity(spread, 4 / ROWS, tolerance=1e-9), "cannot pay for less than"),
         (low_sensitivity(spread, 1e-12), "too wide for a sensitivity"),
         (auc(np.zeros(3), positives=1, negatives=1), "shape"),
-        (auc(np.full(ROWS, np.nan), positives=1, negatives=1), "finite scores"),
-        (f1(np.full(ROWS, 0.5), least=100), "predicted labels, 0 or 1"),
+        (auc(np.full(ROWS, np.nan), positives=1, negatives=1), "not all finite"),
+        (f1(np.full(ROWS, 0.5), least=100), "the predictions are no labels"),
         (auc(DummyClassifier(), positives=1, negatives=1), "fitted"),
     ],
 )
@@ -397,7 +397,7 @@ def test_dependent_rows_and_holdouts_without_labels_are_refused(tmp_path):
     ) as made:
         with pytest.raises(QueryRejected, match="independent rows only"):
             made.ask(variance())
-        with pytest.raises(QueryRejected, match="needs a label column of 0 and 1"):
+        with pytest.raises(QueryRejected, match="needs labels 0 and 1"):
             made.ask(auc(np.zeros(ROWS), positives=10, negatives=10))
         assert made.remaining["credits"] == 500
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from everhold.asking.arrivals.growth import growth_of
 from everhold.errors import EverholdWarning, warn_caller
 from everhold.operations.operation import AnyQuery, HoldoutOperation, Param, Role, RowSource, Table
 from everhold.progress import progress
@@ -45,6 +44,7 @@ class Append(
     def perform(self, session: HoldoutSession) -> Arrived:
         """Seal the rows and open a tree about them where it pays."""
         from everhold.asking.arrivals.appending import append
+        from everhold.asking.arrivals.growth import growth_of
 
         with progress("appending"):
             arrived, growth = append(

@@ -178,7 +178,7 @@ def test_some_training_rows_without_a_class_still_make_a_guess(tmp_path):
             lambda h, a, b: h.ask(
                 eh.difference(eh.metric("balanced_accuracy", a), eh.metric("balanced_accuracy", b, where="x > 0"))
             ),
-            "different ranges or rows",
+            "different ranges, rows",
         ),
         (
             lambda h, a, b: h.ask(

@@ -173,7 +173,8 @@ class MetricQuery(Query["Answer"]):
         """
         mechanism, schema, share = compiler.mechanism, compiler.schema, self.share()
         if share is not None:
-            as_means = guess is None or isinstance(self.models[0].predictions, str) or not takes_ratios(mechanism)
+            unguessed = guess is None and not compiler.silent
+            as_means = unguessed or isinstance(self.models[0].predictions, str) or not takes_ratios(mechanism)
             if as_means or share.placed(compiler).as_one(compiler) is not None:
                 return share.compile(compiler, guess=guess, tolerance=tolerance)
         if self._pairs_outcomes(compiler):
