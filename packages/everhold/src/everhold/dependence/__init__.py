@@ -1,4 +1,4 @@
-"""Dependence of the sealed rows: one file for each model. `MODELS` finds them by kind."""
+"""Dependence models of the sealed rows, with a file for each, and the registry `MODELS` that finds them by kind."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def _wrong_with(kind: str, model: Any) -> str:
-    """Attributes that an extension's class lacks for this kind; empty if none."""
+    """Return what is wrong with the model class of an extension, or an empty text."""
     if not (isinstance(model, type) and issubclass(model, DependenceModel)):
         return "it is no subclass of everhold.dependence.DependenceModel."
     if inspect.isabstract(model):
@@ -68,7 +68,7 @@ if not TYPE_CHECKING:
 
 
 def require_model(given: Any) -> DependenceModel:
-    """A dependence model that was given by a user.
+    """Return a dependence model given by a user, after checking that it is one.
 
     Raises:
         DependenceError: If it is none.
@@ -82,7 +82,7 @@ def require_model(given: Any) -> DependenceModel:
 
 
 def require_listed(model: DependenceModel) -> None:
-    """Refuse a model that could not be read again."""
+    """Check that a model is registered, so that its ledger can be opened again."""
     if MODELS.get(getattr(model, "kind", "")) is not type(model):
         raise DependenceError(
             f"The dependence model {type(model).__name__} is not registered, so its ledger could not be opened again. "
@@ -91,7 +91,7 @@ def require_listed(model: DependenceModel) -> None:
 
 
 def dependence_from_dict(data: Mapping[str, Any]) -> DependenceModel:
-    """The inverse of `DependenceModel.to_dict`.
+    """Build a dependence model from the plain data that `DependenceModel.to_dict` returns.
 
     Raises:
         DependenceError: If the kind is unknown or the data do not describe a model; an entry that the kind does not

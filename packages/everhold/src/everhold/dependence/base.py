@@ -1,4 +1,4 @@
-"""Contract of dependence models: leakage of a row's neighbours, and concentration of averages."""
+"""The base class of dependence models: how rows leak about each other, and how averages concentrate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ONE_STEP = 0.1
 
 @dataclass(frozen=True, slots=True)
 class SeriesFacts:
-    """Positions of sealed and training rows in an order.
+    """What is known of the positions of sealed and training rows in an order.
 
     Attributes:
         lengths: Length of a series to the number of sealed series of that length.
@@ -49,7 +49,7 @@ class SeriesFacts:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Rows to draw with a line between them: those that tell about each other whatever else is known.
+    """A graph to draw: rows as dots, with lines between rows that depend on each other directly.
 
     Attributes:
         places: Number of dots, a row or a latent node each.
@@ -63,39 +63,39 @@ class Links:
 
 
 class RowStructure(Protocol):
-    """Facts about the arrangement of rows that a model may learn when they are sealed; never their values.
+    """The arrangement of rows that a model may read when they are sealed, such as group sizes but no values.
 
     The methods raise `DependenceError` if a column does not exist or has missing values.
     """
 
     @property
     def rows(self) -> int:
-        """Number of sealed rows."""
+        """The number of sealed rows."""
 
     @property
     def training_rows(self) -> int:
-        """Number of training rows."""
+        """The number of training rows."""
 
     def group_sizes(self, column: str) -> Mapping[int, int]:
-        """Size of a group to the number of sealed groups of that size; rows with equal values are a group."""
+        """Return how many sealed groups there are of each size, where rows with equal values are a group."""
 
     def shared_groups(self, column: str) -> int:
-        """Number of groups with rows both in the holdout and in the training set."""
+        """Return the number of groups with rows both among the sealed and among the training rows."""
 
     def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
-        """Positions of the rows when each group of the column ``within`` is put in order."""
+        """Return the positions of rows in an order, for each group of the column ``within``."""
 
     def is_number(self, column: str) -> bool:
-        """True if a column holds numbers, and no truth values, text or times."""
+        """Return whether a column holds numbers, not truth values, text or times."""
 
     def unknown_values(
         self, column: str, known: frozenset[str], *, side: Literal["both", "sealed", "training"] = "both"
     ) -> int:
-        """Number of rows, of one side or both, whose text in the column is none of the known ones."""
+        """Return how many rows, of one side or both, have a text in the column that is not a known one."""
 
 
 class DependenceModel(ABC):
-    """Dependence of the sealed rows on each other (theory, section 4).
+    """A model of how the sealed rows depend on each other (theory, section 4).
 
     A model tells everything about itself: what it promises, what it asks of the rows, and its words. It is listed once,
     in `everhold.dependence.MODELS`. Models are frozen, hashable and comparable.
@@ -129,7 +129,7 @@ class DependenceModel(ABC):
     assumes_no_law: ClassVar[bool] = False
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        """Refuse a model with a kind that leaves out some of what it has to tell."""
+        """Check that a model class with a kind defines all texts that describe it."""
         super().__init_subclass__(**settings)
         silent = [name for name in ("title", "rows_are", "how_to_tell", "entries") if not hasattr(cls, name)]
         if hasattr(cls, "kind") and silent:
@@ -137,7 +137,7 @@ class DependenceModel(ABC):
 
     @abstractmethod
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-        """The curve of the transcript about one row, averaged over rows (S4).
+        """Return the privacy curve of the transcript about one row, averaged over rows (S4).
 
         Args:
             curve: The mechanism's own curve, for data sets that differ in one row.
@@ -149,7 +149,7 @@ class DependenceModel(ABC):
 
     @abstractmethod
     def concentration(self, rows: int) -> float:
-        """Effective number of independent rows for the average of a fixed query (S5).
+        """Return the effective number of independent rows for the average of a fixed query (S5).
 
         Raises:
             DependenceError: If the model says too little to bound it.
@@ -158,36 +158,39 @@ class DependenceModel(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """The assumption in one plain sentence, as it stands in the certificate."""
+        """Return the assumption as one plain sentence, as the certificate states it."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """The model as plain data with its ``kind``; part of the certificate."""
+        """Return the model as plain data with its ``kind``, as the certificate holds it."""
 
     @classmethod
     @abstractmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`; `everhold.dependence.dependence_from_dict` finds the class."""
+        """Rebuild the model from the plain data that `to_dict` returns.
+
+        `everhold.dependence.dependence_from_dict` finds the class.
+        """
 
     @property
     def dealable(self) -> bool:
-        """Whether chance may deal rows, or groups of `group_column`, into parts that do not depend on each other."""
+        """Whether rows, or groups of `group_column`, can be dealt at random into independent parts."""
         return self.independent or (self.in_groups and self.group_column is not None)
 
     @property
     def miss(self) -> float:
-        """Probability that the model itself is wrong, because it was learned from rows; every promise gives it up."""
+        """The probability that a model learned from rows is wrong, by which every promise is weakened."""
         return 0.0
 
     def training_distance(self) -> float:
-        """Total variation distance of the sealed rows from independence of the training rows (S3 gives it up).
+        """Return the total variation distance of sealed rows from independence of training rows (S3).
 
         Statements that look at the leakage (S1) count the training rows there instead.
         """
         return 0.0
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """``max_i min_Q (|N_i|+1)/(epsilon - 4 b_i)``, the reciprocal of a privacy loss that gives ``epsilon``-BDP.
+        """Return ``max_i min_Q (|N_i|+1)/(epsilon - 4 b_i)``, the inverse privacy loss for ``epsilon``-BDP.
 
         Without structure all other rows are nearby (an empty quilt), which is always right.
 
@@ -196,7 +199,7 @@ class DependenceModel(ABC):
         return rows / epsilon
 
     def bind(self, structure: RowStructure) -> DependenceModel:
-        """The model for these very rows: columns are looked up, and what does not match is refused.
+        """Return the model for these rows, with its columns looked up and checked.
 
         Raises:
             DependenceError: If the model does not match the rows.
@@ -205,31 +208,31 @@ class DependenceModel(ABC):
 
     @property
     def group_column(self) -> str | None:
-        """The column whose equal values make groups in which anything is allowed; None without one."""
+        """The column whose equal values form groups without assumptions inside, or None."""
         return None
 
     @property
     def unit_column(self) -> str | None:
-        """The column whose equal values make the units whose sums are bet on; None without one."""
+        """The column whose equal values form the units whose sums are bet on, or None."""
         return None
 
     @property
     def unit_counts(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of a size and the number of units of that size; empty where rows are in no units of known sizes."""
+        """Pairs of a unit's size and the number of such units, empty if rows are in no units of known sizes."""
         return ()
 
     @property
     def largest_unit(self) -> int:
-        """Rows of the largest unit; 1 where rows are in no units of known sizes."""
+        """The number of rows of the largest unit, 1 if rows are in no units of known sizes."""
         return max((size for size, _ in self.unit_counts), default=1)
 
     @property
     def one_series(self) -> bool:
-        """Whether all rows are one series, which rows that arrive can only go on with."""
+        """Whether all rows are one series, so that arriving rows can only continue it."""
         return False
 
     def check_follows(self, structure: RowStructure, *, training: bool) -> None:  # noqa: B027
-        """Check that rows that arrive go on where the rows of one series end; others arrive in any order.
+        """Check that arriving rows continue the series, if all rows are one series.
 
         Args:
             structure: The rows that arrive, as if sealed, beside all that are there already, as if training rows.
@@ -240,7 +243,7 @@ class DependenceModel(ABC):
         """
 
     def with_rows(self, rows: int, units: Mapping[int, int]) -> DependenceModel:
-        """The model when other numbers of such rows are sealed.
+        """Return the model for another number of sealed rows of the same kind.
 
         Args:
             rows: Number of rows.
@@ -250,11 +253,11 @@ class DependenceModel(ABC):
 
     @property
     def sorting_columns(self) -> tuple[str, ...]:
-        """Columns by which the model sorts rows, the first one first; by default that of its groups, if it has one."""
+        """The columns by which the model sorts rows, by default its column of groups."""
         return () if self.group_column is None else (self.group_column,)
 
     def influences(self, distances: int) -> tuple[str, Mapping[str, NDArray[np.float64]]] | None:
-        """Lines to draw of a row's influence: the model in words, and lines by name, each of shape (distances,).
+        """Return lines to draw of a row's influence by distance: the model in words, and lines by name.
 
         Args:
             distances: The largest distance in rows; the first entry of a line is for distance 1.
@@ -268,7 +271,7 @@ class DependenceModel(ABC):
         return None
 
     def links(self, most: int) -> Links | None:
-        """Rows and lines between them, to draw.
+        """Return the graph of rows and lines between them, to draw.
 
         Args:
             most: The most dots that can be told apart.
@@ -279,12 +282,12 @@ class DependenceModel(ABC):
         return None
 
     def independent_sets(self) -> Mapping[int, int] | None:
-        """Rows of a set to the number of such sets, whose rows are independent of each other; None where unknown."""
+        """Return how many sets of rows there are of each size, independent of each other, or None if unknown."""
         return None
 
 
 def require_rows(rows: int) -> None:
-    """Refuse numbers of rows below 1.
+    """Check that the number of rows is at least 1.
 
     Raises:
         ValueError: If there is no row.

@@ -1,4 +1,4 @@
-"""Worth of rows in an order, without a model: variation of the averages of whole blocks.
+"""Tests of how many independent rows an ordered sample is worth, by how averages of blocks vary.
 
 Cut rows in order into blocks, and the centred sum of each varies like that of independent rows, or more where rows
 resemble each other: by the *design effect*, the number of rows that are worth one. Short blocks show what
@@ -36,7 +36,7 @@ _SURE = 0.05  # chance that the true design effect is above the longest block th
 
 @dataclass(frozen=True, slots=True)
 class BlockVarianceTest:
-    """Variation of the averages of blocks, one entry for each outcome.
+    """The result of a test of how averages of blocks vary, with one entry for each outcome.
 
     Attributes:
         p_values: Chance of as much where rows are worth what is promised, all lengths together; 1 where nothing can be
@@ -53,25 +53,25 @@ class BlockVarianceTest:
 
 @lru_cache
 def bits_of_block(rows: int) -> int:
-    """A block has ``2**bits`` rows, the last one perhaps fewer, so that there are at most 256."""
+    """Return the number b such that there are at most 256 blocks of ``2**b`` rows, the last one perhaps shorter."""
     return max((rows - 1) // _MOST_BLOCKS, 0).bit_length()
 
 
 def block_of_rows(rows: int) -> NDArray[np.int64]:
-    """The block of each of so many rows in order, from 0."""
+    """Return the number of the block of each row in order, from 0."""
     return np.arange(rows, dtype=np.int64) >> bits_of_block(rows)
 
 
 @lru_cache
 def sizes_of_blocks(rows: int) -> NDArray[np.int64]:
-    """Rows of each block; read-only."""
+    """Return the number of rows of each block, as a read-only array."""
     sizes = np.bincount(block_of_rows(rows))
     sizes.setflags(write=False)
     return sizes
 
 
 def block_variance_of_means(sums: ArrayLike, sizes: ArrayLike, *, promised: float = 1.0) -> BlockVarianceTest:
-    """Of row values in [0, 1], against the variance of truth values with their mean, on which intervals rest.
+    """Test sums of row values in [0, 1] against the variance of truth values with the same mean.
 
     Args:
         sums: Sums of each block in order, shape (outcomes, blocks).
@@ -95,7 +95,7 @@ def block_variance_of_means(sums: ArrayLike, sizes: ArrayLike, *, promised: floa
 
 
 def block_variance_of_values(values: NDArray[np.float64], *, promised: float = 1.0) -> BlockVarianceTest:
-    """Of values in order with mean 0 and variance 1; shape (rows,)."""
+    """Test ordered values with mean 0 and variance 1, shape (rows,)."""
     block = block_of_rows(len(values))
     sums = np.asarray(np.bincount(block, weights=values), dtype=np.float64)[None, :]
     kurtoses = np.array([float(np.mean(values**4))])
@@ -105,14 +105,14 @@ def block_variance_of_values(values: NDArray[np.float64], *, promised: float = 1
 def block_variance_of_sums(
     sums: NDArray[np.float64], sizes: NDArray[Any], *, kurtosis: float, promised: float = 1.0
 ) -> BlockVarianceTest:
-    """Of values whose sums over blocks are known; the values have mean 0, variance 1 and this fourth moment."""
+    """Test values with mean 0, variance 1 and this fourth moment, by their sums over blocks."""
     return _block_variance(sums[None, :], sizes, kurtoses=np.array([kurtosis]), promised=promised)
 
 
 def _block_variance(
     centred: NDArray[np.float64], sizes: NDArray[Any], *, kurtoses: NDArray[np.float64], promised: float
 ) -> BlockVarianceTest:
-    """Of sums whose rows have mean 0 and variance 1; the arguments are those of `block_variance_of_means`.
+    """Test sums over blocks whose rows have mean 0 and variance 1, as `block_variance_of_means` does.
 
     If rows are worth what is promised and blocks are long, ``D / promised`` is about chi-square over its degrees of
     freedom, fewer where the sums have heavy tails (``kurtoses``: fourth moments of the rows, shape (outcomes,)). The
@@ -142,7 +142,7 @@ def _block_variance(
 
 
 def warn_of_long_memory(model: DependenceModel, outcomes: Sequence[NDArray[np.float64]], *, state: str) -> None:
-    """Hold the averages of long blocks of the rows that a model was fitted to against what it says they vary.
+    """Warn if long blocks of the rows that a model was fitted to vary more than the model says.
 
     Neighbours fit the model; long blocks test it. A noisy record of something slow, as a label that says a regime's
     name wrongly one time in four, looks to its neighbours like a series that forgets at once, and its averages wander.

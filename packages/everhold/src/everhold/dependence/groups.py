@@ -1,4 +1,4 @@
-"""Rows that come in groups: households, patients, days, aircraft."""
+"""The model of rows in groups, such as households, patients, days or aircraft."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ class Groups(RowUnits):
 
     @property
     def groups(self) -> int:
-        """Number of known groups."""
+        """The number of known groups."""
         return sum(number for _, number in self.known_counts)
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-        """A row's whole group may change with it (S4, H = size of the group); other numbers of rows keep the shares."""
+        """See `DependenceModel.leakage`. A row's whole group may change with it (S4, H = size of the group)."""
         from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
 
         total = self.rows
@@ -77,20 +77,20 @@ class Groups(RowUnits):
         return curve if self.counts[-1][0] == 1 else LeakageCurve(curve, classes)
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """The quilt of a row is empty and its group is nearby: ``k / epsilon`` for the largest group."""
+        """Return ``k / epsilon`` for the largest group size k, as a row's group is nearby and its quilt empty."""
         return self.known_counts[-1][0] / epsilon
 
     def independent_sets(self) -> Mapping[int, int] | None:
-        """The sizes of the groups, once they are known."""
+        """Return how many groups there are of each size, or None while that is unknown."""
         return dict(self.counts) or None
 
     @property
     def group_column(self) -> str | None:
-        """The column of the groups."""
+        """The name of the column whose equal values form the groups."""
         return self.column
 
     def bind(self, structure: RowStructure) -> Groups:
-        """Look up the sizes of the groups; no group may have rows in the training set, too."""
+        """Look up the sizes of the groups, after checking that no group also has training rows."""
         if self.column is None:
             return self.sized(structure)
         shared = structure.shared_groups(self.column)
@@ -103,7 +103,7 @@ class Groups(RowUnits):
         return self.sized(structure)
 
     def describe(self) -> str:
-        """The assumption in one plain sentence."""
+        """Return the assumption as one plain sentence."""
         of = "" if self.column is None else f" (equal values of column {self.column!r})"
         if not self.counts:
             return f"rows of different groups{of} are independent; inside a group anything is allowed"

@@ -1,4 +1,4 @@
-"""Rows in order of time, about whose dependence nothing is assumed: days, weeks, rounds."""
+"""The model of rows in order of time, such as days, weeks or rounds, without assumptions on dependence."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class InOrder(RowUnits):
     assumes_no_law: ClassVar[bool] = True
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> NoReturn:
-        """Nothing bounds what a row tells about later ones.
+        """Raise DependenceError, because nothing bounds what a row tells about later ones.
 
         Raises:
             DependenceError: Always.
@@ -75,11 +75,11 @@ class InOrder(RowUnits):
 
     @property
     def sorting_columns(self) -> tuple[str, ...]:
-        """The column of the order."""
+        """The column that orders the rows."""
         return () if self.column is None else (self.column,)
 
     def bind(self, structure: RowStructure) -> InOrder:
-        """Look up how many rows the units have; all training rows have to come before the sealed ones."""
+        """Look up the sizes of the units, after checking that all training rows come before the sealed ones."""
         if self.column is not None and structure.series(self.column, within=None).training not in ("none", "before"):
             raise DependenceError(
                 f"Some training rows come after sealed rows, or at the same {self.column!r}. Training rows must all "
@@ -88,7 +88,7 @@ class InOrder(RowUnits):
         return self.sized(structure)
 
     def describe(self) -> str:
-        """The assumption in one plain sentence."""
+        """Return the assumption as one plain sentence."""
         of = "" if self.column is None else f" by column {self.column!r}"
         units = f"{sum(number for _, number in self.counts):,} units" if self.counts else "units"
         return (

@@ -1,4 +1,4 @@
-"""Rows that do not depend on each other."""
+"""The model of independent rows."""
 
 from __future__ import annotations
 
@@ -40,31 +40,31 @@ class Independent(DependenceModel):
     independent: ClassVar[bool] = True
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-        """One row is one row: the mechanism's own curve (S4 with H = 1)."""
+        """Return the mechanism's own curve, as a row tells nothing about others (S4 with H = 1)."""
         return curve
 
     def concentration(self, rows: int) -> float:
-        """All rows count (S5)."""
+        """Return the number of rows, as all of them count (S5)."""
         require_rows(rows)
         return float(rows)
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """No other row is nearby and none is influenced: differential privacy is Bayesian differential privacy."""
+        """Return the price of differential privacy itself, as no other row is influenced."""
         return 1.0 / epsilon
 
     def links(self, most: int) -> Links:
-        """Some rows, and no line."""
+        """Return a graph of some rows without lines."""
         return Links(min(most, _SHOWN))
 
     def describe(self) -> str:
-        """The assumption in one plain sentence."""
+        """Return the assumption as one plain sentence."""
         return "each sealed row was drawn independently of all the others and of the training set"
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"kind": "independent"}``."""
+        """Return ``{"kind": "independent"}``."""
         return {"kind": "independent"}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
+        """Build the model from plain data."""
         return cls()

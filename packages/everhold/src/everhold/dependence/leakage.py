@@ -49,13 +49,13 @@ class Spread:
 
     @classmethod
     def quilt(cls, *, nearby: int, influence: float = 0.0) -> Spread:
-        """The bound of a Markov quilt with ``nearby`` other rows on the row's side and an influence b on the quilt."""
+        """Build the bound of a Markov quilt with ``nearby`` other rows inside and an influence b on the quilt."""
         return cls((nearby + 1,), (1.0,), influence)
 
 
 @dataclass(frozen=True, slots=True)
 class RowClass:
-    """Rows about which the same is known.
+    """A class of rows with the same known bounds on leakage.
 
     Attributes:
         share: Their share of all rows, in [0, 1].
@@ -68,7 +68,7 @@ class RowClass:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LeakageCurve(PrivacyCurve):
-    """The leakage ``leak(eps)`` about one row, averaged over rows (S4).
+    """The privacy curve of the leakage ``leak(eps)`` about one row, averaged over rows (S4).
 
     Attributes:
         curve: The mechanism's own curve.
@@ -105,7 +105,7 @@ class LeakageCurve(PrivacyCurve):
 
 
 def _shifted(curve: PrivacyCurve, count: int, influence: float, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``e^b delta_h(eps - b)``, and 1 where eps < b."""
+    """Return ``e^b delta_h(eps - b)`` for each eps, and 1 where eps < b."""
     within = epsilon >= influence
     value = np.ones(epsilon.shape)
     value[within] = math.exp(influence) * curve.group(count).delta(epsilon[within] - influence)

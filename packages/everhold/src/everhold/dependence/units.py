@@ -1,4 +1,4 @@
-"""Rows that come in units of public sizes: what groups and units in order have in common."""
+"""The base of models with rows in units of public sizes, for groups and for units in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, init=False)
 class RowUnits(DependenceModel):
-    """Rows in units whose sizes are public: equal values of a column, or sizes that are given.
+    """A base of models whose rows are in units, named by a column or given by their sizes.
 
     Attributes:
         unit: What a unit is called in messages.
@@ -48,7 +48,7 @@ class RowUnits(DependenceModel):
 
     @classmethod
     def of_counts(cls, counts: Mapping[int, int], *, column: str | None = None) -> Self:
-        """Units of known sizes.
+        """Build the model from the numbers of units of each size.
 
         Args:
             counts: Size to the number of units of that size.
@@ -60,12 +60,12 @@ class RowUnits(DependenceModel):
 
     @property
     def rows(self) -> int:
-        """Number of rows of the known units."""
+        """The number of rows in all known units."""
         return sum(size * number for size, number in self.known_counts)
 
     @property
     def known_counts(self) -> tuple[tuple[int, int], ...]:
-        """`counts`, once they are known.
+        """Pairs of a unit's size and the number of such units, once they are known.
 
         Raises:
             DependenceError: Before.
@@ -79,26 +79,26 @@ class RowUnits(DependenceModel):
         return self.counts
 
     def concentration(self, rows: int) -> float:
-        """``n^2 / sum k_c^2`` for units of sizes k_c (S5); for other numbers of rows in proportion."""
+        """Return ``n^2 / sum k_c^2`` for units of sizes k_c (S5), in proportion for other numbers of rows."""
         require_rows(rows)
         return rows * self.rows / sum(size * size * number for size, number in self.known_counts)
 
     @property
     def unit_column(self) -> str | None:
-        """The column of the units."""
+        """The column whose equal values form the units."""
         return self.column
 
     @property
     def unit_counts(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of a size and the number of units of that size."""
+        """Pairs of a unit's size and the number of such units, empty while unknown."""
         return self.counts
 
     def with_rows(self, rows: int, units: Mapping[int, int]) -> Self:
-        """Units of these sizes, by the same column."""
+        """Return the model with units of these sizes and the same column."""
         return self.of_counts(units, column=self.column)
 
     def sized(self, structure: RowStructure) -> Self:
-        """The same units with their sizes among the sealed rows."""
+        """Return the model with the sizes that its units have among the sealed rows."""
         if self.column is not None:
             return self.of_counts(structure.group_sizes(self.column), column=self.column)
         times, rest = divmod(structure.rows, self.rows)
@@ -110,12 +110,12 @@ class RowUnits(DependenceModel):
         return self.of_counts({size: times * number for size, number in self.counts})
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"kind", "column", "counts": [[size, units of that size], ...]}``."""
+        """Return ``{"kind", "column", "counts": [[size, units of that size], ...]}``."""
         return {"kind": self.kind, "column": self.column, "counts": [list(pair) for pair in self.counts]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`; the kind with a ``column`` or ``sizes`` alone is understood, too."""
+        """Build the model from the data of `to_dict`, or from a kind with only a ``column`` or ``sizes``."""
         column, counts = data.get("column"), data.get("counts") or []
         if "sizes" in data:
             if isinstance(data["sizes"], str) or counts or column is not None:

@@ -1,4 +1,4 @@
-"""All rows that can exist: a product of finite domains listed without a look at the sealed rows. And queries on them.
+"""Universes: all rows that can exist, as a product of finite columns, and queries on their cells.
 
 Every column has a catch-all value for whatever is not listed. So no row is ever refused, which would tell something
 about it, and every row falls into exactly one cell. A query is a vector over the cells with values in [0, 1],
@@ -42,7 +42,7 @@ Value = str | int | float | bool
 
 
 class Column(ABC):
-    """One column of a universe, with finitely many values.
+    """A column of a universe, with finitely many values.
 
     Attributes:
         name: Name of the column in the rows.
@@ -53,15 +53,15 @@ class Column(ABC):
     @property
     @abstractmethod
     def labels(self) -> tuple[Value, ...]:
-        """The values, in the order of their codes."""
+        """The values of the column, in the order of their codes."""
 
     @abstractmethod
     def codes(self, values: ArrayLike) -> NDArray[np.int64]:
-        """The code of each value, shape (rows,); never refused, whatever the values are."""
+        """Return the code of each value, shape (rows,), without ever refusing a value."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """The column as plain data."""
+        """Return the column as plain data."""
 
 
 @dataclass(frozen=True)
@@ -100,17 +100,17 @@ class ListedColumn(Column):
 
     @property
     def labels(self) -> tuple[Value, ...]:
-        """The listed values, and "other" if none of them takes the rest."""
+        """The listed values, followed by "other" unless one of them takes the rest."""
         return self.values if self.rest is not None else (*self.values, OTHER)
 
     def codes(self, values: ArrayLike) -> NDArray[np.int64]:
-        """The place of each value in `labels`; equal values (1, 1.0 and True) share it."""
+        """Return the place of each value in `labels`, the same for equal values such as 1, 1.0 and True."""
         known = {value: code for code, value in enumerate(self.values)}
         rest = len(self.values) if self.rest is None else known[self.rest]
         return np.array([_code(known, value, rest) for value in _listed(values)], dtype=np.int64)
 
     def to_dict(self) -> dict[str, Any]:
-        """The column as ``{"name", "values", "rest"}``."""
+        """Return the column as ``{"name", "values", "rest"}``."""
         return {"name": self.name, "values": list(self.values), "rest": self.rest}
 
 
@@ -151,24 +151,24 @@ class BinnedColumn(Column):
 
     @property
     def labels(self) -> tuple[Value, ...]:
-        """The bins as text, then "other"."""
+        """The bins as text, followed by "other"."""
         bins = zip(self.edges[:-1], self.edges[1:], strict=True)
         return (*(f"[{low:g}, {high:g})" for low, high in bins), OTHER)
 
     def codes(self, values: ArrayLike) -> NDArray[np.int64]:
-        """The bin of each number; what is no number, or in no bin, is the last code."""
+        """Return the bin of each number, and the last code for what is no number or in no bin."""
         numbers = _numbers(values)
         bins = np.searchsorted(np.asarray(self.edges, dtype=np.float64), numbers, side="right") - 1
         inside = (numbers >= self.edges[0]) & (numbers < self.edges[-1])
         return np.where(inside, bins, len(self.edges) - 1).astype(np.int64)
 
     def to_dict(self) -> dict[str, Any]:
-        """The column as ``{"name", "edges"}``."""
+        """Return the column as ``{"name", "edges"}``."""
         return {"name": self.name, "edges": list(self.edges)}
 
 
 def _listed(values: Any) -> list[Any]:
-    """One object for each row, whatever the rows hold: no array is made, which ragged values would stop."""
+    """Return values as a list with one object for each row, also where no array can be made."""
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(values, method):
             return list(getattr(values, method)())
@@ -221,21 +221,21 @@ class Universe:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of values of each column."""
+        """The number of values of each column."""
         return tuple(len(column.labels) for column in self.columns)
 
     @property
     def cells(self) -> int:
-        """Number of cells N."""
+        """The number of cells N."""
         return math.prod(self.shape)
 
     @cached_property
     def _codes(self) -> tuple[NDArray[np.int64], ...]:
-        """For each column, its code in every cell; each of shape (cells,)."""
+        """For each column, the code of its value in every cell, shape (cells,)."""
         return tuple(np.asarray(codes) for codes in np.unravel_index(np.arange(self.cells), self.shape))
 
     def cells_of(self, rows: Any) -> NDArray[np.int64]:
-        """The cell of each row, shape (rows,).
+        """Return the cell of each row, shape (rows,).
 
         Args:
             rows: Columns by name: a dict of arrays, or a pandas, Polars or Arrow table.
@@ -249,11 +249,11 @@ class Universe:
         return np.ravel_multi_index(tuple(codes), self.shape).astype(np.int64)
 
     def histogram(self, rows: Any) -> NDArray[np.int64]:
-        """Number of rows in each cell, shape (cells,); arguments and errors as for `cells_of`."""
+        """Count the rows in each cell, shape (cells,), with arguments and errors as for `cells_of`."""
         return np.bincount(self.cells_of(rows), minlength=self.cells).astype(np.int64)
 
     def decode(self, cells: ArrayLike) -> dict[str, list[Value]]:
-        """The values of the given cells, by column."""
+        """Return the values of the given cells, by column."""
         chosen = np.asarray(cells)
         return {
             column.name: [column.labels[code] for code in codes[chosen].tolist()]
@@ -261,7 +261,7 @@ class Universe:
         }
 
     def vector(self, query: Callable[[dict[str, Value]], float]) -> NDArray[np.float64]:
-        """A query as a vector over the cells, shape (cells,): its value for the labels of each cell.
+        """Return the values of a query in all cells, shape (cells,), computed from the labels of each cell.
 
         Examples:
             >>> Universe((BinnedColumn("age", (0, 40, 120)),)).vector(lambda row: row["age"] == "[0, 40)")
@@ -273,7 +273,7 @@ class Universe:
         return np.fromiter(values, dtype=np.float64, count=self.cells)
 
     def marginals(self, width: int) -> QueryMatrix:
-        """All marginal counts of `width` columns at a time: one query for each combination of their values.
+        """Build all marginal counts of `width` columns at a time, one query for each combination of values.
 
         Raises:
             ValueError: If `width` is not from 1 to the number of columns, or there are too many values to keep.
@@ -304,12 +304,12 @@ class Universe:
         return QueryMatrix(np.array(masks))
 
     def to_dict(self) -> dict[str, Any]:
-        """The universe as plain data."""
+        """Return the universe as plain data."""
         return {"columns": [column.to_dict() for column in self.columns]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Universe:
-        """The inverse of `to_dict`."""
+        """Rebuild the universe from the plain data that `to_dict` returns."""
         return cls(tuple(_column_from(column) for column in data["columns"]))
 
 
@@ -334,7 +334,7 @@ _MOST_VALUES = 2**26  # of queries over all cells, one byte each
 
 
 def universe_from(written: Any, *, called: str) -> Universe:
-    """The cells of a synthetic table.
+    """Build a universe from plain data, such as a JSON file holds.
 
     Each column has a ``name`` and either ``values``, of which ``rest`` may name the one that also takes what is not
     listed, or ``edges`` of bins.
@@ -356,7 +356,7 @@ def universe_from(written: Any, *, called: str) -> Universe:
 
 
 def check_marginals(universe: Universe, width: int) -> None:
-    """Refuse what would fill far more memory than the text that asks for it, before it does.
+    """Check, before they are made, that marginal counts do not take too much memory.
 
     Args:
         universe: The cells.
@@ -413,7 +413,7 @@ _HALF = 2**15
 
 
 def checked_histogram(histogram: ArrayLike, *, cells: int, rows: int | None = None) -> NDArray[np.int64]:
-    """A histogram as int64, shape (cells,), of at least one row; its counts are secret and never quoted.
+    """Return a histogram as int64, shape (cells,), after checking it without quoting its secret counts.
 
     Raises:
         ValueError: If it is not that, or does not hold `rows` rows.
@@ -429,7 +429,7 @@ def checked_histogram(histogram: ArrayLike, *, cells: int, rows: int | None = No
 
 
 class QueryFamily(ABC):
-    """A fixed number of queries about the cells of a universe; immutable, compared by identity.
+    """A fixed list of queries about the cells of a universe, immutable and compared by identity.
 
     Attributes:
         count: Number of queries |Q|.
@@ -444,28 +444,28 @@ class QueryFamily(ABC):
 
     @abstractmethod
     def block(self, start: int, stop: int) -> NDArray[Any]:
-        """Queries ``start .. stop - 1`` on the grid, shape (stop - start, cells): boolean, or integers up to UNIT."""
+        """Return queries ``start .. stop - 1`` on the grid, shape (stop - start, cells), boolean or up to UNIT."""
 
     def vector(self, index: int) -> NDArray[np.float64]:
-        """Query `index` as numbers in [0, 1], shape (cells,)."""
+        """Return query `index` as numbers in [0, 1], shape (cells,)."""
         return np.asarray(_unscaled(self.block(index, index + 1))[0])
 
     def fingerprint(self) -> str:
-        """SHA-256 of all values on the grid, in hex: the same for the same queries in the same order."""
+        """Return the SHA-256 of all values on the grid, in hex, equal for equal queries in the same order."""
         found = hashlib.sha256(f"{self.count} x {self.cells}\n".encode())
         for block in self._blocks(0, self.count):
             found.update((block.astype("<i4") * (UNIT if block.dtype.kind == "b" else 1)).tobytes())
         return found.hexdigest()
 
     def totals(self, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Exact sums over the rows of a histogram in grid units, shape (queries,)."""
+        """Return the exact sums over the rows of a histogram, in grid units, shape (queries,)."""
         counts = histogram.astype(np.float64)
         halves = int(histogram.sum()) > _EXACT_ROWS
         blocks = self._blocks(0, self.count)
         return np.concatenate([_exact_product(block, counts, halves=halves) for block in blocks])
 
     def means(self, weights: NDArray[np.float64], start: int = 0, stop: int | None = None) -> NDArray[np.float64]:
-        """Averages of queries ``start .. stop - 1`` under public weights that sum to 1, shape (stop - start,)."""
+        """Return averages of queries ``start .. stop - 1`` under public weights that sum to 1."""
         blocks = self._blocks(start, self.count if stop is None else stop)
         means = np.concatenate([_product(_unscaled(block), weights) for block in blocks])
         return np.asarray(np.clip(means, 0.0, 1.0), dtype=np.float64)
@@ -476,7 +476,7 @@ class QueryFamily(ABC):
 
 
 class QueryMatrix(QueryFamily):
-    """Queries as a matrix; kept as truth values where all are 0 or 1, else as 32-bit integers.
+    """Queries stored as a matrix, as truth values if all are 0 or 1, else as 32-bit integers.
 
     Args:
         values: Shape (queries, cells), boolean or numbers in [0, 1].
@@ -499,7 +499,7 @@ class QueryMatrix(QueryFamily):
         self.count, self.cells = array.shape
 
     def block(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows of the matrix."""
+        """Return rows of the matrix."""
         return self._grid[start:stop]
 
     def __repr__(self) -> str:
@@ -520,12 +520,12 @@ def _unscaled(block: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _product(block: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Not by BLAS, whose threads cost more than they save here and may add in another order each time."""
+    """Return the matrix product without BLAS, whose threads may add in another order each time."""
     return np.asarray(np.einsum("ij,j->i", block, numbers))
 
 
 def _exact_product(block: NDArray[Any], counts: NDArray[np.float64], *, halves: bool) -> NDArray[np.int64]:
-    """``block @ counts`` in grid units, by doubles that hold every partial sum exactly."""
+    """Return ``block @ counts`` in grid units, by doubles that hold every partial sum exactly."""
     if block.dtype.kind == "b":
         return _product(block.astype(np.float64), counts).astype(np.int64) * UNIT
     if not halves:
@@ -540,7 +540,7 @@ def _exact_product(block: NDArray[Any], counts: NDArray[np.float64], *, halves: 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedCells(Display):
-    """Weights of cells, as a table of made-up rows; compared by identity.
+    """Public weights of the cells of a universe, as a table of made-up rows.
 
     Attributes:
         universe: The cells.
@@ -551,7 +551,7 @@ class WeightedCells(Display):
     weights: NDArray[np.float64] = field(repr=False)
 
     def means(self, queries: QueryFamily) -> NDArray[np.float64]:
-        """The table's mean of every query of a family, shape (queries,).
+        """Return the table's mean of every query of a family, shape (queries,).
 
         Raises:
             ValueError: If they are about another number of cells.
@@ -561,7 +561,7 @@ class WeightedCells(Display):
         return queries.means(self.weights)
 
     def sample(self, rows: int, seed: int) -> dict[str, list[Value]]:
-        """Rows drawn at random by the weights, as columns; they are as public as the table.
+        """Draw rows at random by the weights, as columns. They are as public as the table.
 
         Args:
             rows: How many, at least 1.
@@ -573,7 +573,7 @@ class WeightedCells(Display):
         return self.universe.decode(cells)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each cell that has any weight: its labels and its weight."""
+        """Return one dictionary for each cell with a positive weight: its labels and its weight."""
         cells = np.flatnonzero(self.weights)
         columns = self.universe.decode(cells)
         return [

@@ -1,1 +1,1 @@
-"""Rows in order: chains and autoregressions, known or fitted."""
+"""Models of rows in order: Markov chains and autoregressive series, known or fitted."""

@@ -1,4 +1,4 @@
-"""Base of all time-series models: the order of the rows, the gap to the training rows, and their declaration."""
+"""The base of all time-series models: the order of rows, the gap to the training rows, and their declaration."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 class SeriesLaw(ABC):
-    """A law, or a set of laws one of which is true."""
+    """The law of a series, or a set of laws one of which is true."""
 
     @property
     def uncertain(self) -> bool:
-        """True for a set."""
+        """Whether only a set of laws is known."""
         return False
 
     @abstractmethod
     def coupling(self) -> Coupling:
-        """Couplings of two series that differ in a row.
+        """Return the couplings of two series that differ in one row.
 
         Raises:
             DependenceError: If the series need not forget.
@@ -42,15 +42,15 @@ class SeriesLaw(ABC):
 
     @abstractmethod
     def distance(self, steps: int) -> float:
-        """Total variation between two rows so many steps apart and independent ones, at most."""
+        """Return a bound on the total variation between two rows this many steps apart and independent ones."""
 
     @property
     @abstractmethod
     def norm(self) -> float:
-        """Norm of the kernel on mean-zero functions, at most; 1 where nothing is known."""
+        """A bound on the norm of the kernel on mean-zero functions, 1 if nothing is known."""
 
     def bayesian_price(self, epsilon: float, longest: int) -> float:
-        """Price of a series of so many rows (P5); by default all of its other rows are nearby."""
+        """Return the price of a series of `longest` rows (P5), by default with all other rows nearby."""
         return longest / epsilon
 
 
@@ -65,7 +65,7 @@ SEEN_ROWS = (
 
 @dataclass(frozen=True, init=False)
 class SeriesModel(DependenceModel):
-    """Rows in order, one step after the other, in one or several independent series.
+    """A base of models with rows in order, one step after the other, in one or several independent series.
 
     Attributes:
         order_by: Name of the column that puts the rows of a series in order.
@@ -108,12 +108,12 @@ class SeriesModel(DependenceModel):
 
     @property
     def fitted(self) -> bool:
-        """True if the parameters were learned from training rows, so that all is argued given these rows."""
+        """Whether the parameters were learned from training rows, so that all is argued given these rows."""
         return self.fit_miss > 0.0 or self.law.uncertain
 
     @property
     def miss(self) -> float:
-        """Probability given up by every promise: a wrong fit, and for a fitted model the link to its training rows.
+        """The probability given up by every promise: of a wrong fit, and of a link to the training rows of a fit.
 
         Raises:
             DependenceError: If the gap, or the number of series, is not known and matters.
@@ -121,7 +121,7 @@ class SeriesModel(DependenceModel):
         return min(self.fit_miss + (training_link(self) if self.fitted else 0.0), 1.0)
 
     def training_distance(self) -> float:
-        """Total variation between (training rows, sealed rows) and independent ones: every series has one link.
+        """Return the total variation between (training rows, sealed rows) and independent ones, one link a series.
 
         With a gap of g rows left out, the last training row and the first sealed row are g + 1 steps apart.
 
@@ -131,7 +131,9 @@ class SeriesModel(DependenceModel):
         return 0.0 if self.fitted else training_link(self)
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-        """Neighbours on both sides may change with a row (S4); training rows beyond a gap count as lost.
+        """See `DependenceModel.leakage` (S4). Neighbours on both sides may change with a row.
+
+        Training rows beyond a gap count as lost.
 
         Raises:
             DependenceError: If the series need not forget its first state, or the number of series is not known and
@@ -145,7 +147,7 @@ class SeriesModel(DependenceModel):
         return LeakageCurve(curve, (RowClass(1.0, (bound,)),))
 
     def concentration(self, rows: int) -> float:
-        """The best of what is proven for the series (S5), rounded down; computed once for each number of rows.
+        """Return the best proven effective number of rows (S5), rounded down and computed once.
 
         Any: ``n^2 / sum D_i^2`` (Kontorovich, Ramanan 2008), or one row for each series. Stationary, with a known norm
         l of the kernel on mean-zero functions: ``n (1 - l)/(1 + l)`` (Fan, Jiang, Sun 2021).
@@ -165,22 +167,22 @@ class SeriesModel(DependenceModel):
         return {}
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """The other rows of the longest series are nearby (an empty quilt), unless the law says more (P5)."""
+        """Return the price of the longest series by the law, by default with all of its other rows nearby (P5)."""
         return self.law.bayesian_price(epsilon, max(length for length, _ in self.lengths or ((rows, 1),)))
 
     @property
     def one_series(self) -> bool:
-        """True without a column that tells series apart."""
+        """Whether no column tells several series apart."""
         return self.groups is None
 
     def check_follows(self, structure: RowStructure, *, training: bool) -> None:
-        """Check that rows come after all earlier rows of the one series, in the same steps."""
+        """Check that arriving rows come after all earlier rows of the one series, in the same steps."""
         if not self.one_series:
             return
         (check_training_before if training else check_follows)(self, structure)
 
     def with_rows(self, rows: int, units: Mapping[int, int]) -> Self:
-        """The same one series of so many rows."""
+        """Return the model with `rows` rows if it is one series, else unchanged."""
         return type(self).from_dict({**self.to_dict(), "lengths": [(rows, 1)]}) if self.one_series else self
 
     @property
@@ -189,7 +191,7 @@ class SeriesModel(DependenceModel):
         return tuple(name for name in (self.groups, self.order_by) if name is not None)
 
     def bind(self, structure: RowStructure) -> Self:
-        """Look up how long the series are; the training rows of a series must lie on one side of the sealed ones.
+        """Look up the lengths of the series, and check the order, the gap to training rows and the steps.
 
         The order column shows how many rows are left out between both, not who has seen them.
 
@@ -208,7 +210,7 @@ class SeriesModel(DependenceModel):
         return type(self).from_dict({**self.to_dict(), "lengths": sorted(facts.lengths.items())})
 
     def check_state(self, structure: RowStructure) -> None:
-        """Refuse rows without a state, or with one that the model does not know."""
+        """Check that every row has a state that the model knows."""
         if self.state is not None:
             structure.unknown_values(self.state, frozenset())
 
@@ -219,7 +221,7 @@ _LARGEST_GAP = 10**12
 
 
 class SeriesSettings(TypedDict, total=False):
-    """Settings of every series about its columns and its training rows; see `MarkovChain`."""
+    """The arguments that all series models share about columns and training rows, as `MarkovChain` explains."""
 
     order_by: str | None
     state: str | None
@@ -235,7 +237,7 @@ UNDECLARED = SeriesSettings(order_by=None, state=None, groups=None, gap=None, mi
 
 
 def checked_settings(given: SeriesSettings) -> dict[str, Any]:
-    """Attributes of a `SeriesModel`, by name.
+    """Check settings and return the attributes of a `SeriesModel`, by name.
 
     Raises:
         DependenceError: If a setting makes no sense.
@@ -254,7 +256,7 @@ def checked_settings(given: SeriesSettings) -> dict[str, Any]:
 
 
 def declare(model: SeriesModel, given: SeriesSettings) -> None:
-    """Set the attributes of a frozen model."""
+    """Check settings and set them as attributes of a frozen model."""
     if unknown := sorted(given.keys() - UNDECLARED.keys()):
         raise TypeError(f"{type(model).__name__}.__init__() got an unexpected keyword argument {unknown[0]!r}")
     for name, value in checked_settings(given).items():
@@ -262,7 +264,7 @@ def declare(model: SeriesModel, given: SeriesSettings) -> None:
 
 
 def plain_settings(model: SeriesModel) -> dict[str, Any]:
-    """The plain data that all series share."""
+    """Return the settings that all series share, as plain data."""
     gap = model.gap if model.gap is None else "independent" if math.isinf(model.gap) else int(model.gap)
     return {
         "order_by": model.order_by,
@@ -276,14 +278,14 @@ def plain_settings(model: SeriesModel) -> dict[str, Any]:
 
 
 def read_settings(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `plain_settings`, as arguments of the constructor."""
+    """Convert the plain data of `plain_settings` to arguments of the constructor."""
     gap = data.get("gap")
     names = {name: data.get(name) for name in ("order_by", "state", "groups", "step", "lengths")}
     return {**names, "gap": math.inf if gap == "independent" else gap, "miss": float(data.get("miss", 0.0))}
 
 
 def described(model: SeriesModel, what: str) -> str:
-    """One sentence: what a step is, then the rows, the gap and the fit."""
+    """Describe a model in one sentence: what a step is, the rows, the gap and the fit."""
     ordered = "" if model.order_by is None else f" in the order of column {model.order_by!r}"
     parts = "the sealed rows are one series"
     if model.groups is not None:
@@ -375,7 +377,7 @@ def check_rows(model: SeriesModel, facts: SeriesFacts) -> None:
 
 
 def check_follows(model: SeriesModel, structure: RowStructure) -> None:
-    """Check rows that arrive (the sealed ones of ``structure``) against all earlier ones (its training rows).
+    """Check that arriving rows (sealed in ``structure``) follow all earlier ones (its training rows).
 
     Raises:
         DependenceError: If they do not come after all earlier rows, in the same steps.
@@ -396,7 +398,7 @@ def check_follows(model: SeriesModel, structure: RowStructure) -> None:
 
 
 def check_training_before(model: SeriesModel, structure: RowStructure) -> None:
-    """Check that rows that arrive do not come near training rows that lie after the sealed ones.
+    """Check that no training rows of the series lie after arriving rows, unless declared independent.
 
     Raises:
         DependenceError: If training rows of the series do not all come before them.
@@ -433,7 +435,7 @@ def _check_another_series(model: SeriesModel, training: str) -> None:
 
 
 def _check_gap(model: SeriesModel, facts: SeriesFacts) -> None:
-    """Hold the declared gap against the order column."""
+    """Check that the order column shows at least the declared gap."""
     if facts.apart is None or model.gap is None:
         return
     if facts.apart < model.gap + 0.5:  # half a step for clocks that are not even
@@ -445,7 +447,7 @@ def _check_gap(model: SeriesModel, facts: SeriesFacts) -> None:
 
 
 def _check_steps(model: SeriesModel, facts: SeriesFacts) -> None:
-    """Hold the steps that the model was fitted to against those of the sealed rows."""
+    """Check that sealed rows are as far apart as the rows that the model was fitted to."""
     fitted = model.step or facts.training_step
     if not facts.step or not fitted:
         return
@@ -468,12 +470,12 @@ def _check_steps(model: SeriesModel, facts: SeriesFacts) -> None:
 
 
 def is_linked(model: SeriesModel) -> bool:
-    """True if training rows lie a finite gap before or after the sealed rows of their series."""
+    """Return whether training rows lie a finite gap before or after the sealed rows of their series."""
     return model.gap is not None and math.isfinite(model.gap)
 
 
 def training_link(model: SeriesModel) -> float:
-    """Total variation between (training rows, sealed rows) and independent ones, at most."""
+    """Return a bound on the total variation between training and sealed rows and independent ones."""
     refuse_unknown_gap(model)
     if not is_linked(model):
         return 0.0
@@ -483,7 +485,7 @@ def training_link(model: SeriesModel) -> float:
 
 
 def refuse_unknown_number(model: SeriesModel) -> None:
-    """Refuse a model whose number of series matters and is not known."""
+    """Check that the number of series is known if a column tells them apart."""
     if model.groups is not None and model.lengths is None:
         raise DependenceError(
             f"the number of series in column {model.groups!r} is not known before rows are sealed, and each tells "
@@ -493,7 +495,7 @@ def refuse_unknown_number(model: SeriesModel) -> None:
 
 
 def refuse_unknown_gap(model: SeriesModel) -> None:
-    """Refuse a fitted model whose gap to the sealed rows is not known."""
+    """Check that a fitted model declares its gap to the sealed rows."""
     if model.fit_miss and model.gap is None:
         raise DependenceError(
             "the model was fitted to rows and the gap between them and the sealed rows is not known; expected "
@@ -503,7 +505,7 @@ def refuse_unknown_gap(model: SeriesModel) -> None:
 
 
 def lost_to_training(model: SeriesModel, lengths: Lengths) -> float:
-    """Probability that the coupling from a sealed row reaches a training row, averaged over rows."""
+    """Return the probability that the coupling from a sealed row reaches a training row, averaged over rows."""
     if model.fitted or not is_linked(model):
         return 0.0
     refuse_unknown_number(model)

@@ -1,4 +1,4 @@
-"""Number of rows of a series that change when one row does: laws of couplings (S4) and their sums (S5).
+"""Couplings of series: how many rows change when one row does (S4), and their sums (S5).
 
 Time is divided on two scales. Up to a few thousand steps every step counts; beyond, meeting times are rounded up to a
 multiple of a coarser step. Rounding up can only raise a bound.
@@ -33,7 +33,7 @@ _CELLS = 1 << 22  # numbers held at once by one table of tails
 
 
 class Coupling(ABC):
-    """Couplings forwards and backwards in time from a row whose state is replaced.
+    """The couplings forwards and backwards in time from a row whose state is replaced.
 
     Pairs of states come in kinds. Given the kind, the two meeting times are independent. ``P[T > 0] = 1`` for every
     kind; pairs of equal states belong to no kind, for nothing but the row itself changes.
@@ -48,15 +48,15 @@ class Coupling(ABC):
 
     @abstractmethod
     def forward(self, step: int, count: int) -> NDArray[np.float64]:
-        """``P[T_forward > h]`` for h = 0, step, ..., (count - 1) step, or more; shape (kinds, count)."""
+        """Return ``P[T_forward > h]``, or more, for h = 0, step, ..., (count - 1) step, shape (kinds, count)."""
 
     def backward(self, step: int, count: int) -> NDArray[np.float64]:
-        """The same backwards in time; a reversible series looks alike in both directions."""
+        """Return the same probabilities backwards in time, by default equal to those forwards."""
         return self.forward(step, count)
 
 
 class ChainCoupling(Coupling):
-    """Maximal couplings of a known chain in its stationary law: ``P[T > h] = TV(P^h(x, .), P^h(x', .))``.
+    """The maximal couplings of a known chain in its stationary law: ``P[T > h] = TV(P^h(x, .), P^h(x', .))``.
 
     Source: Griffeath 1975; backwards the kernel is the time reversal.
     """
@@ -68,16 +68,16 @@ class ChainCoupling(Coupling):
         self.weights = 2.0 * law[first] * law[second]
 
     def forward(self, step: int, count: int) -> NDArray[np.float64]:
-        """Total variation distances of powers."""
+        """Return the total variation distances of the kernel's powers."""
         return self.chain.distances(step, count)
 
     def backward(self, step: int, count: int) -> NDArray[np.float64]:
-        """Total variation distances of powers of the time reversal."""
+        """Return the total variation distances of the powers of the time reversal."""
         return self.chain.reversal.distances(step, count)
 
 
 class UniformCoupling(Coupling):
-    """Whatever the chain of a set and its first state: ``P[T_forward > h] <= d(h)``.
+    """A coupling bound for every chain of a set and every first state: ``P[T_forward > h] <= d(h)``.
 
     Backwards ``E P[T_backward > h] <= min(1, 2 (1 - 1/S) d(h))``, an average over pairs that is allowed since the bound
     forwards is the same for all pairs.
@@ -89,18 +89,18 @@ class UniformCoupling(Coupling):
         self.weights = np.ones(1)
 
     def forward(self, step: int, count: int) -> NDArray[np.float64]:
-        """The contraction coefficients."""
+        """Return the contraction coefficients d(h)."""
         return self.contraction.at(step, count)[None, :]
 
     def backward(self, step: int, count: int) -> NDArray[np.float64]:
-        """At most twice as much, on average over pairs."""
+        """Return a bound of at most twice d(h), which holds on average over pairs."""
         tail = np.minimum(self.factor * self.contraction.at(step, count), 1.0)
         tail[0] = 1.0
         return np.asarray(tail[None, :])
 
 
 class GaussianCoupling(Coupling):
-    """A Gaussian AR(1) series, whose rows x and x' are |x - x'| = D s apart; D is rounded up to one of 320 values.
+    """The couplings of a Gaussian AR(1) series, for rows x and x' with |x - x'| = D rounded up to 320 values.
 
     ``P[T > h] = 2 Phi(r^h D / (2 sqrt(1 - r^(2h)))) - 1`` for ``r = |correlation|`` in both directions of time.
 
@@ -116,7 +116,7 @@ class GaussianCoupling(Coupling):
         self.stuck = 1e-17
 
     def forward(self, step: int, count: int) -> NDArray[np.float64]:
-        """Total variation distances of normal laws of equal variance."""
+        """Return the total variation distances of normal laws with equal variance."""
         tail = np.ones((len(self.apart), count))
         if self.correlation == 0.0:
             tail[:, 1:] = 0.0
@@ -128,19 +128,19 @@ class GaussianCoupling(Coupling):
 
 @dataclass(frozen=True, slots=True)
 class StepTail:
-    """A nonincreasing step function of the number of steps: its value from each edge to the next, the last for ever."""
+    """A nonincreasing step function of the number of steps, with a value from each edge to the next."""
 
     edges: NDArray[np.int64]
     values: NDArray[np.float64]
 
     def total(self, start: int, stop: int) -> float:
-        """The sum over h = start, ..., stop - 1."""
+        """Return the sum over h = start, ..., stop - 1."""
         ends = np.concatenate([self.edges[1:], [max(stop, int(self.edges[-1]))]])
         width = np.minimum(ends, stop) - np.maximum(self.edges, start)
         return float(self.values @ np.maximum(width, 0))
 
     def squares(self, length: int) -> float:
-        """``sum_i D_i^2`` over the rows of a series, ``D_i = sum_h`` over the rows from row i on (S5)."""
+        """Return ``sum_i D_i^2`` over the rows of a series, where ``D_i`` sums over the rows from row i on (S5)."""
         near = min(length, len(self.edges))
         regular = int(np.searchsorted(np.diff(self.edges[:near]), 2))  # so many edges are single steps
         exact = np.cumsum(self.values[: min(regular, length)])
@@ -148,7 +148,7 @@ class StepTail:
 
 
 def mean_tail(coupling: Coupling, longest: int, *, backward: bool, worst: bool = False) -> StepTail:
-    """The tail of the meeting time up to ``longest`` steps, averaged over all pairs of states, or of the worst kind."""
+    """Return the tail of the meeting time up to ``longest`` steps, over all pairs of states or of the worst kind."""
     table = _table(coupling, _power_of_two(longest))
     fine, coarse = (table.backward, table.coarse_backward) if backward else (table.forward, table.coarse_forward)
     near, far = (_reduced(coupling, part, worst=worst) for part in (fine, coarse))
@@ -164,7 +164,7 @@ def _reduced(coupling: Coupling, tails: NDArray[np.float64], *, worst: bool) -> 
 
 @lru_cache(maxsize=256)
 def spread(coupling: Coupling, lengths: Lengths, *, lost: float = 0.0) -> Spread:
-    """The bound of the coupling, averaged over all rows of all series (S4); ``lost`` may be told anyhow.
+    """Return the leakage bound of a coupling, averaged over all rows of all series (S4).
 
     A row with f rows from itself to one end of its series and b to the other has
     ``H = min(T_forward, f) + min(T_backward, b) - 1``; docs/theory/series averages it over the places in a series.
@@ -187,7 +187,7 @@ def spread(coupling: Coupling, lengths: Lengths, *, lost: float = 0.0) -> Spread
 
 
 def _placed(both: NDArray[np.float64], cut: NDArray[np.float64], step: int, length: int) -> NDArray[np.float64]:
-    """``P[H = step k - 1]`` for k = 0, 1, ..., averaged over the rows of a series, without the rows with H = length."""
+    """Return ``P[H = step k - 1]`` for k = 0, 1, ..., averaged over the rows of a series, except where H = length."""
     ends = step * np.arange(len(both))
     inner = np.maximum(length - ends, 0)
     outer = np.clip(length - ends + step, 0, step)
@@ -196,7 +196,7 @@ def _placed(both: NDArray[np.float64], cut: NDArray[np.float64], step: int, leng
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CouplingTable:
-    """Tails on both scales; the coarse ones are empty if all is forgotten within the fine ones."""
+    """Tails of meeting times on a fine and on a coarse scale, which is empty if the fine one is enough."""
 
     forward: NDArray[np.float64]
     backward: NDArray[np.float64]
@@ -207,7 +207,7 @@ class _CouplingTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sums:
-    """Sums for `spread`: convolutions at k = 0, 1, ... (``both``, ``cut``) and, on the coarse scale, step k."""
+    """The convolutions that `spread` needs, on the fine scale and, for multiples of step, on the coarse one."""
 
     both: NDArray[np.float64]
     cut: NDArray[np.float64]
@@ -256,7 +256,7 @@ def _sums(coupling: Coupling, longest: int) -> _Sums:
 
 
 def _ended(tails: NDArray[np.float64], step: int, longest: int) -> NDArray[np.float64]:
-    """The tails of ``min(T, longest)`` if they reach so far: beyond, a series has ended."""
+    """Return the tails of ``min(T, longest)``, as a series has ended beyond."""
     reach = step * (tails.shape[1] - 1)
     return np.concatenate([tails[:, :-1], np.zeros((len(tails), 1))], axis=1) if reach >= longest else tails
 
@@ -264,7 +264,7 @@ def _ended(tails: NDArray[np.float64], step: int, longest: int) -> NDArray[np.fl
 def _convolved(
     weights: NDArray[np.float64], forward: NDArray[np.float64], backward: NDArray[np.float64], last: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """``sum_a P[F=a] P[B=k-a]`` and ``sum_a (P[F>=a] P[B=k-a] + P[F=a] P[B>=k-a])`` for times of at most ``last``."""
+    """Return ``sum_a P[F=a] P[B=k-a]`` and the sums with one time cut, for times of at most ``last``."""
     size = scipy.fft.next_fast_len(2 * forward.shape[1], real=True)
     both = np.zeros(size // 2 + 1, dtype=np.complex128)
     cut = np.zeros_like(both)
@@ -281,7 +281,7 @@ def _convolved(
 
 
 def _spectra(tails: NDArray[np.float64], last: int, size: int) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
-    """Transforms of ``P[T = a]`` and ``P[last >= T >= a]``, a = 1, ..., last."""
+    """Return the Fourier transforms of ``P[T = a]`` and ``P[last >= T >= a]``, a = 1, ..., last."""
     masses, least = np.zeros((2, len(tails), last + 1))
     masses[:, 1:] = tails[:, :last] - tails[:, 1 : last + 1]
     least[:, 1:] = tails[:, :last] - tails[:, last : last + 1]
@@ -289,7 +289,7 @@ def _spectra(tails: NDArray[np.float64], last: int, size: int) -> tuple[NDArray[
 
 
 def _rounded_up(counts: NDArray[np.int64], masses: NDArray[np.float64], *, lost: float) -> Spread:
-    """The law of H with so few different numbers of rows that curves can be evaluated for each."""
+    """Return the law of H rounded up to few different numbers of rows, so that curves can be evaluated."""
     used = masses > 0.0
     distinct, place = np.unique(counts[used], return_inverse=True)
     merged = np.asarray(np.bincount(place, weights=masses[used]), dtype=np.float64)
@@ -301,7 +301,7 @@ def _rounded_up(counts: NDArray[np.int64], masses: NDArray[np.float64], *, lost:
 
 
 def _kept(counts: NDArray[np.int64], masses: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Places of the counts that stay, with the last: most where they lower the mean, the rest along the tail.
+    """Return the places of the counts to keep: most where they lower the mean, the rest along the tail.
 
     Points of a density proportional to the root of the law's lose least of the mean by rounding up.
     """
@@ -319,7 +319,7 @@ def _kept(counts: NDArray[np.int64], masses: NDArray[np.float64]) -> NDArray[np.
 
 
 def _monotone(tails: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The least nonincreasing tails above these; rounding may have bent them."""
+    """Return the least nonincreasing tails above the given ones, which undoes rounding errors."""
     rising = np.maximum.accumulate(tails[:, ::-1], axis=1)[:, ::-1]
     return np.asarray(np.clip(rising, 0.0, 1.0))
 
@@ -329,12 +329,12 @@ def _power_of_two(number: int) -> int:
 
 
 def says_nothing(coupling: Coupling) -> bool:
-    """True if a row tells nothing about the next one."""
+    """Return whether a row tells nothing about the next one."""
     return not coupling.forward(1, 2)[:, 1:].any()
 
 
 def uniform_rows(coupling: Coupling, lengths: Lengths, rows: int) -> float:
-    """``n^2 / sum_i D_i^2`` (S5, Kontorovich and Ramanan), or ``n^2 / sum_c L_c^2`` for series of lengths L_c."""
+    """Return ``n^2 / sum_i D_i^2`` (S5, Kontorovich and Ramanan) or ``n^2 / sum_c L_c^2`` for lengths L_c."""
     if says_nothing(coupling):
         return float(rows)
     total = sum(length * number for length, number in lengths)

@@ -1,4 +1,4 @@
-"""Time-series models from training rows: rows in order, and radii that hold with a stated probability.
+"""Fits of time-series models to training rows, with sets of parameters that hold with a stated probability.
 
 Columns of any table are put in order and cut where rows are missing. The radii hold however often the series visited
 each state; docs/theory/series.md has the proofs.
@@ -33,7 +33,7 @@ _FEWEST_VALUES, _MOST_EQUAL = 20, 0.1
 def ordered_runs(
     table: Any, *, order_by: str, value: str, groups: str | None
 ) -> tuple[list[NDArray[Any]], float | None]:
-    """The values of a column in runs of rows that follow each other by one step, and how long a step is.
+    """Return the values of a column in runs of rows one step apart, and the length of a step.
 
     A step is the median distance of neighbours in the order, up to a tenth. Series are cut where rows are missing, for
     a longer step tells of less dependence. Where they are cut depends on the order column only. The usual step that is
@@ -73,7 +73,7 @@ def ordered_runs(
 
 
 def _one_step(steps: NDArray[np.float64], same: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
-    """Neighbours that are one usual step apart; one of the steps themselves is the median."""
+    """Return which neighbouring rows are one usual step apart, where the usual step is the median."""
     inside = np.sort(steps[same])
     if not len(inside):
         return np.zeros(len(steps), dtype=bool)
@@ -89,7 +89,7 @@ def _one_step(steps: NDArray[np.float64], same: NDArray[np.bool_], name: str) ->
 
 
 def as_text(values: NDArray[Any]) -> NDArray[Any]:
-    """States as text: whole numbers without a point, truth values in lower case; others are refused."""
+    """Return states as text, with whole numbers without a point and truth values in lower case."""
     return np.array([_text(value) for value in values.tolist()], dtype=object)
 
 
@@ -130,7 +130,7 @@ def _columns(table: Any, names: list[str]) -> list[NDArray[Any]]:
 
 
 def _held(table: Any, names: list[str]) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """The named columns as far as they exist, and the names of all columns."""
+    """Return the named columns as far as they exist, and the names of all columns."""
     if isinstance(table, Mapping):
         held = {str(name): column for name, column in table.items()}
         return {name: _array(name, held[name]) for name in names if name in held}, list(held)
@@ -148,7 +148,7 @@ def _held(table: Any, names: list[str]) -> tuple[dict[str, NDArray[Any]], list[s
 
 
 def _array(name: str, column: Any) -> NDArray[Any]:
-    """An array that keeps what it holds: NumPy would turn numbers among text into text."""
+    """Return a column as an array of its own values, where NumPy would turn numbers among text into text."""
     try:
         made = np.asarray(column)
     except ValueError:
@@ -176,7 +176,7 @@ def _absent(value: Any) -> bool:
 
 
 def _comparable(order: NDArray[Any], name: str) -> tuple[NDArray[Any], float]:
-    """An order column as numbers or times, and its unit: 1 for numbers, seconds for times.
+    """Return an order column as numbers or times, and its unit: 1 for numbers, seconds for times.
 
     Text is refused, for '10' comes before '9', unless it is an ISO time.
     """
@@ -201,14 +201,14 @@ def _comparable(order: NDArray[Any], name: str) -> tuple[NDArray[Any], float]:
 
 
 def _microseconds(when: datetime.date) -> int:
-    """Time since 1970, of a date or time with or without a zone."""
+    """Return the microseconds since 1970 of a date, or of a time with or without a zone."""
     if not isinstance(when, datetime.datetime):
         return (when.toordinal() - datetime.date(1970, 1, 1).toordinal()) * 86_400_000_000
     return (when - datetime.datetime(1970, 1, 1, tzinfo=when.tzinfo and datetime.UTC)) // _MICROSECOND
 
 
 def _codes(column: NDArray[Any], name: str) -> NDArray[np.int64]:
-    """The rank of every value among the different ones."""
+    """Return the rank of every value among the different values."""
     try:
         return np.asarray(np.unique(column, return_inverse=True)[1], dtype=np.int64)
     except TypeError:
@@ -219,7 +219,7 @@ def _codes(column: NDArray[Any], name: str) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class TransitionSet:
-    """Chains that the training rows do not rule out.
+    """The set of transition matrices that the training rows do not rule out.
 
     Attributes:
         transition: The centre of the set, shape (states, states).
@@ -232,7 +232,7 @@ class TransitionSet:
 
 @dataclass(frozen=True, slots=True)
 class CorrelationSet:
-    """Correlations of neighbouring rows that the training rows do not rule out, about a least-squares estimate."""
+    """The interval of correlations of neighbouring rows that the training rows do not rule out."""
 
     estimate: float
     least: float
@@ -240,7 +240,7 @@ class CorrelationSet:
 
 
 def count_transitions(series: Sequence[NDArray[Any]], states: Sequence[str]) -> NDArray[np.int64]:
-    """Counts of transitions between states, shape (states, states), over series in order.
+    """Count transitions between states over ordered series, shape (states, states).
 
     Raises:
         DependenceError: If a row is in none of the states.
@@ -261,7 +261,7 @@ def count_transitions(series: Sequence[NDArray[Any]], states: Sequence[str]) -> 
 
 
 def bound_transitions(counts: ArrayLike, *, miss: float) -> TransitionSet:
-    """A set that holds the true matrix with probability at least ``1 - miss`` (docs/theory/series has the proof).
+    """Return a set that holds the true matrix with probability at least ``1 - miss`` (docs/theory/series).
 
     For two states the inequality is solved as it stands and gives an interval; its centre and width are returned.
 
@@ -296,7 +296,7 @@ def bound_transitions(counts: ArrayLike, *, miss: float) -> TransitionSet:
 
 
 def _mixture_ends(hits: int, trials: int, level: float) -> tuple[float, float]:
-    """The chances of a hit whose likelihood is more than ``level`` times that of the mixture."""
+    """Return the ends of the chances whose likelihood is more than ``level`` times that of the mixture."""
     return _mixture_low(hits, trials, level), 1.0 - _mixture_low(trials - hits, trials, level)
 
 
@@ -314,7 +314,7 @@ def _mixture_low(hits: int, trials: int, level: float) -> float:
 
 
 def bound_correlation(series: Sequence[NDArray[Any]], *, miss: float) -> CorrelationSet:
-    """An interval that holds the correlation of neighbouring rows with probability at least ``1 - miss``.
+    """Return an interval that holds neighbours' correlation with probability at least ``1 - miss``.
 
     For ``x_t = c + r x_(t-1) + e_t`` with independent normal ``e_t`` of unknown variance. The first tenth of the steps
     only sets the scale V_0 of a self-normalised martingale bound ``S' (V_0 + G)^-1 S <= 2 v L``,
@@ -359,14 +359,14 @@ def bound_correlation(series: Sequence[NDArray[Any]], *, miss: float) -> Correla
 
 
 def missed(confidence: float) -> float:
-    """1 minus a confidence; refused outside (0, 1)."""
+    """Return 1 minus a confidence, after checking that it lies strictly between 0 and 1."""
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence is {confidence}; expected a number strictly between 0 and 1, such as 0.99")
     return 1.0 - confidence
 
 
 def continuous(series: Sequence[NDArray[Any]], *, name: str) -> list[NDArray[np.float64]]:
-    """Values of every series as numbers that hardly repeat, as those of a continuous column of that name.
+    """Return the values of every series as numbers, after checking that they are finite and hardly repeat.
 
     Raises:
         DependenceError: If they are no numbers, infinite, or classes.

@@ -1,4 +1,4 @@
-"""Rows in order whose state is a number that drifts back to its mean: temperatures, loads, rates."""
+"""The model of rows whose state is a number that drifts back to its mean: temperatures, loads, rates."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GaussianLaw(SeriesLaw):
-    """Stationary Gaussian series whose neighbours are correlated by at most so much."""
+    """The law of stationary Gaussian series whose neighbours have at most a given correlation."""
 
     correlation: float
 
@@ -47,7 +47,7 @@ class GaussianLaw(SeriesLaw):
         return _shared_coupling(self.correlation)
 
     def distance(self, steps: int) -> float:
-        """Total variation of a normal pair of correlation ``q = |r|^steps`` from independence, at most.
+        """Return a bound on the total variation of a normal pair with ``q = |r|^steps`` from independence.
 
         The divergence is ``-ln(1 - q^2)/2``; Pinsker and Bretagnolle and Huber.
         """
@@ -57,7 +57,7 @@ class GaussianLaw(SeriesLaw):
 
     @property
     def norm(self) -> float:
-        """Norm of the kernel on mean-zero functions."""
+        """The norm of the kernel on mean-zero functions."""
         return self.correlation
 
 
@@ -165,11 +165,11 @@ class GaussianAR1(SeriesModel):
 
     @property
     def law(self) -> GaussianLaw:
-        """The series of this correlation, and of all smaller ones."""
+        """The law of series with this correlation or a smaller one."""
         return GaussianLaw(abs(self.correlation))
 
     def check_state(self, structure: RowStructure) -> None:
-        """Refuse rows whose state is missing or no number."""
+        """Check that the state of every row is a number."""
         super().check_state(structure)
         if self.state is not None and not structure.is_number(self.state):
             raise DependenceError(
@@ -178,11 +178,11 @@ class GaussianAR1(SeriesModel):
             )
 
     def influences(self, distances: int) -> tuple[str, Mapping[str, NDArray[np.float64]]]:
-        """Bound on the correlation of rows at a distance; the max-influence of normal values is infinite."""
+        """Return a bound on the correlation by distance, as the max-influence of normal values is infinite."""
         return self.rows_are, {"one row, either side": abs(self.correlation) ** np.arange(1.0, distances + 1.0)}
 
     def describe(self) -> str:
-        """The assumption in one plain sentence."""
+        """Return the assumption as one plain sentence."""
         of = "the number" if self.state is None else f"the number in column {self.state!r}"
         bound = "at most " if self.fitted else ""
         return described(
@@ -192,12 +192,12 @@ class GaussianAR1(SeriesModel):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The model as plain data."""
+        """Return the model as plain data."""
         return {"kind": self.kind, "correlation": self.correlation, **plain_settings(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`; ``{"kind": "gaussian_ar1", "correlation": 0.5}`` is enough."""
+        """Build the model from plain data, such as ``{"kind": "gaussian_ar1", "correlation": 0.5}``."""
         return cls(float(data["correlation"]), **read_settings(data))
 
 

@@ -1,4 +1,4 @@
-"""Rows in order whose state follows a Markov chain: weather, visits, machines, patients over time."""
+"""The model of rows whose state follows a Markov chain: weather, visits, machines, patients over time."""
 
 from __future__ import annotations
 
@@ -211,20 +211,20 @@ class MarkovChain(SeriesModel):
 
     @property
     def is_reversible(self) -> bool:
-        """True if the stationary series looks the same in both directions of time."""
+        """Whether the stationary series looks the same in both directions of time."""
         return self.law.chain.is_reversible
 
     @cached_property
     def law(self) -> ChainLaw:
-        """The chain alone: what couplings depend on."""
+        """The law of the chain, without the columns and the gap."""
         return ChainLaw(self.transition, self.initial, self.uncertainty)
 
     def influences(self, distances: int) -> tuple[str, Mapping[str, NDArray[np.float64]]]:
-        """The max-influence of a row on rows at a distance; only of stationary chains."""
+        """Return the max-influence of a row on rows at a distance, for a stationary chain only."""
         return f"a stationary Markov chain of {len(self.states):,} states", self.law.influences(distances)
 
     def check_state(self, structure: RowStructure) -> None:
-        """Refuse rows with a state that the chain does not have."""
+        """Check that every row has a state of the chain."""
         if self.state is None:
             return
         unknown = structure.unknown_values(self.state, frozenset(self.states))
@@ -238,7 +238,7 @@ class MarkovChain(SeriesModel):
             )
 
     def describe(self) -> str:
-        """The assumption in one plain sentence."""
+        """Return the assumption as one plain sentence."""
         of = "the state" if self.state is None else f"the state in column {self.state!r}"
         chain = f"{of} follows a Markov chain of {len(self.states)} states"
         if self.initial == "stationary":
@@ -248,7 +248,7 @@ class MarkovChain(SeriesModel):
         return described(self, f"{chain}, and a row given its state is independent of all others")
 
     def to_dict(self) -> dict[str, Any]:
-        """The model as plain data."""
+        """Return the model as plain data."""
         return {
             "kind": self.kind,
             "transition": [list(row) for row in self.transition],
@@ -260,7 +260,7 @@ class MarkovChain(SeriesModel):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`; ``{"kind": "markov_chain", "transition": [[...]]}`` is enough."""
+        """Build the model from plain data, such as ``{"kind": "markov_chain", "transition": [[...]]}``."""
         return cls(
             data["transition"],
             states=data.get("states"),
@@ -290,7 +290,7 @@ _QUILT_STEPS = 4096
 
 @dataclass(frozen=True)
 class ChainLaw(SeriesLaw):
-    """Transition matrix, law of the first row, and how far each row of the matrix may be off; see `MarkovChain`."""
+    """The law of a chain: its matrix, the law of the first row, and how far each row of the matrix may be off."""
 
     transition: tuple[tuple[float, ...], ...]
     initial: Literal["stationary"] | tuple[float, ...]
@@ -298,30 +298,30 @@ class ChainLaw(SeriesLaw):
 
     @property
     def uncertain(self) -> bool:
-        """True if the matrix is known only up to a set."""
+        """Whether the matrix is known only up to a set."""
         return self.uncertainty is not None
 
     @cached_property
     def chain(self) -> Chain:
-        """The chain of the matrix."""
+        """The chain with the given matrix."""
         return Chain(self.transition)
 
     @cached_property
     def contraction(self) -> Contraction:
-        """Rate at which all chains of the set forget."""
+        """The rate at which all chains of the set forget their first state."""
         return Contraction(self.chain, np.array(self.uncertainty or (0.0,) * len(self.transition)))
 
     @property
     def known(self) -> bool:
-        """True if the law of the series is known: the matrix, and that it starts in its stationary law."""
+        """Whether the law of the series is known: its matrix is exact and it starts in its stationary law."""
         return self.initial == "stationary" and self.contraction.exact
 
     def coupling(self) -> Coupling:
-        """See `SeriesLaw.coupling`; one for all models of the same chain, so that its tails are computed once."""
+        """See `SeriesLaw.coupling`. Equal chains share one coupling, so that its tails are computed once."""
         return _shared_coupling(self)
 
     def influences(self, distances: int) -> dict[str, NDArray[np.float64]]:
-        """Max-influence of a row of a stationary chain on rows at the distances 1, 2, ...; all arrays of that length.
+        """Return the max-influence of a row on rows at the distances 1, 2, ..., as arrays by name.
 
         Returns:
             Upper bounds, exact for a known chain: on one later row, on one earlier row, on both; for a known chain also
@@ -343,7 +343,7 @@ class ChainLaw(SeriesLaw):
         return found
 
     def sides(self, reach: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Influences on one row before and on one row after, of a stationary chain or all chains of a set.
+        """Return influences of a row on one row before and one after, for a stationary chain or all of a set.
 
         Returns:
             Two arrays of shape (reach, states, states), for the distances 1, 2, ... and the pairs of states of the row;
@@ -362,7 +362,7 @@ class ChainLaw(SeriesLaw):
         return 2.0 * later, later
 
     def refuse_memory(self) -> None:
-        """Refuse a chain that need not forget its first state."""
+        """Check that the chain surely forgets its first state."""
         if self.contraction.exact and self.chain.fault is not None:
             raise DependenceError(
                 f"the chain never forgets its first state, for {self.chain.fault}; expected an irreducible, aperiodic "
@@ -375,14 +375,14 @@ class ChainLaw(SeriesLaw):
             )
 
     def distance(self, steps: int) -> float:
-        """``E_s TV(P^steps(s, .), law of that row)``; at most ``(1 - 1/S) d(steps)`` if the chain is not known."""
+        """Return ``E_s TV(P^steps(s, .), law of that row)``, or ``(1 - 1/S) d(steps)`` if the chain is not known."""
         if self.known and self.chain.fault is None:
             return self.chain.distance_to_stationary(steps)
         return float(self.contraction.at(steps, 2)[1]) * (1.0 - 1.0 / len(self.transition))
 
     @property
     def norm(self) -> float:
-        """Norm of the kernel on mean-zero functions, at most."""
+        """A bound on the norm of the kernel on mean-zero functions."""
         if self.known:
             return self.chain.norm
         if self.initial == "stationary" and len(self.transition) == 2:
@@ -391,7 +391,9 @@ class ChainLaw(SeriesLaw):
         return 1.0
 
     def bayesian_price(self, epsilon: float, longest: int) -> float:
-        """``min over quilts {i-a, i+b} of (a+b-1)/(epsilon - 4 (ln-ratio of P^b + ln-ratio of P*^a))`` (P5).
+        """Return the least price over quilts {i-a, i+b} around a row (P5).
+
+        It is ``min (a+b-1)/(epsilon - 4 (ln-ratio of P^b + ln-ratio of P*^a))``.
 
         Rows are their states here, as in the paper. Near an end a side without quilt is cheaper, so rows far from both
         ends decide; the search is over all a and b up to 64 and coarser beyond, which can only raise the price.
@@ -419,7 +421,7 @@ def _quilt_steps(longest: int) -> NDArray[np.int64]:
 
 
 def _influences(chain: Chain, steps: NDArray[np.int64]) -> NDArray[np.float64]:
-    """``ln max P^h(x, y)/P^h(x', y)`` for every number of steps h; infinite where a zero meets a positive number."""
+    """Return ``ln max P^h(x, y)/P^h(x', y)`` for each number of steps h, infinite if a zero meets a positive one."""
     result = np.full(len(steps), math.inf)
     power, done = np.eye(chain.states), 0
     for place, step in enumerate(steps.tolist()):
@@ -436,7 +438,7 @@ MOST_STATES = 128
 
 
 def checked_matrix(transition: Iterable[Iterable[float]]) -> tuple[tuple[float, ...], ...]:
-    """A transition matrix as nested tuples, shape (states, states), if its rows are laws."""
+    """Check that each row is a law, and return the transition matrix as nested tuples, shape (states, states)."""
     try:
         rows = list(transition)
     except TypeError:
@@ -454,7 +456,7 @@ def checked_matrix(transition: Iterable[Iterable[float]]) -> tuple[tuple[float, 
 
 
 def checked_law(given: Iterable[float], name: str, *, states: int) -> tuple[float, ...]:
-    """A law of so many states, if its probabilities add up to 1."""
+    """Check that probabilities of `states` states add up to 1, and return them as a tuple."""
     try:
         law = tuple(map(float, [] if isinstance(given, str) else given))
     except (TypeError, ValueError):
@@ -472,12 +474,12 @@ def checked_law(given: Iterable[float], name: str, *, states: int) -> tuple[floa
 
 
 def named_states(states: Sequence[Any]) -> list[str]:
-    """Names of states as they are read from rows: truth values are "true" and "false"."""
+    """Return the names of states as rows hold them, with truth values as "true" and "false"."""
     return [str(name) for name in as_text(np.array(list(states), dtype=object))]
 
 
 def checked_radii(uncertainty: float | Iterable[float] | None, states: int) -> tuple[float, ...] | None:
-    """Radii of a fitted matrix, an L1 distance for each row; None if it is exact."""
+    """Return the L1 radius of each row of a fitted matrix as a tuple, or None if the matrix is exact."""
     if uncertainty is None:
         return None
     given = (float(uncertainty),) * states if isinstance(uncertainty, int | float) else tuple(map(float, uncertainty))

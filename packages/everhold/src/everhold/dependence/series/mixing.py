@@ -1,4 +1,4 @@
-"""Mixing of finite Markov chains, and information of a row about rows at a distance.
+"""Mixing of finite Markov chains, and how much a row tells about rows at a distance.
 
 Given row i, past and future are independent, so that for two states x, x' of row i the influence on a row before and a
 row after it is a sum of two parts; their largest sum over x, x' counts.
@@ -44,7 +44,7 @@ class Chain:
 
     @cached_property
     def fault(self) -> str | None:
-        """Why the chain does not forget its first state, in words; None if it does."""
+        """The reason in words why the chain does not forget its first state, or None if it does."""
         steps = self.transition > 0
         connected = _many_steps(steps | np.eye(self.states, dtype=bool), self.states)
         if not connected.all():
@@ -74,7 +74,7 @@ class Chain:
 
     @cached_property
     def reversal(self) -> Chain:
-        """The chain seen backwards in time, ``P*(y, x) = pi(x) P(x, y) / pi(y)``; itself if it is reversible."""
+        """The chain seen backwards in time, ``P*(y, x) = pi(x) P(x, y) / pi(y)``, the same if it is reversible."""
         if self.is_reversible:
             return self
         flow = self.stationary[:, None] * self.transition
@@ -82,7 +82,7 @@ class Chain:
 
     @cached_property
     def is_reversible(self) -> bool:
-        """True if the series looks the same in both directions of time (to rounding)."""
+        """Whether the series looks the same in both directions of time, up to rounding."""
         flow = self.stationary[:, None] * self.transition
         return bool(np.allclose(flow, flow.T, rtol=1e-12, atol=1e-15))
 
@@ -100,12 +100,12 @@ class Chain:
 
     @cached_property
     def _centred(self) -> NDArray[np.float64]:
-        """``P - 1 pi``: its powers differ from those of P by equal rows only, and fall to zero without rounding."""
+        """The matrix ``P - 1 pi``, whose powers fall to zero without rounding and differ from P's by equal rows."""
         law = self.stationary if self.fault is None else np.full(self.states, 1.0 / self.states)
         return np.asarray(self.transition - law)
 
     def distances(self, step: int, count: int) -> NDArray[np.float64]:
-        """``TV(P^h(x, .), P^h(x', .))`` for h = 0, step, ..., (count - 1) step; 1 at h = 0.
+        """Return ``TV(P^h(x, .), P^h(x', .))`` for all pairs and h = 0, step, ..., (count - 1) step.
 
         Shape (pairs x < x', count), pairs in the order of ``np.triu_indices(states, 1)``.
         """
@@ -121,13 +121,13 @@ class Chain:
         return result
 
     def distance_to_stationary(self, steps: int) -> float:
-        """``E_s TV(P^steps(s, .), pi)`` for a stationary s: the dependence of two rows so many steps apart."""
+        """Return ``E_s TV(P^steps(s, .), pi)``, the dependence of two stationary rows so many steps apart."""
         power = np.linalg.matrix_power(self._centred, steps)
         return float(min(self.stationary @ np.abs(power).sum(axis=1) / 2.0, 1.0))
 
 
 class Contraction:
-    """``d(h)``, an upper bound on ``max TV(P^h(x, .), P^h(x', .))`` over x, x' and all chains P of a set.
+    """A bound ``d(h)`` on ``max TV(P^h(x, .), P^h(x', .))`` over x, x' and all chains P of a set.
 
     The set holds the chains whose row s is within ``radii[s]`` of the estimate's in L1, all 0 for a known chain;
     docs/theory/series has the bound and its proof.
@@ -138,18 +138,18 @@ class Contraction:
 
     @property
     def exact(self) -> bool:
-        """True if the chain is known; there is one chain of one state."""
+        """Whether the set has one chain only, so that the bound is exact."""
         return not self.radii.any() or self.chain.states == 1
 
     @cached_property
     def rate(self) -> float:
-        """The least ``d(h)^(1/h)`` that was found: no eigenvalue but 1 of any chain of the set is larger."""
+        """The least ``d(h)^(1/h)`` found, which bounds every eigenvalue but 1 of all chains of the set."""
         if self.exact:
             return 1.0 - self.chain.spectral_gap
         return float(np.min(self._first[1:] ** (1.0 / np.arange(1, len(self._first)))))
 
     def at(self, step: int, count: int) -> NDArray[np.float64]:
-        """d(h) for h = 0, step, ..., (count - 1) step, shape (count,).
+        """Return d(h) for h = 0, step, ..., (count - 1) step, shape (count,).
 
         Beyond 512 steps ``d(h) <= d(a)^k d(h - k a)`` with the a whose d falls fastest; it never underflows to 0.
         """
@@ -163,7 +163,7 @@ class Contraction:
 
     @cached_property
     def _first(self) -> NDArray[np.float64]:
-        """d(h) for h up to 512, the best of all ways to divide the steps."""
+        """The values d(h) for h up to 512, by the best of all ways to divide the steps."""
         pairs = self.chain.distances(1, _EXPLORED + 1)
         coefficients = pairs.max(axis=0)
         first, second = np.triu_indices(self.chain.states, 1)
@@ -179,14 +179,14 @@ class Contraction:
 
 
 def _many_steps(steps: NDArray[np.bool_], least: int) -> NDArray[np.bool_]:
-    """States that can be reached in exactly 2^k steps, for a 2^k of at least ``least``."""
+    """Return which states are reached in exactly 2^k steps, for a 2^k of at least ``least``."""
     for _ in range(max(least - 1, 0).bit_length()):
         steps = (steps.astype(np.float64) @ steps.astype(np.float64)) > 0
     return steps
 
 
 def _powers(matrix: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """The first ``count`` powers from the matrix itself on, shape (count, states, states), by doubling."""
+    """Return the first ``count`` powers of a matrix by doubling, shape (count, states, states)."""
     powers = matrix[None]
     while len(powers) < count:
         powers = np.concatenate([powers, powers @ powers[-1]])
@@ -194,7 +194,7 @@ def _powers(matrix: NDArray[np.float64], count: int) -> NDArray[np.float64]:
 
 
 def _pair_distances(powers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Half the L1 distances of all pairs of rows, shape (pairs, powers)."""
+    """Return half the L1 distances of all pairs of rows, shape (pairs, powers)."""
     states = powers.shape[1]
     parts = [
         np.abs(powers[:, state, None, :] - powers[:, state + 1 :, :]).sum(axis=2) / 2.0 for state in range(states - 1)
@@ -205,7 +205,7 @@ def _pair_distances(powers: NDArray[np.float64]) -> NDArray[np.float64]:
 def stationary_sides(
     transition: NDArray[np.float64], law: NDArray[np.float64], reach: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Influences of a row of a stationary chain with this law on one row before and on one after; see `sides_of`.
+    """Return influences of a row of a stationary chain with this law on one row before and on one after.
 
     States of probability 0 are left out.
     """
@@ -219,7 +219,7 @@ def stationary_sides(
 def set_growth(
     transition: NDArray[np.float64], radii: NDArray[np.float64], contraction: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """``r_t`` with ``P^t(x, y) <= (1 + r_t) P^t(x', y)`` for t = 1 .. and all chains P near an estimate; rounded up.
+    """Return ``r_t`` with ``P^t(x, y) <= (1 + r_t) P^t(x', y)`` for t = 1 .. and all chains P near an estimate.
 
     Backwards the ratio is at most its square (proof in the guide on releases for dependent rows).
     """
@@ -234,12 +234,12 @@ def set_growth(
 
 
 def mixing_of(chain: Chain) -> tuple[float, float]:
-    """Norm of the kernel on mean-zero functions, rounded up, and least stationary probability, rounded down."""
+    """Return the kernel's norm on mean-zero functions, rounded up, and the least stationary probability, down."""
     return chain.norm, float(chain.stationary.min()) * (1.0 - 1e-12)
 
 
 def influence_bound(distance: NDArray[np.int64], *, norm: float, least: float) -> NDArray[np.float64]:
-    """``ln((1 + d_t)/(1 - d_t))``, ``d_t = norm^t (1/least - 1)``; infinite where ``d_t >= 1``.
+    """Return ``ln((1 + d_t)/(1 - d_t))``, ``d_t = norm^t (1/least - 1)``, infinite where ``d_t >= 1``.
 
     It bounds the influence across t steps, forwards and backwards (proof in the guide on releases for dependent rows).
     """
@@ -249,7 +249,7 @@ def influence_bound(distance: NDArray[np.int64], *, norm: float, least: float) -
 
 
 def powers_of(transition: NDArray[np.float64], most: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """``P^1 .. P^most`` and where they are positive, each of shape (most, states, states)."""
+    """Return ``P^1 .. P^most`` and where they are positive, each of shape (most, states, states)."""
     states = len(transition)
     powers = np.empty((most, states, states))
     possible = np.empty((most, states, states), dtype=bool)
@@ -262,7 +262,7 @@ def powers_of(transition: NDArray[np.float64], most: int) -> tuple[NDArray[np.fl
 
 
 def log_ratios(kernels: NDArray[np.float64], possible: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """``max_y ln K(x,y)/K(x',y)`` for each distance and pair x, x'; shape (distances, states, states), rounded up.
+    """Return ``max_y ln K(x,y)/K(x',y)`` by distance and pair x, x', rounded up, (distances, states, states).
 
     A probability so small that it lost its digits counts as 0 below the line and as itself above it.
     """

@@ -1,4 +1,4 @@
-"""Text expressions over the columns of the sealed rows, such as ``arr_delay > 15 and carrier = 'UA'``.
+"""The language of text expressions over columns, such as ``arr_delay > 15 and carrier = 'UA'``.
 
 **Language.** Columns by name (in double quotes if the name is not a plain word; the exact spelling goes first, then
 one that differs in case only), numbers, strings in single quotes, ``true`` and ``false``, ``date '2024-01-31'`` and

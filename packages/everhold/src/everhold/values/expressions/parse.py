@@ -1,4 +1,4 @@
-"""From text to tree: a lexical gate, the parser of sqlglot, and an allow-list of syntax with types checked on the way.
+"""The parser of expressions: a check of tokens, the parser of sqlglot, and an allow-list of typed syntax.
 
 The parser of sqlglot knows thousands of constructions. It is handed a token list in which each word that is not one
 of the few keywords of `tokens` has been replaced by a quoted column, so none of the others can be spelled. Of what it
@@ -39,7 +39,7 @@ Builder: TypeAlias = "Callable[[Nodes, exp.Expr, Columns], Node]"  # exp.Express
 
 
 def parse(text: str, columns: Columns) -> Expression:
-    """Read a text expression over named columns; see the package for the language and its meaning.
+    """Parse a text expression over named columns into a checked `Expression`.
 
     Args:
         text: The expression, for example ``arr_delay > 15 and carrier = 'UA'``.
@@ -85,7 +85,7 @@ def parse(text: str, columns: Columns) -> Expression:
 
 
 def _tree(syntax: exp.Expr, columns: Columns) -> Node:
-    """The tree, operands first and without recursion, because a sum of many terms is deep."""
+    """Build the tree of nodes from syntax, operands first and without recursion."""
     order, stack = [], [syntax]
     while stack:
         item = stack.pop()
@@ -107,13 +107,13 @@ def _tree(syntax: exp.Expr, columns: Columns) -> Node:
 
 
 def _branches(item: exp.Expr) -> list[exp.Expr]:
-    """Conditions and results of a case in turn, between its subject and its else."""
+    """Return the conditions and results of a case in turn, between its subject and its else."""
     parts = [part for branch in item.args["ifs"] for part in (branch.this, branch.args["true"])]
     return [part for part in (item.this, *parts, item.args.get("default")) if part is not None]
 
 
 def _chain(item: exp.Expr) -> list[exp.Expr]:
-    """Operands of ``a and b and c``, which the parser nests to the left."""
+    """Return the operands of ``a and b and c``, which the parser nests to the left."""
     parts, left = [], item
     while type(left) is type(item):
         parts.append(left.args["expression"])
@@ -122,14 +122,14 @@ def _chain(item: exp.Expr) -> list[exp.Expr]:
 
 
 def _tested(item: exp.Expr) -> list[exp.Expr]:
-    """Operands before ``is null``."""
+    """Return the operand before ``is null``."""
     if not isinstance(item.expression, exp.Null):
         raise rejected("'is' stands without 'null'", "write x is null, x is not null or x = y")
     return [item.this]
 
 
 def _common_kind(operands: Nodes, name: str, columns: Columns, *, ordered: bool = False) -> ColumnKind:
-    """The kind of all operands but null, which is the only node of kind `OTHER`."""
+    """Return the kind that all operands but null share, or refuse the comparison."""
     kinds: set[ColumnKind] = set(map(attrgetter("kind"), operands)) - {ColumnKind.OTHER}
     if len(kinds) > 1:
         first, second = sorted(kind.value for kind in kinds)[::-1][:2]
@@ -140,7 +140,7 @@ def _common_kind(operands: Nodes, name: str, columns: Columns, *, ordered: bool 
 
 
 def _how_to_compare(operands: Nodes, kinds: set[ColumnKind], columns: Columns) -> str:
-    """Advice where kinds differ: what stands in single quotes may be meant as a date or as a column."""
+    """Return the advice for operands of different kinds, such as how to write a date or a column."""
     for written in (node.value for node in operands if node.operation is Operation.STRING):
         if ColumnKind.TIME in kinds:
             return "write date '2024-01-31' or timestamp '2024-01-31 18:30:00'"
@@ -179,7 +179,7 @@ def _literal(_: Nodes, item: exp.Expr, *__: object) -> Node:
 
 
 def _time(_: Nodes, item: exp.Expr, *__: object) -> Node:
-    """Seconds since 1970 of ``date '...'`` and ``timestamp '...'``, rounded as the engine rounds those of a column."""
+    """Build the node of ``date '...'`` or ``timestamp '...'``, in seconds since 1970 rounded as in columns."""
     written, found = str(item.this.this), None
     if _TIME.fullmatch(written) and (len(written) == _DATE_ALONE or not item.args["to"].is_type("date")):
         with suppress(ValueError):
@@ -210,14 +210,14 @@ def _extreme(name: str, operation: Operation, operands: Nodes, _: exp.Expr, colu
 
 
 def _hour(operands: Nodes, item: exp.Expr, _: Columns) -> Node:
-    """Of one time; an old sqlglot takes it for a function like any other."""
+    """Build the node of the hour of a time."""
     if isinstance(item, exp.Anonymous) and (item.name.lower(), len(operands)) != ("hour", 1):
         raise rejected(f"the expression uses {shown_text(item.name.lower())} in this way, which is not allowed", SEE)
     return _times("hour", Operation.HOUR, operands)
 
 
 def _subtracted(operands: Nodes, *_: object) -> Node:
-    """Numbers, or two times, whose difference is in days."""
+    """Build the difference of two numbers, or of two times in days."""
     if all(node.kind is ColumnKind.TIME for node in operands):
         return Node.of(Operation.DAYS, *operands)
     return _numbers("-", Operation.SUBTRACT, operands)
@@ -296,7 +296,7 @@ _LIST = frozenset({"this", "expressions", "ignore_nulls"})
 
 
 class _Form(NamedTuple):
-    """Compiled form of one type of syntax.
+    """The rule by which one type of syntax becomes a node.
 
     Attributes:
         build: Its node, from the nodes of its parts.
@@ -377,17 +377,17 @@ Columns: TypeAlias = Mapping[str, ColumnKind]
 
 
 def rejected(problem: str, advice: str) -> QueryRejected:
-    """The one kind of error of this package."""
+    """Return the error of this package, from what is wrong and what to do."""
     return QueryRejected(f"{problem}; {advice}; nothing was charged")
 
 
 def shown_text(text: str) -> str:
-    """A short, escaped piece of the analyst's own text."""
+    """Return a short, escaped piece of the analyst's text."""
     return ascii(text if len(text) <= 40 else text[:37] + "...")
 
 
 def read_tokens(text: str, columns: Columns) -> list[Token]:
-    """Tokens of the small language; columns are `IDENTIFIER` tokens that carry the exact name of a known column."""
+    """Split a text into tokens of the language, with columns as `IDENTIFIER` tokens of known names."""
     if not isinstance(text, str):
         raise rejected("the expression is not text", "write for example 'arr_delay > 15'")
     if len(text) > MAX_CHARACTERS:
@@ -421,7 +421,7 @@ def read_tokens(text: str, columns: Columns) -> list[Token]:
 
 
 def _words(text: str, tokens: Sequence[Token]) -> list[str]:
-    """The analyst's spelling of each token, lower case; refuses comments and whatever the tokenizer skipped."""
+    """Return the lower-case text of each token, and refuse comments and whatever the tokenizer skipped."""
     words, end = [], 0
     for token in tokens:
         if token.comments or text[end : token.start].strip(_SPACE):
@@ -436,7 +436,7 @@ def _words(text: str, tokens: Sequence[Token]) -> list[str]:
 
 
 def _with_leading_points(tokens: Sequence[Token], words: Sequence[str]) -> list[Token]:
-    """``.5`` as one number, which the tokenizer leaves in two; only where a value can begin, so not in ``1..5``."""
+    """Return the tokens with ``.5`` joined into one number wherever a value can begin."""
     joined: list[Token] = []
     for place, token in enumerate(tokens):
         point = tokens[place - 1] if place and words[place - 1] == "." and words[place][0] in "0123456789" else None
@@ -449,7 +449,7 @@ def _with_leading_points(tokens: Sequence[Token], words: Sequence[str]) -> list[
 
 
 def _check_nesting(words: Sequence[str]) -> None:
-    """Bounds everything that makes the parser recurse: brackets, cases, negations and runs of signs."""
+    """Check that brackets, cases, negations and runs of signs are not nested too deep for the parser."""
     levels, run, previous = [0], 0, "("
     for place, word in enumerate(words):
         run = run + 1 if word in ("-", "+", "not") and previous in _BEFORE_A_VALUE else 0
@@ -467,7 +467,7 @@ def _check_nesting(words: Sequence[str]) -> None:
 
 
 def _is_of_language(token: Token, word: str, previous: str, following: str, columns: Columns) -> bool:
-    """True if a token is a literal, a sign, a keyword or a function, and no name."""
+    """Return whether a token is a literal, sign, keyword or function, and not a name."""
     kind, called = token.token_type, following == "("
     if kind is TokenType.STRING:
         return word[0] == "'"
@@ -483,7 +483,7 @@ def _is_of_language(token: Token, word: str, previous: str, following: str, colu
 
 
 def _column_named(token: Token, word: str, previous: str, following: str, columns: Columns) -> str:
-    """The name of a known column; refuses everything else."""
+    """Return the name of the known column that a token means, and refuse everything else."""
     if token.token_type is not TokenType.IDENTIFIER and not word.isidentifier():
         raise rejected(f"{shown_text(word)} is not part of the language", SEE)
     if following == "(":
@@ -497,7 +497,7 @@ def _column_named(token: Token, word: str, previous: str, following: str, column
 
 
 def _differing_in_case(name: str, columns: Columns, *, compared: bool) -> str:
-    """The one column that has this name but for case; refuses any other name, with what may be meant."""
+    """Return the one column with this name in another case, and refuse other names with a suggestion."""
     same = _names_of(name, columns)
     if len(same) == 1:
         return same[0]
@@ -519,17 +519,17 @@ def _names_of(word: str, columns: Columns) -> list[str]:
 
 
 def _spelled(name: str) -> str:
-    """A column's name as a message has it; in double quotes where it has to be written so."""
+    """Return a column's name for messages, in double quotes if expressions need them."""
     return shown_text(name) if name.isidentifier() and name.lower() not in _PLAIN else quoted_name(name)
 
 
 def quoted_name(name: str) -> str:
-    """A column's name in double quotes, short and escaped."""
+    """Return a column's name in double quotes, short and escaped."""
     return ascii('"' + name[:37].replace('"', '""') + '"')[1:-1]
 
 
 def how_to_write(text: str, columns: Columns) -> str:
-    """Advice for a text that is no expression: names of columns that need double quotes, or an example."""
+    """Return the advice for a text that is no expression: names to put in double quotes, or an example."""
     bare = re.sub(r"'[^']*'|\"[^\"]*\"", " ", text).casefold()
     for name in columns:
         keyword = name.lower() in _PLAIN

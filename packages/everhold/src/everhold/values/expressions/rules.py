@@ -1,4 +1,4 @@
-"""The meaning of an expression, row by row, by the rules of the package: what every engine is held against.
+"""The reference evaluation of expressions, row by row, with which every engine has to agree.
 
 It knows nothing of SQL, of arithmetic that stands for a calendar, or of null that runs through operations by itself;
 calendar and exponents are Python's own.
@@ -24,7 +24,7 @@ _LAST_TERM = 25  # of the series of the logarithm
 
 
 def grid_integer(value: RowValue, row: Mapping[str, Any], *, unit: int = UNIT) -> int:
-    """The integer of one row, from 0 to ``unit``.
+    """Return the grid integer of one row, from 0 to ``unit``.
 
     Args:
         value: What is asked.
@@ -48,12 +48,12 @@ def grid_integer(value: RowValue, row: Mapping[str, Any], *, unit: int = UNIT) -
 
 
 def seconds(moment: datetime) -> float:
-    """Seconds since 1970 began, of a time in UTC without a zone."""
+    """Return the seconds since 1970 of a UTC time without a zone."""
     return (moment - _EPOCH) // _MICROSECOND / 1e6
 
 
 def step_value(node: Node, inputs: list[Any], row: Mapping[str, Any]) -> Any:
-    """The value of one node from those of its operands; nan is None."""
+    """Return the value of one node from the values of its operands, with None for nan."""
     value = _value(node, inputs, row)
     return None if isinstance(value, float) and math.isnan(value) else value
 
@@ -84,7 +84,7 @@ def _value(node: Node, inputs: list[Any], row: Mapping[str, Any]) -> Any:
 
 
 def _read(value: Any, kind: ColumnKind) -> Any:
-    """A cell of a table: numbers and times are doubles."""
+    """Return a cell of a table as expressions read it, with numbers and times as doubles."""
     if value is None or kind in (ColumnKind.STRING, ColumnKind.BOOLEAN):
         return value
     return seconds(value) if kind is ColumnKind.TIME else float(value)

@@ -1,4 +1,4 @@
-"""The small immutable tree that a text expression becomes: one tree for all spellings of a query.
+"""The small immutable tree that a text expression is parsed to, the same for all spellings of a query.
 
 Engines see this and never the analyst's text. `Node.of` brings equal queries to one form; every rewriting there keeps
 the value of every row, null included: ``a <= b`` and ``not (b < a)`` are null for the same rows, De Morgan's laws and
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def quoted(name: str) -> str:
-    """A name in double quotes, as expressions and DuckDB write it.
+    """Return a name in double quotes, as expressions and DuckDB write it.
 
     Examples:
         >>> quoted("arrival delay")
@@ -35,7 +35,7 @@ def quoted(name: str) -> str:
 
 
 class ColumnKind(Enum):
-    """Type of a column's values, as far as expressions care."""
+    """The kind of a column's values, as far as expressions distinguish them."""
 
     NUMBER = "number"
     STRING = "string"
@@ -47,7 +47,7 @@ class ColumnKind(Enum):
 
 
 class Operation(Enum):
-    """Everything a node can do; all other spellings are rewritten to these."""
+    """The operations of nodes. All other spellings are rewritten to these."""
 
     COLUMN = "column"
     NUMBER = "number"
@@ -132,12 +132,12 @@ class Node:
 
     @property
     def is_literal(self) -> bool:
-        """True if the value is written in the expression itself."""
+        """Whether the value is written in the expression itself."""
         return self.operation in _LITERALS
 
     @staticmethod
     def literal(value: str | float | bool) -> Node:
-        """A value; the sign of zero is dropped because no operation can see it."""
+        """Build the node of a literal, without the sign of zero."""
         if isinstance(value, bool):
             return Node(Operation.BOOLEAN, ColumnKind.BOOLEAN, value=value)
         if isinstance(value, str):
@@ -146,14 +146,14 @@ class Node:
 
     @staticmethod
     def like(text: Node, pattern: str) -> Node:
-        """True if a text is like a pattern; one without signs for any text is an equality."""
+        """Build the node that tests a text against a pattern, an equality if the pattern has no ``%`` or ``_``."""
         if not {*pattern} & {"%", "_"}:
             return Node.of(Operation.EQUAL, text, Node.literal(pattern))
         return Node(Operation.LIKE, ColumnKind.BOOLEAN, (text,), re.sub("%+", "%", pattern))
 
     @staticmethod
     def of(operation: Operation, *operands: Node) -> Node:
-        """An operation in the one form that its spellings share; recursion is bounded by the nesting of the text."""
+        """Build the node of an operation in the one form that all of its spellings share."""
         first = operands[0]
         match operation:
             case Operation.NEGATE | Operation.NOT if first.operation is operation:
@@ -200,7 +200,7 @@ def _sorted(nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 
 def _joined(operation: Operation, parts: Iterable[Node]) -> set[Node]:
-    """``x = 1 or x = 2`` is ``x in (1, 2)``; under ``and`` the same for negated ones."""
+    """Join ``x = 1 or x = 2`` to ``x in (1, 2)``, and under ``and`` the same with negations."""
     kept: set[Node] = set()
     lists: dict[Node, list[Node]] = {}
     for part in parts:
@@ -217,7 +217,7 @@ def _joined(operation: Operation, parts: Iterable[Node]) -> set[Node]:
 
 
 def _subject(node: Node) -> Node | None:
-    """Operand that an equality or list compares with literals; None for anything else."""
+    """Return the operand that an equality or list compares with literals, or None for other nodes."""
     if node.operation not in (Operation.EQUAL, Operation.MEMBER) or node.operands[0].kind is ColumnKind.BOOLEAN:
         return None
     free = [operand for operand in node.operands if not operand.is_literal]
@@ -226,7 +226,7 @@ def _subject(node: Node) -> Node | None:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A checked expression over named columns; made by `parse`.
+    """A checked expression over named columns, made by `parse`.
 
     Attributes:
         root: The node that gives its value.
@@ -257,15 +257,15 @@ class Expression:
 
     @property
     def kind(self) -> ColumnKind:
-        """NUMBER or BOOLEAN."""
+        """The kind of the expression's value, NUMBER or BOOLEAN."""
         return self.root.kind
 
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns it reads, sorted."""
+        """Return the sorted names of the columns that the expression reads."""
         return tuple(sorted(str(node.value) for node in self.nodes if node.operation is Operation.COLUMN))
 
     def canonical(self) -> str:
-        """Stable JSON that two spellings of one query share; the identity of the query in the ledger."""
+        """Return the JSON text that all spellings of the expression share, which identifies it in the ledger."""
         places: dict[Node, int] = {}
         listed = []
         for node in self.nodes:
@@ -312,7 +312,7 @@ class RowValue:
 
     @property
     def width(self) -> float:
-        """``high - low``, rounded once, so that every engine divides by the same number."""
+        """The range ``high - low``, rounded once, so that every engine divides by the same number."""
         return self.high - self.low
 
     @property
@@ -323,7 +323,7 @@ class RowValue:
 
 @dataclass(frozen=True, slots=True)
 class CombinedValue:
-    """A row value that is made of two others on the grid, a and b; see `everhold.values.base.Pair`.
+    """A row value combined from two others a and b on the grid, as `everhold.values.base.Pair` defines.
 
     Attributes:
         how: ``"difference"`` for ``(unit + a - b) / 2``, rounded down, ``"within"`` for ``min(a, b)``, ``"outside"``
@@ -338,7 +338,7 @@ class CombinedValue:
 
     @property
     def leaves(self) -> tuple[RowValue, ...]:
-        """The expressions that it is made of, from left to right."""
+        """Return the row values of expressions that it combines, from left to right."""
         return tuple(leaf for part in (self.first, self.second) for leaf in part.leaves)
 
 
@@ -362,7 +362,7 @@ _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # 
 
 
 def lowered(expression: Expression) -> Expression:
-    """The same row values without functions that engines disagree about.
+    """Return the expression with functions on which engines disagree rewritten by simpler operations.
 
     Examples:
         >>> year = Node.of(Operation.YEAR, Node(Operation.COLUMN, ColumnKind.TIME, value="visit"))
@@ -399,7 +399,7 @@ def _times(one: Node | float, other: Node | float) -> Node:
 
 
 def _whole(one: Node, other: float) -> Node:
-    """The quotient rounded down; exact for whole numbers whose quotient is below 2^53."""
+    """Build the quotient rounded down, which is exact for whole numbers with a quotient below 2^53."""
     return _plain(Operation.FLOOR, _plain(Operation.DIVIDE, one, other))
 
 
@@ -421,7 +421,7 @@ def _days(first: Node, second: Node) -> Node:
 
 
 def _day_number(time: Node) -> Node:
-    """Days since 1970; of whole seconds, so that no rounding reaches the next day."""
+    """Build the number of days since 1970, from whole seconds so that rounding never reaches the next day."""
     return _whole(_plain(Operation.FLOOR, time), _DAY)
 
 
@@ -430,12 +430,12 @@ def _hour(time: Node) -> Node:
 
 
 def _day_of_week(time: Node) -> Node:
-    """1970 began on a Thursday."""
+    """Build the number of the weekday from 1, where 1970 began on a Thursday."""
     return _plus(_rest(_plus(_day_number(time), 3.0), 7.0), 1.0)
 
 
 def _date(time: Node) -> tuple[Node, Node, Node]:
-    """Year, month and day of the Gregorian calendar, of all times: years that begin in March, in eras of 400."""
+    """Build the year, month and day of the Gregorian calendar, by years from March in eras of 400 years."""
     days = _plus(_day_number(time), _DAYS_TO_1970)
     era, day_of_era = _whole(days, _DAYS_OF_ERA), _rest(days, _DAYS_OF_ERA)
     leaps = _plus(_minus(_whole(day_of_era, 36_524.0), _whole(day_of_era, 1_460.0)),
@@ -451,7 +451,7 @@ def _date(time: Node) -> tuple[Node, Node, Node]:
 
 
 def _logarithm(number: Node) -> Node:
-    """Natural logarithm by halving and doubling to about 1 and a series; null where it is no positive finite number.
+    """Build the natural logarithm by scaling to about 1 and a series, null unless positive and finite.
 
     ``ln m = 2 artanh s`` for ``s = (m - 1)/(m + 1)`` with m between sqrt(1/2) and sqrt(2).
     """
