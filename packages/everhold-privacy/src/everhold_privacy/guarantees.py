@@ -24,12 +24,12 @@ _BEYOND = 50.0  # scales past the point where a candidate is rare: nothing left 
 
 
 def laplace_exceedance(*, alpha: float, scale: float, answers: int) -> float:
-    """``m b e^{-alpha/b}`` for m answers with Laplace noise of scale b (S1)."""
+    """Return ``m b e^{-alpha/b}``, the exceedance of m answers with Laplace noise of scale b (S1)."""
     return answers * scale * math.exp(-alpha / scale)
 
 
 def gaussian_exceedance(*, alpha: float, scale: float, answers: int) -> float:
-    """``2 m sigma (phi(z) - z Phi(-z))``, ``z = alpha / sigma``, for m answers with Gaussian noise (S1)."""
+    """Return ``2 m sigma (phi(z) - z Phi(-z))``, ``z = alpha / sigma``, for m answers with Gaussian noise (S1)."""
     z = alpha / scale
     density = float(np.exp(-z * z / 2.0)) / math.sqrt(2.0 * math.pi)  # scipy.stats takes 100 times as long
     return float(2.0 * answers * scale * (density - z * scipy.special.ndtr(-z)))
@@ -38,7 +38,7 @@ def gaussian_exceedance(*, alpha: float, scale: float, answers: int) -> float:
 def comparison_exceedance(
     *, excess: float, threshold_scale: float, comparison_scale: float, queries: int, surprises: int
 ) -> float:
-    """Expected excess over ``T + x`` of a training answer that noise let pass (S1, Thresholdout).
+    """Return the expected excess over ``T + x`` of a training answer that noise let pass (S1, Thresholdout).
 
     The training answer is released when ``|f(X) - f(D)| + Lap(s3) <= T + Lap(s1)``. The smaller of the union over all
     B m pairs (epoch, query), ``B m (s1^3 e^{-x/s1} - s3^3 e^{-x/s3}) / (2 (s1^2 - s3^2))``, and the split bound
@@ -52,7 +52,7 @@ def comparison_exceedance(
 
 
 def _pair_mean_excess(x: float, s1: float, s3: float) -> float:
-    """E(L1 + L3 - x)_+ for independent Laplaces of scales s1, s3 and x >= 0."""
+    """Return ``E(L1 + L3 - x)_+`` for independent Laplace variables of scales s1, s3 and x >= 0."""
     if math.isclose(s1, s3, rel_tol=1e-6):
         s = max(s1, s3)  # monotone in the scales, so rounding up is safe; the limit of the quotient
         return (3.0 * s + x) * math.exp(-x / s) / 4.0
@@ -60,14 +60,14 @@ def _pair_mean_excess(x: float, s1: float, s3: float) -> float:
 
 
 def _split_mean_excess(x: float, s1: float, s3: float, *, queries: int, surprises: int) -> float:
-    """``B s1 e^{-x1/s1}/2 + m s3 e^{-x2/s3}/2`` at its best split x = x1 + x2."""
+    """Return ``B s1 e^{-x1/s1}/2 + m s3 e^{-x2/s3}/2`` at its best split x = x1 + x2."""
     first = (x / s3 + math.log(surprises / queries)) / (1.0 / s1 + 1.0 / s3)  # where both derivatives agree
     x1 = min(max(first, 0.0), x)
     return surprises * s1 * math.exp(-x1 / s1) / 2.0 + queries * s3 * math.exp(-(x - x1) / s3) / 2.0
 
 
 def laplace_pair_tail(*, excess: float, threshold_scale: float, comparison_scale: float) -> float:
-    """``t(x) = P[L1 + L3 > x]`` for independent Laplaces and x >= 0."""
+    """Return ``t(x) = P[L1 + L3 > x]`` for independent Laplace variables and x >= 0."""
     x, s1, s3 = excess, threshold_scale, comparison_scale
     if math.isclose(s1, s3, rel_tol=1e-6):
         s = max(s1, s3)
@@ -76,7 +76,7 @@ def laplace_pair_tail(*, excess: float, threshold_scale: float, comparison_scale
 
 
 def wrong_side_exceedance(*, distance: float, tail: float, answer_scale: float, queries: int, surprises: int) -> float:
-    """Growth of r when a release may fall on the wrong side of the training estimate (S1, no false spending).
+    """Return what r grows by if a release may fall on the wrong side of the guess (S1, no false spending).
 
     ``B (T-x) e^{-(T-x)/s2} + (s2/e) B m t(x)``.
 
@@ -100,7 +100,7 @@ def wrong_side_exceedance(*, distance: float, tail: float, answer_scale: float, 
 
 
 def gaussian_norm_exceedance(*, alpha: float, scale: float, dimension: int) -> float:
-    """Bound on ``E(||Y|| - alpha)_+`` for d independent Gaussians of scale sigma, discrete ones included (S1).
+    """Return a bound on ``E(||Y|| - alpha)_+`` for d independent, also discrete, Gaussians of scale sigma (S1).
 
     ``sigma y/(y^2 - d) e^{-(y^2 - d)/2} (y^2/d)^{d/2}`` where ``(y^2 - d)(y - z) = y``, ``z = alpha / sigma``,
     ``y > sqrt(d)``; it uses nothing of the law but that its moment generating function is at most the Gaussian one.
@@ -118,7 +118,7 @@ def gaussian_norm_exceedance(*, alpha: float, scale: float, dimension: int) -> f
 
 
 def gaussian_norm_allowance(*, exceedance: float, scale: float, dimension: int) -> float:
-    """The alpha beyond which the Euclidean length of d Gaussians is expected to stray by this much at most (S1).
+    """Return the alpha beyond which the length of d Gaussians is expected to stray by at most this much (S1).
 
     The inverse of `gaussian_norm_exceedance`, rounded up.
     """
@@ -130,7 +130,7 @@ def gaussian_norm_allowance(*, exceedance: float, scale: float, dimension: int) 
 
 
 def _log_norm_exceedance(y: float, dimension: int) -> float:
-    """Logarithm of the bound for the alpha ``y - y/(y^2 - d)``, all in standard deviations."""
+    """Return the logarithm of the bound for the alpha ``y - y/(y^2 - d)``, all in standard deviations."""
     beyond = y * y - dimension
     return math.log(y / beyond) - 0.5 * (beyond - dimension * math.log1p(beyond / dimension))
 
@@ -139,7 +139,7 @@ def _log_norm_exceedance(y: float, dimension: int) -> float:
 
 
 def exponential_exceedance(*, alpha: float, scale: float, candidates: int) -> float:
-    """Greatest ``E(regret - alpha)_+`` of the exponential mechanism, ``b W((R-1) e^{-alpha/b-1})`` (S1).
+    """Return the greatest ``E(regret - alpha)_+`` of the exponential mechanism, ``b W((R-1) e^{-alpha/b-1})`` (S1).
 
     The regret is that on the sealed rows, W the inverse of ``w e^w``. All losses are covered, and some attain it: all
     candidates but the best equally bad. It is below the integral of the tail of P11, ``R b e^{-alpha/b}``.
@@ -161,7 +161,7 @@ def exponential_exceedance(*, alpha: float, scale: float, candidates: int) -> fl
 
 
 def permute_and_flip_exceedance(*, alpha: float, scale: float, candidates: int) -> float:
-    """Greatest ``E(regret - alpha)_+`` of permute-and-flip (S1), rounded up by less than a part in 10,000.
+    """Return the greatest ``E(regret - alpha)_+`` of permute-and-flip (S1), rounded up slightly.
 
     ``max over p <= e^{-alpha/b} of (-b ln p - alpha) (1 - (1 - (1-p)^R) / (R p))``: all candidates but the best are
     equally bad, each comes up with probability p. Never above that of the exponential mechanism, in the tail half of
@@ -188,7 +188,7 @@ def permute_and_flip_exceedance(*, alpha: float, scale: float, candidates: int) 
 
 
 def _best_missed(exponent: NDArray[np.float64], candidates: int) -> NDArray[np.float64]:
-    """Chance ``1 - (1 - (1-p)^R) / (R p)`` that the best is not taken, rounded up; ``p = e^{-exponent}``."""
+    """Return the chance ``1 - (1 - (1-p)^R) / (R p)``, ``p = e^{-exponent}``, that the best is missed, rounded up."""
     p = np.exp(-exponent)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         taken = -np.expm1(candidates * np.log1p(-p)) / (candidates * p)
@@ -211,7 +211,7 @@ _LOOKS, _CLOSER = 4, 65  # ends within 4e-6 of the best eps, where the bound is 
 
 @dataclass(frozen=True, slots=True)
 class LeakageBound:
-    """Price of the transcript's memory of a row: ``tanh(eps/4) + leak(eps) / beta`` at its least.
+    """What a half-width grows by because answers depend on single rows: ``tanh(eps/4) + leak(eps) / beta``.
 
     Attributes:
         epsilon: The eps that attains it.
@@ -228,7 +228,7 @@ class LeakageBound:
 
 @dataclass(frozen=True, slots=True)
 class TransferBound:
-    """A half-width that holds for all answers at once.
+    """A half-width that holds for all answers at once, with the numbers that make it up.
 
     Attributes:
         radius: alpha + tanh(eps/4) + (r(alpha) + leak(eps)) / beta, in the units of the query.
@@ -245,7 +245,7 @@ class TransferBound:
 
 
 def leakage_bound(leakage: PrivacyCurve, *, confidence: float) -> LeakageBound:
-    """The least of ``tanh(eps/4) + leak(eps)/beta`` over eps >= 0 (second half of S1).
+    """Return the least of ``tanh(eps/4) + leak(eps)/beta`` over eps >= 0 (second half of S1).
 
     Args:
         leakage: Hockey-stick curve of the transcript about one row, averaged over rows.
@@ -267,7 +267,7 @@ def leakage_bound(leakage: PrivacyCurve, *, confidence: float) -> LeakageBound:
 
 
 def transfer_radius(exceedance: Exceedance, leakage: PrivacyCurve, *, confidence: float) -> TransferBound:
-    """Half-width that holds for all answers at once (statement S1).
+    """Return a half-width that holds for all answers at once (statement S1).
 
     With probability at least 1 - beta, ``max_j |a_j - f_j(P)| <= alpha + tanh(eps/4) + (r(alpha) + leak(eps)) / beta``,
     minimised over alpha and eps. The two halves do not meet, so each is minimised alone.
@@ -304,7 +304,7 @@ def transfer_radius(exceedance: Exceedance, leakage: PrivacyCurve, *, confidence
 def transferred_interval(
     answers: ArrayLike, *, margin: float, epsilon: float, rounded_down: float = 0.0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Population values consistent with released answers (statement S2).
+    """Return the ends of intervals for the population values of released answers (statement S2).
 
     Upward errors obey ``a - q <= margin + g(q)`` with ``g(q) = q(1-q)(v-1)/(1+q(v-1))``, ``v = e^eps``, downward errors
     the mirror image. As ``q + g(q) = q v / (1 + q (v - 1))`` increases in q, both ends have closed forms.
@@ -327,14 +327,14 @@ def transferred_interval(
 
 
 def untilted(tilted: ArrayLike, epsilon: float) -> NDArray[np.float64]:
-    """The q with ``q v / (1 + q (v - 1)) = tilted``, clipped to [0, 1]."""
+    """Return the q with ``q v / (1 + q (v - 1)) = tilted``, clipped to [0, 1]."""
     level = np.clip(tilted, 0.0, 1.0)
     shrink = math.exp(-epsilon)
     return np.asarray(level * shrink / (1.0 - level * (1.0 - shrink)), dtype=np.float64)
 
 
 def least_allowance(missing: Callable[[float], float]) -> float:
-    """The alpha in [0, 1] at which a falling function reaches 0, rounded up."""
+    """Return the alpha in [0, 1] at which a falling function reaches 0, rounded up."""
     if missing(0.0) <= 0.0:
         return 0.0
     return 1.0 if missing(1.0) > 0.0 else float(scipy.optimize.brentq(missing, 0.0, 1.0)) + 1e-9

@@ -60,7 +60,7 @@ class Minimum(Display):
     about: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes by name; the parameter as a list, and `about` only if it has one."""
+        """Return all attributes by name, the parameter as a list, and `about` only if it is set."""
         about = {} if self.about is None else {"about": self.about}
         return {
             "parameter": self.parameter.tolist(), "regret": self.regret, "steps": self.steps, "charged": self.charged,
@@ -78,7 +78,7 @@ class _Clipped(TypedDict):
 
 
 class _Steps(_Clipped, total=False):
-    """Settings of every step; see `gradient`."""
+    """Options of every gradient step, as `gradient` takes them."""
 
     tolerance: float | None
     name: str | None
@@ -89,7 +89,7 @@ class _Steps(_Clipped, total=False):
 def minimise(
     holdout: Holdout, derivative: Derivative, *, start: ArrayLike, radius: float, steps: int, **step: Unpack[_Steps]
 ) -> Minimum:
-    """Minimise the population's mean loss over a ball around a starting point, by noisy gradients of sealed rows.
+    """Minimise the population's mean loss over a ball around a start, by noisy gradients of the sealed rows.
 
     The loss of a row must be convex in the parameter, with gradients of Euclidean length at most `clip` for every row
     that can occur and every parameter in the ball. That is the analyst's claim. A training row that contradicts the
@@ -160,7 +160,7 @@ def minimise(
 def gradient_regret(
     places: ArrayLike, gradients: ArrayLike, within: ArrayLike, *, start: ArrayLike, radius: float, clip: float
 ) -> float:
-    """Bound on the regret of the mean of the iterates, from gradients that are known up to a distance.
+    """Return a bound on the regret of the mean iterate, from gradients that are known up to a distance.
 
     For a convex loss it is the least of ``clip (|mean - start| + radius)`` and
     ``(sum <a_t, p_t - start> + radius |sum a_t| + sum w_t (|p_t - start| + radius)) / T``. It holds for every choice of
@@ -194,7 +194,7 @@ def gradient_regret(
 def _moved(
     place: NDArray[np.float64], centre: NDArray[np.float64], radius: float, answers: Sequence[NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """The next iterate: a step of ``sqrt(2) radius / sqrt(sum |a|^2)``, projected to the ball."""
+    """Return the next iterate: a step of ``sqrt(2) radius / sqrt(sum |a|^2)``, projected to the ball."""
     squares = float(np.square(answers).sum())
     if squares == 0.0:
         return place
@@ -204,12 +204,12 @@ def _moved(
 
 
 class _GradientStep(GradientQuery):
-    """A gradient that is refused where a training row's vector would be clipped, which the regret does not allow."""
+    """A gradient query that is refused if the vector of a training row would be clipped."""
 
     __slots__ = ()
 
     def purchase(self, compiler: QueryCompiler) -> GradientPurchase:
-        """The gradient for one holdout, after a look at the lengths on training rows."""
+        """Return the gradient for one holdout, after checking vector lengths on training rows."""
         bought = GradientQuery.purchase(self, compiler)  # also reports what is wrong with the function
         if compiler.training is not None:
             table = compiler.public_rows(bought.names, most=_MOST_TRIED)

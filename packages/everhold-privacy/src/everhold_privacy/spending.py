@@ -1,4 +1,4 @@
-"""Privacy loss of any one sealed row by a transcript so far, as differential privacy."""
+"""Differential privacy of the answers so far, for any one sealed row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_PARTS = 200  # different prices that are composed one by one
 
 @dataclass(frozen=True, slots=True)
 class Spending(Display):
-    """The privacy loss of what was answered so far, for any one sealed row.
+    """The privacy loss of the answers so far, for any one sealed row.
 
     Attributes:
         delta: The delta at which every epsilon is stated.
@@ -62,7 +62,7 @@ class Spending(Display):
 def spending(
     mechanism: Mechanism, state: State, entries: Iterable[Entry], *, delta: float = 1e-6, simulated: bool = False
 ) -> Spending:
-    """Privacy loss of any one row by the answers so far.
+    """Return the privacy loss of the answers so far, for any one sealed row.
 
     Args:
         mechanism: The mechanism that answered.
@@ -91,7 +91,7 @@ def spending(
 
 
 def _if_fixed(mechanism: Transferred, told: list[Entry], *, delta: float) -> float | None:
-    """Epsilon of the mix by privacy loss distributions; None without prices or the package, or with too many parts."""
+    """Return the epsilon of the answers by privacy loss distributions, or None if it cannot be computed."""
     mix = Counter((_family(entry), entry.charged) for entry in told)
     losses = {charged: mechanism.loss_of(charged) for _, charged in mix}
     priced = {charged: loss for charged, loss in losses.items() if loss is not None}
@@ -105,12 +105,12 @@ def _if_fixed(mechanism: Transferred, told: list[Entry], *, delta: float) -> flo
 
 
 def _family(entry: Entry) -> str:
-    """Distribution of an entry's loss, as the registry of queries says; of an unknown kind nothing is known."""
+    """Return the noise distribution of an entry by its kind of query, "mixed" for an unknown kind."""
     return next((kind.loss for kind in KINDS if entry.description.get("kind") in kind.recorded), "mixed")
 
 
 def _curve(family: str, rho: float) -> PrivacyCurve:
-    """The curve of one answer of this zero-concentrated loss."""
+    """Return the privacy curve of one answer with this zero-concentrated loss."""
     if family == "choice":
         return BoundedRangeCurve(math.sqrt(8.0 * rho))
     return GaussianCurve(math.sqrt(2.0 * rho)) if family == "noise" else ZeroConcentratedCurve(rho)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SyntheticTable(WeightedCells):
-    """Weights that were made once from the sealed rows, with what they promise; compared by identity.
+    """Weights over cells that were made once from the sealed rows, with what they promise.
 
     With probability `confidence`, the table's mean of *every* query of the family it was made for is within `radius`
     of the population's, all of them at once, in whatever order and after whatever else they are chosen. So is the mean
@@ -71,7 +71,7 @@ class SyntheticTable(WeightedCells):
         object.__setattr__(self, "weights", weights)
 
     def mean(self, vector: ArrayLike) -> float:
-        """The table's mean of one query.
+        """Return the table's mean of one query.
 
         Args:
             vector: Shape (cells,), boolean or numbers in [0, 1].
@@ -88,7 +88,7 @@ class SyntheticTable(WeightedCells):
         return min(float(values @ self.weights), 1.0)
 
     def interval(self, vector: ArrayLike) -> tuple[float, float]:
-        """Population values that the table's mean does not exclude, for a query of the family (S2)."""
+        """Return an interval for the population value of a query of the family (S2)."""
         low, high = transferred_interval(
             self.mean(vector), margin=self.margin, epsilon=self.tilt, rounded_down=1.0 / UNIT
         )
@@ -96,7 +96,7 @@ class SyntheticTable(WeightedCells):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SyntheticTable:
-        """The inverse of `to_dict`."""
+        """Build a table from plain data that `to_dict` returned."""
         privacy = data["privacy"]
         return cls(
             **{
@@ -117,7 +117,7 @@ _LEAST_SLOPE, _HALVINGS = 1e-15, 24  # of the search for an allowance
 
 @dataclass(frozen=True, kw_only=True)
 class Synthesizer(ABC):
-    """A private way from a histogram to a synthetic table, by the exponential mechanism.
+    """Base of methods that make a synthetic table from a histogram, by the exponential mechanism.
 
     Attributes:
         universe: The cells, listed without a look at the sealed rows.
@@ -144,29 +144,29 @@ class Synthesizer(ABC):
     @property
     @abstractmethod
     def selection(self) -> ExponentialMechanism:
-        """The mechanism of each choice."""
+        """The exponential mechanism of each choice."""
 
     @property
     @abstractmethod
     def candidates(self) -> int:
-        """Number of candidates."""
+        """Number of candidates of each choice."""
 
     @property
     @abstractmethod
     def steps(self) -> int:
-        """Units of loss that make a mean of 1."""
+        """Grid units of loss that stand for a mean of 1."""
 
     @abstractmethod
     def curve(self) -> PrivacyCurve:
-        """Hockey-stick curve of the table for one replaced row."""
+        """Return the hockey-stick curve of the table for one replaced row."""
 
     @abstractmethod
     def privacy(self) -> tuple[float, float]:
-        """(epsilon, delta) of the table."""
+        """Return (epsilon, delta) of the table."""
 
     @abstractmethod
     def release(self, histogram: ArrayLike, noise: Noise) -> list[list[int]]:
-        """All that is drawn, in few whole numbers.
+        """Draw the few whole numbers from which the table is made, and return them.
 
         Args:
             histogram: How many sealed rows lie in each cell, shape (cells,).
@@ -178,14 +178,14 @@ class Synthesizer(ABC):
 
     @abstractmethod
     def learned(self, released: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-        """The weights that follow from what was released, the same ones every time, shape (cells,)."""
+        """Return the weights that follow from released numbers, always the same ones, shape (cells,)."""
 
     @abstractmethod
     def _apart(self, beta: float) -> tuple[float, float]:
-        """The part of `sampling` that is not due to the choices."""
+        """Return the part of `sampling` that is not due to the choices."""
 
     def sampling(self, beta: float) -> tuple[float, float]:
-        """An alpha with small ``alpha + r(alpha) / beta``, and ``r(alpha) >= E(max_f |f(y) - f(x)| - alpha)_+``.
+        """Return an alpha with small ``alpha + r(alpha) / beta``, and ``r(alpha) >= E(max_f |f(y) - f(x)| - alpha)_+``.
 
         The excess of a mean regret is at most the mean of the excesses, so the choices add that of one of them.
         """
@@ -199,7 +199,7 @@ class Synthesizer(ABC):
         return alpha + extra, exceedance + regret(extra, candidates=number, steps=units)
 
     def allowance(self, exceedance: float) -> float:
-        """About the smallest alpha with ``r(alpha)`` of at most this, never too small; 1 if none below is found.
+        """Return about the smallest alpha with ``r(alpha)`` of at most this, never too small, or 1 if none is found.
 
         For a table that shares its promise with other answers: each may add so much to r (theory, budget).
         """
@@ -218,7 +218,7 @@ class Synthesizer(ABC):
 
 
 def checked_count(name: str, value: int, *, most: int | None = None) -> None:
-    """Refuse what is not a whole number from 1 to `most`."""
+    """Raise ValueError for anything but a whole number from 1 to `most`."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or value < 1 or (most is not None and value > most):
         upto = "" if most is None else f" and at most {most:,}"
@@ -234,7 +234,7 @@ _BLOCK = 2**20
 
 
 def candidate_tables(cells: int, size: int) -> int:
-    """Number of tables of `size` rows without order, ``C(N + s - 1, s)``.
+    """Return the number of unordered tables of `size` rows, ``C(N + s - 1, s)``.
 
     Examples:
         >>> candidate_tables(4, 10)
@@ -244,7 +244,7 @@ def candidate_tables(cells: int, size: int) -> int:
 
 
 def small_table_error(*, queries: int, cells: int, size: int) -> float:
-    """Distance of the best table of `size` rows from any table, for all queries at once.
+    """Return the distance of the best table of `size` rows from any table, for all queries at once.
 
     The smaller of ``sqrt(ln(2|Q|) / (2 s))``, the expected largest error of s rows drawn with replacement, and
     ``floor(N/2) ceil(N/2) / (N s)``, what rounding the weights of N cells to multiples of 1/s changes at most. The
@@ -265,7 +265,7 @@ def small_table_error(*, queries: int, cells: int, size: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class BLR(Synthesizer):
-    """``P[y] ~ exp(-epsilon n max_f |f(x) - f(y)| / 2)`` over all tables y of s rows without order, drawn exactly.
+    """Synthesizer that draws a small table: ``P[y] ~ exp(-epsilon n max_f |f(x) - f(y)| / 2)`` over tables of s rows.
 
     A table is a multiset of cells, each with the same prior weight. The losses ``max_f |s n f(x) - n s f(y)|`` are
     integers on the grid and one row moves them by ``s`` units, so that the law is exact.
@@ -318,35 +318,35 @@ class BLR(Synthesizer):
 
     @property
     def selection(self) -> ExponentialMechanism:
-        """The mechanism that chooses; one row moves a loss by `size` units."""
+        """The exponential mechanism that chooses, with a sensitivity of `size` units."""
         return ExponentialMechanism(self.epsilon, sensitivity=self.size * UNIT)
 
     @property
     def steps(self) -> int:
-        """Grid units of a loss of 1."""
+        """Grid units of loss that stand for a mean of 1."""
         return self.rows * self.size * UNIT
 
     def curve(self) -> BoundedRangeCurve:
-        """That of one exponential mechanism."""
+        """Return the curve of one exponential mechanism."""
         return self.selection.curve()
 
     def privacy(self) -> tuple[float, float]:
-        """Pure epsilon."""
+        """Return the pure epsilon, and a delta of 0."""
         return self.epsilon, 0.0
 
     def _apart(self, beta: float) -> tuple[float, float]:
-        """Error of smallness, which is certain."""
+        """Return the error of a table of this size, which is certain."""
         return small_table_error(queries=len(self.queries), cells=self.universe.cells, size=self.size), 0.0
 
     def table(self, index: int) -> NDArray[np.int64]:
-        """Rows in each cell of candidate number `index` in the order of `losses`, shape (cells,)."""
+        """Return the rows in each cell of the candidate with this index, shape (cells,)."""
         if not 0 <= index < self.candidates:
             raise ValueError(f"index is {index}; expected a number from 0 to {self.candidates - 1}")
         chosen = list(islice(self._codes(), index, index + 1))
         return np.asarray(self._counts(chosen)[0])
 
     def losses(self, histogram: ArrayLike) -> NDArray[np.int64]:
-        """``n s max_f |f(x) - f(y)|`` of every candidate y in grid units, shape (candidates,); secret."""
+        """Return the secret loss ``n s max_f |f(x) - f(y)|`` of each candidate y in grid units, shape (candidates,)."""
         counts = checked_histogram(histogram, cells=self.universe.cells, rows=self.rows)
         sealed = self.queries.totals(counts) * self.size
         grid = _grid_of(self.queries)
@@ -354,7 +354,7 @@ class BLR(Synthesizer):
         return np.concatenate(worst)
 
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
-        """Candidates in order, as counts; each of shape (some, cells)."""
+        """Yield the candidates in order as counts, each block of shape (some, cells)."""
         step = max(1, _BLOCK // max(self.universe.cells, len(self.queries), self.size))
         codes = self._codes()
         while chunk := list(islice(codes, step)):
@@ -362,7 +362,7 @@ class BLR(Synthesizer):
 
     @property
     def _by_bars(self) -> bool:
-        """True if a table is written as bars between its rows, which is shorter for few cells, or as its rows."""
+        """True if a table is encoded by the bars between its cells, which is shorter for few cells."""
         return self.universe.cells <= self.size
 
     def _codes(self) -> Iterator[tuple[int, ...]]:
@@ -382,17 +382,17 @@ class BLR(Synthesizer):
         return np.bincount(places, minlength=len(codes) * cells).reshape(-1, cells)
 
     def release(self, histogram: ArrayLike, noise: Noise) -> list[list[int]]:
-        """The number of the chosen candidate, drawn by the exact law."""
+        """Return the index of the chosen candidate, drawn by the exact law."""
         return [[self.selection.choose(self.losses(histogram), noise, stream="blr")]]
 
     def learned(self, released: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-        """The chosen candidate's weights."""
+        """Return the weights of the chosen candidate."""
         return self.table(released[0][0]) / self.size
 
 
 @lru_cache(maxsize=1)
 def _grid_of(queries: Any) -> NDArray[np.float64]:
-    """All queries in grid units, shape (cells, queries); doubles hold them and sums of 2**23 of them exactly."""
+    """Return all queries in grid units as doubles, shape (cells, queries), exact also for sums of 2**23 of them."""
     block = queries.block(0, len(queries))
     return np.asarray(block.T.astype(np.float64) * (UNIT if block.dtype.kind == "b" else 1))
 
@@ -410,12 +410,12 @@ _TILTS = np.concatenate([np.geomspace(1e-4, 0.5, 40), 1.0 - np.geomspace(0.49, 1
 
 
 def mean_under(weights: NDArray[np.float64], query: NDArray[np.float64]) -> float:
-    """The mean of a query with values in [0, 1] under weights that sum to 1; both of shape (cells,)."""
+    """Return the mean of a query with values in [0, 1] under weights that sum to 1, both of shape (cells,)."""
     return min(max(float(np.einsum("i,i->", query, weights)), 0.0), 1.0)
 
 
 def taught(weights: NDArray[np.float64], query: NDArray[np.float64], released: float) -> NDArray[np.float64]:
-    """Public weights after an answer that came from the sealed rows: times ``exp(4 (a - guess) q(c))`` in cell c.
+    """Return weights after a released answer: multiplied by ``exp(4 (a - guess) q(c))`` in cell c, sum 1.
 
     If the sealed average is ``q(x) = a - e``, the relative entropy from the sealed histogram to the weights falls by
     at least ``2 ((q(x) - guess)^2 - e^2)``.
@@ -429,7 +429,7 @@ def taught(weights: NDArray[np.float64], query: NDArray[np.float64], released: f
 
 @dataclass(frozen=True, kw_only=True)
 class MWEM(Synthesizer):
-    """T rounds: the exponential mechanism picks a badly answered query, it is measured, the weights learn it.
+    """Synthesizer that picks a badly answered query in each of T rounds, measures it, and updates the weights.
 
     The table is the average of the weights before each round. Its largest error on the sealed rows is at most
     ``sqrt(ln N / (2T) + mean e_t^2) + mean regret_t``, with e_t the errors of the measurements and regret_t what the
@@ -471,7 +471,7 @@ class MWEM(Synthesizer):
 
     @classmethod
     def concentrated(cls, *, rho: float, rounds: int, rows: int, **others: Any) -> Self:
-        """Choices and measurements that share rho-zero-concentrated privacy equally.
+        """Return the synthesizer of total loss rho, shared equally by all choices and measurements.
 
         Args:
             rho: Zero-concentrated privacy loss of the whole run.
@@ -491,7 +491,7 @@ class MWEM(Synthesizer):
 
     @property
     def selection(self) -> ExponentialMechanism:
-        """The mechanism of each choice."""
+        """The exponential mechanism of each choice."""
         return ExponentialMechanism(self.choice_epsilon)
 
     @property
@@ -501,25 +501,29 @@ class MWEM(Synthesizer):
 
     @property
     def steps(self) -> int:
-        """Grid units of a sum that make a mean of 1."""
+        """Grid units of a sum that stand for a mean of 1."""
         return int(self.rows) * UNIT
 
     @property
     def scale_on_grid(self) -> int:
-        """Scale of the noise of a measured sum, in grid units."""
+        """Noise scale of a measured sum in grid units."""
         return math.ceil(self.scale * self.steps)
 
     def curve(self) -> PrivacyCurve:
-        """Choices are ``epsilon^2/8``-zero-concentrated, measurements ``1/(2 s^2)``, with s their noise in rows."""
+        """Return the curve of all rounds: a choice costs ``epsilon^2/8``, a measurement ``1/(2 s^2)`` (s in rows)."""
         noise = self.scale_on_grid / UNIT
         return ZeroConcentratedCurve(self.rounds * (self.choice_epsilon**2 / 8.0 + 0.5 / noise**2))
 
     def privacy(self) -> tuple[float, float]:
-        """With ``delta = 1e-6``."""
+        """Return the epsilon for ``delta = 1e-6``, and this delta."""
         return self.curve().epsilon(_DELTA), _DELTA
 
     def _apart(self, beta: float) -> tuple[float, float]:
-        """``E(sqrt(a + V) - sqrt(a + v))_+ <= E(V - v)_+ / (2 sqrt(a + v))``, ``a = ln N/(2T)``, V the mean e_t^2."""
+        """Return alpha and exceedance of measuring, ``sqrt(a + v)`` and ``E(V - v)_+ / (2 sqrt(a + v))`` at the best v.
+
+        Here ``a = ln N/(2T)``, V is the mean of e_t^2, and ``E(sqrt(a + V) - sqrt(a + v))_+ <= E(V - v)_+ / (2 sqrt(a +
+        v))``.
+        """
         drawn = self.scale_on_grid / self.steps
         alpha = np.sqrt(math.log(self.universe.cells) / (2.0 * self.rounds) + drawn**2 * EXCESSES)
         exceedance = drawn**2 * self.excess() / (2.0 * alpha)
@@ -527,15 +531,15 @@ class MWEM(Synthesizer):
         return float(alpha[best]), float(exceedance[best])
 
     def excess(self) -> NDArray[np.float64]:
-        """``E(V - v)_+`` in units of the squared scale, for v of `EXCESSES`."""
+        """Return ``E(V - v)_+`` in units of the squared scale, for each v of `EXCESSES`."""
         return _gaussian_excess(self.rounds)
 
     def measured(self, noise: Noise) -> int:
-        """The noise of one measurement, in grid units."""
+        """Return the noise of one measurement in grid units."""
         return int(noise.gaussian(self.scale_on_grid, 1, stream="measurement")[0])
 
     def release(self, histogram: ArrayLike, noise: Noise) -> list[list[int]]:
-        """Of each round the number of the chosen query and its noisy sum in grid units."""
+        """Return for each round the index of the chosen query and its noisy sum in grid units."""
         totals = self.queries.totals(checked_histogram(histogram, cells=self.universe.cells, rows=self.rows))
         released = []
 
@@ -550,7 +554,7 @@ class MWEM(Synthesizer):
         return released
 
     def learned(self, released: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-        """The average of the weights before each round.
+        """Return the average of the weights before each round.
 
         Raises:
             ValueError: If there is not one pair for each round.
@@ -572,7 +576,7 @@ class MWEM(Synthesizer):
 
 @lru_cache(maxsize=64)
 def _gaussian_excess(rounds: int) -> NDArray[np.float64]:
-    """Chernoff with the best of some tilts.
+    """Return Chernoff bounds on the excess of a mean of squared normals, the best of several tilts.
 
     A discrete Gaussian is sub-Gaussian with its own scale, so ``E e^{u T V / 2} <= (1 - u)^{-T/2}``; and
     ``(z)_+ <= e^{k z - 1} / k`` for every k.

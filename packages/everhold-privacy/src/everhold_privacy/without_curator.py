@@ -48,7 +48,7 @@ class FrequencyEstimate:
 
 @dataclass(frozen=True)
 class RandomisedResponse:
-    """Perturbation of one's own class out of k.
+    """Randomised response: each person reports one's own class or, by chance, another of k classes.
 
     Args:
         classes: k, at least 2.
@@ -87,11 +87,11 @@ class RandomisedResponse:
 
     @cached_property
     def curve(self) -> PureCurve:
-        """What a report reveals: the pure loss ``ln(p / q)``, exact for two classes."""
+        """Return the privacy curve of one report: the pure loss ``ln(p / q)``, exact for two classes."""
         return PureCurve(math.log(self.keep / self.other))
 
     def report(self, own: ArrayLike, noise: Noise) -> NDArray[np.int64]:
-        """Reports of people, drawn with integers alone.
+        """Draw the reports of people with the given classes, using integers alone.
 
         Args:
             own: Shape (people,): classes from 0 to k - 1.
@@ -111,7 +111,7 @@ class RandomisedResponse:
 
     @staticmethod
     def _below(bound: int, size: int, noise: Noise) -> NDArray[np.int64]:
-        """Uniform numbers below a bound: words from the last, incomplete round of remainders are drawn again."""
+        """Draw uniform numbers below a bound, without the bias of remainders."""
         complete, drawn = _WORDS - _WORDS % bound, np.zeros(0, dtype=np.int64)
         while len(drawn) < size:
             words = noise.words(size - len(drawn), stream="other")
@@ -120,7 +120,7 @@ class RandomisedResponse:
         return drawn
 
     def frequencies(self, reports: ArrayLike, *, confidence: float = 0.95) -> FrequencyEstimate:
-        """Frequencies of all classes in the population that the people were drawn from, one independently of the other.
+        """Estimate the frequencies of all classes in the population of independent people.
 
         The intervals are exact binomial ones of the reports, each class at its share of the level, carried over to the
         frequencies. No transfer theorem is needed, because reports of independent people are independent.
@@ -137,12 +137,12 @@ class RandomisedResponse:
         return FrequencyEstimate((counts / people - self.other) / gap, low, high)
 
     def radius(self, people: int, *, confidence: float = 0.95) -> float:
-        """Half-width of all frequencies together by Hoeffding: ``sqrt(ln(2 k / beta) / (2 n)) / (p - q)``."""
+        """Return Hoeffding's half-width of all frequencies: ``sqrt(ln(2 k / beta) / (2 n)) / (p - q)``."""
         level = math.log(2.0 * self.classes / (1.0 - confidence))
         return math.sqrt(level / (2.0 * people)) / (self.keep - self.other)
 
     def transferred_radius(self, people: int, *, confidence: float = 0.95) -> float:
-        """The same by S1, which treats the reports as a transcript that reveals little of each person.
+        """Return the half-width by S1, which treats reports as a transcript that reveals little of each person.
 
         It also holds for queries chosen by the reports, and is wider for the frequencies themselves.
         """
@@ -161,7 +161,7 @@ _FAR_OUT = 60.0  # scales; the law beyond has less than e^-60
 
 @dataclass(frozen=True, slots=True)
 class CounterState:
-    """What a counter keeps; secret.
+    """Secret state of a continual counter.
 
     Attributes:
         time: Arrivals so far.
@@ -176,7 +176,7 @@ class CounterState:
 
 @dataclass(frozen=True)
 class ContinualCounter:
-    """The binary mechanism with exact integer noise.
+    """Counter that publishes a noisy count after every arrival, by the binary mechanism with integer noise.
 
     Args:
         horizon: T, the most arrivals.
@@ -201,7 +201,7 @@ class ContinualCounter:
 
     @property
     def levels(self) -> int:
-        """Number of nodes that an arrival is in at most."""
+        """Largest number of nodes that contain one arrival."""
         return int(self.horizon).bit_length()
 
     @property
@@ -211,16 +211,16 @@ class ContinualCounter:
 
     @property
     def curve(self) -> PureCurve:
-        """What all counts together reveal of an arrival: one node of each level moves by 1."""
+        """Return the privacy curve of all counts for one arrival, which changes one node of each level by 1."""
         return PureCurve(1.0 / self.scale, times=self.levels)
 
     @property
     def start(self) -> CounterState:
-        """Before the first arrival."""
+        """Return the state before the first arrival."""
         return CounterState(0, (0,) * self.levels, (0,) * self.levels)
 
     def step(self, state: CounterState, value: int, noise: Noise) -> tuple[CounterState, int]:
-        """The state after an arrival, and the noisy count of all arrivals so far.
+        """Return the state after an arrival, and the noisy count of all arrivals so far.
 
         Args:
             state: Before.
@@ -242,21 +242,21 @@ class ContinualCounter:
         return CounterState(time, tuple(sums), tuple(noisy)), told
 
     def counts(self, values: Sequence[int], noise: Noise) -> NDArray[np.int64]:
-        """The noisy counts after every arrival, shape (arrivals,)."""
+        """Return the noisy counts after every arrival, shape (arrivals,)."""
         state, told = self.start, np.zeros(len(values), dtype=np.int64)
         for place, value in enumerate(values):
             state, told[place] = self.step(state, int(value), noise)
         return told
 
     def exceeded(self, error: int, nodes: int) -> float:
-        """Probability that the noise of so many nodes is larger than an error in absolute value; exact."""
+        """Return the exact probability that the noise of this many nodes exceeds an error in absolute value."""
         law = self._laws[nodes - 1]
         middle = len(law) // 2
         return float(min(2.0 * law[middle + error + 1 :].sum(), 1.0)) if error + 1 < middle else 0.0
 
     @cached_property
     def _laws(self) -> list[NDArray[np.float64]]:
-        """Laws of the noise of 1, 2, ... nodes."""
+        """Return the distributions of the total noise of 1, 2, ... nodes."""
         reach = math.ceil(_FAR_OUT * self.scale)
         one = np.exp(-np.abs(np.arange(-reach, reach + 1)) / self.scale)
         laws = [one / one.sum()]
@@ -266,7 +266,7 @@ class ContinualCounter:
         return laws
 
     def radius(self, *, confidence: float = 0.95) -> int:
-        """Error that no count exceeds: at each time the exact law of its nodes, and a union over times."""
+        """Return an error that no count exceeds, from the exact law at each time and a union over times."""
         times = np.bincount([time.bit_count() for time in range(1, self.horizon + 1)], minlength=self.levels + 1)
 
         def missed(error: int) -> float:
@@ -282,7 +282,7 @@ class ContinualCounter:
 
 
 def published_counting_error(horizon: int, *, epsilon: float, failure: float) -> float:
-    """Error of one count by Chan, Shi and Song 2011: Lemma 2.8 for as many continuous Laplace numbers as levels.
+    """Return the error of one count by Chan, Shi and Song 2011, Lemma 2.8, for one Laplace variable a level.
 
     Args:
         horizon: T.
@@ -300,7 +300,7 @@ def published_counting_error(horizon: int, *, epsilon: float, failure: float) ->
 
 @dataclass(frozen=True)
 class DensityEstimator:
-    """Estimator of the share of items that occur, private towards whoever sees its state once, and the estimate.
+    """Pan-private estimator of the share of items that occur, whose state may be seen once.
 
     Args:
         items: m, the number of possible items, or of those that were picked at random from all of them.
@@ -326,7 +326,7 @@ class DensityEstimator:
 
     @property
     def _after(self) -> int:
-        """Words below which the bit of an item that came is 1."""
+        """Threshold of random words below which the bit of an item that came is 1."""
         return _WORDS // 2 + math.floor(self.epsilon * 2**62)
 
     @property
@@ -341,18 +341,18 @@ class DensityEstimator:
 
     @property
     def curve(self) -> PrivacyCurve:
-        """What the state at one time and the estimate at the end reveal together of whether an item ever came.
+        """Return the privacy curve of the state at one time and the final estimate, for whether an item came.
 
         The bit that is seized has the loss ``ln(1 / (2 - 2 P[1]))`` at most, and the number of ones moves by 1.
         """
         return PureCurve(-math.log(2.0 - 2.0 * self.seen)).compose(PureCurve(1.0 / self.scale))
 
     def start(self, noise: Noise) -> NDArray[np.bool_]:
-        """Bits before the stream, shape (items,): fair coins."""
+        """Return the bits before the stream, fair coins of shape (items,)."""
         return np.asarray(noise.words(self.items, stream="start") < np.uint64(_WORDS // 2))
 
     def see(self, bits: NDArray[np.bool_], item: int, noise: Noise) -> NDArray[np.bool_]:
-        """Bits after an item came; the item's own is drawn anew.
+        """Return the bits after an item came, whose own bit is drawn anew.
 
         Raises:
             ValueError: If it is none of the items.
@@ -364,12 +364,12 @@ class DensityEstimator:
         return after
 
     def density(self, bits: NDArray[np.bool_], noise: Noise) -> float:
-        """Unbiased estimate of the share of items that came; it may lie outside [0, 1]."""
+        """Return an unbiased estimate of the share of items that came, which may lie outside [0, 1]."""
         ones = int(bits.sum()) + int(noise.laplace(self.scale, 1, stream="density")[0])
         return (ones / self.items - 0.5) / (self.seen - 0.5)
 
     def radius(self, *, confidence: float = 0.95) -> float:
-        """Error of the density among the items by Hoeffding for the bits, and the exact tail of the noise."""
+        """Return the error of the density among the items, by Hoeffding and the exact tail of the noise."""
         level = math.log(4.0 / (1.0 - confidence))
         bits = math.sqrt(level / (2.0 * self.items))
         # P[|noise| > t] = 2 e^(-(t + 1)/s) / (1 + e^(-1/s)) for whole t

@@ -47,39 +47,39 @@ TRANSFER_THEOREM = (
 
 @dataclass(frozen=True, kw_only=True)
 class Transferred(Mechanism):
-    """Base of the mechanisms of S1 and S2: a privacy curve of all answers leads to intervals for the population."""
+    """Base of mechanisms whose privacy curve leads to intervals for the population (S1 and S2)."""
 
     traits: ClassVar[Traits] = Traits(reads_leakage=True)
 
     @abstractmethod
     def curve(self) -> PrivacyCurve:
-        """Hockey-stick curve of the whole transcript for one replaced row."""
+        """Return the hockey-stick curve of all planned answers for one replaced row."""
 
     @abstractmethod
     def spent_curve(self, state: State) -> PrivacyCurve:
-        """The curve of the answers so far, valid however they were chosen."""
+        """Return the hockey-stick curve of the answers so far, valid however the queries were chosen."""
 
     @property
     def beyond_curve(self) -> float:
-        """By how much the epsilon of what is drawn may exceed that of `curve`, for statements about it."""
+        """How much the epsilon of the noise that is drawn may exceed the one that `curve` states."""
         return self.rounding
 
     def loss_of(self, charged: int) -> float | None:
-        """Zero-concentrated loss of an answer that was charged so much; None where all cost the same."""
+        """Return the zero-concentrated loss of an answer with this charge, or None if all answers cost the same."""
         return None
 
     def scale_on_grid(self, scale: float) -> int:
-        """A noise scale of a mean as a whole number of grid steps of the sum, rounded up."""
+        """Return the noise scale of a mean as a whole number of grid steps of the sum, rounded up."""
         return int(np.ceil(scale * self.steps))
 
     def drawn_scale(self, scale: float) -> float:
-        """The noise scale of a mean that is really drawn: the requested one, rounded up to the grid."""
+        """Return the noise scale of a mean that is drawn: the requested one, rounded up to the grid."""
         return self.scale_on_grid(scale) / self.steps
 
     def transferred(
         self, values: NDArray[np.float64], *, margin: float, epsilon: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Population values consistent with released answers (S2), with what the grid costs at either end.
+        """Return intervals for the population values of released answers (S2), widened by the grid at both ends.
 
         Args:
             values: Released answers, shape (...).
@@ -93,16 +93,16 @@ class Transferred(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class TransferredPromise(Transferred):
-    """A curve and an exceedance, and the one half-width for all answers that S1 makes of them."""
+    """Base of mechanisms with one half-width for all answers, which S1 makes of a curve and an exceedance."""
 
     _privacy_delta: ClassVar[float] = 1e-6  # at which the certificate states epsilon
 
     @abstractmethod
     def _sampling(self) -> tuple[float, float]:
-        """The best alpha and r(alpha) there."""
+        """Return the best alpha, and r(alpha) there."""
 
     def _bound(self, curve: PrivacyCurve | None = None) -> TransferBound:
-        """S1 with this curve; by default with the mechanism's own."""
+        """Return the bound of S1 for a curve, by default the mechanism's own."""
         alpha, exceedance = self._sampling()
         leakage = self.dependence.leakage(self.curve() if curve is None else curve, self.rows)
         leak = leakage_bound(leakage, confidence=self.statement_confidence)
@@ -111,22 +111,22 @@ class TransferredPromise(Transferred):
 
     @cached_property
     def bound(self) -> TransferBound:
-        """S1 with the mechanism's own curve; costly, and wanted for every answer."""
+        """The bound of S1 for the mechanism's own curve, computed once because every answer needs it."""
         return _bound_of(self)
 
     def interval(self, values: NDArray[np.float64], alpha: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Ends for released answers that may stray by this alpha (S2)."""
+        """Return both ends of intervals for released answers that may stray by this alpha (S2)."""
         return self.transferred(values, margin=alpha + self.bound.excess, epsilon=self.bound.epsilon)
 
     def promise(self) -> Promise:
-        """S1 with the curve of all answers together."""
+        """Return the promise of S1, from the curve of all answers together."""
         bound = self.bound
         details = {"alpha": bound.alpha, "epsilon": bound.epsilon, "excess": bound.excess}
         privacy = (_epsilon_of(self), self._privacy_delta)
         return self._promised(bound.radius + self.rounding, details, privacy=privacy)
 
     def spent_curve(self, state: State) -> PrivacyCurve:
-        """The curve of as many answers as were given."""
+        """Return the curve of as many answers as were given so far."""
         return replace(self, queries=state.asked).curve() if state.asked else PureCurve(0.0)
 
 
@@ -137,13 +137,13 @@ def _bound_of(mechanism: TransferredPromise) -> TransferBound:
 
 @lru_cache(maxsize=256)
 def _epsilon_of(mechanism: TransferredPromise) -> float:
-    """Epsilon of the whole transcript; costly, too, and part of every quote."""
+    """Return the epsilon of the whole transcript, remembered because it is costly and part of every quote."""
     return mechanism.curve().epsilon(mechanism._privacy_delta)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdditiveNoise(TransferredPromise):
-    """Common steps of the Gaussian and the Laplace mechanism.
+    """Base of the Gaussian and the Laplace mechanism, which add fresh noise to each sealed sum.
 
     Attributes:
         scale: Scale of the noise on each mean.
@@ -157,7 +157,7 @@ class AdditiveNoise(TransferredPromise):
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """The scale with the smallest radius for the request; see `Mechanism.tuned`."""
+        """Return the mechanism whose noise scale has the smallest radius for a request."""
         start = cls(rows=rows, queries=queries, confidence=confidence, scale=1.0, **shared)
         least = min(math.sqrt(math.sqrt(queries)) / rows / 10.0, 0.1)  # smaller scales tell too much, larger drown all
         ends = math.log(least), math.log(min(least * _RANGE, _MOST_USEFUL_SCALE))
@@ -176,7 +176,7 @@ class AdditiveNoise(TransferredPromise):
     def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]: ...
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Each sealed sum plus fresh noise, until the planned number of queries is used up."""
+        """Answer a batch with sealed sums plus fresh noise, until the planned queries are used up."""
         size, bound = len(evaluations.totals), self.bound
         replies, count = Replies.refused(size), min(size, self.queries - state.asked)
         values = (evaluations.totals[:count, 0] + self._noise(noise, count)) / self.steps
@@ -187,13 +187,13 @@ class AdditiveNoise(TransferredPromise):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianNoise(AdditiveNoise):
-    """Base of all mechanisms with Gaussian noise: its generation, and the largest error of m answers."""
+    """Base of mechanisms with Gaussian noise: draws it, and bounds the largest error of m answers."""
 
     def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]:
         return noise.gaussian(self.scale_on_grid(self.scale), size, stream="answer")
 
     def _beyond_continuous(self, scale: int) -> float:
-        """By how much the eps of m discrete Gaussians may exceed that of continuous ones (docs/theory, the grid).
+        """Bound how much the eps of m discrete Gaussians exceeds that of continuous ones (docs/theory, the grid).
 
         ``m (1/8 + (40 + R/s)^2 / 24) / s^2`` for the scale s and the full range R of a sum, both in grid steps: so far
         may the sum of a neighbour be shifted when rows depend on each other, and out there the two laws differ most.
@@ -211,7 +211,7 @@ class GaussianNoise(AdditiveNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianMechanism(GaussianNoise):
-    """Gaussian noise on every answer; m adaptive answers are exactly ``sqrt(m)/(n sigma)``-GDP together (S1).
+    """Mechanism with Gaussian noise on every answer: m answers are ``sqrt(m)/(n sigma)``-GDP together (S1).
 
     Examples:
         >>> mechanism = GaussianMechanism.tuned(rows=50_000, queries=1_000)
@@ -231,7 +231,7 @@ class GaussianMechanism(GaussianNoise):
 
     @property
     def rounding(self) -> float:
-        """Also what the discrete Gaussian's curve may exceed the continuous one's by (docs/theory, the grid)."""
+        """Width that the grid adds, and the discrete Gaussian's excess over the continuous curve."""
         return 2.0 * self.row_step + self._beyond
 
     @cached_property
@@ -239,13 +239,13 @@ class GaussianMechanism(GaussianNoise):
         return self._beyond_continuous(self.scale_on_grid(self.scale))
 
     def curve(self) -> GaussianCurve:
-        """Gaussian differential privacy of all m answers."""
+        """Return the Gaussian differential privacy curve of all m answers."""
         return GaussianCurve(mu=math.sqrt(self.queries) * self.unit / self.scale_on_grid(self.scale))
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceMechanism(AdditiveNoise):
-    """Laplace noise on every answer; m answers are the m-fold composition of a pure ``1/(n b)`` (S1).
+    """Mechanism with Laplace noise on every answer: m answers compose m pure losses ``1/(n b)`` (S1).
 
     Examples:
         >>> mechanism = LaplaceMechanism.tuned(rows=50_000, queries=10)
@@ -273,5 +273,5 @@ class LaplaceMechanism(AdditiveNoise):
         return alpha, laplace_exceedance(alpha=alpha, scale=scale, answers=self.queries)
 
     def curve(self) -> PureCurve:
-        """m-fold composition of the exact pure loss of one answer."""
+        """Return the m-fold composition of the exact pure loss of one answer."""
         return PureCurve(self.unit / self.scale_on_grid(self.scale), times=self.queries)

@@ -26,13 +26,13 @@ _NO_NOISE = "no noise is added to the answers"
 
 @dataclass(frozen=True, kw_only=True)
 class BareAverage(Mechanism):
-    """Common steps: the average of the query's part of the rows, nothing added."""
+    """Base of mechanisms that answer with the average of the query's part of the rows, without noise."""
 
     traits: ClassVar[Traits] = Traits(adds_noise=False)
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """The mechanism for a request; it has nothing to tune. See `Mechanism.tuned`."""
+        """Return the mechanism for a request. It has nothing to tune."""
         return cls(rows=rows, queries=queries, confidence=confidence, **shared)
 
     @property
@@ -40,7 +40,7 @@ class BareAverage(Mechanism):
         return math.log(self.queries / self.beta)
 
     def _on_part(self, procedure: Procedure, rows: int) -> Procedure:
-        """The procedure for so many of the rows; where there are several parts, rows are independent."""
+        """Return the interval procedure for one part of this many rows. Several parts need independent rows."""
         if self.parts == 1:
             return procedure
         return replace(procedure if isinstance(procedure, OfMeans) else self.procedure, rows=float(rows))
@@ -50,7 +50,7 @@ class BareAverage(Mechanism):
         return self.rows // self.parts
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """The averages themselves, until the planned number of queries is used up."""
+        """Answer a batch with the averages themselves, until the planned queries are used up."""
         count = min(len(evaluations), self.queries - state.asked)
         replies = Replies.refused(len(evaluations))
         parts = (state.asked + np.arange(count)) % self.parts
@@ -62,7 +62,7 @@ class BareAverage(Mechanism):
         return state.after(asked=count, charged=count), replies
 
     def promise(self) -> Promise:
-        """The union of one two-sided bound per query."""
+        """Return the promise made of one two-sided bound for each query."""
         rows = self.effective_rows(self._rows_per_answer)
         radius = float(hoeffding_radius(rows=rows, log_inverse_level=self._log_inverse_level))
         return self._promised(radius + self.rounding, {"rows_per_answer": float(self._rows_per_answer)})
@@ -70,7 +70,7 @@ class BareAverage(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class Empirical(BareAverage):
-    """The bare holdout: right for queries fixed in advance, and the baseline that adaptive use breaks (P9).
+    """Mechanism that answers with plain averages: right for queries fixed in advance, broken by adaptive use (P9).
 
     Examples:
         >>> round(Empirical(rows=20_000, queries=10).promise().radius, 4)
@@ -103,14 +103,14 @@ class Empirical(BareAverage):
     traits: ClassVar[Traits] = replace(BareAverage.traits, adaptive=False)
 
     def assumptions(self) -> tuple[str, ...]:
-        """That nobody adapts, besides what is assumed of the rows."""
+        """Return the assumptions about the rows, and that all queries were fixed in advance."""
         fixed = "all queries were fixed before the first answer was seen; nothing is promised to anyone who adapts"
         return (*super().assumptions(), fixed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampleSplitting(BareAverage):
-    """Fresh rows for every query: row i serves query i modulo m (S3 with one node per query).
+    """Mechanism that uses fresh rows for every query: row i serves query i modulo m (S3).
 
     It needs rows of one law (independent and identically distributed): a part stands for the whole only if no row is
     unlike the others, in its law or in what is asked of it. So predictions by position are refused, and it is neither
@@ -159,9 +159,9 @@ class SampleSplitting(BareAverage):
 
     @property
     def parts(self) -> int:
-        """One part for each planned query."""
+        """Number of parts of the rows, one for each planned query."""
         return self.queries
 
     def assumptions(self) -> tuple[str, ...]:
-        """That all rows are alike, besides that they are independent."""
+        """Return the assumptions: the rows are independent and identically distributed."""
         return (*super().assumptions(), "the sealed rows are of one law (independent and identically distributed)")

@@ -1,4 +1,4 @@
-"""One budget for a mix of queries: means and vectors as sharp as each has to be, and choices among candidates (S1)."""
+"""Mechanism with one budget for means, vectors and choices, each as precise as its price allows (S1)."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ _MOST_CREDITS = 10**6  # for one answer
 
 
 class CreditAccounting(Accounting["PrivacyBudget"]):
-    """Every answer has a price of its own, in credits."""
+    """Accounting in credits, where every answer has a price of its own."""
 
     def reachable(self, state: State) -> bool:
-        """Not more of either than were planned."""
+        """Return whether a state can occur, with no more queries and credits used than planned."""
         return state.asked <= self.mechanism.queries and state.charged <= self.mechanism.credits
 
     def losable(self, *, queries: int, charges: int) -> bool:
-        """Of credits any number."""
+        """Return whether recovery can go on after losing these charges, at most all credits."""
         return charges <= self.mechanism.credits
 
     def charges_left(self, state: State) -> int:
-        """Credits."""
+        """Return the number of credits left."""
         return self.mechanism.credits - state.charged
 
     @staticmethod
     def mispriced(*, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:
-        """An answer costs at least one credit."""
+        """Yield what is wrong with recorded prices, as every answer costs at least one credit."""
         if not taken + lost <= charged <= CREDITS * queries:
             yield "the credits that were charged are fewer than the answers, or more than there were"
         if not taken and charged != lost:
@@ -61,7 +61,7 @@ class CreditAccounting(Accounting["PrivacyBudget"]):
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyBudget(GaussianNoise):
-    """A budget of zero-concentrated privacy that pays for means of any accuracy and for choices, in any order.
+    """Mechanism with a zero-concentrated privacy budget that pays for means of any accuracy and for choices.
 
     The planned m means at the scale sigma cost `CREDITS` each and use the whole budget ``rho = m / (2 n^2 sigma^2)``. A
     mean at another scale s costs ``(sigma/s)^2`` as much. A choice by the exponential mechanism of loss eps is
@@ -127,7 +127,7 @@ class PrivacyBudget(GaussianNoise):
 
     @cached_property
     def credits(self) -> int:
-        """The whole budget."""
+        """Number of credits in the whole budget."""
         return CREDITS * self.queries
 
     @property
@@ -136,32 +136,32 @@ class PrivacyBudget(GaussianNoise):
         return self.rounding + self._beyond_continuous(least_steps(self))
 
     def curve(self) -> ZeroConcentratedCurve:
-        """Privacy loss of all credits together."""
+        """Return the privacy loss of all credits together."""
         return ZeroConcentratedCurve(self.queries * self.unit**2 / (2.0 * float(self.scale_on_grid(self.scale)) ** 2))
 
     def loss_of(self, charged: int) -> float:
-        """Zero-concentrated loss of so many credits."""
+        """Return the zero-concentrated loss that a number of credits buys."""
         return self.curve().rho * charged / self.credits
 
     def spent_curve(self, state: State) -> ZeroConcentratedCurve:
-        """Privacy loss of the spent credits."""
+        """Return the privacy loss of the credits spent so far."""
         return ZeroConcentratedCurve(self.loss_of(state.charged))
 
     @property
     def own_exceedance(self) -> float:
-        """r_0, what every query may add to r."""
+        """r_0, the exceedance that each query may add to r."""
         return self._sampling()[1] / self.queries
 
     def radius_at(self, scale: float) -> float:
-        """Half-width of a mean with noise of this scale."""
+        """Return the half-width of a mean with noise of this scale."""
         return self.reach(_allowance_of(self, self.drawn_scale(scale)))
 
     def reach(self, alpha: float) -> float:
-        """Half-width of an answer with this allowance, in the units of a mean over [0, 1] (S1)."""
+        """Return the half-width of an answer with this allowance, as a mean over [0, 1] (S1)."""
         return alpha + self.bound.radius - self.bound.alpha + self.rounding
 
     def scale_for(self, tolerance: float) -> float:
-        """The largest noise scale whose half-width is within the tolerance.
+        """Return the largest noise scale whose half-width is within the tolerance.
 
         Raises:
             ValueError: If no noise that the budget can pay is small enough.
@@ -169,22 +169,22 @@ class PrivacyBudget(GaussianNoise):
         return largest_scale(self, tolerance, self.radius_at)
 
     def credits_for(self, scale: float) -> int:
-        """Price of a mean with noise of this scale, rounded up."""
+        """Return the price in credits of a mean with noise of this scale, rounded up."""
         drawn = max(self.scale_on_grid(scale), 1)
         return -(-CREDITS * self.scale_on_grid(self.scale) ** 2 // drawn**2)
 
     def affords(self, state: State, price: int) -> int:
-        """Number of further queries of this price, at least 1, that are answered."""
+        """Return how many further queries of this price the budget can answer."""
         return max(min(self.queries - state.asked, self.accounts.charges_left(state) // price), 0)
 
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
-        """Means at the planned scale."""
+        """Return how many further means at the planned scale will be answered, at most ``most``."""
         return min(most, self.affords(state, CREDITS))
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Each sealed sum plus fresh noise of its own scale, while credits and queries last."""
+        """Answer a batch with sealed sums plus noise of each one's scale, while credits and queries last."""
         replies = Replies.refused(len(evaluations.totals))
         if evaluations.tolerances is None:
             count = self.surely_answers(state, len(replies.values))
@@ -198,7 +198,7 @@ class PrivacyBudget(GaussianNoise):
     def _answer(
         self, state: State, evaluations: Evaluations, where: slice, scale: float, noise: Noise, replies: Replies
     ) -> State:
-        """Means at one scale; there are credits for them."""
+        """Answer means at one noise scale, for which there are enough credits."""
         count, price, steps = where.stop - where.start, self.credits_for(scale), self.scale_on_grid(scale)
         values = (evaluations.totals[where, 0] + noise.gaussian(steps, count, stream="answer")) / self.steps
         interval = self.interval(values, _allowance_of(self, steps / self.steps))
@@ -207,7 +207,7 @@ class PrivacyBudget(GaussianNoise):
         return state.after(asked=count, charged=count * price)
 
     def quote_at(self, state: State, tolerance: float) -> Quote:
-        """The price of a mean with a half-width of its own."""
+        """Return the price of a mean with this half-width, or a refusal if the budget cannot pay."""
         scale = self.scale_for(tolerance)
         price = self.credits_for(scale)
         if not self.affords(state, price):
@@ -216,25 +216,25 @@ class PrivacyBudget(GaussianNoise):
         return Quote(radius, radius, price, price, refused=False)
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Queries and credits left."""
+        """Return the number of queries and credits left."""
         left = max(self.accounts.charges_left(state), 0)
         return {"queries": max(self.queries - state.asked, 0) if left else 0, "credits": left}
 
 
 def least_steps(budget: PrivacyBudget) -> int:
-    """The smallest noise scale that the budget can pay, in grid steps."""
+    """Return the smallest noise scale that the budget can pay for, in grid steps."""
     most = min(budget.credits, _MOST_CREDITS)
     return math.isqrt(-(-CREDITS * budget.scale_on_grid(budget.scale) ** 2 // most) - 1) + 1  # rounded up
 
 
 def allowance(budget: PrivacyBudget, scale: float) -> float:
-    """``alpha_s`` of a mean with noise of the scale s."""
+    """Return ``alpha_s``, the allowance of a mean with noise of scale s."""
     wanted = budget.own_exceedance / scale  # in standard deviations
     return scale * deviations(lambda z: gaussian_exceedance(alpha=z, scale=1.0, answers=1) - wanted)
 
 
 def largest_scale(budget: PrivacyBudget, tolerance: float, radius_at: Callable[[float], float]) -> float:
-    """The largest noise scale, of at most 1, whose half-width is within the tolerance.
+    """Return the largest noise scale, at most 1, whose half-width is within the tolerance.
 
     Args:
         budget: Pays for it.
@@ -263,7 +263,7 @@ def largest_scale(budget: PrivacyBudget, tolerance: float, radius_at: Callable[[
 def release(
     budget: PrivacyBudget, state: State, sums: NDArray[np.int64], noise: Noise, *, scale: float
 ) -> tuple[State, NDArray[np.int64] | None]:
-    """One vector of sums with one draw of noise, at the price of a mean at this scale; None if that is not left.
+    """Return the new state and a vector of sums with one draw of noise, None if its price is not left.
 
     Args:
         budget: Pays for it.
@@ -288,7 +288,7 @@ def _allowance_of(mechanism: PrivacyBudget, scale: float) -> float:
 
 
 def deviations(missing: Callable[[float], float]) -> float:
-    """The standard deviations at which a falling function of them reaches 0, rounded up."""
+    """Return the number of standard deviations at which a falling function reaches 0, rounded up."""
     if missing(0.0) <= 0.0:
         return 0.0
     return float(scipy.optimize.brentq(missing, 0.0, 40.0, xtol=1e-12)) + 1e-10
@@ -296,7 +296,7 @@ def deviations(missing: Callable[[float], float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class NoisyVector:
-    """A vector that was drawn, each coordinate as a mean over [0, 1], in which 1/2 stands for 0.
+    """A released vector, each coordinate as a mean over [0, 1] in which 1/2 stands for 0.
 
     Attributes:
         values: Released coordinates, shape (dimension,); with noise, they may lie outside [0, 1].
@@ -314,7 +314,7 @@ class NoisyVector:
 
 @dataclass(frozen=True)
 class VectorNoise:
-    """Means of vectors of length at most 1/2, whatever their dimension, at the price of one mean.
+    """Releases means of vectors of length at most 1/2, in any dimension, for the price of one mean.
 
     One row moves the sums by at most ``unit`` in Euclidean length, so independent discrete Gaussian noise on every
     coordinate is as private as it is on one mean. In every direction the answer is a mean over [0, 1]: S1's proof,
@@ -332,27 +332,27 @@ class VectorNoise:
 
     @property
     def rounding(self) -> float:
-        """Euclidean length that rounding and shortening the rows' vectors adds."""
+        """Euclidean length that rounding and shortening the rows' vectors adds to the error."""
         return float(np.sqrt(self.dimension)) / self.budget.unit + SHRINKAGE
 
     def length_allowance(self, scale: float) -> float:
-        """The alpha of the Euclidean length of the noise."""
+        """Return the alpha of the noise's Euclidean length."""
         exceedance = 0.5 * self.budget.own_exceedance
         return gaussian_norm_allowance(exceedance=exceedance, scale=scale, dimension=self.dimension)
 
     def coordinate_allowance(self, scale: float) -> float:
-        """The alpha of every single coordinate."""
+        """Return the alpha of each single coordinate."""
         wanted = 0.5 * self.budget.own_exceedance / (self.dimension * scale)
         return scale * deviations(lambda z: gaussian_exceedance(alpha=z, scale=1.0, answers=1) - wanted)
 
     def radius_at(self, scale: float) -> float:
-        """Half-width in Euclidean length, with noise of this scale."""
+        """Return the half-width in Euclidean length with noise of this scale."""
         return _radius_of(self, self.budget.drawn_scale(scale))
 
     def answer(
         self, state: State, sums: NDArray[np.int64], noise: Noise, *, scale: float
     ) -> tuple[State, NoisyVector | None]:
-        """One draw for the whole vector; None if the budget does not pay for it.
+        """Return the new state and the vector with one draw of noise, None if the budget does not pay for it.
 
         Args:
             state: The state before.

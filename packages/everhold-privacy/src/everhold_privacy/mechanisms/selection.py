@@ -38,7 +38,7 @@ _BITS = 61  # of the sum of all integer weights of the exponential mechanism
 
 @dataclass(frozen=True)
 class ExponentialMechanism:
-    """``P[k]`` proportional to ``exp(-epsilon loss_k / (2 Delta))`` (McSherry, Talwar 2007; P11 bounds its regret).
+    """Chooses candidate k with chance proportional to ``exp(-epsilon loss_k / (2 Delta))`` (P11 bounds its regret).
 
     Its privacy losses span only epsilon, so that it is far more private than any epsilon-private mechanism where many
     choices are made (`BoundedRangeCurve`; it is ``epsilon^2/8``-zero-concentrated).
@@ -68,11 +68,11 @@ class ExponentialMechanism:
 
     @property
     def slope(self) -> Fraction:
-        """``epsilon / (2 Delta)`` per grid unit, exactly."""
+        """The exact fraction ``epsilon / (2 Delta)`` per grid unit."""
         return Fraction(float(self.epsilon)) / (2 * int(self.sensitivity))
 
     def law(self, losses: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Probability of each candidate, to about 13 digits; for tests, simulations and pictures.
+        """Return the probability of each candidate, to about 13 digits, for tests, simulations and pictures.
 
         Args:
             losses: Shape (candidates,), integers of at least 0 in grid units; the least is the best.
@@ -84,7 +84,7 @@ class ExponentialMechanism:
         return np.asarray(weights / weights.sum())
 
     def choose(self, losses: NDArray[np.int64], noise: Noise, *, stream: str = "selection") -> int:
-        """Index of a candidate drawn by the exact law; arguments and errors as for `law`.
+        """Return the index of a candidate drawn by the exact law. Takes and raises the same as `law`.
 
         By integers just above the weights, and a last coin for the difference; 30 ms for a million candidates.
         """
@@ -101,11 +101,11 @@ class ExponentialMechanism:
                 return chosen
 
     def curve(self) -> BoundedRangeCurve:
-        """Hockey-stick curve of one choice for one replaced row; exact for the family of all losses."""
+        """Return the hockey-stick curve of one choice for one replaced row, exact over all possible losses."""
         return BoundedRangeCurve(self.epsilon)
 
     def exceedance(self, alpha: float, *, candidates: int, steps: int) -> float:
-        """``E(L(X, chosen) - min L(X, .) - alpha)_+`` at its greatest (the r of S1).
+        """Return the greatest ``E(L(X, chosen) - min L(X, .) - alpha)_+`` (the r of S1).
 
         Args:
             alpha: In the units of a mean loss.
@@ -115,12 +115,15 @@ class ExponentialMechanism:
         return exponential_exceedance(alpha=alpha, scale=self.scale(steps), candidates=candidates)
 
     def scale(self, steps: int) -> float:
-        """``2 Delta / epsilon`` in the units of a mean."""
+        """Return ``2 Delta / epsilon`` in the units of a mean."""
         return float(1 / (self.slope * steps))
 
 
 def gaps_of(losses: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Gaps of candidates to the best, in grid units; losses are secret and never quoted."""
+    """Return how much worse than the best each candidate is, in grid units.
+
+    Losses are secret and never quoted.
+    """
     array = np.asarray(losses)
     if array.ndim != 1 or len(array) == 0:
         raise ValueError(f"the losses have the shape {array.shape}; expected one loss for each of at least 1 candidate")
@@ -133,20 +136,20 @@ def gaps_of(losses: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def chances_of(gaps: NDArray[np.int64], slope: Fraction) -> NDArray[np.float64]:
-    """``exp(-slope gap)``, within a relative `MARGIN` or below the least normal float."""
+    """Return ``exp(-slope gap)`` of each gap, within a relative `MARGIN` or below the least normal float."""
     with np.errstate(over="ignore"):
         return np.asarray(np.exp(-gaps * float(slope)))
 
 
 def words_of(noise: Noise, stream: str) -> Iterator[int]:
-    """Endless uniform words, one at a time."""
+    """Yield uniform random words without end."""
     while True:
         yield int(noise.words(1, stream=stream)[0])
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileBins:
-    """Bins among which a quantile of a column is searched; the first and the last are open to the outside.
+    """Bins in which a quantile of a column is searched. The first and last also take all values outside.
 
     They are given before the rows are looked at, and all that is read of the rows is how many lie below each inner
     edge: totals of statistical queries. The loss of a bin is by how many rows the number below its lower edge exceeds
@@ -182,11 +185,11 @@ class QuantileBins:
 
     @property
     def edges(self) -> NDArray[np.float64]:
-        """Ends of all bins, increasing, shape (bins + 1,)."""
+        """Edges of all bins, increasing, shape (bins + 1,)."""
         return np.linspace(self.low, self.high, self.bins + 1)
 
     def bin(self, index: int) -> tuple[float, float]:
-        """The true ends of a bin: values beyond the range belong to the first and the last bin, nan to the last.
+        """Return both ends of a bin. Values beyond the range are in the first or last bin, nan in the last.
 
         The lower end belongs to the bin, the upper one to the next.
         """
@@ -196,16 +199,16 @@ class QuantileBins:
 
     @property
     def steps(self) -> int:
-        """All rows, in grid units."""
+        """Grid units of a count of all rows."""
         return int(self.rows) * int(self.unit)
 
     @property
     def target(self) -> int:
-        """``q n`` in grid units, to the nearest; the same whatever the rows are."""
+        """The count ``q n`` in grid units, rounded, which is the same whatever the rows are."""
         return round(Fraction(float(self.quantile)) * self.steps)
 
     def losses(self, below: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The loss of each bin in grid units, shape (bins,).
+        """Return the loss of each bin in grid units, shape (bins,).
 
         Args:
             below: Rows below each inner edge in grid units, shape (bins - 1,), as of `below`.
@@ -224,7 +227,7 @@ class QuantileBins:
 
 @dataclass(frozen=True, slots=True)
 class ChosenCandidate:
-    """A candidate that was chosen.
+    """Index of a chosen candidate with its price and the bound on its regret.
 
     Attributes:
         index: Its position among the candidates; -1 where the query was refused.
@@ -239,7 +242,7 @@ class ChosenCandidate:
 
 @dataclass(frozen=True)
 class PaidSelection:
-    """Choice of one of several candidates, for a number of credits.
+    """Chooses one of several candidates for a number of credits of a privacy budget.
 
     Attributes:
         budget: Pays.
@@ -256,12 +259,12 @@ class PaidSelection:
 
     @cached_property
     def mechanism(self) -> ExponentialMechanism:
-        """The exponential mechanism that costs so many credits."""
+        """The exponential mechanism that costs this many credits."""
         rho = self.price / self.budget.credits * self.budget.curve().rho
         return ExponentialMechanism(math.sqrt(8.0 * rho) * (1.0 - 1e-12), sensitivity=self.budget.unit)
 
     def choose(self, state: State, losses: NDArray[np.int64], noise: Noise) -> tuple[State, ChosenCandidate]:
-        """The candidate with about the least loss.
+        """Return the new state and a candidate whose loss is about the least.
 
         Args:
             state: The state before.
@@ -281,17 +284,17 @@ class PaidSelection:
         return state.after(charged=self.price), ChosenCandidate(chosen, self.regret(len(losses)), self.price)
 
     def regret(self, candidates: int) -> float:
-        """Largest regret of a chosen candidate against the best one for the population (S1)."""
+        """Return the largest regret of a chosen candidate against the best one in the population (S1)."""
         alpha, bound = self._allowance(candidates, 2.0 * self.budget.own_exceedance), self.budget.bound
         return min(alpha + 2.0 * (bound.radius - bound.alpha) + self.budget.rounding, 1.0)
 
     def level_error(self, bins: int) -> float:
-        """By how much the level of a chosen quantile bin is off, at most, for the population (S1)."""
+        """Return how far the level of a chosen quantile bin can be off in the population (S1)."""
         alpha, bound = self._allowance(bins, self.budget.own_exceedance), self.budget.bound
         return min(alpha + bound.radius - bound.alpha + self.budget.rounding, 1.0)
 
     def _allowance(self, candidates: int, exceedance: float) -> float:
-        """The alpha with which a choice adds no more than this exceedance."""
+        """Return the alpha with which a choice adds at most this exceedance."""
 
         def missing(alpha: float) -> float:
             return self.mechanism.exceedance(alpha, candidates=candidates, steps=self.budget.steps) - exceedance

@@ -28,7 +28,7 @@ _FIRST_WINDOW = 4096
 
 
 class SparseVerdict(IntEnum):
-    """Verdict about a value."""
+    """Verdict of the stream about one value: above, below, or not looked at."""
 
     BELOW = 0
     ABOVE = 1
@@ -37,7 +37,7 @@ class SparseVerdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SparseState:
-    """State of the stream between two values.
+    """State of a sparse vector stream between two values.
 
     Attributes:
         tops: Values that were found above so far.
@@ -50,7 +50,7 @@ class SparseState:
 
 @dataclass(frozen=True, slots=True)
 class SparseReplies:
-    """A batch of replies; both arrays have the shape (values,).
+    """Replies to a batch of values, as two arrays of shape (values,).
 
     Attributes:
         verdicts: `SparseVerdict` of each value.
@@ -63,7 +63,7 @@ class SparseReplies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparseVector:
-    """Says "above" where ``value + Lap(query_scale) >= threshold + Lap(threshold_scale)``, and halts after c tops.
+    """Says "above" where ``value + Lap(query_scale) >= threshold + Lap(threshold_scale)``, and stops after c tops.
 
     Everything is in grid units. One replaced row moves a value by at most ``sensitivity``, in either direction; if
     ``monotone``, it moves all values of the stream in the same direction (counts, when a row is added or removed: not
@@ -105,7 +105,7 @@ class SparseVector:
 
     @classmethod
     def above_threshold(cls, *, epsilon: float, threshold: int, sensitivity: int) -> SparseVector:
-        """Lecture 23's AboveThreshold: ``Lap(2 Delta/eps)`` on the threshold, ``Lap(4 Delta/eps)`` on values, one top.
+        """Return AboveThreshold of lecture 23: ``Lap(2 Delta/eps)`` on threshold, ``Lap(4 Delta/eps)`` on values.
 
         Args:
             epsilon: Privacy loss of the whole stream.
@@ -116,7 +116,7 @@ class SparseVector:
 
     @classmethod
     def sparse(cls, *, epsilon: float, tops: int, threshold: int, sensitivity: int, delta: float = 0.0) -> SparseVector:
-        """Dwork and Roth's Sparse: ``Lap(theta)`` on the threshold, anew after each top, ``Lap(2 theta)`` on values.
+        """Return Sparse by Dwork and Roth: ``Lap(theta)`` on the threshold of each top, ``Lap(2 theta)`` on values.
 
         `curve` says exactly what is lost; by the theorem at most (epsilon, delta).
 
@@ -137,7 +137,7 @@ class SparseVector:
     def numeric(
         cls, *, epsilon: float, tops: int, threshold: int, sensitivity: int, delta: float = 0.0
     ) -> SparseVector:
-        """Dwork and Roth's NumericSparse: Sparse with 8/9 of epsilon, and ``Lap`` noise on the value of every top.
+        """Return NumericSparse by Dwork and Roth: Sparse with 8/9 of epsilon, which also releases noisy tops.
 
         Args:
             epsilon: Privacy loss of the whole stream.
@@ -157,7 +157,7 @@ class SparseVector:
     def lyu_su_li(
         cls, *, epsilon: float, tops: int, threshold: int, sensitivity: int, monotone: bool = False
     ) -> SparseVector:
-        """The threshold's noise is drawn once, and epsilon is split as `best_split` says (Lyu, Su and Li 2017).
+        """Return the variant of Lyu, Su and Li 2017: one noisy threshold, epsilon split by `best_split`.
 
         ``Lap(Delta/eps1)`` on the threshold, ``Lap(2 c Delta/eps2)`` on values (half of that if monotone); pure.
 
@@ -179,7 +179,7 @@ class SparseVector:
 
     @classmethod
     def calibrated(cls, *, epsilon: float, delta: float, tops: int, threshold: int, sensitivity: int) -> SparseVector:
-        """Sparse with the least noise whose exact curve keeps (epsilon, delta), every epoch split as `best_split` says.
+        """Return Sparse with the least noise whose exact curve keeps (epsilon, delta), split by `best_split`.
 
         Args:
             epsilon: Privacy loss of the whole stream.
@@ -196,7 +196,7 @@ class SparseVector:
         )  # fmt: skip
 
     def start(self, noise: Noise) -> SparseState:
-        """The state before the first value, with the first noisy threshold."""
+        """Return the state before the first value, with the first noisy threshold."""
         return SparseState(threshold_noise=self._threshold_noise(noise))
 
     def _threshold_noise(self, noise: Noise) -> int:
@@ -205,7 +205,7 @@ class SparseVector:
     def ask(
         self, state: SparseState, values: NDArray[np.int64] | list[int], noise: Noise
     ) -> tuple[SparseState, SparseReplies]:
-        """Answer a batch of values; for the same noise streams it equals the loop over them.
+        """Return the new state and the replies to a batch of values, the same as one value after the other.
 
         Args:
             state: As returned by `start` or by the last call.
@@ -233,13 +233,13 @@ class SparseVector:
         return state, replies
 
     def first(self, values: NDArray[np.int64] | list[int], noise: Noise) -> int | None:
-        """Index of the first value that is found above; None if none is."""
+        """Return the index of the first value that is found above the threshold, or None."""
         verdicts = self.ask(self.start(noise), values, noise)[1].verdicts
         above = np.flatnonzero(verdicts == SparseVerdict.ABOVE)
         return int(above[0]) if len(above) else None
 
     def curve(self) -> PureCurve:
-        """Hockey-stick curve of the whole stream.
+        """Return the hockey-stick curve of the whole stream.
 
         With fresh threshold noise every top ends an epoch of pure loss ``Delta (1/s1 + 2/s3 + 1/s2)``, and c of them
         compose exactly. With one threshold for all, the stream is pure ``Delta (1/s1 + c (2/s3 + 1/s2))``, and nothing
@@ -255,7 +255,7 @@ class SparseVector:
         return PureCurve(threshold + self.tops * top)
 
     def accuracy(self, queries: int, *, failure: float) -> int:
-        """Distance beyond the threshold up to which a verdict can be wrong, in grid units.
+        """Return how far beyond the threshold a verdict can be wrong, in grid units.
 
         ``s1 ln(2 d/beta) + s3 ln(2 k/beta)`` for d draws of the threshold's noise: except with probability beta, every
         value that is called below is at most T plus it, and every value called above at least T minus it, however the
@@ -273,7 +273,7 @@ class SparseVector:
 
 
 def _first_at_least(values: NDArray[np.int64], level: int, *, start: int) -> int:
-    """Index of the first value from ``start`` on that reaches the level, or the length; looks hardly further."""
+    """Return the index of the first value from ``start`` on that reaches the level, or the length."""
     window = _FIRST_WINDOW
     while start < len(values):
         reached = values[start : start + window] >= level
@@ -285,7 +285,7 @@ def _first_at_least(values: NDArray[np.int64], level: int, *, start: int) -> int
 
 
 def dwork_roth_scale(epsilon: float, *, tops: int, delta: float = 0.0) -> float:
-    """Theta of Sparse per unit of sensitivity: ``2c/eps``, or ``sqrt(32 c ln(1/delta))/eps`` if delta > 0.
+    """Return theta of Sparse per unit of sensitivity: ``2c/eps``, or ``sqrt(32 c ln(1/delta))/eps`` if delta > 0.
 
     Args:
         epsilon: Privacy loss of the whole stream, positive.
@@ -304,7 +304,7 @@ def dwork_roth_scale(epsilon: float, *, tops: int, delta: float = 0.0) -> float:
 
 
 def numeric_sparse_scales(epsilon: float, *, tops: int, delta: float = 0.0) -> tuple[float, float]:
-    """Theta and the scale of the released values of NumericSparse, per unit of sensitivity.
+    """Return theta and the scale of released values in NumericSparse, per unit of sensitivity.
 
     ``theta(eps1)`` and ``theta(eps2)`` with ``eps1 : eps2 = 8 : 2`` ninths of epsilon for delta = 0, else ``sqrt(512) :
     2`` of ``sqrt(512) + 1`` parts, and ``ln(2/delta)`` for ``ln(1/delta)``.
@@ -335,7 +335,7 @@ def _checked_delta(delta: float) -> float:
 
 
 def _largest_epoch_loss(epsilon: float, *, tops: int, delta: float) -> float:
-    """The largest pure loss of which c compose to (epsilon, delta), rounded down."""
+    """Return the largest pure loss of which c compose to (epsilon, delta), rounded down."""
     low = high = epsilon / whole(tops, "tops")
     if _checked_delta(delta) == 0.0:
         return low
@@ -349,7 +349,7 @@ def _largest_epoch_loss(epsilon: float, *, tops: int, delta: float) -> float:
 
 
 def best_split(tops: int, *, monotone: bool = False) -> float:
-    """``eps2 / eps1 = (2c)^(2/3)``, or ``c^(2/3)`` if monotone: the least variance of value against threshold.
+    """Return ``eps2 / eps1 = (2c)^(2/3)``, or ``c^(2/3)`` if monotone, which has the least variance.
 
     It is for a threshold whose noise is drawn once: the variance is ``2 (1/eps1)^2 + 2 (2c/eps2)^2`` at Delta = 1. For
     one epoch of a threshold drawn anew, take c = 1.

@@ -1,4 +1,4 @@
-"""Mechanisms that answer each query from fresh random rows, drawn anew for it, and what they promise (S1, S6).
+"""Mechanisms that answer each query from random rows drawn for it alone (S1, S6).
 
 Row values are rounded to bits at random, so that an answer's law depends on the sealed rows through their average
 alone: the number of ones among k draws is binomial, and is drawn as such.
@@ -42,7 +42,7 @@ _TAIL_ERROR = 1e-9  # relative error of a binomial tail; measured to be below 1e
 
 
 def draws_exceedance(*, deviations: float, draws: int, coins: float, answers: int) -> tuple[float, float]:
-    """Alpha and r(alpha) for m answers of k draws each (S1).
+    """Return alpha and r(alpha) for m answers of k draws each (S1).
 
     For every p, ``P[Bin(k, p) >= k (p + x)] <= Phi(-2 sqrt(k) (x - 1/k))``, so the share of ones strays no further than
     Gaussian noise of scale ``1 / (2 sqrt(k))`` and one draw more; taking out the coins divides by ``1 - coins``.
@@ -62,7 +62,7 @@ def draws_exceedance(*, deviations: float, draws: int, coins: float, answers: in
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SubsampledBitsCurve(PrivacyCurve):
-    """Many bits, each of one random row or of a fair coin, asked for adaptively.
+    """Privacy curve of many bits, each of one random row or of a fair coin, for adaptive queries.
 
     A draw tosses a fair coin with probability c; otherwise it takes a random row and shows a bit that is 1 with the
     row's value as probability. Neither the row nor the coin is shown. Replacing a share s of the rows moves the
@@ -118,17 +118,17 @@ class SubsampledBitsCurve(PrivacyCurve):
         return np.where(epsilon < self._largest_loss(), np.minimum(with_missed, 0.0), -np.inf)
 
     def gaussian_limit(self) -> GaussianCurve:
-        """The Gaussian curve that many draws come close to; neither bounds the other."""
+        """Return the Gaussian curve that many draws approach. Neither bounds the other."""
         rate = self.coins + (1.0 - self.coins) * self.share
         return GaussianCurve(self._loss * math.sqrt(self.draws * rate))
 
     @property
     def _loss(self) -> float:
-        """``ln(1 + d/g)``, the loss of a bit that tells something."""
+        """``ln(1 + d/g)``, the loss of a bit that comes from the row in question."""
         return math.log1p(2.0 * (1.0 - self.coins) * self.share / self.coins)
 
     def _told(self) -> tuple[int, float]:
-        """Draws that are counted as telling something, and the logarithm of the probability that more do."""
+        """Number of informative draws that is counted, and the logarithm of the chance that there are more."""
         rate = self.coins + (1.0 - self.coins) * self.share
         third = -_LOG_MISSED / 3.0
         excess = third + math.sqrt(third * third - 2.0 * _LOG_MISSED * self.draws * rate * (1.0 - rate))
@@ -136,11 +136,11 @@ class SubsampledBitsCurve(PrivacyCurve):
         return (counted, _LOG_MISSED) if counted < self.draws else (self.draws, -math.inf)
 
     def group(self, rows: int) -> SubsampledBitsCurve:
-        """A share h times as large."""
+        """Return the curve for a group of this many rows, whose share of the draws is larger."""
         return SubsampledBitsCurve(self.draws, self.coins, min(1.0, self.share * whole_number(rows, "rows")))
 
     def repeat(self, times: int) -> SubsampledBitsCurve:
-        """As many draws more."""
+        """Return the curve of this many times as many draws."""
         return SubsampledBitsCurve(self.draws * whole_number(times, "times"), self.coins, self.share)
 
     def _largest_loss(self) -> float:
@@ -152,7 +152,7 @@ class SubsampledBitsCurve(PrivacyCurve):
 
 @dataclass(frozen=True, slots=True)
 class InformationBound:
-    """A half-width that holds for all answers at once.
+    """A half-width that holds for all answers at once, with the numbers that make it up.
 
     Attributes:
         radius: ``alpha + sqrt(budget / (2 n beta))``.
@@ -168,7 +168,7 @@ class InformationBound:
 
 
 def information_radius(*, rows: int, answers: int, draws: int, coins: float, beta: float) -> InformationBound:
-    """Half-width for independent rows, from the information in all answers together (S6); no noise is needed.
+    """Return the half-width for independent rows, from the information in all answers together (S6).
 
     With probability at least 1 - beta, ``max_j |a_j - f_j(P)| <= alpha + sqrt(T / (2 n beta))``, where
     ``T = I + 2 sqrt(2 n T / beta) r(alpha)`` and I bounds the mutual information of rows and transcript.
@@ -203,7 +203,7 @@ def information_radius(*, rows: int, answers: int, draws: int, coins: float, bet
 
 @lru_cache(maxsize=256)
 def information_per_draw(rows: int, coins: float) -> float:
-    """Bound on what one draw adds to the information about all rows, in nats: about ``1/(2n)`` with coins.
+    """Return a bound on the information of one draw about all rows, in nats, about ``1/(2n)``.
 
     ``max sum_i kl(p || q_i)`` over all values of the rows, p their mean and q_i a guess at it from the other rows; both
     with the coins mixed in. The sum is convex in the values, so its maximum is at zeros and ones. The guess is
@@ -223,7 +223,7 @@ def information_per_draw(rows: int, coins: float) -> float:
 
 
 def _information_with(rows: int, coins: float, extra: float) -> float:
-    """``max_s s kl(s/n || q(s-1)) + (n-s) kl(s/n || q(s))`` for one t; s and n - s give the same."""
+    """Return ``max_s s kl(s/n || q(s-1)) + (n-s) kl(s/n || q(s))`` for one t."""
     ones = np.arange(min(rows // 2, _SCANNED) + 1, dtype=np.float64)
     mean = ones / rows
     told = ones * _kl(mean, _guess(ones - 1.0, rows, extra), coins)
@@ -240,7 +240,7 @@ def _guess(others: NDArray[np.float64], rows: int, extra: float) -> NDArray[np.f
 
 
 def _middle(rows: int, extra: float) -> float:
-    """Bound for more than `_SCANNED` ones and as many zeros, from ``kl(p || q) <= (p-q)^2 / (2 min x(1-x))``.
+    """Return the bound for more than `_SCANNED` ones and zeros, by ``kl(p || q) <= (p-q)^2 / (2 min x(1-x))``.
 
     With p the share of ones, at most 1/2: ``|p - q|`` is at most ``(1-p)/N`` for a one and ``(p+t)/N`` for a zero,
     ``N = n - 1 + 2t``, ``t <= 1/2``. What comes out is linear in p, so that its ends suffice.
@@ -252,13 +252,13 @@ def _middle(rows: int, extra: float) -> float:
 
 
 def _kl(mean: NDArray[np.float64], guess: NDArray[np.float64], coins: float) -> NDArray[np.float64]:
-    """Divergence of two bits with the coins mixed in; neither term is below 0, so nothing cancels where both agree."""
+    """Return the divergence of two bits with coins mixed in, whose terms are both at least 0."""
     apart, one = (1.0 - coins) * (mean - guess), coins / 2.0 + (1.0 - coins) * guess
     return np.asarray(one * _excess(apart / one) + (1.0 - one) * _excess(-apart / (1.0 - one)))
 
 
 def _excess(share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``(1+t) ln(1+t) - t`` for t of at least -1, to about 1e-13 of itself."""
+    """Return ``(1+t) ln(1+t) - t`` for t of at least -1, to about 1e-13 of itself."""
     series = share * share * np.polynomial.polynomial.polyval(-share, _SERIES)
     return np.where(np.abs(share) < _SMALL, series, scipy.special.xlog1py(1.0 + share, share) - share)
 
@@ -276,7 +276,7 @@ _COINS_FOR_ALL_ROWS = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class FreshDraws(Mechanism):
-    """Common steps: k draws for each answer, their share of ones with the coins taken out.
+    """Base of mechanisms that answer with the share of ones among k draws, corrected for the coins.
 
     Attributes:
         draws: k, the number of draws for each answer.
@@ -293,7 +293,7 @@ class FreshDraws(Mechanism):
             raise ValueError(f"draws is {self.draws}; expected at most {MOST_DRAWS}")
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """The share of ones among fresh draws, until the planned number of queries is used up."""
+        """Answer a batch with shares of ones among fresh draws, until the planned queries are used up."""
         count = min(len(evaluations), self.queries - state.asked)
         replies = Replies.refused(len(evaluations))
         values = np.array([self._drawn(total, noise) for total in evaluations.totals[:count, 0].tolist()])
@@ -312,7 +312,7 @@ class FreshDraws(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class Subsampling(TransferredPromise, FreshDraws):
-    """Fresh random rows among fair coins: sampling alone is the noise, and differential privacy comes with it (S1).
+    """Mechanism that draws rows and fair coins: sampling is the noise, and gives differential privacy (S1).
 
     With more draws, and more of them coins, it comes ever closer to the Gaussian mechanism, from above.
 
@@ -343,7 +343,7 @@ class Subsampling(TransferredPromise, FreshDraws):
     def tuned(
         cls, *, rows: int, queries: int, confidence: float = 0.95, draws: int | None = None, **shared: Any
     ) -> Self:
-        """The share of coins with the smallest radius for the request; see `Mechanism.tuned`.
+        """Return the mechanism whose share of coins has the smallest radius for a request.
 
         The more ``draws`` for each answer, the better; by default a million, and up to 16 times as many where that
         lowers the radius by more than about a percent.
@@ -357,7 +357,7 @@ class Subsampling(TransferredPromise, FreshDraws):
         return tuned
 
     def _with_best_coins(self) -> Self:
-        """Searched with the Gaussian curve that the draws come close to; it is quick, and the least is flat."""
+        """Return the mechanism with the best share of coins, searched by the Gaussian limit of its curve."""
         best = scipy.optimize.minimize_scalar(
             lambda log_kept: self._with_kept(log_kept)._gaussian_radius(),
             bounds=(math.log(_LEAST_KEPT), math.log1p(-_LEAST_KEPT)),
@@ -376,7 +376,7 @@ class Subsampling(TransferredPromise, FreshDraws):
         return self._bound(self.curve().gaussian_limit()).radius
 
     def curve(self) -> SubsampledBitsCurve:
-        """All draws for all m answers."""
+        """Return the curve of all draws for all m answers."""
         return SubsampledBitsCurve(self.draws * self.queries, coins=self.coins, share=1.0 / self.rows)
 
     def _sampling(self) -> tuple[float, float]:
@@ -388,7 +388,7 @@ class Subsampling(TransferredPromise, FreshDraws):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomRows(FreshDraws):
-    """Fresh random rows and hardly a coin: no noise is needed, since little is told about all rows together (S6).
+    """Mechanism that draws rows with hardly any coins, since its answers tell little about all rows (S6).
 
     A single row may be told whole, so there is no differential privacy; independent rows are needed. Without any coin
     it works, too, but the radius is about twice as large.
@@ -436,7 +436,7 @@ class RandomRows(FreshDraws):
     def tuned(
         cls, *, rows: int, queries: int, confidence: float = 0.95, coins: float | None = None, **shared: Any
     ) -> Self:
-        """The number of draws with the smallest radius for the request; see `Mechanism.tuned`.
+        """Return the mechanism whose number of draws has the smallest radius for a request.
 
         A draw tosses a coin with the probability ``coins`` in [0, 1); by default ``10 / rows``, beyond which hardly
         anything is gained.
@@ -466,7 +466,7 @@ class RandomRows(FreshDraws):
         return values - radius, values + radius
 
     def promise(self) -> Promise:
-        """S6 with the information of all draws together."""
+        """Return the promise of S6, from the information in all draws together."""
         bound = _cached_information(self)
         details = {"alpha": bound.alpha, "information": bound.information, "budget": bound.budget}
         return self._promised(bound.radius + self.rounding, details)
@@ -478,7 +478,7 @@ def _cached_information(mechanism: RandomRows) -> InformationBound:
 
 
 def ones_among(draws: int, chance: Fraction, words: Words) -> int:
-    """One binomial number: how many of ``draws`` uniform numbers lie below ``chance``; exact.
+    """Return one binomial number, exactly: how many of ``draws`` uniform numbers lie below ``chance``.
 
     The numbers are revealed digit by digit, all at once, and only as far as needed: of those that agree with ``chance``
     so far, a fair half has the digit 1. About two random bits for each draw are used.
@@ -501,7 +501,7 @@ def ones_among(draws: int, chance: Fraction, words: Words) -> int:
 
 
 def _fair_ones(coins: int, words: Words) -> int:
-    """Number of so many fair coins that show 1."""
+    """Return how many of this many fair coins show 1."""
     if coins <= 64:
         return (int(words(1)[0]) >> (64 - coins)).bit_count()
     tossed = np.array(words(-(-coins // 64)), dtype=np.uint64)

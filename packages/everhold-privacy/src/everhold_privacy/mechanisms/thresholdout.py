@@ -1,4 +1,4 @@
-"""Thresholdout: the guess while it agrees with the sealed average, a noisy release where it does not (S1)."""
+"""Thresholdout: confirms the guess while it agrees with the sealed average, and releases a noisy one if not (S1)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _MOST_STEPS_DOWN = 12  # down to losses e^-11 times as large
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """Noise scales of Thresholdout in the units of a mean, and how often they are drawn.
+    """Noise scales of Thresholdout in the units of a mean, and how often each is drawn.
 
     Attributes:
         threshold: s1, of the noise on the threshold.
@@ -70,12 +70,12 @@ class Scales:
     def sharing(
         cls, loss: float, comparison_weight: float, answer_weight: float, *, rows: int, queries: int, surprises: int
     ) -> Self:
-        """Scales whose epoch loses ``(1/s1 + 2/s3 + 1/s2)/n``, shared as 1 : comparison_weight : answer_weight."""
+        """Return scales whose epoch loses ``(1/s1 + 2/s3 + 1/s2)/n``, split as 1 to both weights."""
         unit = (1.0 + comparison_weight + answer_weight) / (rows * loss)
         return cls(unit, 2.0 * unit / comparison_weight, unit / answer_weight, queries, surprises)
 
     def exceedance(self, *, excess: float, threshold: float, two_sided: bool) -> float:
-        """The exceedance r at alpha = T + x (S1).
+        """Return the exceedance r at alpha = T + x (S1).
 
         Two-sided, it covers needless spending too; then it is infinite unless ``T - x >= s2``.
         """
@@ -92,7 +92,7 @@ class Scales:
         return 2.0 * passed + released + side  # a comparison can fail towards release as well as towards the guess
 
     def least_threshold(self, *, excess: float, leak: float, beta: float, ratio: float, start: float) -> float:
-        """The least T of at least ``ratio (x + leak + r/beta)``, by iteration: r barely depends on T."""
+        """Return the least T of at least ``ratio (x + leak + r/beta)``, by iteration, as r barely depends on T."""
         floor = (excess + self.answer) * (1.0 + 1e-12)  # the wrong-side term needs T - x >= s2
         before, threshold = 0.0, min(max(start, floor), _VACUOUS)
         for _ in range(20):
@@ -106,7 +106,7 @@ class Scales:
 def best_scales(
     leak: Callable[[float], float], *, rows: int, queries: int, surprises: int, confidence: float, ratio: float
 ) -> Scales:
-    """The scales with the least threshold, and so with the least radius.
+    """Return the scales with the least threshold, and so with the smallest radius.
 
     Args:
         leak: ``tanh(eps/4) + leak(eps)/beta`` at its least, for the pure loss of one epoch.
@@ -131,7 +131,7 @@ def best_scales(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Search:
-    """The least threshold over points ``ln (epoch's loss, weight of comparison, weight of answer, x n loss)``."""
+    """Search for the least threshold over ``ln (epoch's loss, weight of comparison, weight of answer, x n loss)``."""
 
     leak: Callable[[float], float] = field(kw_only=False)
     rows: int
@@ -141,7 +141,7 @@ class _Search:
     ratio: float
 
     def start(self) -> Point:
-        """A point of the right order of magnitude: the leak balances the noise.
+        """Return a first point of the right order of magnitude, where leakage balances noise.
 
         Where rows depend on each other the best loss may be hundreds of times smaller than for independent ones, and
         in between all thresholds are equally useless: go down by steps until the threshold rises again.
@@ -159,7 +159,7 @@ class _Search:
         return point if best is None else best
 
     def scales(self, point: Point) -> tuple[Scales, float]:
-        """The scales and x of a point."""
+        """Return the scales and the x of a point."""
         loss, comparison, answer, excess = np.exp(np.minimum(point, 50.0)).tolist()
         chosen = Scales.sharing(
             loss, comparison, answer, rows=self.rows, queries=self.queries, surprises=self.surprises
@@ -167,12 +167,12 @@ class _Search:
         return chosen, excess / (self.rows * loss)
 
     def threshold(self, point: Point, leak: float, start: float) -> float:
-        """The least threshold at a point."""
+        """Return the least threshold at a point."""
         chosen, excess = self.scales(point)
         return chosen.least_threshold(excess=excess, leak=leak, beta=self.beta, ratio=self.ratio, start=start)
 
     def around(self, center: Point, width: float, start: float) -> Point:
-        """The best point whose loss is within a factor ``e^width`` of the centre's, or somewhat beyond."""
+        """Return the best point whose loss is within about a factor ``e^width`` of the centre's."""
         log_leak = _interpolated(self.leak, float(center[0]), width)
 
         def log_threshold(point: Point) -> float:
@@ -192,7 +192,7 @@ class _Search:
 
 
 def _interpolated(leak: Callable[[float], float], center: float, width: float) -> Callable[[float], float]:
-    """The logarithm of leak as a polynomial in ln loss around a centre."""
+    """Return the logarithm of leak as a polynomial in the logarithm of the loss, around a centre."""
     nodes = _FIVE if width == _WIDTHS[0] else _THREE
     values = [math.log(leak(math.exp(center + width * node))) for node in nodes]
     fit = Polynomial.fit(nodes, values, deg=len(nodes) - 1, domain=[-1, 1], window=[-1, 1])
@@ -212,7 +212,7 @@ Drafted = TypeVar("Drafted", bound="Thresholdout")
 
 @dataclass(frozen=True, slots=True)
 class _Error:
-    """Everything that is added to the threshold: the radius is ``threshold + total``."""
+    """Terms of the radius beyond the threshold: the radius is ``threshold + total``."""
 
     excess: float  # x, what noise in the comparison may add
     leak: LeakageBound
@@ -226,30 +226,30 @@ class _Error:
 
 
 class EpochAccounting(Accounting["Thresholdout"]):
-    """Some answers spend a surprise, which ends an epoch."""
+    """Accounting of Thresholdout, where an answer that spends a surprise ends an epoch."""
 
     def reachable(self, state: State) -> bool:
-        """Not more of either than were planned."""
+        """Return whether a state can occur, with no more queries and surprises used than planned."""
         return state.asked <= self.mechanism.queries and state.charged <= self.mechanism.surprises
 
     def losable(self, *, queries: int, charges: int) -> bool:
-        """A recovery ends an epoch without a query, or all epochs that were left."""
+        """Return whether recovery can go on after these losses, which end one epoch or all that were left."""
         return charges <= self.mechanism.surprises
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """The epoch in progress ends and counts as one: its threshold may be lost, and never comes into force again."""
+        """Return the state after a loss, which ends the epoch in progress because its threshold may be lost."""
         after = super().after_loss(state, asked=asked, charged=charged, noise=noise)
         ended = min(after.charged + 1, self.mechanism.surprises)
         return State(after.asked, ended, self.mechanism.threshold_noise(noise))
 
     def charges_left(self, state: State) -> int:
-        """Surprises."""
+        """Return the number of surprises left."""
         return self.mechanism.surprises - state.charged
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholdout(ChecksGuesses, Transferred):
-    """Sparse vector technique with a training set (Dwork et al. 2015; Zhao 2017, Algorithm 1).
+    """Mechanism that spends surprises only on guesses that fail (Dwork et al. 2015; Zhao 2017, Algorithm 1).
 
     Query j is answered by its guess g while ``|f(X) - g| + Lap(comparison) <= threshold + Lap(threshold_scale)``,
     else by ``f(X) + Lap(answer)``; then one surprise is spent and the noisy threshold is drawn anew. After B surprises
@@ -304,7 +304,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         slack: float = 0.0,
         **shared: Any,
     ) -> Self:
-        """The threshold and the scales with the smallest radius for the request; see `Mechanism.tuned`.
+        """Return the mechanism whose threshold and scales have the smallest radius for a request.
 
         So many ``surprises``, releases from the holdout, are planned: by default 10, or one for each query if fewer.
         No budget is spent on guesses closer than ``slack`` times the radius to the population's value.
@@ -330,18 +330,18 @@ class Thresholdout(ChecksGuesses, Transferred):
         return _with_least_threshold(tuned, slack)
 
     def curve(self) -> PureCurve:
-        """B-fold composition of the pure loss of one epoch, ``Delta (1/s1 + 2/s3 + 1/s2)`` (S1)."""
+        """Return the B-fold composition of the pure loss of one epoch, ``Delta (1/s1 + 2/s3 + 1/s2)`` (S1)."""
         scales = self.threshold_scale, self.comparison_scale, self.answer_scale
         first, comparison, answer = (self.scale_on_grid(scale) for scale in scales)
         return PureCurve(self.unit * (1.0 / first + 2.0 / comparison + 1.0 / answer), times=self.surprises)
 
     def spent_curve(self, state: State) -> PureCurve:
-        """The epochs so far, with the one in progress, which has told of its threshold."""
+        """Return the curve of the epochs so far, including the one in progress, whose threshold was used."""
         epochs = min(state.charged + 1, self.surprises) if state.asked else 0
         return replace(self, surprises=epochs).curve() if epochs else PureCurve(0.0)
 
     def _error(self, leak: LeakageBound, *, require_two_sided: bool = False) -> _Error:
-        """S1's error beyond the threshold, at its best x; covers needless spending wherever the threshold allows it."""
+        """Return the least error of S1 beyond the threshold. It covers needless spending where T allows that."""
         most = self.threshold - self.drawn_scale(self.answer_scale)  # the wrong-side term needs T - x >= s2
         two_sided = require_two_sided or most > 0.0
 
@@ -365,15 +365,15 @@ class Thresholdout(ChecksGuesses, Transferred):
         return at(float(best.x))
 
     def start(self, noise: Noise) -> State:
-        """The first noisy threshold."""
+        """Return the state with the first noisy threshold."""
         return State(carried_noise=self.threshold_noise(noise))
 
     def threshold_noise(self, noise: Noise) -> int:
-        """Noise on the threshold of an epoch, in grid steps."""
+        """Return the noise on the threshold of an epoch, in grid steps."""
         return int(noise.laplace(self.scale_on_grid(self.threshold_scale), 1, stream="threshold")[0])
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Training answers in runs; each release ends an epoch."""
+        """Answer a batch: guesses that agree at once, and each release ends an epoch."""
         size = len(evaluations.totals)
         replies = Replies.refused(size)
         count = min(size, self.queries - state.asked) if state.charged < self.surprises else 0
@@ -403,7 +403,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         return self.threshold + error.total - error.leak.bias, error.leak.epsilon
 
     def promise(self) -> Promise:
-        """S1 with the exact curve of all epochs; for the answers and against needless spending at once."""
+        """Return the promise of S1 about all answers and against needless spending, from the curve of all epochs."""
         error = _cached_error(self)
         beyond = max(self.threshold - error.total - self.rounding, 0.0) if error.two_sided else None
         details = {
@@ -418,18 +418,18 @@ class Thresholdout(ChecksGuesses, Transferred):
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
-        """Each of them may spend a surprise."""
+        """Return how many further queries will be answered even if each spends a surprise."""
         return min(super().surely_answers(state, most), max(self.surprises - state.charged, 0))
 
     def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
-        """The radius is the same whether the guess holds or not."""
+        """Return the price and half-width of the next answer, which is as wide whether the guess holds or not."""
         if not self.surely_answers(state, 1):
             return REFUSED
         radius = self.promise().radius
         return Quote(radius, radius, 0, 1, refused=False)
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Queries and surprises left."""
+        """Return the number of queries and surprises left."""
         return {
             "queries": 0 if state.charged >= self.surprises else max(self.queries - state.asked, 0),
             "surprises": max(self.surprises - state.charged, 0),
@@ -447,7 +447,7 @@ def _leak(mechanism: Thresholdout) -> LeakageBound:
 
 
 def _with_least_threshold(candidate: Drafted, slack: float) -> Drafted:
-    """The least T whose error E leaves ``E <= T (1-c)/(1+c)``; then the radius T + E is least, too."""
+    """Return the draft with the least T whose error E leaves ``E <= T (1-c)/(1+c)``, and so with the least radius."""
     leak = _leak(candidate)
     for _ in range(40):  # a contraction: E barely depends on T
         threshold = candidate._error(leak, require_two_sided=True).total * (1.0 + slack) / (1.0 - slack)

@@ -44,7 +44,7 @@ _MOST_QUILT_STATES = 2**10
 
 @dataclass(frozen=True, eq=False)
 class NetworkParts:
-    """A network taken apart into components: whether a node is a row, and equal numbers for equal tables of factors."""
+    """The connected components of a network, with marks for the nodes that are rows and for equal factor tables."""
 
     model: FactorModel
     counted: NDArray[np.bool_]
@@ -52,17 +52,17 @@ class NetworkParts:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The component of each node."""
+        """Number of each node's component."""
         return self.model.graph.components()
 
     @cached_property
     def component_rows(self) -> NDArray[np.int64]:
-        """Number of rows in the component of each node."""
+        """Number of rows in each node's component."""
         return np.bincount(self.labels, weights=self.counted)[self.labels].astype(np.int64)
 
     @cached_property
     def _in_tree(self) -> NDArray[np.bool_]:
-        """True if a node's component has no cycle, no factor of three nodes and no node with too many states."""
+        """True for nodes whose component is a tree without large factors or too many states."""
         labels = self.labels
         spare = np.bincount(labels) - 1 - np.bincount(labels[self.model.graph.edges[:, 0]], minlength=labels.max() + 1)
         tree = spare == 0
@@ -77,7 +77,7 @@ class NetworkParts:
 
     @cached_property
     def tree_model(self) -> FactorModel:
-        """The joint law of these nodes alone."""
+        """The joint distribution of the nodes in trees."""
         nodes = self.tree_nodes
         return self.model if len(nodes) == self.model.nodes else self._part(nodes.tolist(), self.model.factors)
 
@@ -89,11 +89,11 @@ class NetworkParts:
 
     @cached_property
     def single(self) -> bool:
-        """True if no component has two rows."""
+        """True if every component has at most one row."""
         return int(self.component_rows.max()) <= 1
 
     def different(self, nodes: NDArray[np.int64]) -> list[tuple[int, NetworkParts]]:
-        """Components among the given nodes, each kind once, with the number of components that are the same."""
+        """Return one of each kind of component among the given nodes, with the number of equal ones."""
         members: dict[int, list[int]] = {}
         for node in nodes.tolist():
             members.setdefault(int(self.labels[node]), []).append(node)
@@ -128,14 +128,14 @@ Quilts = tuple[tuple[int, float], ...]
 
 @dataclass
 class _Class:
-    """Rows with the same quilts, and the sum of their laws: ``survival[k]`` bounds the number with H > counts[k]."""
+    """Rows with the same quilts and the sum of their laws: ``survival[k]`` bounds the number with H > counts[k]."""
 
     rows: float
     survival: Floats
 
 
 def row_classes(parts: NetworkParts) -> tuple[RowClass, ...]:
-    """Bounds on the leakage about the rows of a network (S4).
+    """Return bounds on the leakage about the rows of a network, by classes of rows (S4).
 
     Per row: a coupling away from it if its component is a tree, otherwise the whole component; and quilts with their
     influences. Latent nodes may carry influence, but only rows are counted.
@@ -170,7 +170,7 @@ def _add(classes: dict[Quilts, _Class], quilts: Quilts, rows: float, survival: F
 
 
 def _law(survival: Floats, counts: NDArray[np.int64]) -> Spread:
-    """The law that puts on each count what the bounds of ``P[H > count]`` leave for it."""
+    """Return the distribution of counts that bounds of ``P[H > count]`` imply."""
     beyond = np.minimum.accumulate(np.clip(survival, 0.0, 1.0))
     masses = np.append(1.0, beyond[:-1]) - beyond
     used = masses > 0
@@ -178,7 +178,7 @@ def _law(survival: Floats, counts: NDArray[np.int64]) -> Spread:
 
 
 def _count_grid(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Numbers of rows that are told apart: the small ones, steps of a fifth beyond, and sizes of components if few."""
+    """Return the numbers of rows to tell apart: small ones, steps of a fifth beyond, and a few component sizes."""
     largest = int(sizes.max())
     steps = 16 * 1.2 ** np.arange(1, 1 + max(0, math.ceil(math.log(max(largest / 16, 1.0), 1.2))))
     different = np.unique(sizes)
@@ -209,7 +209,7 @@ def _add_trees(parts: NetworkParts, counts: NDArray[np.int64], classes: dict[Qui
 def _kinds(
     nearby: Floats, influence: Floats, sizes: NDArray[np.int64], counted: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], list[Quilts]]:
-    """Rows with about the same quilts: the number of each row's kind (0 for latent nodes), and the kinds."""
+    """Group rows with about the same quilts, and return each row's group (0 if latent) and the groups' quilts."""
     for ratio in (1.05, 1.1, 1.2, 1.35, 1.6, 2.0, 3.0):
         table = _rounded_up(nearby[counted], influence[counted], sizes[counted, None], ratio)
         distinct, inverse = np.unique(table, axis=0, return_inverse=True)
@@ -226,7 +226,7 @@ def _kinds(
 
 
 def _rounded_up(nearby: Floats, influence: Floats, sizes: NDArray[np.int64], ratio: float) -> Floats:
-    """Influences and numbers on grids, side by side; what is of no use is infinite and 0."""
+    """Return numbers of nearby rows and influences rounded up to grids, with useless pairs as infinite and 0."""
     steps = np.ceil(np.log(np.maximum(influence, _LEAST_INFLUENCE) / _LEAST_INFLUENCE) / math.log(ratio) - 1e-12)
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = np.maximum(_LEAST_INFLUENCE * ratio**steps, influence)
@@ -239,7 +239,7 @@ def _rounded_up(nearby: Floats, influence: Floats, sizes: NDArray[np.int64], rat
 
 
 def _pruned(options: Iterable[tuple[int, float]]) -> Quilts:
-    """Without quilts that another one beats in both respects."""
+    """Return quilts without those that another one beats in both nearby rows and influence."""
     kept: list[tuple[int, float]] = []
     for nearby, influence in sorted(options):
         if influence <= _LARGEST_INFLUENCE and (not kept or influence < kept[-1][1]):
@@ -254,7 +254,7 @@ def _survivals(
     sizes: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> Floats:
-    """Bounds of ``P[H > count]`` on average over the rows of each kind, shape (kinds + 1, counts).
+    """Return bounds of ``P[H > count]``, averaged over the rows of each kind, shape (kinds + 1, counts).
 
     From ``E z^H`` at points of a circle, whose coefficients mix masses M apart, and from Chernoff bounds beyond M
     (docs/theory/networks). A product of n numbers is rounded by less than 1e-15 n.
@@ -289,7 +289,7 @@ def _survivals(
 
 
 def _blocks(points: NDArray[np.complex128], trees: Forest) -> list[NDArray[np.complex128]]:
-    """The points in blocks of about 32 MiB for each array."""
+    """Split the points into blocks that need about 32 MiB for each array."""
     return np.array_split(points, max(1, len(points) * len(trees.above) // 2**21))
 
 
@@ -308,7 +308,7 @@ def _kind_sums(
 
 
 def _useful_quilts(parts: NetworkParts, row: int) -> Iterable[tuple[int, Quilt]]:
-    """Quilts of a component that are small enough to look at, with the number of rows nearby."""
+    """Yield the small quilts of a component, each with its number of nearby rows."""
     size = int(np.sum(parts.counted))
     for quilt in quilts_by_distance(parts.model.graph, row):
         nearby = int(np.sum(parts.counted[list(quilt.nearby)]))
@@ -326,7 +326,7 @@ def _quilts(parts: NetworkParts, row: int, size: int) -> Quilts:
 
 
 def _on_grid(influence: float) -> float:
-    """The influence rounded up in steps of 2%, at most."""
+    """Return an influence rounded up by at most 2%."""
     if influence <= 0.0 or influence > _LARGEST_INFLUENCE:
         return influence
     step = math.ceil(math.log(max(influence, _LEAST_INFLUENCE) / _LEAST_INFLUENCE) / math.log(1.02) - 1e-12)
@@ -334,7 +334,7 @@ def _on_grid(influence: float) -> float:
 
 
 def nearby_price(parts: NetworkParts, epsilon: float) -> float:
-    """``max_i min_Q (|N_i| + 1) / (epsilon - 4 b_i)`` (P5), b_i with the worst of the nearby rows known.
+    """Return ``max_i min_Q (|N_i| + 1) / (epsilon - 4 b_i)`` (P5), b_i with the worst nearby rows known.
 
     In components of many nodes, and after a thousand rows of different components, all rows are nearby.
     """
@@ -369,7 +369,7 @@ _MOST_CELLS = 2**12  # of the law of a node given its neighbours
 
 
 def bayesian_changes(parts: NetworkParts, order: Sequence[int]) -> Floats:
-    """``D_i`` of a Bayesian network, parents first: rows from i on that differ when i does, in expectation (S5).
+    """Return ``D_i`` of a Bayesian network: how many rows from i on are expected to differ if i does (S5).
 
     ``D_i <= 1 + sum over children j of kappa_ij D_j`` (0 for 1 if i is latent), with ``kappa_ij`` the largest total
     variation of node j's table when only its parent i changes, and no more than the component has rows; docs/theory,
@@ -396,7 +396,7 @@ def bayesian_changes(parts: NetworkParts, order: Sequence[int]) -> Floats:
 
 
 def _sensitivity(table: Floats, axis: int) -> float:
-    """Largest total variation between laws of the node when only the parent at the axis changes."""
+    """Return the largest total variation of a node's law when only the parent at the axis changes."""
     laws = np.moveaxis(table, axis, 0)
     return max(
         (0.5 * float(np.abs(laws[x] - laws[:x]).sum(axis=-1).max()) for x in range(1, len(laws))),
@@ -405,7 +405,7 @@ def _sensitivity(table: Floats, axis: int) -> float:
 
 
 def forest_changes(parts: NetworkParts) -> Floats:
-    """``D_i`` of the components that are trees, from any root; infinite for the nodes of others (S5)."""
+    """Return ``D_i`` of nodes in tree components, infinite for all others (S5)."""
     changes = np.full(len(parts.counted), np.inf)
     if len(parts.tree_nodes):
         trees = forest(parts.tree_model, parts.counted[parts.tree_nodes])
@@ -414,7 +414,7 @@ def forest_changes(parts: NetworkParts) -> Floats:
 
 
 def dobrushin_changes(parts: NetworkParts) -> Floats:
-    """``D_i`` of any component whose rows influence each other little (S5); infinite for the nodes of others.
+    """Return ``D_i`` of components whose rows influence each other little, infinite for all others (S5).
 
     ``c_jk`` is the largest total variation of the law of node j given all others when only node k changes. If every
     node's influences ``sum_j c_jk`` stay below rho < 1, then ``D <= w + C^T D``, w being 1 for rows and 0 for latent
@@ -439,7 +439,7 @@ def dobrushin_changes(parts: NetworkParts) -> Floats:
 
 
 def _influences(parts: NetworkParts) -> csr_array | None:
-    """The matrix ``c_jk``, or None if some table has a zero or a node has too many neighbours."""
+    """Return the matrix ``c_jk``, or None if a table has a zero or a node has too many neighbours."""
     factors = parts.model.factors
     if any(factor.table.min() <= 0.0 for factor in factors):
         return None
@@ -469,7 +469,7 @@ def _influences(parts: NetworkParts) -> csr_array | None:
 
 
 def proxy_variance(parts: NetworkParts, changes: Sequence[Floats]) -> float:
-    """Sum over components of the least of ``k^2`` (k rows) and ``sum D_i^2`` for each of the given bounds (S5).
+    """Return the sum over components of the least of ``k^2`` (k rows) and each bound's ``sum D_i^2`` (S5).
 
     Components are independent, so the exponents of their moment bounds add up, whichever bound each of them takes.
     """
@@ -485,7 +485,7 @@ def proxy_variance(parts: NetworkParts, changes: Sequence[Floats]) -> float:
 
 
 class NetworkBounds:
-    """Bounds of one network, each computed once.
+    """Bounds of one network, each computed once and remembered.
 
     Args:
         parts: The network taken apart into components.
@@ -501,17 +501,17 @@ class NetworkBounds:
 
     @cached_property
     def classes(self) -> tuple[RowClass, ...]:
-        """Bounds on the leakage about the rows."""
+        """Bounds on the leakage about the rows, by classes of rows."""
         return row_classes(self.parts)
 
     @cached_property
     def proxy(self) -> float:
-        """Sum over components of the least of the bounds on their part of ``sum D_i^2`` (S5)."""
+        """Sum over components of the least bound on ``sum D_i^2`` (S5)."""
         bounds = [*self._changes(self.parts), forest_changes(self.parts), dobrushin_changes(self.parts)]
         return proxy_variance(self.parts, bounds)
 
     def price(self, epsilon: float) -> float:
-        """See `DependenceModel.bayesian_price`."""
+        """Return the price of a Bayesian privacy loss of epsilon, see `DependenceModel.bayesian_price`."""
         if epsilon not in self._prices:
             self._prices[epsilon] = nearby_price(self.parts, epsilon)
         return self._prices[epsilon]

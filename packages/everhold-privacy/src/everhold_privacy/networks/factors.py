@@ -82,7 +82,7 @@ class Graph:
         return tuple(tuple(heads[ends[node] : ends[node + 1]]) for node in range(self.nodes))
 
     def neighbours(self, row: int) -> tuple[int, ...]:
-        """The nodes that share an edge with ``row``, increasing: its Markov blanket."""
+        """Return the nodes that share an edge with ``row``, increasing, which are its Markov blanket."""
         return self.adjacency[self._node(row)]
 
     @cached_property
@@ -94,7 +94,7 @@ class Graph:
         return labels
 
     def components(self) -> NDArray[np.int64]:
-        """The number of each node's connected component, from 0 on; shape (nodes,)."""
+        """Return the number of each node's connected component, from 0 on, shape (nodes,)."""
         return self._labels
 
     @cached_property
@@ -104,15 +104,15 @@ class Graph:
         return tuple(tuple(part.tolist()) for part in np.split(order, ends))
 
     def component(self, row: int) -> tuple[int, ...]:
-        """The nodes of the component of ``row``, increasing."""
+        """Return the nodes of the component of ``row``, increasing."""
         return self._members[int(self._labels[self._node(row)])]
 
     def is_forest(self) -> bool:
-        """True if there is no cycle."""
+        """Return whether the graph has no cycle."""
         return len(self.edges) == self.nodes - len(self._members)
 
     def ball(self, row: int, radius: int) -> dict[int, int]:
-        """The nodes within ``radius`` edges of ``row``, itself included, to their distance; nearest first."""
+        """Return the distance of each node within ``radius`` edges of ``row``, nearest first."""
         near = {self._node(row): 0}
         queue = deque(near)
         while queue:
@@ -126,7 +126,7 @@ class Graph:
         return near
 
     def reachable(self, row: int, without: Collection[int]) -> dict[int, int]:
-        """The nodes that a path from ``row`` reaches without a node of ``without``, each to the node before it."""
+        """Return the nodes on paths from ``row`` that avoid ``without``, each with the node before it."""
         barred = frozenset(without)
         before = {self._node(row): row}
         queue = deque(before)
@@ -139,7 +139,7 @@ class Graph:
         return before
 
     def minimum_cut(self, row: int, targets: Iterable[int]) -> tuple[int, ...]:
-        """A smallest set of other nodes that every path from ``row`` to ``targets`` meets; of these, the nearest one.
+        """Return a smallest set of other nodes that every path from ``row`` to ``targets`` meets, the nearest one.
 
         Nodes of ``targets`` are not part of it. A maximum flow on the graph in which each node is two nodes joined by
         an edge of capacity 1 finds it (Menger's theorem); the cut is at the border of what the row still reaches.
@@ -167,7 +167,7 @@ class Graph:
         return tuple(np.flatnonzero(inside[0:-1:2] & ~inside[1::2]).tolist())
 
     def _split(self, ends: NDArray[np.int64]) -> csr_array:
-        """Node v is entered at 2v and left at 2v + 1; all targets lead to the sink 2 * nodes."""
+        """Return the flow network in which node v is entered at 2v and left at 2v + 1, with all targets at one sink."""
         size = self.nodes
         each = np.arange(size)
         through = np.ones(size, dtype=np.int32)
@@ -229,7 +229,7 @@ class Factor:
 
 @dataclass(frozen=True, repr=False)
 class FactorModel:
-    """The law whose probabilities are proportional to the product of the factors.
+    """Joint distribution of nodes whose probabilities are proportional to a product of factors.
 
     For a Bayesian network the factors are the conditional laws; the graph is then the moral graph.
 
@@ -296,12 +296,12 @@ class FactorModel:
         return parts
 
     def component(self, row: int) -> tuple[Factor, ...]:
-        """The factors of the connected component of ``row``; nodes of other components are independent of it."""
+        """Return the factors in the connected component of ``row``, as other components are independent of it."""
         return tuple(self._parts.get(int(self.graph.components()[row]), ()))
 
 
 def log_of(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Natural logarithms, -infinity for 0."""
+    """Return natural logarithms, -infinity for 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(table))
 
@@ -309,7 +309,7 @@ def log_of(table: NDArray[np.float64]) -> NDArray[np.float64]:
 def sum_of_logs(
     tables: Sequence[tuple[tuple[int, ...], NDArray[np.float64]]], variables: Sequence[int], states: Sequence[int]
 ) -> NDArray[np.float64]:
-    """The logarithms of a product of tables, over the given variables in the given order.
+    """Return the logarithm of a product of tables, over the given variables in the given order.
 
     Args:
         tables: Pairs of variables, all among the given ones, and logarithms of shape their states.
@@ -328,7 +328,7 @@ def sum_of_logs(
 
 
 def log_sum(logs: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-    """Logarithms of sums along an axis, of logarithms; -infinity (zero) is allowed."""
+    """Return the logarithms of sums along an axis, from logarithms that may be -infinity."""
     top = logs.max(axis=axis, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         total = np.log(np.exp(logs - top).sum(axis=axis)) + np.squeeze(top, axis=axis)

@@ -44,7 +44,7 @@ class _Token:
 
 
 class _Tokens:
-    """Tokens of a text, one after the other."""
+    """Reads the tokens of a text one after the other, with their line numbers."""
 
     def __init__(self, tokens: Iterator[_Token]) -> None:
         self._tokens = list(tokens)
@@ -55,7 +55,7 @@ class _Tokens:
 
     @property
     def line(self) -> int:
-        """The line of the next token, or of the last one."""
+        """Line of the next token, or of the last one at the end."""
         return self._tokens[min(self._next, len(self._tokens) - 1)].line if self._tokens else 1
 
     def take(self) -> _Token:
@@ -71,7 +71,7 @@ class _Tokens:
         return token
 
     def until(self, *marks: str) -> tuple[list[_Token], str]:
-        """The tokens before the next of the marks, and that mark."""
+        """Return the tokens before the next of the marks, and the mark."""
         found: list[_Token] = []
         while True:
             token = self.take()
@@ -100,7 +100,7 @@ def _bif_tokens(text: str) -> Iterator[_Token]:
 
 
 def _listed(tokens: Sequence[_Token]) -> list[str]:
-    """Names between commas; a name may be several words."""
+    """Return the names between commas, each of one or more words."""
     names: list[list[str]] = [[]]
     for token in tokens:
         if token.mark and token.text == ",":
@@ -125,7 +125,7 @@ def _number(token: _Token) -> float:
 
 
 def read_bif(text: str) -> NodeTables:
-    """A Bayesian network in the Bayesian network interchange format; faults are told with their line.
+    """Read a Bayesian network from text in the Bayesian network interchange format. Errors name the line.
 
     Understood are comments, quotes, state names with spaces and slashes, ``table``, ``default`` and one entry for each
     combination of the parents. Properties are skipped. In a ``table`` the node's own states vary slowest, as the
@@ -187,7 +187,7 @@ def _read_variable(tokens: _Tokens, states: dict[str, list[str]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """One ``probability`` block: the numbers of "table", "default" or states of the parents as they stand."""
+    """One ``probability`` block of a BIF file, with the numbers for each state of the parents."""
 
     node: str
     parents: tuple[str, ...]
@@ -243,7 +243,7 @@ def _read_probability(tokens: _Tokens) -> _Block:
 
 
 def read_uai_bayes(text: str) -> NodeTables:
-    """A Bayesian network in the UAI format (preamble ``BAYES``); nodes are named "0", "1", ....
+    """Read a Bayesian network from text in the UAI format (``BAYES``), with nodes named "0", "1", ....
 
     What follows a # is a comment. In a table the last node varies fastest, as the format has it; pyAgrum 3 writes
     tables of nodes with several parents in another order: take such networks from the library itself or as BIF.
@@ -261,7 +261,7 @@ def read_uai_bayes(text: str) -> NodeTables:
 
 
 def read_uai_markov(text: str) -> FactorList:
-    """A Markov network in the UAI format (preamble ``MARKOV``); nodes are named "0", "1", ...."""
+    """Read a Markov network from text in the UAI format (``MARKOV``), with nodes named "0", "1", ...."""
     return _read_uai(text, "MARKOV")
 
 
@@ -303,7 +303,7 @@ def _scope(tokens: _Tokens, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def text_of(path: str | Path) -> str:
-    """The text of a file, refused if it cannot be read or is no text."""
+    """Return the text of a file, or reject a file that cannot be read or is no text."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -315,7 +315,7 @@ def text_of(path: str | Path) -> str:
 
 
 def scaled(nodes: NodeTables, *, tolerance: float) -> NodeTables:
-    """Probabilities scaled to sum 1 where they miss it by at most the tolerance: files have rounded numbers."""
+    """Return the nodes with probabilities scaled to sum 1 where rounding in the file made them miss it slightly."""
     found: NodeTables = {}
     for name, (states, parents, table) in nodes.items():
         sums = table.sum(axis=-1, keepdims=True)
@@ -331,7 +331,7 @@ def _expect(given: Any, what: str, *methods: str) -> None:
 
 
 def pyagrum_nodes(network: Any) -> NodeTables:
-    """The nodes of a ``pyagrum.BayesNet``."""
+    """Return the nodes of a ``pyagrum.BayesNet``."""
     _expect(network, "pyagrum.BayesNet", "names", "cpt")
     nodes: NodeTables = {}
     for name in sorted(network.names()):
@@ -342,7 +342,7 @@ def pyagrum_nodes(network: Any) -> NodeTables:
 
 
 def pyagrum_factors(network: Any) -> FactorList:
-    """The states and factors of a ``pyagrum.MarkovRandomField``."""
+    """Return the states and factors of a ``pyagrum.MarkovRandomField``."""
     _expect(network, "pyagrum.MarkovRandomField", "names", "variable", "factors", "factor")
     states = {name: network.variable(name).domainSize() for name in sorted(network.names())}
     scopes = [tuple(network.factor(nodes).names) for nodes in network.factors()]
@@ -351,14 +351,14 @@ def pyagrum_factors(network: Any) -> FactorList:
 
 
 def _pyagrum_table(tensor: Any, order: Sequence[str]) -> NDArray[np.float64]:
-    """The library's arrays have the axes of a tensor in the reverse order of its names."""
+    """Return a tensor of pyAgrum as an array with axes in the given order of names."""
     names = list(reversed(tensor.names))
     values = np.asarray(tensor.toarray(), dtype=np.float64)
     return values.transpose([names.index(name) for name in order])
 
 
 def pgmpy_nodes(model: Any) -> NodeTables:
-    """The nodes of a discrete Bayesian network of pgmpy, whose tables have the own states first."""
+    """Return the nodes of a discrete Bayesian network of pgmpy."""
     _expect(model, "discrete Bayesian network of pgmpy", "get_cpds")
     cpds = {cpd.variables[0]: cpd for cpd in model.get_cpds()}
     own = {name: cpd.state_names[name] for name, cpd in cpds.items()}
@@ -370,7 +370,7 @@ def pgmpy_nodes(model: Any) -> NodeTables:
 
 
 def pgmpy_factors(model: Any) -> FactorList:
-    """The states and factors of a discrete Markov network of pgmpy."""
+    """Return the states and factors of a discrete Markov network of pgmpy."""
     _expect(model, "discrete Markov network of pgmpy", "get_factors")
     factors = model.get_factors()
     first: dict[Any, Sequence[Any]] = {}

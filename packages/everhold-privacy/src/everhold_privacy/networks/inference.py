@@ -41,7 +41,7 @@ SAFETY = 1.0 + 1e-9  # rounding errors of bounds are far below it
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForestLaw:
-    """Marginals and the conditional laws along every edge of a forest, as logarithms.
+    """Marginal distributions and conditional ones along every edge of a forest, as logarithms.
 
     States are padded to the largest number k of states of a node; what does not exist has -infinity.
 
@@ -62,14 +62,14 @@ class ForestLaw:
     up: Logs
 
     def kernel(self, node: int, other: int) -> Logs:
-        """Logarithms of P[x_other | x_node] for two neighbours; shape (states of node, states of other)."""
+        """Return the logarithms of P[x_other | x_node] for two neighbours, shape (states of node, states of other)."""
         whole = self.down[other] if self.parent[other] == node else self.up[node]
         return np.asarray(whole[: self.states[node], : self.states[other]])
 
 
 @lru_cache(maxsize=8)
 def forest_law(model: FactorModel) -> ForestLaw:
-    """Messages up and down a forest, one step for each depth.
+    """Compute all marginals of a forest by messages up and down, one step for each depth.
 
     Raises:
         DependenceError: If the graph has a cycle, a factor has more than two nodes, or all states of a component are
@@ -105,12 +105,12 @@ def forest_law(model: FactorModel) -> ForestLaw:
 
 @lru_cache(maxsize=64)
 def is_forest_model(model: FactorModel) -> bool:
-    """True if messages along edges are enough: no cycle, and no factor of more than two nodes."""
+    """Return whether the model has no cycle and no factor of more than two nodes, so messages are enough."""
     return all(len(factor.variables) <= 2 for factor in model.factors) and model.graph.is_forest()
 
 
 def _levels(model: FactorModel) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
-    """The nodes by depth below the first node of their component, and the node above each."""
+    """Return the nodes by depth below the first node of their component, and the parent of each."""
     level = np.unique(model.graph.components(), return_index=True)[1].tolist()
     levels = []
     adjacency, above = model.graph.adjacency, [-1] * model.nodes
@@ -141,7 +141,7 @@ def _potentials(model: FactorModel, parent: NDArray[np.int64], size: int) -> tup
 
 
 def divided(left: Logs, right: Logs) -> Logs:
-    """The logarithms of a quotient of logarithms with left <= right; 0 over 0 is 0."""
+    """Return the logarithms of a quotient, given logarithms with left <= right, where 0 over 0 is 0."""
     with np.errstate(invalid="ignore"):
         return np.where(left == -math.inf, -math.inf, left - right)
 
@@ -170,12 +170,12 @@ class Forest:
 
     @cached_property
     def kappa_down(self) -> Floats:
-        """Largest total variation between laws of a node given its parent (Dobrushin coefficient), shape (n,)."""
+        """Return the largest total variation between laws of a node given its parent, shape (n,)."""
         return _variation(self.down)
 
     @cached_property
     def kappa_up(self) -> Floats:
-        """The same for the parent given the node."""
+        """Return the largest total variation between laws of the parent given the node, shape (n,)."""
         return _variation(self.up)
 
     def _children_sum(self, values: Floats) -> Floats:
@@ -183,11 +183,11 @@ class Forest:
         return np.bincount(self.above[inner], weights=values[inner], minlength=len(self.above)).astype(np.float64)
 
     def _levels_from_below(self) -> list[tuple[int, int]]:
-        """Bounds of all levels but the roots', the deepest first."""
+        """Return start and end of each level except the roots', the deepest first."""
         return list(pairwise(self.levels.tolist()))[:0:-1]
 
     def expected_changes(self) -> Floats:
-        """``D_i``: no more rows from i on are expected to differ when i does, parents first (S5); shape (n,)."""
+        """Return ``D_i``, how many rows from i on are expected to differ at most when i does (S5), shape (n,)."""
         changes, sizes = self.counted.copy(), self.counted.copy()  # and the rows of each subtree
         for first, last in self._levels_from_below():
             np.add.at(sizes, self.above[first:last], sizes[first:last])
@@ -198,7 +198,7 @@ class Forest:
         return changes
 
     def spread_polynomials(self, points: NDArray[np.complex128]) -> NDArray[np.complex128]:
-        """``E z^H`` for a law of H that is not below the number of rows that differ (S4), shape (n, points).
+        """Return ``E z^H`` for a law of H that bounds how many rows differ (S4), shape (n, points).
 
         H is the number of rows in the cluster of i when every edge, seen away from i, is open with probability kappa
         independently of the others (docs/theory/networks). If x = x', only row i differs.
@@ -211,7 +211,7 @@ class Forest:
         return np.asarray(factor * (same + (1.0 - same) * below * from_above))
 
     def _from_below(self, factor: NDArray[np.complex128]) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
-        """Products over the children of ``E z^(rows that differ in the child's subtree)``, and these themselves."""
+        """Return the products over children of ``E z^(rows that differ in the child's subtree)``, and the factors."""
         below, each = np.ones_like(factor * factor), np.ones_like(factor * factor)
         kappa = self.kappa_down[:, None]
         for first, last in self._levels_from_below():
@@ -225,7 +225,7 @@ class Forest:
     def _from_above(
         self, factor: NDArray[np.complex128], below: NDArray[np.complex128], each: NDArray[np.complex128]
     ) -> NDArray[np.complex128]:
-        """``E z^(rows that differ across the edge to the parent)``, for every node; 1 at roots."""
+        """Return ``E z^(rows that differ across the edge to the parent)`` of every node, 1 at roots."""
         result = np.ones_like(each)
         kappa = self.kappa_up[:, None]
         for first, last in self._levels_from_below()[::-1]:
@@ -236,7 +236,7 @@ class Forest:
         return result
 
     def ball_quilts(self, radii: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Quilts of all nodes at distance r + 1 from a row, everything within distance r being nearby (S4).
+        """Return the quilts at distance r + 1 from each row, with all within distance r nearby (S4).
 
         Args:
             radii: Increasing r, from 0 on.
@@ -312,7 +312,7 @@ class _Edge:
         return cls(sets, _variation(kernels), most)
 
     def contracted(self, influence: Floats) -> Floats:
-        """The influence of a node on what its neighbour influences by b (docs/theory/networks has the proof)."""
+        """Return the influence of a node on what its neighbour influences by b (proof: docs/theory/networks)."""
         rest = np.exp(-influence)  # 0 where b is infinite
         with np.errstate(over="ignore"):
             plain = np.minimum(np.log1p(self.kappa * np.expm1(np.minimum(influence, 700.0))), influence)
@@ -327,13 +327,13 @@ class _Edge:
 
 
 def _log_ratio(p: Floats, q: Floats) -> Floats:
-    """``ln(p / q)``: 0 where both are 0, infinite where only q is."""
+    """Return ``ln(p / q)``, 0 where both are 0 and infinite where only q is."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(p > 0, np.log(p) - np.log(q), 0.0)
 
 
 def _variation(kernels: Floats) -> Floats:
-    """Largest total variation between two laws of a kernel among states that occur, shape (n,)."""
+    """Return the largest total variation between two laws of a kernel among states that occur, shape (n,)."""
     alive, most = kernels.sum(axis=2) > 0, np.zeros(len(kernels))
     for x in range(kernels.shape[1]):
         for other in range(x):
@@ -343,13 +343,13 @@ def _variation(kernels: Floats) -> Floats:
 
 
 def _nonzero(values: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    """Values that can be divided by; an exact zero becomes a number too small to matter."""
+    """Return values that can be divided by, with a tiny number in place of an exact zero."""
     values[values == 0] = 1e-290
     return values
 
 
 def forest(model: FactorModel, counted: NDArray[np.bool_]) -> Forest:
-    """The forest of a model without cycles, with whether each node is a row.
+    """Return the forest of a model without cycles, given which nodes are rows.
 
     Raises:
         DependenceError: If the graph has a cycle, or all states of a tree are impossible.
@@ -374,7 +374,7 @@ Table = tuple[tuple[int, ...], NDArray[np.float64]]
 
 
 def conditional_logs(model: FactorModel, row: int, wanted: Sequence[int]) -> Logs:
-    """Logarithms of P[x_wanted | x_row]; shape (states of row, states of the wanted nodes in their order).
+    """Return the logarithms of P[x_wanted | x_row], shape (states of row, states of the wanted nodes).
 
     The wanted nodes are others of its component, each once. Impossible states of the row have -infinity everywhere.
 
@@ -390,7 +390,7 @@ def conditional_logs(model: FactorModel, row: int, wanted: Sequence[int]) -> Log
 
 
 def _refuse_large(cells: int) -> None:
-    """Refuse tables that are too large, with their number of cells."""
+    """Raise DependenceError if tables have too many cells."""
     if cells > MOST_CELLS:
         raise DependenceError(
             f"a table of {cells} combinations of states is needed; expected at most {MOST_CELLS}; take quilts of "
@@ -401,7 +401,7 @@ def _refuse_large(cells: int) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Junction:
-    """The buckets of a model and the messages between them.
+    """A junction tree: the buckets of a model and the messages between them.
 
     Attributes:
         states: Number of states of each node.
@@ -422,14 +422,14 @@ class Junction:
     downward: tuple[Table, ...]
 
     def joint(self, wanted: Sequence[int]) -> NDArray[np.float64]:
-        """Logarithms of a multiple of P[x_wanted], for nodes of one component; shape their states."""
+        """Return the logarithms of a multiple of P[x_wanted] for nodes of one component, shape their states."""
         inside, top = self._subtree(wanted)
         tables = [table for node in inside for table in self.own[node]]
         tables += [self.upward[child] for node in inside for child in self.below[node] if child not in inside]
         return eliminate([*tables, self.downward[top]], wanted, self.states)
 
     def _subtree(self, wanted: Sequence[int]) -> tuple[list[int], int]:
-        """The buckets that join those of the wanted nodes, and the highest: the lowest goes up until all have met."""
+        """Return the buckets that connect those of the wanted nodes, and the highest of them."""
         inside = set(wanted)
         front = [(self.place[node], node) for node in inside]
         heapq.heapify(front)
@@ -443,7 +443,7 @@ class Junction:
 
 @lru_cache(maxsize=8)
 def junction(model: FactorModel) -> Junction:
-    """The junction tree of a model, with all messages.
+    """Return the junction tree of a model, with all messages computed.
 
     Raises:
         DependenceError: If a bucket would have more than 2**22 cells (known before any is built; the message has the
@@ -475,7 +475,7 @@ def junction(model: FactorModel) -> Junction:
 def _messages(
     scopes: dict[int, tuple[int, ...]], own: list[list[Table]], below: list[list[int]], states: Sequence[int]
 ) -> tuple[dict[int, Table], dict[int, Table]]:
-    """Upwards in the order of the elimination, downwards in the other one."""
+    """Compute all messages: upwards in the order of elimination, then downwards in the reverse order."""
     upward: dict[int, Table] = {}
     for node, scope in scopes.items():
         held = [*own[node], *(upward[child] for child in below[node])]
@@ -497,7 +497,7 @@ def _messages(
 
 
 def _message(tables: Sequence[Table], bucket: Sequence[int], scope: tuple[int, ...], states: Sequence[int]) -> Table:
-    """The product of tables over a bucket, summed to a scope; its largest entry is 1, so that precision stays."""
+    """Return the product of tables over a bucket, summed to a scope and scaled to a largest entry of 1."""
     order = (*(node for node in bucket if node not in scope), *scope)
     logs = sum_of_logs(tables, order, states)
     summed = log_sum(logs.reshape(-1, *(states[node] for node in scope)), axis=0)
@@ -506,7 +506,7 @@ def _message(tables: Sequence[Table], bucket: Sequence[int], scope: tuple[int, .
 
 
 def eliminate(tables: Sequence[Table], kept: Sequence[int], states: Sequence[int]) -> NDArray[np.float64]:
-    """Logarithms of the sum of a product of tables over all nodes but ``kept``, the axes of the answer.
+    """Return the logarithm of a product of tables, summed over all nodes except ``kept``.
 
     Raises:
         DependenceError: If a table would have more than 2**22 cells, before the first one is built.
@@ -531,7 +531,7 @@ def eliminate(tables: Sequence[Table], kept: Sequence[int], states: Sequence[int
 def elimination(
     scopes: Sequence[Collection[int]], kept: Collection[int], states: Sequence[int]
 ) -> dict[int, tuple[int, ...]]:
-    """The nodes but ``kept`` in the order in which they are summed out, each with the neighbours that it has then.
+    """Return the order in which nodes except ``kept`` are summed out, each with its neighbours at that time.
 
     Next is always the node whose neighbours, by common tables, have the fewest combinations of states.
 

@@ -40,7 +40,7 @@ WORDS_OF_TRAINING = {("training", "independent"): "independent of all sealed row
 
 
 class NodeSettings(TypedDict, total=False):
-    """Settings of every network about its nodes; see `BayesianNetwork`."""
+    """Options about nodes that all networks take, explained in `BayesianNetwork`."""
 
     row: str | None
     latent: Collection[str]
@@ -49,7 +49,7 @@ class NodeSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class TableRules:
-    """Rules for the tables of a kind of network.
+    """How one kind of network names and checks its tables.
 
     Attributes:
         axes: What the axes of a table are.
@@ -69,7 +69,7 @@ def declare(
     tables: Iterable[tuple[tuple[str, ...], ArrayLike]],
     settings: NodeSettings,
 ) -> None:
-    """Check and fill in everything; each table object is checked once, and kept alive with its check."""
+    """Check a network's arguments and fill in its fields. Each table object is checked once."""
     latent, training = settings.get("latent", ()), settings.get("training")
     names = tuple(states)
     place = {name: node for node, name in enumerate(names)}
@@ -113,7 +113,7 @@ def declare(
 
 
 def components_of(network: Network) -> tuple[tuple[str, ...], ...]:
-    """The nodes of each connected component; components are independent of each other."""
+    """Return the names of the nodes in each connected component. Components are independent."""
     found: dict[int, list[str]] = {}
     for name, label in zip(network.names, network.model.graph.components().tolist(), strict=True):
         found.setdefault(label, []).append(name)
@@ -121,7 +121,7 @@ def components_of(network: Network) -> tuple[tuple[str, ...], ...]:
 
 
 def check_column(network: Network, column: str, structure: RowStructure) -> None:
-    """Check that a column names nodes, each once among the sealed rows and none among the training rows."""
+    """Check that a column names each node in at most one sealed row and in no training row."""
     sizes = dict(structure.group_sizes(column))
     if sizes != {1: structure.rows}:
         raise DependenceError(
@@ -148,7 +148,7 @@ def check_column(network: Network, column: str, structure: RowStructure) -> None
 
 
 def plain_data(network: Network) -> dict[str, Any]:
-    """The plain data that both kinds of networks share."""
+    """Return the plain data that both kinds of networks have in common."""
     return {
         "kind": network.kind,
         "row": network.row,
@@ -162,13 +162,13 @@ def plain_data(network: Network) -> dict[str, Any]:
 
 
 def tables_of(data: Mapping[str, Any]) -> list[Floats]:
-    """The tables of a network's plain data."""
+    """Return the tables in a network's plain data as arrays."""
     shapes = [(table["values"], tuple(map(int, table["shape"]))) for table in data["tables"]]
     return [np.asarray(values, dtype=np.float64).reshape(shape) for values, shape in shapes]
 
 
 def settings_of(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a network's plain data, as arguments."""
+    """Return the node settings in a network's plain data as keyword arguments."""
     names = data["names"]
     if len(set(names)) != len(names):
         raise DependenceError("two nodes have the same name; expected different names")
@@ -177,7 +177,7 @@ def settings_of(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def index_of(value: Any, count: int) -> int:
-    """A whole number from 0 to below a count."""
+    """Return a value as an integer from 0 to below a count, or reject it."""
     number = operator.index(value)
     if not 0 <= number < count:
         raise DependenceError(f"the number {number} stands for nothing; expected 0 to {count - 1}")
@@ -186,7 +186,7 @@ def index_of(value: Any, count: int) -> int:
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Network(DependenceModel):
-    """Base of both kinds of networks. Each node is the state of one row, or latent.
+    """Base of Bayesian and Markov networks. Each node is the state of one row, or latent.
 
     A row's record given the state of its node is independent of everything else.
 
@@ -220,7 +220,7 @@ class Network(DependenceModel):
     @property
     @abstractmethod
     def bounds(self) -> NetworkBounds:
-        """Bounds on leakage, prices and concentration."""
+        """Bounds on leakage, prices and concentration, computed when they are needed."""
 
     def _parts(self) -> NetworkParts:
         counted = np.ones(len(self.names), dtype=bool)
@@ -240,7 +240,7 @@ class Network(DependenceModel):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the plain data; equal networks have equal digests."""
+        """SHA-256 of the plain data, the same for equal networks."""
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -251,39 +251,39 @@ class Network(DependenceModel):
 
     @cached_property
     def model(self) -> FactorModel:
-        """The joint law of all nodes."""
+        """The joint distribution of all nodes."""
         pairs = zip(self.scopes, self.table_of, strict=True)
         return FactorModel(self.states, tuple(Factor(scope, self.tables[table]) for scope, table in pairs))
 
     def links(self, most: int) -> Links | None:
-        """Nodes and the lines of the moral graph, if they are not too many."""
+        """Return nodes and edges of the graph for a picture, or None if there are too many."""
         if len(self.names) > most:
             return None
         lines = tuple((int(first), int(second)) for first, second in self.model.graph.edges)
         return Links(len(self.names), lines, frozenset(self.latent))
 
     def independent_sets(self) -> Mapping[int, int]:
-        """Sizes of the connected components, in rows."""
+        """Number of components of each size in rows."""
         hidden = {self.names[node] for node in self.latent}
         rows = (sum(name not in hidden for name in component) for component in components_of(self))
         return Counter(filter(None, rows))
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-        """Couplings and quilts about each row (S4); for other numbers of rows in proportion."""
+        """Return the leakage by couplings and quilts about each row (S4), in proportion for other numbers of rows."""
         alone = all(bounds.bounds[0].counts == (1,) for bounds in self.bounds.classes)
         return curve if alone else LeakageCurve(curve, self.bounds.classes)
 
     def concentration(self, rows: int) -> float:
-        """``n^2`` over the sum of the ``D_i^2`` (S5); for other numbers of rows in proportion."""
+        """Return ``n^2`` over the sum of the ``D_i^2`` (S5), in proportion for other numbers of rows."""
         require_rows(rows)
         return rows * min(self.rows / self.bounds.proxy, 1.0)
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """Quilts with conditional influences in small components, otherwise the whole component is nearby (P5)."""
+        """Return the price by quilts in small components, and elsewhere with the whole component nearby (P5)."""
         return self.bounds.price(epsilon)
 
     def bind(self, structure: RowStructure) -> Self:
-        """Every node that is not latent has exactly one sealed row, and every sealed row is such a node.
+        """Check that sealed rows and nodes that are not latent match one to one, and return the network.
 
         Training rows must have been declared independent, and none may bear the name of a node.
         """
@@ -305,7 +305,7 @@ class Network(DependenceModel):
         return self
 
     def describe(self) -> str:
-        """The assumption in one plain sentence."""
+        """Return the assumption in one sentence."""
         sizes = np.bincount(self.model.graph.components())
         which = "" if self.row is None else f" (named by column {self.row!r})"
         hidden = f", {len(self.latent):,} of them without a row," if self.latent else ""
@@ -450,7 +450,7 @@ class BayesianNetwork(Network):
 
     @cached_property
     def topological_order(self) -> tuple[int, ...]:
-        """The nodes, parents before children."""
+        """The nodes in an order in which parents come before children."""
         try:
             return tuple(TopologicalSorter({scope[-1]: scope[:-1] for scope in self.scopes}).static_order())
         except CycleError as fault:
@@ -466,7 +466,7 @@ class BayesianNetwork(Network):
 
     @classmethod
     def from_file(cls, path: str | Path, *, tolerance: float = 2e-3, **settings: Unpack[NodeSettings]) -> Self:
-        """A network from a BIF or UAI file, by the ending of its name.
+        """Read a network from a BIF or UAI file, recognised by the ending of its name.
 
         Args:
             path: The file; a name that ends in ``.bif`` or ``.uai``.
@@ -484,21 +484,21 @@ class BayesianNetwork(Network):
 
     @classmethod
     def from_pyagrum(cls, network: Any, **settings: Unpack[NodeSettings]) -> Self:
-        """A network from a ``pyagrum.BayesNet``; its variables are the nodes."""
+        """Convert a ``pyagrum.BayesNet``, whose variables become the nodes."""
         return cls(network_files.pyagrum_nodes(network), **settings)
 
     @classmethod
     def from_pgmpy(cls, model: Any, **settings: Unpack[NodeSettings]) -> Self:
-        """A network from a discrete Bayesian network of pgmpy (``get_cpds()`` gives TabularCPDs)."""
+        """Convert a discrete Bayesian network of pgmpy (``get_cpds()`` gives TabularCPDs)."""
         return cls(network_files.pgmpy_nodes(model), **settings)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: names, states, parents as numbers, different tables once and which one each node has."""
+        """Return plain data with names, states, parents by number, and each different table once."""
         return {**plain_data(self), "parents": [list(scope[:-1]) for scope in self.scopes]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
+        """Build a network from plain data that `to_dict` returned."""
         names, tables = list(map(str, data["names"])), tables_of(data)
         nodes: dict[str, tuple[States, Sequence[str], ArrayLike]] = {
             name: (
@@ -575,7 +575,7 @@ class MarkovNetwork(Network):
 
     @classmethod
     def from_file(cls, path: str | Path, **settings: Unpack[NodeSettings]) -> Self:
-        """A network from a UAI file with the preamble MARKOV; nodes are named "0", "1", ....
+        """Read a network from a UAI file with the preamble MARKOV, with nodes named "0", "1", ....
 
         Raises:
             DependenceError: With the number of the line, if the file does not hold such a network.
@@ -586,21 +586,21 @@ class MarkovNetwork(Network):
 
     @classmethod
     def from_pyagrum(cls, network: Any, **settings: Unpack[NodeSettings]) -> Self:
-        """A network from a ``pyagrum.MarkovRandomField``; its variables are the nodes."""
+        """Convert a ``pyagrum.MarkovRandomField``, whose variables become the nodes."""
         return cls(*network_files.pyagrum_factors(network), **settings)
 
     @classmethod
     def from_pgmpy(cls, model: Any, **settings: Unpack[NodeSettings]) -> Self:
-        """A network from a discrete Markov network of pgmpy (``get_factors()`` gives DiscreteFactors)."""
+        """Convert a discrete Markov network of pgmpy (``get_factors()`` gives DiscreteFactors)."""
         return cls(*network_files.pgmpy_factors(model), **settings)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: names, states, nodes of the factors as numbers, different tables once and which each has."""
+        """Return plain data with names, states, nodes of factors by number, and each different table once."""
         return {**plain_data(self), "factors": [list(scope) for scope in self.scopes]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
+        """Build a network from plain data that `to_dict` returned."""
         names, tables = list(map(str, data["names"])), tables_of(data)
         factors = [
             (tuple(names[index_of(node, len(names))] for node in scope), tables[index_of(table, len(tables))])

@@ -26,7 +26,7 @@ def pedigree(
     mutation: float = 0.0,
     **settings: Unpack[NodeSettings],
 ) -> BayesianNetwork:
-    """The genotypes of families at one place of the genome, 0, 1 or 2 copies of an allele, as a Bayesian network.
+    """Return a Bayesian network of the genotypes in families at one locus, each 0, 1 or 2 copies of an allele.
 
     Founders, people without parents, have two alleles drawn independently (Hardy-Weinberg). Each parent passes one of
     its two alleles, either with probability 1/2 (Mendel); it turns into the other kind with the probability
@@ -71,7 +71,7 @@ def pedigree(
 
 
 def _genotypes(father: NDArray[np.float64], mother: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Probabilities of 0, 1, 2 copies from those of the allele on either side; the last axis is new."""
+    """Return the probabilities of 0, 1, 2 copies from those of the allele on either side, on a new last axis."""
     none, both = (1.0 - father) * (1.0 - mother), father * mother
     one = father * (1.0 - mother) + (1.0 - father) * mother
     return np.stack(np.broadcast_arrays(none, one, both), axis=-1)

@@ -27,7 +27,10 @@ _ROUNDING = 1e-10  # relative and absolute; a thousand steps along a path are of
 
 
 def over_subsets(logs: Logs, first: int) -> Logs:
-    """Every subset of the axes from 2 on is kept once; the others are summed over, from the axis ``first`` on."""
+    """Return the largest ratios over all subsets of the axes from 2 on, with the others summed out.
+
+    Axes before ``first`` are always kept.
+    """
     worst = pairs_of_contexts(logs.reshape(*logs.shape[:2], -1))
     for axis in range(first, logs.ndim):
         worst = np.maximum(worst, over_subsets(log_sum(logs, axis=axis), axis))
@@ -35,7 +38,7 @@ def over_subsets(logs: Logs, first: int) -> Logs:
 
 
 def pairs_of_contexts(logs: Logs) -> Logs:
-    """Largest ratios of conditional laws; logs has shape (states of the row, targets, contexts)."""
+    """Return the largest ratios of conditional laws. The logs have shape (states of the row, targets, contexts)."""
     scale = log_sum(logs, axis=1)
     possible = scale > -math.inf
     with np.errstate(invalid="ignore"):
@@ -50,7 +53,7 @@ def pairs_of_contexts(logs: Logs) -> Logs:
 
 
 def largest_ratios(kernels: Logs) -> Logs:
-    """Largest ln of ratios of every two rows of each table, 0 for impossible rows; shape (tables, rows, rows)."""
+    """Return the largest log ratio of every two rows of each table, 0 for impossible rows."""
     possible = np.asarray((kernels > -math.inf).any(axis=2))
     worst = np.zeros((kernels.shape[0], kernels.shape[1], kernels.shape[1]))
     for other in range(kernels.shape[1]):
@@ -61,7 +64,7 @@ def largest_ratios(kernels: Logs) -> Logs:
 
 
 def worst_sum(matrices: Sequence[Logs]) -> float:
-    """The largest sum over the parts; two states count only if every part has a context for both."""
+    """Return the largest sum over the parts, for pairs of states that are possible in every part."""
     if not matrices:
         return 0.0
     both = (np.array(matrices) > -math.inf).all(axis=0)
@@ -70,19 +73,19 @@ def worst_sum(matrices: Sequence[Logs]) -> float:
 
 
 def rounded_outward(value: Logs) -> Logs:
-    """Rounded upwards by more than all rounding errors together."""
+    """Return values rounded up by more than all rounding errors together."""
     return np.maximum(value, 0.0) * (1.0 + _ROUNDING) + _ROUNDING
 
 
 def projective(logs: Logs) -> Logs:
-    """Projective distances of the rows of a table, without columns where both are zero; 0 for impossible rows."""
+    """Return the projective distances between the rows of a table, 0 for impossible rows."""
     forth = largest_ratios(logs[None])[0]
     return np.asarray(forth + forth.T)
 
 
 @dataclass(frozen=True, slots=True)
 class Quilt:
-    """A row and the rows nearby, such that every path from the row to any other row meets the quilt around them.
+    """A row with its nearby rows and its quilt, which every path from them to any other row meets.
 
     Attributes:
         row: The row.
@@ -96,7 +99,7 @@ class Quilt:
 
 
 def quilt_behind(graph: Graph, row: int, cut: Iterable[int]) -> Quilt:
-    """The quilt made of the rows of ``cut`` that a path from the row meets first; what it reaches before is nearby.
+    """Return the quilt of those rows of ``cut`` that paths from the row meet first.
 
     Raises:
         DependenceError: If the row itself is in the cut.
@@ -110,14 +113,14 @@ def quilt_behind(graph: Graph, row: int, cut: Iterable[int]) -> Quilt:
 
 
 def empty_quilt(graph: Graph, row: int) -> Quilt:
-    """All rows that depend on each other with the row are nearby; those of other components are remote."""
+    """Return the quilt without rows, for which all rows of the component are nearby."""
     return Quilt(row, tuple(node for node in graph.component(row) if node != row), ())
 
 
 def quilts_by_distance(
     graph: Graph, row: int, *, most_radius: int | None = None, most_nearby: int | None = None
 ) -> tuple[Quilt, ...]:
-    """Quilts of a row of any graph, by number of nearby rows; the empty one is always there.
+    """Return quilts of a row of any graph, sorted by number of nearby rows, always including the empty one.
 
     For each radius r two of them: the rows at distance r; and a minimum vertex cut between the row and all rows
     farther than r, the one nearest to the row if there are several.
@@ -141,7 +144,7 @@ def quilts_by_distance(
 
 
 def spheres(graph: Graph, row: int, most_nearby: int | None) -> Iterator[tuple[int, dict[int, int]]]:
-    """Radius by radius, the rows at that distance, each with one before it, while few enough rows are nearer."""
+    """Yield each radius with the rows at this distance, each with one before it, while few enough rows are nearer."""
     seen = {row}
     sphere = dict.fromkeys(graph.neighbours(row), row)
     radius = 1
@@ -153,7 +156,7 @@ def spheres(graph: Graph, row: int, most_nearby: int | None) -> Iterator[tuple[i
 
 
 def _nearest_cut(graph: Graph, row: int, radius: int) -> tuple[int, ...]:
-    """A minimum vertex cut between the row and the rows farther than the radius, found in the ball that matters."""
+    """Return a minimum vertex cut between the row and the rows farther than the radius."""
     ball = graph.ball(row, radius + 1)
     names = np.array(sorted(ball))
     place = {int(node): index for index, node in enumerate(names)}
@@ -166,7 +169,7 @@ def _nearest_cut(graph: Graph, row: int, radius: int) -> tuple[int, ...]:
 def quilts_behind(
     graph: Graph, row: int, cuts: Iterable[Collection[int]], most_nearby: int | None
 ) -> tuple[Quilt, ...]:
-    """The different quilts behind the cuts and the empty one, by number of nearby rows."""
+    """Return the different quilts behind the cuts and the empty one, sorted by number of nearby rows."""
     quilts = {quilt_behind(graph, row, cut) for cut in cuts if cut}
     limit = graph.nodes if most_nearby is None else most_nearby
     kept = {quilt for quilt in quilts if len(quilt.nearby) <= limit} | {empty_quilt(graph, row)}
@@ -175,7 +178,7 @@ def quilts_behind(
 
 @dataclass(frozen=True, slots=True)
 class Influence:
-    """An influence, or an upper bound of it.
+    """Influence of a row on others, or an upper bound on it.
 
     Attributes:
         value: Natural logarithm of a ratio of probabilities, at least 0; may be infinite.
@@ -187,7 +190,7 @@ class Influence:
 
 
 def influence_bound(model: FactorModel, targets: Collection[int], row: int) -> Influence:
-    """``I(X_S <~ X_i) = ln max P[x_S | x_i] / P[x_S | x_i']``, or a bound where a table would have over 2**22 cells.
+    """Return ``I(X_S <~ X_i) = ln max P[x_S | x_i] / P[x_S | x_i']``, or a bound if tables were too large.
 
     It is 0 for an empty S. States of probability zero are skipped; a positive probability over a zero is infinite.
 
@@ -210,12 +213,12 @@ def influence_bound(model: FactorModel, targets: Collection[int], row: int) -> I
 
 
 def quilt_influence(model: FactorModel, quilt: Quilt) -> float:
-    """``I(X_Q <~ X_i)``; an upper bound where `influence_bound` has to bound it."""
+    """Return ``I(X_Q <~ X_i)`` of a quilt, or the upper bound of `influence_bound`."""
     return influence_bound(model, quilt.quilt, quilt.row).value
 
 
 def conditional_quilt_influence(model: FactorModel, quilt: Quilt, *, most_nearby: int = 10) -> Influence:
-    """``b_i``, the maximum over all subsets L of the nearby rows of ``I(X_Q <~ X_i | X_L)``.
+    """Return ``b_i``, the maximum of ``I(X_Q <~ X_i | X_L)`` over all subsets L of the nearby rows.
 
     Without the row, its component falls into parts that are independent given it, and the maximum is taken in each part
     alone. Nearby rows that block the way to the quilt never raise it. If a part has at most ``most_nearby`` others, all
@@ -244,7 +247,7 @@ def conditional_quilt_influence(model: FactorModel, quilt: Quilt, *, most_nearby
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One of the pieces into which a component falls without the row; given the row, they are independent."""
+    """A piece of a component without the row. Pieces are independent given the row."""
 
     nodes: frozenset[int]
     targets: tuple[int, ...]
@@ -254,7 +257,7 @@ class _Part:
 def _exact_or_bound(
     model: FactorModel, row: int, part: _Part, exactly: Callable[[FactorModel, int, _Part], Logs] | None
 ) -> tuple[Logs, bool]:
-    """The pairs of a part, and whether they are exact: a bound where that is not wanted or a table is too large."""
+    """Return the ratios of a part for pairs of states, and whether they are exact and not a bound."""
     if exactly is not None:
         try:
             return exactly(model, row, part), True
@@ -275,7 +278,7 @@ def _refuse_roles(model: FactorModel, row: int, targets: Collection[int], known:
 
 
 def _parts(model: FactorModel, row: int, targets: Collection[int], known: Collection[int]) -> Iterator[_Part]:
-    """The parts that hold targets or known rows; rows of other components are independent and left out."""
+    """Yield the parts with targets or known rows. Other components are independent and left out."""
     _refuse_roles(model, row, targets, known)
     graph, labels = model.graph, model.graph.components()
     asked = [node for node in (*targets, *known) if labels[node] == labels[row]]
@@ -287,7 +290,7 @@ def _parts(model: FactorModel, row: int, targets: Collection[int], known: Collec
 
 
 def _pieces(graph: Graph, row: int, asked: Collection[int]) -> Iterator[frozenset[int]]:
-    """The components of the graph without the row that hold what is asked for."""
+    """Yield the components of the graph without the row that contain requested nodes."""
     seen = {row}
     for start in asked:
         if start not in seen:
@@ -297,7 +300,7 @@ def _pieces(graph: Graph, row: int, asked: Collection[int]) -> Iterator[frozense
 
 
 def _branches(graph: Graph, row: int, asked: Collection[int]) -> Iterator[frozenset[int]]:
-    """The same on a forest, as far out as it takes to find all that is asked for."""
+    """Yield the branches of a forest that contain requested nodes, only as far out as needed."""
     branch = {other: other for other in graph.neighbours(row)}
     order, left = list(branch), set(asked) - branch.keys()
     branch[row] = row
@@ -316,7 +319,7 @@ def _branches(graph: Graph, row: int, asked: Collection[int]) -> Iterator[frozen
 def screened_parts(
     model: FactorModel, row: int, targets: Collection[int], known: Collection[int] = ()
 ) -> Iterator[_Part]:
-    """The parts without the targets and known rows that others screen off; the influence stays the same."""
+    """Yield the parts without targets and known rows that others screen off, which leaves the influence the same."""
     for part in _parts(model, row, targets, known):
         first = _met(model.graph, row, part, {*part.targets, *part.known})
         border = _met(model.graph, row, part, part.known)
@@ -324,7 +327,7 @@ def screened_parts(
 
 
 def _met(graph: Graph, row: int, part: _Part, ends: Collection[int]) -> set[int]:
-    """The ends that paths from the row inside the part meet first."""
+    """Return the ends that paths from the row inside the part meet first."""
     order = [node for node in graph.neighbours(row) if node in part.nodes]
     seen = {row, *order}
     left = set(ends) - seen
@@ -340,14 +343,14 @@ def _met(graph: Graph, row: int, part: _Part, ends: Collection[int]) -> set[int]
 
 
 def _unblocked(graph: Graph, row: int, part: _Part, most: int) -> _Part:
-    """Without screened targets, and with the first ``most`` known rows that do not block all paths to the targets."""
+    """Return the part without screened targets, with the first ``most`` known rows that leave a path to one open."""
     first = _met(graph, row, part, part.targets)
     useful = (node for node in part.known if _met(graph, row, part, {node, *first}) & first)
     return _Part(part.nodes, tuple(sorted(first)), tuple(islice(useful, most)))
 
 
 def exact_pairs(model: FactorModel, row: int, part: _Part) -> Logs:
-    """For every two states x, x' of the row, the largest ln P[x_S | x, x_K] / P[x_S | x', x_K] of a part.
+    """Return the largest ln P[x_S | x, x_K] / P[x_S | x', x_K] of a part for every two states x, x'.
 
     -infinity where no context has positive probability with both. Shape (states, states).
     """
@@ -357,14 +360,14 @@ def exact_pairs(model: FactorModel, row: int, part: _Part) -> Logs:
 
 
 def _all_contexts(model: FactorModel, row: int, part: _Part) -> Logs:
-    """The same, the largest over all subsets of the known rows."""
+    """Return the ratios of `exact_pairs`, at their largest over all subsets of the known rows."""
     logs = conditional_logs(model, row, (*part.targets, *part.known))
     known = [model.states[node] for node in part.known]
     return over_subsets(logs.reshape(len(logs), -1, *known), 2)
 
 
 def _bound_along_path(model: FactorModel, row: int, part: _Part) -> Logs:
-    """On a forest, the projective distance of the row's states, carried along the way that all targets share.
+    """Return the projective distance of the row's states, carried along the path that all targets share.
 
     It holds whatever is known about rows of the part (Birkhoff).
     """
@@ -378,7 +381,7 @@ def _bound_along_path(model: FactorModel, row: int, part: _Part) -> Logs:
 
 
 def _shared_path(graph: Graph, row: int, part: _Part) -> list[int]:
-    """The way from the row that the paths to all targets have in common."""
+    """Return the path from the row that the paths to all targets have in common."""
     before = graph.reachable(row, ())
     paths = []
     for end in part.targets:
@@ -391,7 +394,7 @@ def _shared_path(graph: Graph, row: int, part: _Part) -> list[int]:
 
 
 def _bound_of_factors(model: FactorModel, row: int, part: _Part) -> Logs:
-    """The projective distance of the row's states in the factors that it shares with the part."""
+    """Return the projective distance of the row's states in the factors that it shares with the part."""
     factors = [f for f in model.component(row) if row in f.variables and not part.nodes.isdisjoint(f.variables)]
     around = sorted({node for factor in factors for node in factor.variables} - {row})
     cells = math.prod(model.states[node] for node in (row, *around))

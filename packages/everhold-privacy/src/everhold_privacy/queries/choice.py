@@ -50,7 +50,7 @@ _MOST_SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestCandidate(Paid):
-    """The candidate that was chosen, and how much worse than the best one it is at most.
+    """The candidate that was chosen, with a bound on how much worse than the best it can be.
 
     Attributes:
         index: Its position among the candidates; None if the query was refused.
@@ -64,7 +64,7 @@ class BestCandidate(Paid):
     regret: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"index", "candidate", "regret", "charged", "remaining", "query"}``."""
+        """Return plain JSON data: index, candidate, regret, charged, remaining and query."""
         return {"index": self.index, "candidate": self.candidate, "regret": self.regret, **self.payment()}
 
     def _found(self) -> str | None:
@@ -82,7 +82,7 @@ class BestCandidate(Paid):
 
 @dataclass(frozen=True, slots=True)
 class PricedChoice(Purchase["NDArray[np.int64]", Result]):
-    """Means in the same units that are compared on the sealed rows, and of which none is told.
+    """Base of purchases that compare means on the sealed rows without revealing any of them.
 
     Attributes:
         bound: The means, in order.
@@ -99,27 +99,27 @@ class PricedChoice(Purchase["NDArray[np.int64]", Result]):
 
     @property
     def rises(self) -> bool:
-        """True if higher row values are higher answers."""
+        """True if higher row values mean higher answers."""
         return self.bound[0].at_one > self.bound[0].at_zero
 
     @property
     def width(self) -> float:
-        """Width of a mean of 1 in the queries' units."""
+        """Width of the queries' range in their own units."""
         return abs(self.bound[0].at_one - self.bound[0].at_zero)
 
     def listed(self) -> str:
-        """Number of them, and the names of the first."""
+        """Return a text with the number of queries and the names of the first ones."""
         names = "; ".join(query.shown for query in self.bound[:_MOST_SHOWN])
         return f"{len(self.bound):,}: {names}{'; ...' if len(self.bound) > _MOST_SHOWN else ''}"
 
     def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
-        """The queries' sums, shape (queries,)."""
+        """Return the sealed sum of each query, shape (queries,)."""
         return sealed.totals(self.bound, unit=unit)[:, 0]
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateChoice(PricedChoice[BestCandidate]):
-    """Candidates of which the best is chosen.
+    """Purchase of a choice among candidates by `private_choose`, for one holdout.
 
     Attributes:
         best: Whether the "lowest" or the "highest" mean is best.
@@ -134,7 +134,7 @@ class PrivateChoice(PricedChoice[BestCandidate]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public and canonical."""
+        """Public facts of the query in a canonical form, which identify it."""
         return {
             "kind": "choice",
             "least": "row values" if self._least else "their complements",  # an error is an accuracy turned round
@@ -144,24 +144,24 @@ class PrivateChoice(PricedChoice[BestCandidate]):
 
     @property
     def shown(self) -> str:
-        """The choice as people read it."""
+        """The choice in words, as transcripts show it."""
         return f"the {self.best} of {self.listed()}"
 
     @property
     def _least(self) -> bool:
-        """True if the least sum of row values is the best."""
+        """True if the smallest sum of row values is the best."""
         return self.rises == (self.best == "lowest")
 
     def price(self, mechanism: PrivacyBudget) -> Price:
-        """Its credits, and the regret that they buy."""
+        """Return the price in credits, and the regret that it buys."""
         return Price(self.credits, self.width * PaidSelection(mechanism, self.credits).regret(len(self.bound)))
 
     def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
-        """By the exponential mechanism: the least loss is the best."""
+        """Choose a candidate by the exponential mechanism, and return the result."""
         return chosen(mechanism, state, seen if self._least else mechanism.steps - seen, noise, price=self.credits)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> BestCandidate:
-        """The candidate and its regret in the candidates' units."""
+        """Build the answer: the candidate, and its regret in the candidates' units."""
         index, regret = answer["value"], answer["within"]
         return BestCandidate(
             index=index,
@@ -175,7 +175,7 @@ def chosen(
     mechanism: PrivacyBudget, state: State, losses: NDArray[np.int64], noise: Noise, *, price: int,
     within: float | None = None,
 ) -> MechanismResult:  # fmt: skip
-    """The least loss, with its regret unless something else is stated."""
+    """Choose the candidate with about the least loss, and return it with its regret, or with ``within`` if given."""
     state, choice = PaidSelection(mechanism, price).choose(state, losses, noise)
     if choice.index < 0:
         return MechanismResult.refused(state)
@@ -186,7 +186,7 @@ def chosen(
 
 @dataclass(frozen=True, slots=True)
 class PrivateChoiceQuery(PricedQuery[BestCandidate]):
-    """Choice of the query with the lowest, or the highest, mean; made by `private_choose`.
+    """Query for the candidate with the lowest or highest mean, made by `private_choose`.
 
     Attributes:
         candidates: Means in the same units; or anything, with a loss.
@@ -205,7 +205,7 @@ class PrivateChoiceQuery(PricedQuery[BestCandidate]):
         return QuerySpec("private_choose", self._queries(), {"best": self.best, "price": self.price})
 
     def purchase(self, compiler: QueryCompiler) -> PrivateChoice:
-        """The choice among the candidates' queries."""
+        """Return the choice among the candidates' queries for one holdout."""
         return PrivateChoice(tuple(map(compiler.bind, self._queries())), whole_price(self.price), self.best)
 
     def _queries(self) -> list[RowwiseQuery | str]:
@@ -248,7 +248,7 @@ _MOST_BINS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateQuantileAnswer(Paid):
-    """The bin that a quantile was found in, and what holds for the population.
+    """The bin in which a quantile was found, with the error of its level in the population.
 
     Values beyond the range belong to the first and the last bin, which have no other end; missing ones to the last.
 
@@ -266,7 +266,7 @@ class PrivateQuantileAnswer(Paid):
     error: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"low", "high", "quantile", "error", "charged", "remaining", "query"}``; an infinite end is None."""
+        """Return plain JSON data: low, high, quantile, error and payment. An infinite end is None."""
         low, high = (None if end is None or not math.isfinite(end) else end for end in (self.low, self.high))
         return {"low": low, "high": high, "quantile": self.quantile, "error": self.error, **self.payment()}
 
@@ -292,7 +292,7 @@ class PrivateQuantileAnswer(Paid):
 
 @dataclass(frozen=True, slots=True)
 class PrivateQuantileQuery(PricedQuery[PrivateQuantileAnswer]):
-    """In which bin does a quantile of a number lie? Made by `private_quantile`, which says what the attributes are."""
+    """Query for the bin that contains a quantile, made by `private_quantile`, which explains the attributes."""
 
     text: str
     quantile: float
@@ -307,7 +307,7 @@ class PrivateQuantileQuery(PricedQuery[PrivateQuantileAnswer]):
         return QuerySpec("private_quantile", self.text, given)
 
     def purchase(self, compiler: QueryCompiler) -> QuantilePurchase:
-        """The query for one holdout."""
+        """Return the query for one holdout."""
         mechanism, price = paying(compiler.mechanism), whole_price(self.price)
         search = self._search(mechanism, price)
         number = compiler.bind(MeanQuery(self.text, self.low, self.high))  # the text is one expression, and a number
@@ -332,7 +332,7 @@ class PrivateQuantileQuery(PricedQuery[PrivateQuantileAnswer]):
 
 @dataclass(frozen=True, slots=True)
 class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
-    """A quantile that is ready to be searched for.
+    """Purchase of a quantile search, for one holdout.
 
     Attributes:
         below: Which share of rows lies below each inner edge, as queries.
@@ -346,7 +346,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public and canonical."""
+        """Public facts of the query in a canonical form, which identify it."""
         query = self.asked
         return {
             "kind": "quantile", "quantile": float(query.quantile), "low": float(query.low), "high": float(query.high),
@@ -356,31 +356,31 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
 
     @property
     def means(self) -> tuple[BoundQuery, ...]:
-        """The queries whose row values are summed."""
+        """The queries whose row values are summed, one for each inner edge."""
         return self.below
 
     @property
     def shown(self) -> str:
-        """The query as people read it."""
+        """The query in words, as transcripts show it."""
         query = self.asked
         ends = f"{query.bins:,} bins from {query.low:g} to {query.high:g}"
         return f"quantile {query.quantile:g} of {query.text} in {ends}"
 
     def price(self, mechanism: PrivacyBudget) -> Price:
-        """Its credits, and the error of the level that they buy."""
+        """Return the price in credits, and the error of the level that it buys."""
         return Price(self.credits, PaidSelection(mechanism, self.credits).level_error(self.asked.bins))
 
     def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
-        """Number of rows below each inner edge, in grid units, shape (bins - 1,)."""
+        """Return the number of rows below each inner edge in grid units, shape (bins - 1,)."""
         return sealed.totals(self.below, unit=unit)[:, 0] if self.below else np.zeros(0, dtype=np.int64)
 
     def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
-        """The bin that misses the level least, about."""
+        """Choose a bin that misses the level by about the least, and return the result."""
         losses, error = self.search.losses(seen), self.price(mechanism).within
         return chosen(mechanism, state, losses, noise, price=self.credits, within=error)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> PrivateQuantileAnswer:
-        """The bin's ends."""
+        """Build the answer with both ends of the bin."""
         found = None if answer["value"] is None else self.search.bin(answer["value"])
         return PrivateQuantileAnswer(
             low=None if found is None else found[0],
@@ -416,7 +416,7 @@ _MOST_QUERIES = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateFirstAbove(Paid):
-    """First query found above the threshold, with its promise for the population.
+    """The first query found above a threshold, with how far the verdicts can be wrong in the population.
 
     With the confidence of all answers together, the population's value of the query that was found is at least
     ``threshold - within``, and that of every query before it (of every query, if none was found) at most
@@ -437,7 +437,7 @@ class PrivateFirstAbove(Paid):
     within: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"index", "found", "asked", "threshold", "within", "charged", "remaining", "query"}``."""
+        """Return plain JSON data: index, found, asked, threshold, within and payment."""
         return {
             "index": self.index, "found": self.found, "asked": self.asked, "threshold": self.threshold,
             "within": self.within, **self.payment(),
@@ -463,7 +463,7 @@ class PrivateFirstAbove(Paid):
 
 @dataclass(frozen=True, slots=True)
 class AboveQuery(PricedQuery[PrivateFirstAbove]):
-    """Search for the first query whose mean is above a threshold; made by `private_first_above`."""
+    """Query for the first mean above a threshold, made by `private_first_above`."""
 
     queries: Sequence[RowwiseQuery | str]
     threshold: float
@@ -474,7 +474,7 @@ class AboveQuery(PricedQuery[PrivateFirstAbove]):
         return QuerySpec("private_first_above", self.queries, {"threshold": self.threshold, "price": self.price})
 
     def purchase(self, compiler: QueryCompiler) -> AbovePurchase:
-        """The scan of one holdout's rows."""
+        """Return the scan for one holdout."""
         mechanism, price = paying(compiler.mechanism), whole_price(self.price)
         if isinstance(self.queries, Iterator):
             raise QueryRejected("the queries are an iterator, which is empty when it is asked again; expected a list")
@@ -488,7 +488,7 @@ class AboveQuery(PricedQuery[PrivateFirstAbove]):
 
 @dataclass(frozen=True, slots=True)
 class AbovePurchase(PricedChoice[PrivateFirstAbove]):
-    """A scan that is ready to be made.
+    """Purchase of a scan for the first mean above a threshold, for one holdout.
 
     Attributes:
         threshold: In the queries' units.
@@ -498,7 +498,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public and canonical."""
+        """Public facts of the query in a canonical form, which identify it."""
         return {
             "kind": "above",
             "of": "row values" if self.rises else "their complements",  # an error is an accuracy turned round
@@ -509,7 +509,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
 
     @property
     def shown(self) -> str:
-        """The scan as people read it."""
+        """The scan in words, as transcripts show it."""
         return f"the first above {self.threshold:g} of {self.listed()}"
 
     @property
@@ -519,7 +519,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
         return mean if self.rises else 1.0 - mean
 
     def stream(self, mechanism: PrivacyBudget) -> SparseVector:
-        """AboveThreshold with the pure loss eps that the credits pay: ``eps^2/2``-zero-concentrated."""
+        """Return AboveThreshold with the pure loss that the credits pay for, ``eps^2/2``-zero-concentrated."""
         rho = self.credits / mechanism.credits * mechanism.curve().rho
         return SparseVector.lyu_su_li(
             epsilon=math.sqrt(2.0 * rho) * (1.0 - 1e-12), tops=1, sensitivity=mechanism.unit,
@@ -527,7 +527,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
         )  # fmt: skip
 
     def price(self, mechanism: PrivacyBudget) -> Price:
-        """Its credits, and how far beyond the threshold a verdict may be wrong."""
+        """Return the price in credits, and how far beyond the threshold a verdict may be wrong."""
         return Price(self.credits, self.width * self._within(mechanism))
 
     def _within(self, mechanism: PrivacyBudget) -> float:
@@ -538,7 +538,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
         return min(mechanism.reach(alpha + 1.0 / steps), 1.0)  # a step, because the threshold is rounded to the grid
 
     def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
-        """The first whose noisy sum reaches the noisy threshold."""
+        """Find the first query whose noisy sum reaches the noisy threshold, and return the result."""
         stream = self.stream(mechanism)
         found = stream.first(seen if self.rises else mechanism.steps - seen, noise)
         answer = {
@@ -549,7 +549,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
         return MechanismResult(state, answer, self.credits)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> PrivateFirstAbove:
-        """The query that was found, in the queries' units."""
+        """Build the answer with the query that was found, in the queries' units."""
         index, within = answer["value"], answer["within"]
         return PrivateFirstAbove(
             index=index,
@@ -580,7 +580,7 @@ def private_first_above(queries: Sequence[RowwiseQuery | str], threshold: float,
 
 
 def first_above_exceedance(alpha: float, *, queries: int, threshold_scale: float, query_scale: float) -> float:
-    """Expected error beyond alpha of the worst verdict of AboveThreshold on the sealed rows (r of S1).
+    """Return the expected error beyond alpha of AboveThreshold's worst verdict on the sealed rows (r of S1).
 
     A query above the threshold can only be wronged by "below", one that is not only by "above"; so each has one
     direction, and the error there is at most the sum of its own Laplace noise and of the threshold's. Either k such
@@ -603,7 +603,7 @@ def first_above_exceedance(alpha: float, *, queries: int, threshold_scale: float
 
 @lru_cache(maxsize=256)
 def _allowance(queries: int, threshold_scale: float, query_scale: float, exceedance: float) -> float:
-    """The alpha with which a scan adds no more than this exceedance."""
+    """Return the alpha with which a scan adds at most this exceedance."""
 
     def missing(alpha: float) -> float:
         scales = {"threshold_scale": threshold_scale, "query_scale": query_scale}
@@ -613,7 +613,7 @@ def _allowance(queries: int, threshold_scale: float, query_scale: float, exceeda
 
 
 def _checked_threshold(bound: Sequence[BoundQuery], threshold: float) -> float:
-    """A threshold that the queries can be compared with."""
+    """Return the threshold as a float, or reject one outside the queries' range."""
     check_same_units(bound, "queries")
     low, high = sorted((bound[0].at_zero, bound[0].at_one))
     number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)

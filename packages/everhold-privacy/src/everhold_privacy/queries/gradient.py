@@ -47,7 +47,7 @@ _LEAST_CLIP = 1e-300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorAnswer(Paid):
-    """A noisy mean vector, and where the population's one is.
+    """A noisy mean vector, with intervals for the population's mean vector.
 
     Attributes:
         values: One number for each coordinate, shape (dimension,), read-only; None if the query was refused. They
@@ -66,13 +66,13 @@ class VectorAnswer(Paid):
     clip: float
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"values", "lows", "highs", "within", "clip", "charged", "remaining", "query"}``, vectors as lists."""
+        """Return plain JSON data: values, lows, highs, within, clip and payment, with vectors as lists."""
         vectors = {"values": self.values, "lows": self.lows, "highs": self.highs}
         lists = {name: None if vector is None else vector.tolist() for name, vector in vectors.items()}
         return {**lists, "within": self.within, "clip": self.clip, **self.payment()}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each coordinate: coordinate, value, low, high; none if the query was refused."""
+        """Return one dictionary for each coordinate with value, low and high, none if the query was refused."""
         if self.values is None or self.lows is None or self.highs is None:
             return []
         columns = zip(self.values.tolist(), self.lows.tolist(), self.highs.tolist(), strict=True)
@@ -99,7 +99,7 @@ class VectorAnswer(Paid):
 
 @dataclass(frozen=True, slots=True)
 class GradientQuery(PricedQuery[VectorAnswer]):
-    """The mean over rows of a clipped vector; made by `gradient`, which says what the attributes are.
+    """Query for the mean over rows of a clipped vector, made by `gradient`, which explains the attributes.
 
     Raises:
         ValueError: If dimension, clip or tolerance is not a usable number.
@@ -131,7 +131,7 @@ class GradientQuery(PricedQuery[VectorAnswer]):
         checked_function_name(self.name)
 
     def purchase(self, compiler: QueryCompiler) -> GradientPurchase:
-        """The vector for one holdout, tried on public rows."""
+        """Return the query for one holdout, after trying the function on public rows."""
         mechanism = paying(compiler.mechanism)
         if mechanism.unit > LARGEST_VECTOR_UNIT:
             raise QueryRejected(
@@ -162,7 +162,7 @@ class GradientQuery(PricedQuery[VectorAnswer]):
 
 @dataclass(frozen=True, slots=True)
 class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
-    """A vector that is ready to be asked for.
+    """Purchase of a mean vector, for one holdout.
 
     Attributes:
         scale: Noise scale of every coordinate, in the units of a mean.
@@ -178,7 +178,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public and canonical."""
+        """Public facts of the query in a canonical form, which identify it."""
         query = self.asked
         return {
             "kind": "gradient", "dimension": int(query.dimension), "clip": float(query.clip),
@@ -189,13 +189,13 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
 
     @property
     def shown(self) -> str:
-        """The query as people read it."""
+        """The query in words, as transcripts show it."""
         query = self.asked
         within = "" if query.tolerance is None else f", within {query.tolerance:g}"
         return f"gradient {query.name or 'without a name'}, {query.dimension:,} numbers, clip {query.clip:g}{within}"
 
     def price(self, mechanism: PrivacyBudget) -> Price:
-        """Its credits, and the Euclidean half-width."""
+        """Return the price in credits, and the half-width in Euclidean length."""
         return Price(mechanism.credits_for(self.scale), self._width * self.noise.radius_at(self.scale))
 
     @property
@@ -204,7 +204,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
         return 2.0 * float(self.asked.clip)
 
     def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
-        """Sums of the rows' clipped vectors in grid units, shape (dimension,); a row of a fault counts as zero."""
+        """Return sums of the rows' clipped vectors in grid units, shape (dimension,). Faulty rows count as zero."""
         table, dimension = sealed.code.table(self.names), int(self.asked.dimension)
         total, step = np.zeros(dimension, dtype=np.int64), max(_NUMBERS_AT_ONCE // dimension, 1)
         for start in range(0, sealed.rows, step):
@@ -214,7 +214,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
         return total
 
     def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
-        """One draw for all coordinates."""
+        """Draw noise once for all coordinates, and return the result."""
         state, vector = self.noise.answer(state, seen, noise, scale=self.scale)
         if vector is None:
             return MechanismResult.refused(state)
@@ -225,7 +225,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
         return MechanismResult(state, answer, vector.charged)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> VectorAnswer:
-        """The coordinates in the analyst's units."""
+        """Build the answer with all coordinates in the analyst's units."""
         values, lows, highs = (self._in_units(answer[end]) for end in ("value", "low", "high"))
         within = None if answer["within"] is None else self._width * answer["within"]
         return VectorAnswer(
@@ -249,7 +249,7 @@ def gradient(
     name: str | None = None,
     columns: Sequence[str] | None = None,
 ) -> GradientQuery:
-    """The mean over rows of a vector, each clipped to a Euclidean length, with one promise for the whole.
+    """Return a query for the mean over rows of a vector clipped to a Euclidean length, with one promise for all of it.
 
     It costs as much as one mean with the same noise, however long the vector is. The vector of a row must be computed
     from that row alone. The function is tried on the training rows (without a training set on rows of zeros and of

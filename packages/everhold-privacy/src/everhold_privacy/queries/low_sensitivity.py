@@ -41,7 +41,7 @@ _PARTS = 8
 
 @dataclass(frozen=True, slots=True)
 class LowSensitivityQuery(StatisticQuery):
-    """A statistic of the whole table; made by `low_sensitivity`, which says what the attributes are."""
+    """Query for a statistic of the whole table, made by `low_sensitivity`, which explains the attributes."""
 
     function: Callable[[Table], float]
     sensitivity: float
@@ -66,7 +66,7 @@ class LowSensitivityQuery(StatisticQuery):
             self._try(table, rows=len(next(iter(table.values()))), label=None)
 
     def bound_to(self, compiler: QueryCompiler) -> Statistic:
-        """The statistic for one holdout."""
+        """Return the statistic for one holdout."""
         names, schema = compiler.columns_read(self.columns), compiler.schema
         check_label_is_read(names, schema)
         grid = StatisticGrid(float(self.low), float(self.high), float(self.sensitivity), compiler.mechanism.unit)
@@ -84,7 +84,7 @@ class LowSensitivityQuery(StatisticQuery):
         )  # fmt: skip
 
     def check(self, compiler: QueryCompiler) -> None:
-        """Try the claim on public rows."""
+        """Try the claimed sensitivity and range on public rows."""
         schema, public = compiler.schema, self._public(compiler)
         self._try(public, rows=schema.rows, label=schema.label if schema.label in public else None)
 
@@ -92,21 +92,21 @@ class LowSensitivityQuery(StatisticQuery):
         return compiler.public_rows(compiler.columns_read(self.columns), most=max(compiler.schema.rows, 2))
 
     def _trained(self, training: StoredRows | None, names: Sequence[str]) -> Callable[[NDArray[np.intp]], float] | None:
-        """The function's value on some of the training rows."""
+        """Return a function from some training rows to the statistic, or None without training rows."""
         if training is None:
             return None
         table = training.table(names)
         return lambda places: self._value({name: column[places] for name, column in table.items()})
 
     def _samples(self, compiler: QueryCompiler, public: Table) -> list[Table]:
-        """Public rows, all and in parts, on which statistics that differ are likely to differ."""
+        """Return tables of public rows, all and parts, by which different statistics are told apart."""
         if compiler.training is None:
             public = varied_rows({name: compiler.schema.columns[name] for name in public})
         parts = ({name: column[part::_PARTS] for name, column in public.items()} for part in range(_PARTS))
         return [public, *(part for part in parts if len(next(iter(part.values()))))]
 
     def _value(self, table: Table) -> float:
-        """The function's value whatever happens; nan for a fault."""
+        """Return the function's value for a table, nan if it fails."""
         value = values_or_none(self.function, table, ())
         return math.nan if value is None else float(value)
 
@@ -127,7 +127,7 @@ class LowSensitivityQuery(StatisticQuery):
             )
 
     def _try_once(self, table: Table) -> None:
-        """Public rows as they are, where every fault is reported."""
+        """Try the function on public rows, and reject it with the reason if it fails."""
         try:
             value = np.asarray(self.function(dict(table)))
         except (Exception, SystemExit) as fault:
@@ -156,7 +156,7 @@ class _Terms(TypedDict, total=False):
 def low_sensitivity(
     function: Callable[[Table], float], sensitivity: float, **terms: Unpack[_Terms]
 ) -> LowSensitivityQuery:
-    """A statistic of the whole table, with the most that one replaced row can move it.
+    """Return a query for a statistic of the whole table, given how much one replaced row can change it.
 
     The interval is for the expected value of the statistic on a fresh sample of as many rows; for a biased statistic
     that is not its limit. Rows have to be independent; on a holdout that confirms guesses groups of them may be. The
@@ -193,7 +193,7 @@ def low_sensitivity(
 def bought(
     query: StatisticQuery, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
 ) -> QueryPlan[Answer]:
-    """The query as one draw of the privacy budget."""
+    """Return the plan that answers a statistic by one draw from the privacy budget."""
     return _PricedStatistic(query).compile(compiler, guess=guess, tolerance=tolerance)
 
 
@@ -202,7 +202,7 @@ class _PricedStatistic(PricedQuery[Answer]):
     query: StatisticQuery
 
     def purchase(self, compiler: QueryCompiler) -> StatisticPurchase:
-        """The statistic with what it costs."""
+        """Return the statistic with its price, for one holdout."""
         mechanism, statistic = paying(compiler.mechanism), self.query.bound_to(compiler)
         check_rows(statistic, mechanism, groups=False)
         scale = mechanism.scale
@@ -223,7 +223,7 @@ class _PricedStatistic(PricedQuery[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class StatisticPurchase(Purchase[int, Answer]):
-    """A statistic that is ready to be asked for.
+    """Purchase of a statistic of the whole table, for one holdout.
 
     Attributes:
         scale: Noise scale, in the units of a mean.
@@ -236,29 +236,29 @@ class StatisticPurchase(Purchase[int, Answer]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public and canonical."""
+        """Public facts of the query in a canonical form, which identify it."""
         return dict(self.statistic.described)
 
     @property
     def shown(self) -> str:
-        """The query as people read it."""
+        """The query in words, as transcripts show it."""
         return self.statistic.shown
 
     @property
     def by_position(self) -> bool:
-        """True if it is about predictions as arrays."""
+        """True if the statistic uses predictions given as arrays, in the order of the rows."""
         return self.statistic.by_position
 
     def price(self, mechanism: PrivacyBudget) -> Price:
-        """Its credits, and the half-width in its units."""
+        """Return the price in credits, and the half-width in the statistic's units."""
         return Price(mechanism.credits_for(self.scale), half_width(self.statistic.grid, mechanism, self.scale))
 
     def evaluate(self, sealed: StoredRows, unit: int) -> int:
-        """Its position on the grid."""
+        """Return the position of the sealed statistic on its grid."""
         return self.statistic.grid.position(self.statistic.evaluate(sealed))
 
     def answer(self, mechanism: PrivacyBudget, state: State, seen: int, noise: Noise) -> MechanismResult:
-        """The position plus noise (S1 for low sensitivity), as a share of the range."""
+        """Add noise to the position (S1 for low sensitivity), and return it as a share of the range."""
         share = self.statistic.grid.share
         after, drawn = release(mechanism, state, np.array([seen], dtype=np.int64), noise, scale=self.scale)
         if drawn is None:
@@ -270,7 +270,7 @@ class StatisticPurchase(Purchase[int, Answer]):
         return MechanismResult(after, answer, after.charged - state.charged)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> Answer:
-        """The answer in the statistic's units."""
+        """Build the answer in the statistic's units."""
         grid = self.statistic.grid
         value, low, high = (None if answer[end] is None else grid.at(answer[end]) for end in ("value", "low", "high"))
         if low is not None and high is not None:  # rounded outwards
@@ -282,5 +282,5 @@ class StatisticPurchase(Purchase[int, Answer]):
 
 
 def half_width(grid: StatisticGrid, mechanism: PrivacyBudget, scale: float) -> float:
-    """``n Delta`` times the half-width of a mean, in the statistic's units."""
+    """Return ``n Delta`` times the half-width of a mean, in the statistic's units."""
     return math.nextafter(mechanism.radius_at(scale) * float(mechanism.steps * grid.step), math.inf)

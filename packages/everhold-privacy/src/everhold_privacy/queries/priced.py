@@ -48,7 +48,7 @@ REFUSED: Mapping[str, Any] = {"value": None, "low": None, "high": None, "source"
 
 @dataclass(frozen=True, slots=True)
 class MechanismResult:
-    """Result that a mechanism drew.
+    """What a mechanism returns for a purchase: the new state, the answer and its charge.
 
     Attributes:
         state: The state after it.
@@ -61,13 +61,13 @@ class MechanismResult:
 
     @classmethod
     def refused(cls, state: State) -> MechanismResult:
-        """Nothing, because the budget is spent."""
+        """Return a refusal because the budget is spent."""
         return cls(state, dict(REFUSED), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Price and width of a purchase.
+    """Price of a purchase in credits, and the half-width that it buys.
 
     Attributes:
         within: Its regret or error, in the query's units.
@@ -78,7 +78,7 @@ class Price:
 
 
 class Purchase(ABC, Generic[Seen, Result]):
-    """A query that is ready to be answered; looks at public facts only, until `look`.
+    """A query prepared for one holdout, with its price. Only `evaluate` looks at the sealed rows.
 
     Attributes:
         clips: What counts as an end of its range.
@@ -89,58 +89,58 @@ class Purchase(ABC, Generic[Seen, Result]):
     @property
     @abstractmethod
     def description(self) -> dict[str, Any]:
-        """Public and canonical; its SHA-256 is the query's identity."""
+        """Public facts of the query in a canonical form, whose SHA-256 identifies it."""
 
     @property
     @abstractmethod
     def shown(self) -> str:
-        """The query as people read it."""
+        """The query in words, as transcripts show it."""
 
     @property
     def query(self) -> str:
-        """SHA-256 of the description, in hex."""
+        """SHA-256 of the description in hex."""
         return digest(self.description)
 
     @property
     def means(self) -> tuple[BoundQuery, ...]:
-        """The means of rows that it is about, if it is about such."""
+        """The row means that the query is made of, empty for a query about something else."""
         return ()
 
     @property
     def by_position(self) -> bool:
-        """True if a row's part in it depends on the row's place: predictions as arrays."""
+        """True if the query uses predictions given as arrays, in the order of the rows."""
         return any(query.by_position for query in self.means)
 
     @abstractmethod
     def price(self, mechanism: PrivacyBudget) -> Price:
-        """Price of the purchase."""
+        """Return the price of the query, and the half-width that it buys."""
 
     @abstractmethod
     def evaluate(self, sealed: StoredRows, unit: int) -> Seen:
-        """Exact integers from the sealed rows, ``unit`` grid steps for a row value of 1; secret."""
+        """Return exact integers from the sealed rows, ``unit`` grid steps for a row value of 1. They are secret."""
 
     @abstractmethod
     def answer(self, mechanism: PrivacyBudget, state: State, seen: Seen, noise: Noise) -> MechanismResult:
-        """The mechanism's answer, or a refusal if the budget does not pay for it."""
+        """Return the mechanism's answer, or a refusal if the budget does not pay for it."""
 
     @abstractmethod
     def result(self, answer: Mapping[str, Any], **paid: Any) -> Result:
-        """The ledger's answer in the analyst's units; ``paid`` are the attributes of `Paid`."""
+        """Build the answer in the analyst's units from the ledger's, where ``paid`` are the attributes of `Paid`."""
 
 
 class PricedQuery(Query[Result]):
-    """A query with a price of its own, as an analyst writes it."""
+    """Base of queries with a price of their own, as analysts write them."""
 
     __slots__ = ()
 
     @abstractmethod
     def purchase(self, compiler: QueryCompiler) -> Purchase[Any, Result]:
-        """The query for one holdout."""
+        """Return the query prepared for one holdout."""
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Result]:
-        """The query with the mechanism that it is paid from."""
+        """Return the plan that asks the query of the mechanism that it is paid from."""
         mechanism = paying(compiler.mechanism)
         if guess is not None or tolerance is not None:
             raise QueryRejected(
@@ -157,7 +157,7 @@ class PricedQuery(Query[Result]):
 
 @dataclass(frozen=True)
 class Bought(QueryPlan[Result]):
-    """The plan of a purchase: one entry of the ledger.
+    """Plan of one purchase, which writes one entry to the ledger.
 
     Attributes:
         purchase: What is bought.
@@ -170,7 +170,7 @@ class Bought(QueryPlan[Result]):
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
-        """Its entry."""
+        """The one ledger entry of the purchase."""
         purchase = self.purchase
         described = {**purchase.description, "shown": purchase.shown[:MOST_SHOWN], **noted_clips(purchase.clips)}
         return [EntryDraft(purchase.query, marked(described, by_position=purchase.by_position))]
@@ -181,20 +181,20 @@ class Bought(QueryPlan[Result]):
 
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """Its price."""
+        """The fixed price of the purchase."""
         return Pricing.fixed(self.mechanism, self._price.charged)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:
-        """Exact integers from the sealed rows."""
+        """Return exact integers from the sealed rows. They are secret."""
         return self.purchase.evaluate(sealed, self.mechanism.unit)
 
     def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
-        """Its one draw."""
+        """Return the new state, and the outcome of the purchase's one draw."""
         drawn = self.purchase.answer(self.mechanism, state, seen, noise)
         return drawn.state, [Outcome(drawn.answer, drawn.charged)]
 
     def present(self, result: ExecutionResult) -> Result:
-        """The entry in the analyst's units."""
+        """Return the answer in the analyst's units from the executed entry."""
         (entry,) = result.entries
         return self.purchase.result(
             REFUSED if entry is None else entry.answer,
@@ -208,14 +208,14 @@ class Bought(QueryPlan[Result]):
         )
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Its price, and its regret or error as the half-width."""
+        """Return the price, with the regret or error as the half-width."""
         before = stored[0] is not None
         charged, within = 0 if before else self._price.charged, self._price.within
         return QuotedPrice(self.asked[0].fingerprint, within, within, charged, charged, False, before, {})
 
 
 def paying(mechanism: Mechanism) -> PrivacyBudget:
-    """The mechanism as a privacy budget."""
+    """Return the mechanism if it is a privacy budget, or reject the query."""
     if not isinstance(mechanism, PrivacyBudget):
         query.paying(mechanism)
         raise QueryRejected(
@@ -225,7 +225,7 @@ def paying(mechanism: Mechanism) -> PrivacyBudget:
 
 
 def whole_price(price: int) -> int:
-    """Price of a purchase, as a plain whole number."""
+    """Return a price as a Python integer, or reject what is not a whole number of credits."""
     try:
         number = 0 if isinstance(price, bool) else operator.index(price)
     except TypeError:
@@ -236,7 +236,7 @@ def whole_price(price: int) -> int:
 
 
 def checked_function_name(name: object) -> None:
-    """Check the name that makes a function the same query another time.
+    """Check the name under which a function is the same query when it is asked again.
 
     Raises:
         ValueError: If it is no text that the ledger can keep.

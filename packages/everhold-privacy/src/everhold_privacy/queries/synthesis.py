@@ -39,7 +39,7 @@ _DRAFTS = 20  # rounds or sizes that are compared
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticAnswer(Paid):
-    """A synthetic table that may be queried for ever at no further cost.
+    """A synthetic table that you may query without further cost.
 
     Attributes:
         table: Public weights over the cells of the universe; None if the purchase was refused.
@@ -51,7 +51,7 @@ class SyntheticAnswer(Paid):
     within: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"method", "cells", "queries", "within", "charged", "remaining", "query"}``, without the weights."""
+        """Return plain JSON data: method, cells, queries, within and payment, without the weights."""
         table = self.table
         return {
             "method": None if table is None else table.method,
@@ -82,7 +82,7 @@ class SyntheticAnswer(Paid):
 
 @dataclass(frozen=True, slots=True)
 class SynthesisQuery(PricedQuery[SyntheticAnswer]):
-    """A table of made-up rows whose means are close to the population's; made by `private_synthesize`.
+    """Query for a synthetic table whose means are close to the population's, made by `private_synthesize`.
 
     Attributes:
         method: "mwem" or "blr".
@@ -109,7 +109,7 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
         return QuerySpec("private_synthesize", self.universe, given)
 
     def purchase(self, compiler: QueryCompiler) -> SynthesisPurchase:
-        """The table of one holdout's rows, with the rounds or the size of the smallest error."""
+        """Return the table for one holdout, with the number of rounds or the size of the smallest error."""
         mechanism, price = paying(compiler.mechanism), whole_price(self.price)
         check_universe_columns(self.universe, compiler.schema)
         check_label_is_read((column.name for column in self.universe.columns), compiler.schema)
@@ -128,7 +128,7 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
     def _drafts(
         self, mechanism: PrivacyBudget, price: int, family: QueryFamily
     ) -> tuple[Callable[[int], MWEM | BLR], list[int]]:
-        """Makers by their rounds or size, all of which cost the price, and which ones to compare."""
+        """Return a function that makes a synthesizer of this price, and the rounds or sizes to compare."""
         rho = price / mechanism.credits * mechanism.curve().rho * (1.0 - 1e-9)
         shared: dict[str, Any] = {"universe": self.universe, "queries": family, "rows": mechanism.rows}
         if self.method == "mwem":
@@ -145,7 +145,7 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
 
 @dataclass(frozen=True, slots=True)
 class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
-    """A table that is ready to be made.
+    """Purchase of a synthetic table, for one holdout.
 
     Attributes:
         maker: MWEM or BLR, for the privacy that the credits pay.
@@ -160,7 +160,7 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public and canonical."""
+        """Public facts of the query in a canonical form, which identify it."""
         return {
             "kind": "synthesis",
             "method": self.maker.method,
@@ -172,22 +172,22 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
 
     @property
     def shown(self) -> str:
-        """The table as people read it."""
+        """The table in words, as transcripts show it."""
         names = ", ".join(column.name for column in self.maker.universe.columns)
         cells, queries = self.maker.universe.cells, len(self.maker.queries)
         return f"a synthetic table of {cells:,} cells for {queries:,} queries about {names}"
 
     def price(self, mechanism: PrivacyBudget) -> Price:
-        """Its credits, and how close the table is to the population."""
+        """Return the price in credits, and how close the table is to the population."""
         return Price(self.credits, min(mechanism.reach(self.alpha + ROUNDING), 1.0))
 
     def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
-        """Number of rows in each cell, shape (cells,)."""
+        """Return the number of rows in each cell, shape (cells,)."""
         universe = self.maker.universe
         return universe.histogram(sealed.table([column.name for column in universe.columns]))
 
     def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
-        """Ingredients of the table, in few numbers: chosen queries and their noisy sums, or one candidate."""
+        """Return the few numbers that make the table: chosen queries with noisy sums, or one candidate."""
         if not mechanism.affords(state, self.credits):
             return MechanismResult.refused(state)
         answer = {
@@ -198,7 +198,7 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
         return MechanismResult(state, answer, self.credits)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> SyntheticAnswer:
-        """The table, made anew from what was released."""
+        """Build the table again from the numbers that were released."""
         table = None if answer["source"] == "refused" else self._table(answer, paid["confidence"], paid.get("about"))
         return SyntheticAnswer(table=table, within=answer["within"], **paid)
 
@@ -222,7 +222,7 @@ def private_synthesize(
     price: int = CREDITS,
     rounds: int | None = None,
 ) -> SynthesisQuery:
-    """A table of made-up rows whose means are close to the population's, for all queries of a family.
+    """Return a query for a synthetic table, close to the population for all queries of a family.
 
     It may be queried for ever at no further cost. However many queries the family has, it is one query of the plan
     and has one price.
@@ -273,7 +273,7 @@ def _kept(queries: QueryFamily) -> QueryMatrix:
 
 
 def _rounds(requested: int | None, *, work: int) -> list[int]:
-    """Rounds of MWEM to compare: the requested number, or some up to what can be worked through."""
+    """Return numbers of rounds of MWEM to compare: the requested one, or several up to the limit of work."""
     most = min(_MOST_ROUNDS, _MOST_WORK // work)
     if most < 1:
         raise ValueError(f"the queries have {work:,} values over all cells; expected at most {_MOST_WORK:,}; use fewer")
@@ -285,7 +285,7 @@ def _rounds(requested: int | None, *, work: int) -> list[int]:
 
 
 def _sizes(cells: int) -> list[int]:
-    """Sizes of the tables of BLR to compare."""
+    """Return sizes of BLR's tables to compare."""
     most = 1
     while candidate_tables(cells, most + 1) <= _MOST_TABLES and most < 1_000:
         most += 1
@@ -297,7 +297,7 @@ def _geometric(most: int) -> list[int]:
 
 
 def _check_size(prepared: SynthesisPurchase, rounds: int) -> None:
-    """Refuse what would not fit into an entry of the ledger."""
+    """Reject a table whose entry would be too large for the ledger."""
     try:
         described = len(canonical(prepared.description).encode())
     except ValueError as reason:
