@@ -1,4 +1,4 @@
-"""An engine: its protocol, the connection to it, and its columns as arrays.
+"""What an engine is: the protocol of a table, the connection to the engine, and its columns as arrays.
 
 Everything that is asked of sealed rows is a statement that everhold wrote itself, in the engine's dialect
 (`everhold.values.expressions`), and an engine only runs it. `everhold_engines.remote_rows.RemoteRows` is on top of it
@@ -36,7 +36,7 @@ _BIG = np.iinfo(np.int64)
 
 
 def plain(value: Any) -> Any:
-    """A value of a driver as everhold takes it: decimals without a fraction are ints, others doubles; times are in UTC.
+    """Convert a driver's value: decimals without a fraction to int, others to float, and times to UTC.
 
     Examples:
         >>> plain(Decimal("340282366920938463463374607431768211456")), plain(Decimal("0.1"))
@@ -48,7 +48,7 @@ def plain(value: Any) -> Any:
 
 
 def array_of(values: Sequence[Any], *, otherwise: str = "O") -> np.ma.MaskedArray[Any, Any]:
-    """A column of Python values: int64 (objects beyond it), float64, bool, datetime64[us] in UTC, or objects.
+    """Return a column of Python values as an array: int64, float64, bool, datetime64[us] in UTC, or objects.
 
     Args:
         values: What the driver gave, None where it is missing.
@@ -73,7 +73,7 @@ def array_of(values: Sequence[Any], *, otherwise: str = "O") -> np.ma.MaskedArra
 
 
 def arrow_array(column: Any) -> np.ma.MaskedArray[Any, Any]:
-    """The same of a column of an Arrow table."""
+    """Return a column of an Arrow table as a masked array, like `array_of`."""
     import pyarrow as pa
 
     kind = column.type
@@ -105,7 +105,7 @@ def _masked(column: Any, values: NDArray[Any]) -> np.ma.MaskedArray[Any, Any]:
 
 
 def _known_array(values: list[Any], otherwise: str) -> NDArray[Any]:
-    """An array of values none of which is missing, by the type of the first one."""
+    """Return an array of values without missing ones, of a type that the first value decides."""
     first = values[0] if values else None
     if first is None:
         return np.zeros(0, dtype=otherwise)
@@ -126,7 +126,7 @@ def _known_array(values: list[Any], otherwise: str) -> NDArray[Any]:
 
 
 def _of_decimals(values: list[Decimal], otherwise: str) -> NDArray[Any]:
-    """Whole numbers if all are; a column of doubles by the engine's word stays one."""
+    """Return decimals as whole numbers if all are whole and the engine does not call them doubles, else as floats."""
     if otherwise != "float64" and all(value.is_finite() and value == value.to_integral_value() for value in values):
         return _known_array(list(map(int, values)), otherwise)
     return np.array(list(map(float, values)), dtype=np.float64)
@@ -139,7 +139,7 @@ def _utc(value: Any) -> Any:
 
 
 class Engine(Protocol):
-    """One table of rows and the engine that adds it up; safe to be used by several threads.
+    """One table of rows in an engine that can add them up. Safe to use from several threads.
 
     An engine's own words never leave it: it quotes rows in its errors, so every foreign error becomes an
     `EverholdError` (`everhold.sealing.rows.embedded`), and nothing that was read is logged.
@@ -154,29 +154,29 @@ class Engine(Protocol):
 
     @property
     def kind(self) -> str:
-        """See above."""
+        """Name of the engine in ledger and certificate."""
 
     @property
     def title(self) -> str:
-        """See above."""
+        """Name of the engine in texts for people."""
 
     @property
     def dialect(self) -> Dialect:
-        """See above."""
+        """SQL dialect in which statements for the engine are written."""
 
     @property
     def source(self) -> str:
         """SQL that follows FROM for the table, in the dialect."""
 
     def columns(self) -> dict[str, ColumnKind]:
-        """The kind of each column, by name, in the table's order.
+        """Return the kind of each column by name, in the table's order.
 
         Raises:
             HoldoutRejected: If there is no such table, or two of its columns have names that differ in case only.
         """
 
     def beside(self, table: str) -> Engine:
-        """Another table in the same engine, with the same session or connection, as it is now.
+        """Return another table in the same engine, read through the same session or connection.
 
         Raises:
             QueryRejected: If the rows are in a file of their own.
@@ -184,23 +184,26 @@ class Engine(Protocol):
         """
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """Result rows of a statement; whole numbers are exact ints of any size."""
+        """Return the result rows of a statement. Whole numbers are exact ints of any size."""
 
     def arrays(self, statement: str) -> dict[str, NDArray[Any]]:
-        """The same as an array for each column, by name; masked where a value is missing."""
+        """Return the result of a statement as an array for each column, masked where a value is missing."""
 
     def batches(self, statement: str) -> Iterator[dict[str, NDArray[Any]]]:
-        """The same as `arrays`, some 65,536 rows at a time where the engine can; at least one batch, even if empty."""
+        """Yield the result of a statement in parts as arrays, about 65,536 rows each if the engine can.
+
+        At least one part comes, even if it is empty.
+        """
 
     def reading(self) -> AbstractContextManager[None]:
-        """Context in which sealed rows are read, in which whatever can be noticed of a change is noticed.
+        """Return a context for reading sealed rows, which raises an error for any change that it can notice.
 
         Raises:
             IntegrityError: If the table is not the one that was sealed. Nothing is charged.
         """
 
     def contents(self, key: str = "") -> str:
-        """Fingerprint in hex that changes when any row changes: of the file, or a digest that the engine computes.
+        """Return a fingerprint in hex that changes when any row changes.
 
         It may be guessed from all rows and the key, so it is kept under another key and never shown.
 
@@ -209,24 +212,24 @@ class Engine(Protocol):
         """
 
     def to_dict(self) -> dict[str, Any]:
-        """Public facts by which it is found again: kind, table, place, snapshot. Never credentials."""
+        """Return public facts that find the table again: kind, table, place, snapshot. They hold no credentials."""
 
     def pinned(self, facts: Mapping[str, Any]) -> Engine:
-        """The same table at the snapshot of some facts; itself where that is its own, or there is none.
+        """Return the table at the snapshot that the facts name, or itself where that is its own or none is named.
 
         Raises:
             IntegrityError: If there is no such snapshot any more.
         """
 
     def interrupt(self) -> None:
-        """End whatever statement runs now; from any thread, and without waiting for it."""
+        """Cancel the running statement without waiting for its end. Any thread may call this."""
 
     def close(self) -> None:
-        """Let go of whatever it opened itself; it opens again when needed."""
+        """Close what the engine opened itself. It opens again when needed."""
 
 
 class EngineConnection(ABC):
-    """The way to an engine, which is opened when it is needed, and again in another process.
+    """Connection to an engine, opened when needed and again in every other process.
 
     Attributes:
         title: The engine's name in sentences.
@@ -265,34 +268,34 @@ class EngineConnection(ABC):
 
     @abstractmethod
     def run(self, statement: str, *, max_seconds: float | None) -> Iterator[tuple[list[str], list[Any]]]:
-        """Names of columns, and their values as sequences or arrays; at least one batch, even if it is empty."""
+        """Run a statement, and yield names and columns of its result. At least one batch comes, even if empty."""
 
     @abstractmethod
     def array(self, column: Any) -> NDArray[Any]:
-        """A column of `run` as an array."""
+        """Return a column of `run` as an array."""
 
     def values(self, column: Any) -> list[Any]:
-        """A column of `run` as Python values."""
+        """Return a column of `run` as Python values."""
         return list(map(plain, column))
 
     @abstractmethod
     def interrupt(self) -> None:
-        """End what runs now, from any thread; does not wait."""
+        """Cancel the running statement without waiting for its end. Any thread may call this."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what it opened itself; it opens again when needed."""
+        """Close what the connection opened itself. It opens again when needed."""
 
     def is_unreachable(self, error: Exception) -> bool:
-        """True if an error says that the engine cannot be reached."""
+        """Return whether an error says that the engine cannot be reached."""
         return isinstance(error, (ConnectionError, TimeoutError))
 
     def is_refused(self, error: Exception) -> bool:
-        """True if an error says that the engine rejected this user and password."""
+        """Return whether an error says that the engine rejected this user and password."""
         return False
 
     def hidden(self, table: str, *, missing: bool = False) -> AbstractContextManager[None]:
-        """Context in which errors of the engine become everhold's.
+        """Return a context that replaces errors of the engine by everhold's own.
 
         Args:
             table: The name of the table that is read.

@@ -40,7 +40,7 @@ _TLS = ("clickhouses", "https")
 
 
 class ClickHouseConnection(EngineConnection):
-    """A client, of a server or of what is embedded in this process.
+    """Client of a ClickHouse server, or of ClickHouse embedded in this process.
 
     Args:
         where: An address, a folder, or a client, which stays the caller's; see `ClickHouse`.
@@ -59,7 +59,7 @@ class ClickHouseConnection(EngineConnection):
 
     @property
     def place(self) -> str:
-        """Its address without password and options."""
+        """The address without password and options."""
         found = urlsplit(self.address)
         user = f"{found.username}@" if found.username else ""
         port = f":{found.port}" if found.port else ""
@@ -67,7 +67,7 @@ class ClickHouseConnection(EngineConnection):
 
     @property
     def is_embedded(self) -> bool:
-        """True if it runs in this process."""
+        """True if ClickHouse runs in this process."""
         return bool(urlsplit(self.address).scheme == "chdb")
 
     def run(self, statement: str, *, max_seconds: float | None) -> Iterator[tuple[list[str], list[Any]]]:
@@ -97,19 +97,19 @@ class ClickHouseConnection(EngineConnection):
         return array_of(column)
 
     def interrupt(self) -> None:
-        """End what runs on a server; the embedded one ends by its limit of time."""
+        """Cancel the running statement of a server. The embedded one ends by its time limit."""
         for query in list(self.running):
             threading.Thread(target=self._kill, args=(query,), daemon=True).start()
 
     def close(self) -> None:
-        """Let go of a client of its own."""
+        """Close the client if the connection made it."""
         with self.lock:
             if self.is_mine and self.opened is not None:
                 self.opened.close()
                 self.opened = None
 
     def client(self) -> Any:
-        """The client of clickhouse-connect, opened."""
+        """Return the client of clickhouse-connect, opened if necessary."""
         with self.lock:
             self._check_process()
             if self.opened is None:
@@ -159,7 +159,7 @@ class ClickHouseConnection(EngineConnection):
 
 
 def _names(client: Any, statement: str) -> list[str]:
-    """Names of the columns of a statement, which an empty answer lacks."""
+    """Return the column names of a statement's result, which an empty result does not tell."""
     return list(client.query(f"DESCRIBE ({statement})").result_columns[0])
 
 
@@ -177,12 +177,12 @@ def _embedded_client(path: str) -> Any:
 
 
 def _known(client: Any) -> dict[str, str]:
-    """The settings of every statement that this version of ClickHouse knows."""
+    """Return those settings of every statement that this version of ClickHouse knows."""
     return {name: value for name, value in _SETTINGS.items() if name in client.server_settings}
 
 
 def _address(where: str | os.PathLike[str]) -> str:
-    """An address, also of a folder.
+    """Return an address in full, also for a folder.
 
     Raises:
         ValueError: If there is no such kind of address.
@@ -199,7 +199,7 @@ def _address(where: str | os.PathLike[str]) -> str:
 
 
 def _address_of(client: Any) -> str:
-    """The address of a client that was handed in, without its password."""
+    """Return the address of a client that was handed in, without its password."""
     if str(getattr(client, "uri", "")).startswith("chdb:"):
         return "chdb://" + ("" if client.path == ":memory:" else str(Path(client.path).resolve()))
     found = urlsplit(getattr(client, "url", ""))
@@ -243,7 +243,7 @@ class ClickHouseTable(StoredTable[ClickHouseConnection]):
 
     @property
     def is_file(self) -> bool:
-        """True for Parquet files."""
+        """True if the table is made of Parquet files."""
         return "/" in self.name or self.name.endswith(".parquet")
 
     def types(self) -> list[tuple[str, str]]:
@@ -275,7 +275,7 @@ class ClickHouseTable(StoredTable[ClickHouseConnection]):
         return f"SELECT count(), {sums} FROM (SELECT hex(SHA256({texts[0]})) AS h FROM {rows})"
 
     def guarded(self, column: str, data_type: str) -> str | None:
-        """Times from the year 1 to 9999: of others it fails to change the unit, and Python has none."""
+        """Return SQL that keeps times from year 1 to 9999, since ClickHouse and Python fail on others."""
         while wrapped := _WRAPPED.match(data_type):
             data_type = wrapped[1]
         if not data_type.startswith("DateTime64"):
@@ -300,7 +300,7 @@ class ClickHouseTable(StoredTable[ClickHouseConnection]):
         return {found[0][0]} if found[0][1] else set()
 
     def state(self) -> object:
-        """The parts of a table, or the files."""
+        """Return the parts of a table, or the files, which change when it is written to."""
         if self.is_file:
             pattern = Path(self.name)
             return tuple(map(_touched, sorted(pattern.glob("*.parquet")) if pattern.is_dir() else [pattern])) or None
@@ -319,7 +319,7 @@ class ClickHouseTable(StoredTable[ClickHouseConnection]):
 
 
 class ClickHouse(Remote):
-    """A table of ClickHouse.
+    """A table of ClickHouse as an engine.
 
     Args:
         where: ``"clickhouse://user@host:8123/database"`` (``clickhouses://`` with TLS), ``"chdb:///folder"`` or the
@@ -355,7 +355,7 @@ class ClickHouse(Remote):
 
 
 def _as_text(name: str, data_type: str) -> str:
-    """A text of a column that no other value has, with its length before it; floats, times and bytes as they are."""
+    """Return SQL that writes a value as a text different from that of every other value."""
     column = CLICKHOUSE.column(name)
     form = next((form for known, form in _EXACT.items() if re.match(known, data_type)), "formatRow('RowBinary', {0})")
     text = f"ifNull({form.format(column)}, '')"

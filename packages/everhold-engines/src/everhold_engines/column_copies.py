@@ -1,4 +1,4 @@
-"""Columns that checks need of tables in an engine, streamed into a private file and deleted after sealing.
+"""Copies columns that checks need from an engine's table into a private file, deleted after sealing.
 
 A check that compares sealed with training rows, such as whether a row id is on both sides, needs the columns it is
 about, and nothing else. They come in batches, so the memory of this process does not grow with the tables.
@@ -51,7 +51,7 @@ _EMPTY = {ColumnKind.NUMBER: np.nan, ColumnKind.BOOLEAN: False, ColumnKind.TIME:
 
 @dataclass(frozen=True, slots=True)
 class TableSide:
-    """Rows of a table in an engine, which counts; conditions are everhold's own expressions, as in queries."""
+    """Rows of an engine's table as the checks see them, counted by the engine."""
 
     engine: Engine
     columns: Mapping[str, ColumnKind]
@@ -59,13 +59,13 @@ class TableSide:
     what: str = "holdout"
 
     def missing(self, name: str) -> int:
-        """See `everhold.sealing.intake.checks.Side`."""
+        """Return the number of rows without a value in a column."""
         if self.columns[name] is ColumnKind.OTHER:
             return int(self._one(f"count(*) - count({self.engine.dialect.column(name)})"))
         return self._where(f"{quoted(name)} is null")
 
     def lacking(self) -> frozenset[str]:
-        """Columns without a value in some row, of those that queries can read."""
+        """Return the columns that queries can read and that lack a value in some row."""
         names = [name for name, kind in self.columns.items() if kind is not ColumnKind.OTHER]
         values = [RowValue(parse(f"{quoted(name)} is null", self.columns)) for name in names]
         found, most = list[int](), self.engine.most_expressions
@@ -75,22 +75,22 @@ class TableSide:
         return frozenset(name for name, count in zip(names, found, strict=True) if count)
 
     def different(self, name: str) -> int:
-        """See `Side`; nan, which is no value, may be counted as one."""
+        """Return the number of different values of a column, where nan may count as one."""
         return int(self._one(f"count(DISTINCT {self.engine.dialect.column(name)})"))
 
     def is_binary(self, name: str) -> bool:
-        """See `Side`."""
+        """Return whether all values of a column are 0 or 1."""
         column = quoted(name)
         return self.columns[name] is ColumnKind.BOOLEAN or self._where(f"{column} = 0 or {column} = 1") == self.rows
 
     def values(self, name: str) -> list[Any]:
-        """See `Side`."""
+        """Return the different values of a column, sorted."""
         dialect, text = self.engine.dialect, self.columns[name] is ColumnKind.STRING
         value = dialect.write("text" if text else "number", dialect.column(name))
         return sorted(value for (value,) in self.engine.rows(f"SELECT DISTINCT {value} AS v FROM {self._rows}"))
 
     def count(self, condition: str) -> int:
-        """Number of rows with a condition in the engine's own words."""
+        """Return the number of rows that meet a condition, written in the engine's SQL."""
         return int(self.engine.rows(f"SELECT count(*) FROM {self._rows} WHERE {condition}")[0][0])
 
     @property
@@ -107,7 +107,7 @@ class TableSide:
 
 
 class ColumnCopies:
-    """A DuckDB on a private file with the views ``holdout``, of what was brought of a table, and ``training``.
+    """A private DuckDB with a view of copied columns for each table, and a view ``training``.
 
     The latter are the rows of the training file, until columns are brought of a table that has all of them.
 
@@ -137,31 +137,31 @@ class ColumnCopies:
 
     @property
     def most_compared(self) -> int:
-        """Number of rows that are read whole, with all compared columns."""
+        """Number of rows that are copied with all compared columns."""
         return min(ROWS_COMPARED, max(_CELLS // max(len(self.columns), 1), 1))
 
     @property
     def is_whole(self) -> bool:
-        """True if that is the whole sealed table."""
+        """True if all rows of the sealed table are copied."""
         return self.rows <= self.most_compared
 
     @property
     def all_whole(self) -> bool:
-        """True if that is all of every table."""
+        """True if all rows of every table are copied."""
         return all(side.rows <= self.most_compared for side in self.sides.values())
 
     @cached_property
     def contents(self) -> str:
-        """Digest of the rows without a key; a copy of the table has the same."""
+        """Return the digest of the rows without a key, which a copy of the table shares."""
         return self.engine.contents()
 
     @property
     def comparable(self) -> dict[str, ColumnKind]:
-        """The columns whose values are the same in an engine and in a file."""
+        """Columns whose values are the same in an engine and in a file."""
         return {name: kind for name, kind in self.columns.items() if kind is not ColumnKind.OTHER}
 
     def show_training(self) -> None:
-        """Make the view of the training rows in the folder."""
+        """Create the view of the training rows in the folder."""
         with reading_errors_hidden("training"):
             rows = self.connection.read_parquet(file_pattern(self._folder / TRAINING_FILE), hive_partitioning=False)
             rows.create_view("training_file")
@@ -169,7 +169,7 @@ class ColumnCopies:
             self.connection.execute(f"CREATE OR REPLACE VIEW training AS SELECT {shown} FROM training_file")
 
     def bring(self, names: Collection[str], *, of: Collection[str] | None = None) -> None:
-        """Make the views of all rows in the named columns; free where they are there already."""
+        """Copy all rows of the named columns into the views, unless they are there already."""
         for what in of or self.sides:
             known = self._brought[what]
             if not known >= set(names):
@@ -177,7 +177,7 @@ class ColumnCopies:
                 self._brought[what] = known | set(names)
 
     def bring_some(self, alike: str | None = None) -> None:
-        """Make the views of all columns that compare, and of all rows or at most about that many.
+        """Copy all comparable columns into the views, of all rows or of a random part of about the largest size.
 
         Args:
             alike: Column by whose values rows of both tables are drawn, so that equal rows are drawn together; none
@@ -193,14 +193,14 @@ class ColumnCopies:
                 self.bring(self.comparable, of=[what])
 
     def _by_value(self, column: str) -> str | None:
-        """Rows with a value from a random share of all values; None if there are too many, or none."""
+        """Return a condition for rows with a random share of a column's values, None for none or too many rows."""
         share = self.most_compared / max(side.rows for side in self.sides.values())
         chosen = share_of_values(self.engine.dialect, column, self.columns[column], share)
         counts = [side.count(chosen) for side in self.sides.values()]
         return chosen if 0 < sum(counts) <= _AT_MOST * self.most_compared else None
 
     def distinct(self, name: str) -> None:
-        """Make the views of the different values of a column."""
+        """Copy the different values of a column into the views."""
         for what in self.sides:
             self.stream(what, [name], rows=0, select="SELECT DISTINCT")
             self._brought[what] = frozenset()
@@ -209,7 +209,7 @@ class ColumnCopies:
         self, view: str, names: list[str], which: str = "", *,
         rows: int, select: str = "SELECT", side: str | None = None,
     ) -> None:  # fmt: skip
-        """Make a view of columns of a table.
+        """Copy columns of a table into a view.
 
         Args:
             view: How it is called.
@@ -246,7 +246,7 @@ class ColumnCopies:
 
 
 def share_of_values(dialect: Dialect, column: str, kind: ColumnKind, share: float) -> str:
-    """A condition that is true for the rows of a share of a column's values, whatever else the rows say.
+    """Return a condition that selects all rows of a random share of a column's values.
 
     A value is drawn by digits from the middle of its SHA-256, where splits by a hash do not look.
 
@@ -272,7 +272,7 @@ def _alike(cell: str, kind: ColumnKind, name: str) -> str:
 
 
 def _arrived(column: NDArray[Any], kind: ColumnKind) -> NDArray[Any]:
-    """A column as DuckDB takes it; exact numbers beyond 64 bits become doubles, as expressions read them."""
+    """Return a column in a form that DuckDB takes. Exact numbers beyond 64 bits become doubles."""
     plain = np.ma.getdata(column)
     if plain.dtype.kind != "O":
         return column

@@ -101,7 +101,7 @@ _RANGES = [
 
 @dataclass(frozen=True, slots=True)
 class Disagreement(Display):
-    """One integer that an engine gave otherwise.
+    """One integer that an engine computed differently from the rules.
 
     Attributes:
         low: Value that counts as 0.
@@ -120,7 +120,7 @@ class Disagreement(Display):
 
 @dataclass(frozen=True, slots=True)
 class Conformance(Display):
-    """Result of a conformance test.
+    """Result of a conformance test: what was tested, and all disagreements.
 
     Attributes:
         findings: Those that differ.
@@ -133,15 +133,15 @@ class Conformance(Display):
 
     @property
     def agrees(self) -> bool:
-        """True if every bit agrees with the rules."""
+        """True if the engine agreed with the rules in every integer."""
         return not self.findings
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each finding."""
+        """Return one dictionary for each disagreement."""
         return [finding.to_dict() for finding in self.findings]
 
     def to_text(self) -> str:
-        """Report of what was tested, with the first findings."""
+        """Return a report of what was tested, with the first disagreements."""
         told = [
             f"  {one.expression!r} on [{one.low:g}, {one.high:g}], {one.what}: expected {one.expected}, "
             f"found {one.found}"
@@ -185,7 +185,7 @@ def conformance(engine: Engine, *, source: str | None = None) -> Conformance:
 
 @cache
 def expressions() -> tuple[tuple[str, RowValue], ...]:
-    """Tested expressions: texts with their row values."""
+    """Return the tested expressions as texts with their row values."""
     kinds = {name: _KINDS[kind] for name, kind in _COLUMNS.items()}
     conditions = [(text, RowValue(parse(text, kinds))) for text in _listed(_CONDITIONS)]
     numbers = [
@@ -196,7 +196,7 @@ def expressions() -> tuple[tuple[str, RowValue], ...]:
 
 
 def made_up_columns(dialect: Dialect) -> dict[str, tuple[str, list[Any]]]:
-    """The columns of the made-up rows, for `literal_rows_sql`."""
+    """Return the columns of the made-up rows, as `literal_rows_sql` takes them."""
     first, last = dialect.years
     columns = {name: (kind, _cells(name, kind)) for name, kind in _COLUMNS.items()}
     dates = [None if day is None or not first <= day.year <= last else day for day in columns["d"][1]]
@@ -204,7 +204,7 @@ def made_up_columns(dialect: Dialect) -> dict[str, tuple[str, list[Any]]]:
 
 
 def made_up_rows(dialect: Dialect) -> list[Row]:
-    """The same, row by row, as `grid_integer` reads them."""
+    """Return the made-up rows one by one, as `grid_integer` reads them."""
     columns = {name: values for name, (_, values) in made_up_columns(dialect).items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -233,7 +233,7 @@ def _listed(texts: str) -> Iterator[str]:
 
 
 class _Trial:
-    """Statements about the made-up rows, and what differs in their answers."""
+    """Runs statements about the made-up rows, and collects the disagreements."""
 
     def __init__(self, engine: Engine, source: str, rows: Sequence[Row]) -> None:
         self._engine, self._source, self._rows = engine, source, rows
@@ -241,7 +241,7 @@ class _Trial:
         self.integers = 0
 
     def row_values(self, asked: Sequence[tuple[str, RowValue]]) -> None:
-        """The integer of every row, which says where to look."""
+        """Compare the integer of every row, which shows where to look."""
         values = [value for _, value in asked]
         statement = row_values_sql(values, self._source, position="id", dialect=self._engine.dialect)
         found = self._answers(statement)
@@ -256,7 +256,7 @@ class _Trial:
                 self._compare(text, value, f"row {number}", grid_integer(value, row), got)
 
     def sums(self, asked: Sequence[tuple[str, RowValue]]) -> None:
-        """Tested sums: beyond 64 bits, by part, histograms, groups and pairs."""
+        """Compare sums: beyond 64 bits, by part, histograms, groups and pairs."""
         values, spelled = [value for _, value in asked], self._engine.dialect
         integers = self._integers(values, UNIT)
         large = [sum(column) * _COPIES**2 for column in self._integers(values, _LARGE_UNIT)]
@@ -296,7 +296,7 @@ class _Trial:
         return [[one for one, row in zip(column, self._rows, strict=True) if row["b"] is truth] for truth in _TRUTHS]
 
     def _copied(self) -> str:
-        """The rows so often that sums do not fit into 64 bits."""
+        """Return SQL that repeats the rows until their sums do not fit into 64 bits."""
         numbers = literal_rows_sql({"copy": ("bigint", list(range(_COPIES)))}, self._engine.dialect)
         twice = f"{self._source} AS r CROSS JOIN {numbers} AS one CROSS JOIN {numbers} AS other"
         names = ", ".join(f"r.{self._engine.dialect.quoted(name)}" for name in _COLUMNS)
@@ -304,7 +304,7 @@ class _Trial:
         return f"(SELECT {named} FROM {twice})"
 
     def _answers(self, statement: str) -> list[tuple[Any, ...]] | None:
-        """Answer of the engine; None if it raises any error other than that it cannot be reached."""
+        """Return the engine's result rows, or None if it fails for any reason but being unreachable."""
         try:
             return self._engine.rows(statement)
         except Unavailable:
@@ -322,7 +322,7 @@ class _Trial:
         self, asked: Sequence[tuple[str, RowValue]], statement: str, expected: dict[tuple[str], list[int]],
         read: Callable[[tuple[Any, ...]], dict[tuple[str], Sequence[Any]]],
     ) -> None:  # fmt: skip
-        """Sums in columns, one for each expression, by what they are sums of."""
+        """Compare sums in columns, one for each expression, by what they are sums of."""
         found: dict[tuple[str], Sequence[Any]] = {}
         for row in self._answers(statement) or ():
             found.update(read(row))
@@ -334,7 +334,7 @@ class _Trial:
         self, asked: Sequence[tuple[str, RowValue]], statement: str, what: str,
         expected: Counter[tuple[int, ...]], places: Sequence[int | None],
     ) -> None:  # fmt: skip
-        """Counts of kinds: rows of the place of an expression, the kind and the count."""
+        """Compare counts of kinds: rows with the place of an expression, the kind and the count."""
         rows = self._answers(statement)
         *kind, count = places
         counted: Counter[tuple[int, ...]] = Counter()

@@ -1,4 +1,4 @@
-"""PostgreSQL, or any other database that SQLAlchemy reaches, as an engine; needs its driver, of PostgreSQL the extra.
+"""PostgreSQL as an engine (extra ``postgres``), or any database whose driver SQLAlchemy can use.
 
 PostgreSQL is tested. For Snowflake, BigQuery and Trino statements are written by sqlglot and nobody here has run them:
 they are refused unless the conformance suite finds every integer as it should be. In PostgreSQL each statement is a
@@ -47,7 +47,7 @@ _ARRAYS = {20: "int64", 21: "int64", 23: "int64", _NUMERIC: "int64", 16: "bool",
 
 
 class DatabaseConnection(EngineConnection):
-    """A database that SQLAlchemy reaches.
+    """Connection to a database through SQLAlchemy.
 
     Args:
         where: An address of SQLAlchemy, or an engine, which stays the caller's.
@@ -65,14 +65,14 @@ class DatabaseConnection(EngineConnection):
 
     @property
     def place(self) -> str:
-        """Its address without password and options."""
+        """The address without password and options."""
         at = self.address
         scheme = self.scheme or at.drivername
         known = sa.URL.create(scheme, username=at.username, host=at.host, port=at.port, database=at.database)
         return known.render_as_string()
 
     def run(self, statement: str, *, max_seconds: float | None) -> Iterator[tuple[list[str], list[Any]]]:
-        """Each column is its values and the type of its array if all are missing."""
+        """Run a statement, and yield its columns, each as values and an array type in case all are missing."""
         with self.engine().connect() as connection:
             driver = connection.connection.driver_connection
             self.running.add(driver)
@@ -93,14 +93,14 @@ class DatabaseConnection(EngineConnection):
                     self.end(connection)
 
     def begin(self, connection: sa.Connection, max_seconds: float | None) -> None:
-        """Prepare a statement."""
+        """Prepare the connection for a statement. The base does nothing."""
 
     def end(self, connection: sa.Connection) -> None:
-        """Finish a statement."""
+        """Finish after a statement by a rollback."""
         connection.rollback()
 
     def array_type(self, _name: str, number: Any, *facts: Any) -> str:
-        """The type of the array of a column that the driver describes."""
+        """Return the array type of a column, from the driver's description."""
         return "O"
 
     def array(self, column: Any) -> NDArray[Any]:
@@ -113,20 +113,20 @@ class DatabaseConnection(EngineConnection):
         return list(map(plain, column[0]))
 
     def interrupt(self) -> None:
-        """End what runs now, where the driver can."""
+        """Cancel the running statement if the driver can."""
         for driver in list(self.running):
             with contextlib.suppress(Exception):
                 getattr(driver, "cancel_safe", driver.cancel)()
 
     def close(self) -> None:
-        """Let go of connections of its own."""
+        """Close the connections that were opened here."""
         with self.lock:
             if self.is_mine and self.opened is not None:
                 self.opened.dispose()
                 self.opened = None
 
     def engine(self) -> Any:
-        """The engine of SQLAlchemy."""
+        """Return the engine of SQLAlchemy, created if necessary."""
         with self.lock:
             if self.pid != os.getpid():  # connections stay with the parent
                 if self.opened is not None:
@@ -140,7 +140,7 @@ class DatabaseConnection(EngineConnection):
         return sa.create_engine(self.address, hide_parameters=True)
 
     def is_refused(self, error: Exception) -> bool:
-        """Of a connection that failed the driver says whether the server wanted a password, or got one."""
+        """Return whether the driver says of a failed connection that a password was wanted or wrong."""
         failed = getattr(getattr(error, "orig", None), "pgconn", None)
         return failed is not None and bool(failed.needs_password or failed.used_password)
 
@@ -154,7 +154,7 @@ class DatabaseConnection(EngineConnection):
 
 
 class PostgresConnection(DatabaseConnection):
-    """PostgreSQL: each statement may only read, ends by its limit, and writes values in one way."""
+    """Connection to PostgreSQL, where statements can only read and end by their time limit."""
 
     title: ClassVar[str] = "PostgreSQL"
     install: ClassVar[str] = "pip install 'everhold[postgres]'"
@@ -162,7 +162,7 @@ class PostgresConnection(DatabaseConnection):
     lost: ClassVar[tuple[type[Exception], ...]] = (*DatabaseConnection.lost, sa.exc.ProgrammingError)  # or an option
 
     def begin(self, connection: sa.Connection, max_seconds: float | None) -> None:
-        """Begin a transaction that may only read."""
+        """Begin a transaction that can only read."""
         limit = 0 if max_seconds is None else max(1, round(1000 * max_seconds))
         connection.exec_driver_sql(_READING.format(limit=limit), execution_options=_AT_ONCE)
 
@@ -171,7 +171,7 @@ class PostgresConnection(DatabaseConnection):
         connection.exec_driver_sql("ROLLBACK")
 
     def array_type(self, _name: str, number: Any, *facts: Any) -> str:
-        """Decimals with digits behind the point are doubles, and others whole numbers."""
+        """Return float64 for decimals with digits behind the point, and whole numbers for others."""
         *_, scale, _nullable = facts
         return "float64" if number == _NUMERIC and scale else _ARRAYS.get(number, "O")
 
@@ -185,7 +185,7 @@ class PostgresConnection(DatabaseConnection):
 
 
 def address_of(where: object) -> sa.URL:
-    """The address of a database."""
+    """Return the address of a database as a URL of SQLAlchemy."""
     if isinstance(where, sa.Engine):
         return where.url
     try:
@@ -197,7 +197,7 @@ def address_of(where: object) -> sa.URL:
 
 
 def _take_any_time(connection: Any, _record: object) -> None:
-    """Times that Python does not have, infinite ones and those before the year 1, are missing rather than an error."""
+    """Let the driver read infinite times and those before year 1 as missing, since Python has none."""
     import psycopg
     from psycopg.types import datetime as times
 
@@ -281,7 +281,7 @@ class PostgresTable(StoredTable[PostgresConnection]):
         return _POSTGRES.get(name, ColumnKind.OTHER)
 
     def guarded(self, column: str, data_type: str) -> str | None:
-        """Texts by code points and without the blanks that fill a ``char``, whatever their language takes for equal.
+        """Return SQL that compares texts by code points, without the blanks that fill a ``char``.
 
         Decimals of any size: PostgreSQL fails to make doubles of those that are too large or too small.
         """
@@ -309,13 +309,13 @@ class PostgresTable(StoredTable[PostgresConnection]):
         return {number for number, stored in found if stored}
 
     def state(self) -> object:
-        """PostgreSQL's own counts of what was written, which it tells within a second or so."""
+        """Return PostgreSQL's own counts of writes, which lag by about a second."""
         found = self.said(_TOUCHED.format(table=POSTGRESQL.literal(self.sql)))
         return found[0] if found else None
 
 
 def _is_unbounded(data_type: str) -> bool:
-    """True if a type has decimals that no double is near to."""
+    """Return whether a type has decimals that no double is near to."""
     if data_type == "numeric":
         return True
     found = re.fullmatch(r"numeric\((\d+),(-?\d+)\)", data_type)
@@ -323,7 +323,7 @@ def _is_unbounded(data_type: str) -> bool:
 
 
 def _as_text(name: str, data_type: str) -> str:
-    """A text of a column that no other value has, with its length before it; floats as their bits."""
+    """Return SQL that writes a value as a text different from that of every other value, floats as bits."""
     column = POSTGRESQL.column(name)
     sent = {"double precision": "float8send", "real": "float4send"}.get(data_type)
     text = f"encode({sent}({column}), 'hex')" if sent else f"{column}::text"
@@ -338,7 +338,7 @@ _GENERIC = (
 
 
 class DatabaseTable(StoredTable[DatabaseConnection]):
-    """A table or view of any database, as SQLAlchemy knows it."""
+    """A table or view of any database, described by SQLAlchemy."""
 
     kind: ClassVar[str] = "database"
 
@@ -353,7 +353,7 @@ class DatabaseTable(StoredTable[DatabaseConnection]):
         return ".".join(map(self.dialect.quoted, name_parts(self.name)))
 
     def types(self) -> list[tuple[str, str]]:
-        """The kind of each column, as a type."""
+        """Return name and kind of each column, with the kind as its type."""
         *schema, name = name_parts(self.name)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", sa.exc.SAWarning)  # of types that it does not know: they are OTHER
@@ -369,11 +369,11 @@ class DatabaseTable(StoredTable[DatabaseConnection]):
         return ColumnKind(data_type)
 
     def digest_sql(self, window: str, types: Sequence[tuple[str, str]], key: str) -> str:
-        """The rows themselves."""
+        """Return a statement that reads the rows themselves, as `digest` hashes them here."""
         return f"SELECT * FROM {window} AS t"
 
     def digest(self, window: str, types: Sequence[tuple[str, str]], key: str) -> list[int]:
-        """The rows are read and hashed here."""
+        """Read and hash the rows here, and return their number and the sums of the hashes' pieces."""
         count, sums = 0, [0] * len(PIECES)
         for _, columns in self.connection.run(self.digest_sql(window, types, key), max_seconds=None):
             for row in zip(*(values for values, _ in columns), strict=True):
@@ -392,7 +392,7 @@ class DatabaseTable(StoredTable[DatabaseConnection]):
 
 
 class Database(Remote):
-    """A table or view of a database.
+    """A table or view of a database as an engine.
 
     Args:
         where: An address of SQLAlchemy, such as ``"postgresql://user@host/database"``, which may hold a password, or an

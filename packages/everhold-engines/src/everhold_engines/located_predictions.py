@@ -1,4 +1,4 @@
-"""Predictions in a table of the engine that has the sealed rows: checked and known by their digests there.
+"""Finds predictions in tables of the engine of the sealed rows, and checks them there.
 
 What is wrong with them is found in public facts before anything is charged, and said in the words that files of
 predictions get. The analyst reads the table with the rights of the holdout's own connection; so the name of a table
@@ -34,7 +34,7 @@ _USABLE = (ColumnKind.NUMBER, ColumnKind.STRING, ColumnKind.BOOLEAN)
 
 @dataclass(frozen=True, slots=True)
 class Predictions(LocatedPredictions):
-    """A column of predictions in a table of the engine that has the sealed rows, as queries take predictions.
+    """A column of predictions in a table of the engine, which queries take in place of an array.
 
     Args:
         table: Its name, as the engine has it.
@@ -56,7 +56,7 @@ class Predictions(LocatedPredictions):
 
 
 def with_located_predictions(queries: Sequence[Any], rows: RowStore, schema: Schema) -> list[Any]:
-    """The same queries, their predictions in tables found, checked and known by what they are.
+    """Return the queries with their predictions in tables found, checked and identified by digest.
 
     Args:
         queries: The queries; those without such predictions stay as they are.
@@ -100,7 +100,7 @@ def _placed(query: Any, known: Mapping[Predictions, JoinedColumn]) -> Any:
 
 
 def _table(name: str, row_id: str | None, rows: RowStore, schema: Schema) -> JoinedTable:
-    """A table whose ids are those of the sealed rows."""
+    """Return a table of predictions, after checking that its ids are those of the sealed rows."""
     if schema.row_id is None:
         raise QueryRejected(
             "predictions in a table are joined by row id, and the rows of this holdout have none; expected one that "
@@ -143,7 +143,7 @@ def _check_ids(table: JoinedTable, schema: Schema) -> None:
 def _checked(
     table: JoinedTable, wanted: Sequence[tuple[Predictions, LabelQuery]], schema: Schema
 ) -> dict[Predictions, JoinedColumn]:
-    """Columns of a table with their digests; all of them can be meant."""
+    """Return the requested columns of a table with their digests, after checking that all values are valid."""
     columns = {given: _column(table, given, schema) for given, _ in wanted}
     tests: dict[tuple[str, str], tuple[JoinedColumn, RowValue, str, str]] = {}
     for given, query in wanted:

@@ -1,4 +1,4 @@
-"""Predictions that stay in the engine of the sealed rows: another table, joined by row id inside each statement.
+"""Predictions in another table of the engine, joined to the sealed rows by row id inside each statement.
 
 Row ids are public, and so are predictions: whatever is wrong with them is found before anything is charged, and said.
 Each sealed row meets one line of the table at most, whatever happens to the table meanwhile; and its digest is computed
@@ -33,7 +33,7 @@ _DIGITS = 3  # hexadecimal ones of an id's hash: so many lines are hashed togeth
 
 @dataclass(frozen=True, slots=True)
 class IdFaults:
-    """Row ids of a table that are wrong: how many, and some of them.
+    """Wrong row ids of a table of predictions: how many of each fault, with some examples.
 
     Attributes:
         unknown: Those that no row has.
@@ -49,7 +49,7 @@ class IdFaults:
 
 @dataclass(frozen=True)
 class JoinedTable:
-    """A table of predictions in the engine of sealed rows.
+    """A table of predictions in the engine of the sealed rows, joined by row id.
 
     Attributes:
         engine: On that table.
@@ -67,7 +67,7 @@ class JoinedTable:
 
     @classmethod
     def of(cls, sealed: Engine, table: str, *, row_id: str, own_id: str) -> JoinedTable:
-        """The table of a name.
+        """Return the table with this name, or reject one that cannot be used.
 
         Raises:
             QueryRejected: If there is no such table, or the rows are in a file of their own. Nothing is charged.
@@ -87,26 +87,26 @@ class JoinedTable:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the table."""
         return str(self.engine.to_dict()["table"])
 
     @property
     def called(self) -> str:
-        """Name in messages."""
+        """The table as messages call it."""
         return f"the table {self.name!r}"
 
     @property
     def _lines(self) -> str:
-        """SQL that follows FROM for its lines; columns are qualified, so that no other name is mistaken for one."""
+        """SQL that follows FROM for the table's lines, under an alias that keeps column names unambiguous."""
         return f"{self.engine.source} AS {self.engine.dialect.rows}"
 
     def column(self, name: str) -> JoinedColumn:
-        """One of its columns, without a digest."""
+        """Return one of the table's columns, without a digest."""
         told = hashlib.sha256(json.dumps([self.name, name]).encode()).hexdigest()[:16]
         return JoinedColumn(self, name, self.kinds[name], f"prediction_{told}")
 
     def id_faults(self) -> IdFaults | None:
-        """Fault of the ids; None if each sealed row has exactly one line and no other row has any."""
+        """Return the faults of the row ids, or None if each sealed row has exactly one line and no line is left."""
         of = self.engine.dialect
         mine, theirs = of.column(self.own_id), of.column(self.row_id)
         given = f"{self._lines} WHERE {mine} IS NOT NULL GROUP BY {mine}"
@@ -135,7 +135,7 @@ class JoinedTable:
         return IdFaults(int(empty), some(unknown, "unknown"), some(doubled, "doubled"), some(lacking, "lacking"))
 
     def counts(self, conditions: Sequence[tuple[JoinedColumn, RowValue]]) -> list[int]:
-        """Count the lines that meet each condition on the value of a column."""
+        """Return for each condition on a column the number of lines that meet it."""
         found: list[int] = []
         for some in _parts(conditions, self.engine.most_expressions):
             source = self._selected(list(dict.fromkeys(column for column, _ in some)))
@@ -144,14 +144,14 @@ class JoinedTable:
         return found
 
     def example(self, column: JoinedColumn, condition: RowValue) -> Any:
-        """A value that does not meet a condition."""
+        """Return a value that does not meet a condition, or None."""
         source, of = self._selected([column]), self.engine.dialect
         rows, end = row_values_sql([condition], source, position=column.alias, unit=1, dialect=of), of.write("closing")
         found = self.engine.rows(f"SELECT p FROM ({rows.removesuffix(end)}) AS e WHERE v0 = 0 LIMIT 1{end}")
         return found[0][0] if found else None
 
     def digests(self, columns: Sequence[JoinedColumn]) -> list[str]:
-        """SHA-256 of what each column says of which id, in hex, whatever the order of the lines."""
+        """Return for each column the SHA-256 of its values by id, in hex, whatever the order of the lines."""
         found: list[str] = []
         for some in _parts(columns, self.engine.most_expressions):
             for ids, *told in self.engine.rows(self._digest_sql(some)) or [(None,) * (1 + len(some))]:
@@ -160,7 +160,7 @@ class JoinedTable:
         return found
 
     def _digest_sql(self, columns: Sequence[JoinedColumn]) -> str:
-        """Of ids and columns the hash of hashes: of values whose ids' hashes begin alike, in the order of the ids."""
+        """Return a statement that hashes columns by id in groups, and combines the hashes in order."""
         of = self.engine.dialect
         ids = of.write("text", of.column(self.own_id))
         given = {"given_ids": self._measured(ids)}
@@ -175,7 +175,7 @@ class JoinedTable:
         return f"SELECT {', '.join(map(of.words['sha256'].format, given))} FROM ({told}) AS t"
 
     def _text(self, column: JoinedColumn) -> str:
-        """A value as a text that no other value of its kind has, without a comma where its end is not known."""
+        """Return SQL that writes a value as a text different from that of every other value of its kind."""
         of, value = self.engine.dialect, self._value(column)
         if column.kind is ColumnKind.STRING:
             text = self._measured(value)
@@ -184,12 +184,12 @@ class JoinedTable:
         return f"coalesce({text}, '')"
 
     def _measured(self, text: str) -> str:
-        """A text with its length before it."""
+        """Return SQL for a text with its length before it."""
         of = self.engine.dialect
         return f"concat({of.write('shown', of.write('length', text))}, ':', {text})"
 
     def _value(self, column: JoinedColumn) -> str:
-        """A column as a double, or as a text."""
+        """Return SQL for a column as a double, or as a text."""
         of, name = self.engine.dialect, self.engine.dialect.column(column.name)
         if column.kind is ColumnKind.STRING:
             return of.write("text", name)
@@ -204,7 +204,7 @@ class JoinedTable:
         return f"(SELECT {listed} FROM {self._lines})"
 
     def beside(self, source: str, columns: Sequence[JoinedColumn], *, number: int) -> str:
-        """The rows of a source with these columns; no row is there twice, whatever the table holds by then."""
+        """Return SQL that joins these columns to a source. No row appears twice, even if the table changed."""
         of, name = self.engine.dialect, f"{self.engine.dialect.rows}_{number}"
         own, quoted = of.column(self.own_id), of.quoted
         listed = ", ".join(f"max({self._value(column)}) AS {quoted(column.alias)}" for column in columns)
@@ -215,7 +215,7 @@ class JoinedTable:
 
 
 class _Beside:
-    """The engine of the sealed rows, on these rows with predictions beside them."""
+    """Engine of the sealed rows whose table is replaced by the rows joined with predictions."""
 
     def __init__(self, engine: Engine, columns: Sequence[JoinedColumn]) -> None:
         self._engine, self.source = engine, engine.source
@@ -227,7 +227,7 @@ class _Beside:
 
 
 def reads_predictions(query: BoundQuery) -> bool:
-    """True if a query is about predictions in a table of the engine."""
+    """Return whether a query reads predictions from a table of the engine."""
     return bool(_columns_of(query))
 
 
@@ -235,7 +235,7 @@ def evaluate_with_predictions(
     sealed: RowStore, engine: Engine, on: Callable[[Any], RowStore], queries: Sequence[BoundQuery],
     needs: Sequence[Needs], *, parts: int, group_by: str | None, unit: int,
 ) -> tuple[NDArray[np.int64], list[Any]]:  # fmt: skip
-    """What rows evaluate where some queries are about predictions in tables: as many at once as the engine takes.
+    """Evaluate queries of which some read predictions in tables, in as few statements as the engine allows.
 
     Args:
         sealed: The rows.
@@ -274,7 +274,7 @@ def evaluate_with_predictions(
 def _rounds(
     asked: Mapping[int, tuple[JoinedColumn, ...]], places: Sequence[int], engine: Engine
 ) -> Iterator[list[int]]:
-    """Queries of which no more columns are read at once than a statement may have expressions."""
+    """Yield queries in groups whose columns fit into one statement."""
     some: list[int] = []
     columns: set[JoinedColumn] = set()
     for place in places:
@@ -293,7 +293,7 @@ def _columns_of(query: BoundQuery) -> tuple[JoinedColumn, ...]:
 
 
 def _written(query: BoundQuery) -> BoundQuery:
-    """The same query as an expression of the rows with predictions beside them."""
+    """Return a query whose predictions are columns of the joined rows."""
     if query.pair is not None:
         first, second = _written(query.pair.first), _written(query.pair.second)
         return replace(query, pair=replace(query.pair, first=first, second=second))

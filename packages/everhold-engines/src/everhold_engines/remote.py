@@ -1,4 +1,4 @@
-"""Base of engines whose rows are not in a sealed file: a named table behind a connection, as an `Engine`."""
+"""Base of engines that read a named table through a connection."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PART = re.compile(r'`(?:[^`]|``)+`|"(?:[^"]|"")+"|[^.`"]+')
 
 
 def name_parts(table: str) -> list[str]:
-    """The parts of a table's name, which may stand in double quotes or backquotes.
+    """Return the parts of a table's name, which may be quoted by double quotes or backquotes.
 
     Examples:
         >>> name_parts('study.flights'), name_parts('study."flights.2024"')
@@ -57,7 +57,7 @@ def name_parts(table: str) -> list[str]:
 
 
 def known_path(path: str) -> set[str]:
-    """A path as it is known, whatever it is called; nothing for a pattern of paths.
+    """Return the real path of a file in a set, empty for a pattern of paths.
 
     Examples:
         >>> known_path("file:/data/../lake/flights/"), known_path("/data/*")
@@ -69,7 +69,7 @@ def known_path(path: str) -> set[str]:
 
 
 def overlap(*names: str) -> bool:
-    """True if two tables may be the same, or one contains files of the other."""
+    """Return whether two tables may be the same, or one contains files of the other."""
     shorter, longer = sorted((f"{name.casefold()}/" for name in names), key=len)
     return longer.startswith(shorter)
 
@@ -81,7 +81,7 @@ Way = TypeVar("Way", bound=EngineConnection)
 
 
 class StoredTable(ABC, Generic[Way]):
-    """One table of an engine.
+    """One table of an engine: how it is read, digested and found again.
 
     Attributes:
         kind: Name of the engine in ledger and certificate.
@@ -106,27 +106,27 @@ class StoredTable(ABC, Generic[Way]):
 
     @property
     def snapshot(self) -> str | None:
-        """The state of the table that is read, if the table keeps earlier ones; None if not."""
+        """Snapshot of the table that is read, None if the table keeps none."""
         return None
 
     @abstractmethod
     def types(self) -> list[tuple[str, str]]:
-        """Name and type of each column in the engine's words, in the table's order; none if there is no table."""
+        """Return name and type of each column in the engine's words, empty if there is no table."""
 
     @abstractmethod
     def column_kind(self, data_type: str) -> ColumnKind:
-        """Kind that a type of the engine has in expressions."""
+        """Return the kind that a type of the engine has in expressions."""
 
     def guarded(self, column: str, data_type: str) -> str | None:
-        """A column of the table without the values that the engine cannot compute with; None where it can."""
+        """Return SQL for a column without values that the engine cannot compute with, None if it has none."""
         return None
 
     @abstractmethod
     def digest_sql(self, window: str, types: Sequence[tuple[str, str]], key: str) -> str:
-        """A statement whose one row is the number of rows and the sums of the four `PIECES` of their SHA-256."""
+        """Return a statement for the number of rows and the sums of the four `PIECES` of their SHA-256."""
 
     def digest(self, window: str, types: Sequence[tuple[str, str]], key: str) -> list[int]:
-        """The number of rows, and the sums of the pieces of their hashes."""
+        """Return the number of rows, and the sums of the pieces of their hashes."""
         way = self.connection
         for _, columns in way.run(self.digest_sql(window, types, key), max_seconds=None):
             for values in zip(*map(way.values, columns), strict=True):
@@ -135,34 +135,34 @@ class StoredTable(ABC, Generic[Way]):
 
     @abstractmethod
     def identities(self) -> set[str]:
-        """Identity of a stored table; empty for a name whose rows are stored elsewhere.
+        """Return names that identify the stored table, empty for a view on other tables.
 
         Raises:
             LookupError: If there is no such table.
         """
 
     def state(self) -> object:
-        """Cheap state that changes when the table is written to; None if the engine has none.
+        """Return something cheap that changes when the table is written to, None if the engine has nothing.
 
         It may change although no row did.
         """
         return None
 
     def refresh(self) -> None:
-        """Forget what is remembered of the table's files."""
+        """Make the engine forget what it remembers of the table's files."""
 
     def named(self, name: str) -> Self:
-        """Another table behind the same connection, as it is now."""
+        """Return another table behind the same connection."""
         other = copy.copy(self)
         other.name = name
         return other
 
     def pinned(self, facts: Mapping[str, Any]) -> Self:
-        """The same table as it was at an earlier snapshot; itself where it keeps none."""
+        """Return the table at the snapshot that the facts name, or itself where it keeps none."""
         return self
 
     def said(self, statement: str) -> list[tuple[Any, ...]]:
-        """Result rows of a statement about the table."""
+        """Return the result rows of a statement about the table."""
         way = self.connection
         found: list[tuple[Any, ...]] = []
         for _, columns in way.run(statement, max_seconds=self.max_seconds):
@@ -170,12 +170,12 @@ class StoredTable(ABC, Generic[Way]):
         return found
 
     def hidden(self, *, missing: bool = False) -> AbstractContextManager[None]:
-        """Context in which errors of the engine become everhold's; see `EngineConnection.hidden`."""
+        """Return a context that replaces errors of the engine by everhold's own."""
         return self.connection.hidden(self.name, missing=missing)
 
 
 class TableWindow:
-    """The rows of a table that are read, and whether they are still those whose digest was computed.
+    """The rows of a table that are read, with a check that they have not changed since their digest.
 
     Args:
         stored: The table.
@@ -199,7 +199,7 @@ class TableWindow:
         return stored.sql if self._watermark is None else self._watermark.source(stored.sql, stored.dialect)
 
     def digest(self, key: str) -> str:
-        """Digest of names, types and all rows, whatever their order; see `Remote.contents`."""
+        """Return the digest of names, types and all rows, whatever their order, see `Remote.contents`."""
         stored = self._stored
         with stored.hidden():
             stored.refresh()
@@ -214,7 +214,7 @@ class TableWindow:
         return digest
 
     def check(self, when: str) -> None:
-        """Look for a change since the digest was computed, where the engine tells.
+        """Raise an error if the engine tells of a change since the digest was computed.
 
         Raises:
             IntegrityError: If a row was changed.
@@ -240,7 +240,7 @@ class TableWindow:
 
 
 class Sealable:
-    """Sealing and opening of an engine's table; see `everhold.sealing.rows.row_store.SealableTable`.
+    """How an engine's table is sealed and opened, as `SealableTable` in the core asks for.
 
     An engine that has the other methods of `Engine` inherits this.
     """
@@ -248,19 +248,19 @@ class Sealable:
     def sealing(
         self: Any, folder: Path, request: SealRequest, *, key: StewardKey
     ) -> AbstractContextManager[SealedRows]:  # fmt: skip
-        """See `SealableTable.sealing`."""
+        """Return a context that seals the table, see `SealableTable.sealing`."""
         return sealing(folder, self, request, key=key)
 
     def check_unaltered(self: Any, configuration: Mapping[str, Any], key: StewardKey) -> None:
-        """See `SealableTable.check_unaltered`; the engine reads all rows."""
+        """Check that the table is what was sealed, for which the engine reads all rows."""
         check_pinned(self, configuration, key)
 
     def sealed_rows(self: Any, schema: Schema, *, order_key: bytes) -> RowStore:
-        """See `SealableTable.sealed_rows`."""
+        """Return the sealed rows, see `SealableTable.sealed_rows`."""
         return RemoteRows(self, schema, rows=schema.rows, sealed=True, order_key=order_key)
 
     def arrival_rows(self: Any, window: tuple[str, str], fingerprint: str, schema: Schema, key: StewardKey) -> RowStore:
-        """See `SealableTable.arrival_rows`; the engine reads all of these rows."""
+        """Return the rows of one arrival, after the engine read all of them to check their fingerprint."""
         part = self.between(*window)
         part.columns()
         check_parts([(part, fingerprint)], key)
@@ -270,19 +270,19 @@ class Sealable:
     def arriving(
         self: Any, window: tuple[str, str], schema: Schema, key: StewardKey, *, training_ids: set[Any]
     ) -> ArrivedFiles:  # fmt: skip
-        """See `SealableTable.arriving`."""
+        """Check the rows of the next window, see `SealableTable.arriving`."""
         before = self.between(None, window[0])
         before.columns()
         return arriving_rows(self.between(*window), before, schema, training_ids, key)
 
     def training_rows(self: Any, facts: Mapping[str, Any], schema: Schema) -> RowStore:
-        """See `SealableTable.training_rows`."""
+        """Return the training rows of a table, see `SealableTable.training_rows`."""
         table = check_training_table(self, facts, schema.columns)
         return RemoteRows(table, schema, rows=facts["rows"], sealed=False)
 
 
 class Remote(Sealable):
-    """An `Engine` on a table that others may write to: what is pinned by no snapshot is checked by its digest.
+    """Engine on a table that others may write to, checked by its digest unless a snapshot pins it.
 
     Args:
         stored: The table.
@@ -299,7 +299,7 @@ class Remote(Sealable):
         self._read_at(stored, None if arrived is None else Watermark(arrived, None, until))
 
     def _read_at(self, stored: StoredTable[Any], watermark: Watermark | None, parts: Sequence[Remote] = ()) -> Self:
-        """Read a table, or a window of it as it is now: an earlier state would never have the rows that arrive."""
+        """Set the table or window to read. Windows are read in the present state, which has the rows that arrived."""
         self.stored = stored if watermark is None else stored.pinned({})
         self.table, self.watermark = stored.name, watermark
         self._window: TableWindow = TableWindow(self.stored, watermark, [part._window for part in parts])
@@ -311,7 +311,7 @@ class Remote(Sealable):
 
     @classmethod
     def from_url(cls, url: str, table: str) -> Self:
-        """The table in the engine at an address, which may hold credentials."""
+        """Return a table in the engine at an address, which may hold credentials."""
         return cls(url, table)  # type: ignore[call-arg, arg-type]  # all take an address first, or have their own way
 
     @property
@@ -321,21 +321,21 @@ class Remote(Sealable):
 
     @property
     def source(self) -> str:
-        """SQL that follows FROM for the rows, in the dialect; guarded columns are replaced by their values."""
+        """SQL that follows FROM for the rows, in the dialect, with guarded columns in place of raw ones."""
         return self._window.sql if self._guarded is None else self._guarded
 
     @property
     def place(self) -> str:
-        """Its address without credentials."""
+        """Address of the engine without credentials."""
         return str(self.stored.connection.place)
 
     @property
     def snapshot(self) -> str | None:
-        """The state of the table that is read, if the table keeps earlier ones; None if not."""
+        """Snapshot of the table that is read, None if the table keeps none."""
         return self.stored.snapshot
 
     def between(self, since: str | None, until: str, parts: Sequence[Remote] = ()) -> Self:
-        """The rows of a window of the same table.
+        """Return the rows of a window of the same table.
 
         Args:
             since: First time; None for all before.
@@ -346,19 +346,19 @@ class Remote(Sealable):
         return copy.copy(self)._read_at(self.stored, Watermark(self.watermark.column, since, until), parts)
 
     def arriving_by(self, arrived: str, until: str | None) -> Self:
-        """The same table, as one to which rows arrive; see the arguments of the class."""
+        """Return the same table as one to which rows arrive, with the arguments of the class."""
         return copy.copy(self)._read_at(self.stored, Watermark(arrived, None, until))
 
     def interrupt(self) -> None:
-        """End what runs now, from any thread; does not wait."""
+        """Cancel the running statement without waiting for its end. Any thread may call this."""
         self.stored.connection.interrupt()
 
     def close(self) -> None:
-        """Let go of what it opened itself; it opens again when needed."""
+        """Close what the connection opened itself. It opens again when needed."""
         self.stored.connection.close()
 
     def columns(self) -> dict[str, ColumnKind]:
-        """The kind of each column, by name, in the table's order."""
+        """Return the kind of each column by name, in the table's order."""
         stored = self.stored
         with stored.hidden(missing=True):
             types = stored.types()
@@ -391,24 +391,24 @@ class Remote(Sealable):
         return copy.copy(self)._read_at(other, None)
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """Result rows of a statement; whole numbers are exact ints of any size."""
+        """Return the result rows of a statement. Whole numbers are exact ints of any size."""
         with self.stored.hidden():
             return self.stored.said(statement)
 
     def arrays(self, statement: str) -> dict[str, NDArray[Any]]:
-        """The same as an array for each column, by name; masked where a value is missing."""
+        """Return the result of a statement as an array for each column, masked where a value is missing."""
         parts = list(self.batches(statement))
         return {name: _joined([part[name] for part in parts]) for name in parts[0]}
 
     def batches(self, statement: str) -> Iterator[dict[str, NDArray[Any]]]:
-        """As `arrays`, a part of the rows at a time."""
+        """Yield the result of a statement as arrays, a part of the rows at a time."""
         way = self.stored.connection
         with self.stored.hidden():
             for names, columns in way.run(statement, max_seconds=self.stored.max_seconds):
                 yield dict(zip(names, map(way.array, columns), strict=True))
 
     def contents(self, key: str = "") -> str:
-        """Digest of names, types and all rows, whatever their order, in hex.
+        """Return the digest of names, types and all rows in hex, whatever the order of the rows.
 
         Every row is hashed with SHA-256, over a text that no other row has; what is kept is the number of rows and
         the sums of four numbers of 60 bits. So it changes when any row does, except once in 2^240. Who may choose
@@ -421,18 +421,18 @@ class Remote(Sealable):
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Context in which rows are read: a change since the digest was computed is noticed where the engine tells."""
+        """Return a context for reading rows, which checks before and after for changes that the engine tells of."""
         self._window.check("before")
         yield
         self._window.check("while")
 
     def to_dict(self) -> dict[str, Any]:
-        """Public facts by which it is found again."""
+        """Return public facts that find the table again."""
         named = {"kind": self.kind, "table": self.table, "place": self.place, "snapshot": self.snapshot}
         return named if self.watermark is None else {**named, **self.watermark.facts()}
 
     def pinned(self, facts: Mapping[str, Any]) -> Self:
-        """The same table as it was at an earlier time, or up to one; itself where it keeps none."""
+        """Return the table at an earlier snapshot or with rows up to a time, or itself where it keeps none."""
         if facts.get("arrived") is not None:
             return self.arriving_by(str(facts["arrived"]), facts["until"])
         earlier = self.stored.pinned(facts)
@@ -440,7 +440,7 @@ class Remote(Sealable):
 
 
 def _guarding(stored: StoredTable[Any], types: Sequence[tuple[str, str]], window: str) -> str | None:
-    """The rows, with a guard around each column whose values could raise an error."""
+    """Return SQL for the rows with guards around columns whose values could raise an error, None if there are none."""
     columns = {name: stored.dialect.column(name) for name, _ in types}
     guarded = {name: stored.guarded(columns[name], data_type) for name, data_type in types}
     if not any(guarded.values()):
@@ -450,7 +450,7 @@ def _guarding(stored: StoredTable[Any], types: Sequence[tuple[str, str]], window
 
 
 def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Parts of a column; one all of whose values are missing takes the type of the others."""
+    """Return the parts of a column as one array. A part without values takes the type of the others."""
     if len(parts) == 1:
         return parts[0]
     known = [part for part in parts if part.dtype != object or np.ma.count(part)]

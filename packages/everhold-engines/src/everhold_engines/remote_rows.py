@@ -1,4 +1,4 @@
-"""Rows that stay in an engine, as a `RowStore`: sums, counts and groups that the engine computes.
+"""Rows that stay in an engine, as a `RowStore` whose sums, counts and groups the engine computes.
 
 So no more than counts leave it. It hands over rows only for code: in the order of their arrival and their row ids, and
 no more than `MOST_CELLS` numbers at once. All of that is decided by public facts.
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EngineCounts:
-    """Rows that an engine counts.
+    """Counts, groups and pairs of row values, computed by an engine.
 
     Attributes:
         source: What stands after FROM.
@@ -73,7 +73,7 @@ class EngineCounts:
     dialect: Dialect
 
     def cells(self, values: Sequence[AnyValue]) -> list[tuple[int, Cells]]:
-        """The total of each row value and its histogram, as `everhold.sealing.rows.sums.cells_of` makes it."""
+        """Return the total of each row value and its histogram, like `everhold.sealing.rows.sums.cells_of`."""
         found = self._whole(cells_sql(values, self.source, unit=self.unit, dialect=self.dialect))
         counts, sums = np.zeros((2, len(values), CELLS), dtype=np.int64)
         where = found["place"], found["cell"]
@@ -81,7 +81,7 @@ class EngineCounts:
         return [(int(own.sum()), Cells(count, own, self.unit)) for count, own in zip(counts, sums, strict=True)]
 
     def groups(self, values: Sequence[AnyValue], *, group_by: str, across: int) -> list[tuple[int, GroupSums]]:
-        """The total of each row value and its groups, as `everhold.sealing.rows.sums.group_sums_of` makes them.
+        """Return the total of each row value and its groups, like `everhold.sealing.rows.sums.group_sums_of`.
 
         Args:
             values: What to compute.
@@ -106,7 +106,7 @@ class EngineCounts:
     def pairs(
         self, numerator: AnyValue, denominator: AnyValue, *, group_by: str | None, across: int
     ) -> tuple[int, int, Pairs]:
-        """The totals of numerator and denominator, and their pairs, as `sums.pairs_of` makes them.
+        """Return the totals of numerator and denominator and their pairs, like `sums.pairs_of`.
 
         Args:
             numerator: Of it counts what is within the denominator.
@@ -128,12 +128,12 @@ class EngineCounts:
         return int(sums[0].sum()), int(sums[1].sum()), pairs
 
     def _whole(self, sql: str) -> dict[str, NDArray[np.int64]]:
-        """The result of a statement, whole numbers of any type as int64; they are below 2^57."""
+        """Return the result of a statement as int64 columns, whose numbers are below 2^57."""
         return {name: np.ma.getdata(column).astype(np.int64) for name, column in self.fetch(sql).items()}
 
 
 def _ordered(found: dict[str, NDArray[np.int64]], *names: str) -> dict[str, NDArray[np.int64]]:
-    """The same in the order of some columns, the first one first: engines have none."""
+    """Return columns sorted by some of them, the first one first, as engines give no order."""
     order = np.lexsort([found[name] for name in reversed(names)])
     return {name: column[order] for name, column in found.items()}
 
@@ -149,7 +149,7 @@ _PATIENCE = 5.0  # seconds for an engine to end what was interrupted
 
 
 def heard_while(run: Callable[[], Found], interrupt: Callable[[], None]) -> Found:
-    """Call ``run``; Ctrl-C interrupts it at once and cancels the statement in the engine.
+    """Call ``run`` so that Ctrl-C interrupts it at once and cancels the statement in the engine.
 
     Most engines' clients wait where Python cannot interrupt them. Signals come to the main thread alone, so in others
     nothing is to be done.
@@ -192,7 +192,7 @@ _COLUMNS_AT_ONCE = 8  # of row values that are held in memory
 
 
 class RemoteRows(EvaluatedRows):
-    """The rows of a table in an engine, as exact integer sums.
+    """The rows of a table in an engine, evaluated as exact integer sums.
 
     Args:
         engine: The table, and what runs statements about it.
@@ -218,7 +218,7 @@ class RemoteRows(EvaluatedRows):
         return self.engine.reading()
 
     def together(self, parts: Sequence[RemoteRows], schema: Schema) -> RemoteRows:
-        """The rows of several windows of a table, which follow each other."""
+        """Return the rows of several successive windows of a table."""
         table: Any = parts[0].engine
         windows = [part.engine.watermark for part in parts]  # type: ignore[attr-defined]  # `Remote`
         engine = table.between(windows[0].since, windows[-1].until, [part.engine for part in parts])
@@ -226,7 +226,7 @@ class RemoteRows(EvaluatedRows):
         return RemoteRows(engine, self._schema, windows=windows, **{**self._facts, "rows": schema.rows})
 
     def on(self, engine: Engine) -> RemoteRows:
-        """The same rows as another engine has them, with more columns beside them."""
+        """Return the same rows read by another engine, which has more columns."""
         return RemoteRows(engine, self._schema, windows=self._windows, **self._facts)
 
     def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
@@ -293,7 +293,7 @@ class RemoteRows(EvaluatedRows):
     def _counted(
         self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
     ) -> dict[int, tuple[int, Any]]:
-        """Counts by the engine, by place: all queries that are made of expressions alone."""
+        """Return counts by the engine for all queries made of expressions alone, by their place."""
         alike: dict[tuple[Needs, int], list[int]] = {}
         for place, need in enumerate(needs):
             across = across_of(self, need, queries[place].yes_no, group_by, unit)
@@ -349,7 +349,7 @@ class RemoteRows(EvaluatedRows):
         return index
 
     def table(self, names: Sequence[str]) -> Table:
-        """See `EvaluatedRows.table`; columns that were read before make room.
+        """Return columns as a table, and forget columns that were read before if there is no room.
 
         Raises:
             QueryRejected: If these are more cells than are read at once. Nothing is charged.
@@ -375,7 +375,7 @@ class RemoteRows(EvaluatedRows):
         return ids
 
     def _in_order(self) -> str:
-        """SQL that follows FROM for rows with positions, which their arrival and their row ids define.
+        """SQL that follows FROM for rows with positions, by arrival and row id.
 
         Predictions by position and values that were kept of a champion are in the order of arrival.
 
@@ -402,7 +402,7 @@ class RemoteRows(EvaluatedRows):
 
 
 def _check_cells(rows: int, columns: int) -> None:
-    """Refuse to read more than a public number of cells."""
+    """Reject a query that needs to read more than a public number of cells."""
     if rows * columns > MOST_CELLS:
         raise QueryRejected(
             f"this query needs {columns} columns of {rows:,} rows beside everhold; expected at most {MOST_CELLS:,} "

@@ -1,4 +1,4 @@
-"""Spark as an engine: a table, view or folder of Parquet files of a session, classic or Connect; the extra ``spark``.
+"""Spark as an engine (extra ``spark``): a table, view or folder of Parquet files, by a classic or Connect session.
 
 Statements run in a session of their own, a copy of the one that was handed in, with its temporary views: its zone is
 UTC and nothing raises because of a row's value, and the caller's session stays as it is. A table of Iceberg or Delta is
@@ -52,7 +52,7 @@ ABSENT = "spark"
 
 
 class Quiet(contextlib.AbstractContextManager[None]):
-    """Context in which PySpark logs nothing of a statement that failed, and the errors are those of another context."""
+    """Context in which PySpark logs no failed statement, around another context that replaces errors."""
 
     _here = threading.local()
 
@@ -76,7 +76,7 @@ class Quiet(contextlib.AbstractContextManager[None]):
 
 
 class SparkConnection(EngineConnection):
-    """A session of PySpark.
+    """Connection to Spark by a session of PySpark.
 
     Args:
         session: A session, which stays the caller's; None for the one that is active, or that is made at the address.
@@ -97,7 +97,7 @@ class SparkConnection(EngineConnection):
 
     @property
     def place(self) -> str:
-        """Its address without tokens."""
+        """The address without tokens."""
         found = urlsplit(self.address)
         return f"sc://{found.netloc.rpartition('@')[2]}" if found.scheme == "sc" else self.address
 
@@ -107,7 +107,7 @@ class SparkConnection(EngineConnection):
         yield found.column_names, found.columns
 
     def table(self, statement: str, *, max_seconds: float | None) -> Any:
-        """The result of a statement as an Arrow table."""
+        """Return the result of a statement as an Arrow table."""
         session = self.session()
         jobs = session if is_connect(session) else session.sparkContext
         add, remove = (jobs.addTag, jobs.removeTag) if jobs is session else (jobs.addJobTag, jobs.removeJobTag)
@@ -132,12 +132,12 @@ class SparkConnection(EngineConnection):
         return list(map(plain, column.to_pylist()))
 
     def interrupt(self) -> None:
-        """End what runs now."""
+        """Cancel the running statements."""
         for tag in list(self.running):
             threading.Thread(target=self._end, args=(tag,), name="everhold interrupt", daemon=True).start()
 
     def _end(self, tag: str) -> None:
-        """End a statement, again and again, as its jobs may not have begun."""
+        """Cancel a statement repeatedly, since its jobs may not have begun."""
         while tag in self.running and (session := self._copy) is not None:
             with contextlib.suppress(Exception):
                 if is_connect(session):
@@ -147,7 +147,7 @@ class SparkConnection(EngineConnection):
             time.sleep(_AGAIN)
 
     def close(self) -> None:
-        """Let go of its session, and of the one below it if that was made from an address."""
+        """Close the session, and the one below it if it was made from an address."""
         with self.lock:
             copy, given, self._copy = self._copy, self.opened, None
             with contextlib.suppress(Exception):
@@ -159,11 +159,11 @@ class SparkConnection(EngineConnection):
                 self.opened, self.is_mine = None, False
 
     def hidden(self, table: str, *, missing: bool = False) -> contextlib.AbstractContextManager[None]:
-        """See `EngineConnection.hidden`; PySpark logs nothing meanwhile."""
+        """Return a context that replaces errors of Spark by everhold's own, while PySpark logs nothing."""
         return Quiet(super().hidden(table, missing=missing))
 
     def session(self) -> Any:
-        """A session of its own, opened."""
+        """Return a session with everhold's settings, opened if necessary."""
         with self.lock:
             if self.pid != os.getpid():
                 raise EverholdError(
@@ -199,17 +199,17 @@ def _is_heard(_record: logging.LogRecord) -> bool:
 
 
 def is_connect(session: Any) -> bool:
-    """True for a session of Spark Connect."""
+    """Return whether a session is one of Spark Connect."""
     return "connect" in type(session).__module__
 
 
 def is_stopped(session: Any) -> bool:
-    """True if a session was stopped."""
+    """Return whether a session was stopped."""
     return bool(session.is_stopped) if is_connect(session) else session.sparkContext._jsc is None
 
 
 def own_session(session: Any, *, is_mine: bool) -> Any:
-    """A copy of a session with everhold's settings; itself if it is not shared.
+    """Return a copy of a session with everhold's settings, or the session itself if it is not shared.
 
     Raises:
         HoldoutRejected: If it cannot be copied and has other settings.
@@ -235,12 +235,12 @@ def own_session(session: Any, *, is_mine: bool) -> Any:
 
 
 def _other_settings(session: Any) -> dict[str, str]:
-    """Required settings that are missing; Spark warns of some that have no effect."""
+    """Return the required settings that a session lacks, as Spark warns of those without effect."""
     return {name: value for name, value in _SETTINGS.items() if session.conf.get(name).lower() != value.lower()}
 
 
 def address_of(session: Any) -> str:
-    """Address of a session; for a cluster manager only the word that stands for it."""
+    """Return the address of a session, or a single word for a cluster manager."""
     if is_connect(session):
         return f"sc://{session.client.host}:{urlsplit('//' + session.client._builder.endpoint).port}"
     master = str(session.sparkContext.master)
@@ -248,7 +248,7 @@ def address_of(session: Any) -> str:
 
 
 def session_at(address: str) -> tuple[Any, bool]:
-    """The active session if there is one, or a new one, and whether it is new."""
+    """Return the active session or a new one at the address, and whether it is new."""
     from pyspark.sql import SparkSession
 
     if urlsplit(address).scheme == "sc":
@@ -276,7 +276,7 @@ _MICROSECONDS = (
 
 
 class SparkTable(StoredTable[SparkConnection]):
-    """A table or view of Spark, at a snapshot if it keeps some, or a folder of Parquet files."""
+    """A table or view of Spark, at a snapshot if it keeps any, or a folder of Parquet files."""
 
     kind: ClassVar[str] = "spark"
 
@@ -301,17 +301,17 @@ class SparkTable(StoredTable[SparkConnection]):
 
     @property
     def is_path(self) -> bool:
-        """True for a folder of files."""
+        """True if the name is the path of a folder of files."""
         return "/" in re.sub(r'`[^`]*`|"[^"]*"', "", self.name)
 
     @property
     def _view(self) -> str:
-        """The name, in its own session, of the files at a path: their columns are looked up once."""
+        """Name of the view in the own session for the files at a path, whose columns are looked up once."""
         return f"everhold_{hashlib.sha256(self.name.encode()).hexdigest()[:24]}"
 
     @property
     def plain_sql(self) -> str:
-        """A table without its snapshot."""
+        """SQL for the table without its snapshot."""
         if not self.is_path:
             return ".".join(map(SPARK.quoted, name_parts(self.name)))
         if _PATTERN.search(self.name) or not (Path(self.name).is_absolute() or urlsplit(self.name).scheme):
@@ -323,14 +323,14 @@ class SparkTable(StoredTable[SparkConnection]):
 
     @property
     def snapshot(self) -> str | None:
-        """The snapshot of an Iceberg table, or the version of a Delta table, that is read."""
+        """Snapshot of an Iceberg table or version of a Delta table that is read, None for other tables."""
         if self._pinned is None:
             with self.hidden(missing=True):
                 self._pinned = (self._newest(),)
         return self._pinned[0]
 
     def pinned(self, facts: Mapping[str, Any]) -> Self:
-        """The same table as it was at an earlier snapshot, or as it is now."""
+        """Return the table at an earlier snapshot, or as it is now."""
         snapshot = facts.get("snapshot")
         pinned = (None if snapshot is None else str(int(snapshot)),)
         if pinned == self._pinned:
@@ -340,7 +340,7 @@ class SparkTable(StoredTable[SparkConnection]):
         return other
 
     def named(self, name: str) -> Self:
-        """Another table of the session, at its newest snapshot; files at a path become a view."""
+        """Return another table of the session at its newest snapshot, with files at a path as a view."""
         other = super().named(name)
         other._pinned = None
         _ = other.plain_sql
@@ -351,7 +351,7 @@ class SparkTable(StoredTable[SparkConnection]):
         return other
 
     def _newest(self) -> str | None:
-        """The snapshot of now of a table that keeps earlier ones."""
+        """Return the newest snapshot of a table that keeps snapshots, or None."""
         if self.is_path:
             return None
         facts = dict(row[:2] for row in self.said(f"DESCRIBE TABLE EXTENDED {self.plain_sql}"))
@@ -378,7 +378,7 @@ class SparkTable(StoredTable[SparkConnection]):
         return ColumnKind.NUMBER if _NUMBERS.match(data_type) else ColumnKind.OTHER
 
     def guarded(self, column: str, data_type: str) -> str | None:
-        """Texts by their signs, whatever a collation takes for equal."""
+        """Return SQL that compares texts by their characters, whatever a collation takes for equal."""
         return f"CAST({column} AS STRING)" if data_type.startswith("string collate") else None
 
     def digest_sql(self, window: str, types: Sequence[tuple[str, str]], key: str) -> str:
@@ -400,7 +400,7 @@ class SparkTable(StoredTable[SparkConnection]):
         return {named} | known_path(str(facts.get("Location") or named))
 
     def state(self) -> object:
-        """The files of the rows: Spark never writes into one that is there."""
+        """Return the files of the rows, which Spark never changes once they are written."""
         if self.snapshot is not None:
             return None
         session = self.connection.session()
@@ -412,7 +412,7 @@ class SparkTable(StoredTable[SparkConnection]):
         return tuple(sorted(rows.inputFiles())) or None
 
     def refresh(self) -> None:
-        """Have files looked for anew, which Spark remembers."""
+        """Make Spark look for the table's files again."""
         session = self.connection.session()
         if self.is_path:
             session.read.parquet(self.name).createOrReplaceTempView(self._view)
@@ -422,7 +422,7 @@ class SparkTable(StoredTable[SparkConnection]):
 
 
 class Spark(Remote):
-    """A table of Spark.
+    """A table of Spark as an engine.
 
     Args:
         session: A session of PySpark 4, classic or Connect; it stays the caller's.
@@ -438,7 +438,7 @@ class Spark(Remote):
 
     @classmethod
     def from_url(cls, url: str, table: str) -> Self:
-        """The table in the Spark at an address: ``local[2]``, ``spark://host:port``, ``sc://host:port``.
+        """Return a table in the Spark at an address: ``local[2]``, ``spark://host:port``, ``sc://host:port``.
 
         ``spark`` is the session that is active in this process.
         """
@@ -448,7 +448,7 @@ class Spark(Remote):
 
 
 def _newest_sql(provider: str, name: str) -> str | None:
-    """The statement whose first column is the newest snapshot, of providers whose tables keep earlier ones.
+    """Return a statement whose first column is the newest snapshot, None for tables that keep none.
 
     Examples:
         >>> _newest_sql("iceberg", "`lake`.`flights`")
@@ -461,7 +461,7 @@ def _newest_sql(provider: str, name: str) -> str | None:
 
 
 def _as_text(name: str, data_type: str) -> str:
-    """A text of a column that no other value has, with its length before it; floats by all of their digits."""
+    """Return SQL that writes a value as a text different from that of every other value, floats by all digits."""
     column = SPARK.column(name)
     if data_type in ("float", "double"):
         text = f"format_string('%a', CAST({column} AS DOUBLE))"

@@ -1,4 +1,4 @@
-"""Sealing a table that stays in an engine: what `intake.files` checks of files is checked where the rows are.
+"""Seals a table that stays in an engine, with the checks that `intake.files` makes of files.
 
 What is about one table alone, the engine counts. What compares it with training rows needs columns of both in one
 place: `everhold_engines.column_copies` brings those. Where rows are many, copies are looked for among some of them. For
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class TableStructure(FileStructure):
-    """The arrangement of rows in an engine's table: columns that a check needs are brought beside the training rows."""
+    """How rows of an engine's table depend on each other, from columns that are copied as checks need them."""
 
     def __init__(self, copies: ColumnCopies, sealed: SealedFiles) -> None:
         self._sealed, self._copies, self._connection = sealed, copies, copies.connection
@@ -64,10 +64,10 @@ class TableStructure(FileStructure):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Its maker closes it."""
+        """Do nothing, as its maker closes it."""
 
     def lacking(self) -> tuple[frozenset[str], frozenset[str]]:
-        """See `FileStructure`; what training rows of a table lack that were not copied is told as of sealed ones."""
+        """Return columns that lack values in sealed rows and in training rows, see `FileStructure`."""
         sides = self._copies.sides
         somewhere = frozenset[str]().union(*(side.lacking() for side in sides.values()))
         if not self.training_rows or "training" not in sides:
@@ -76,7 +76,7 @@ class TableStructure(FileStructure):
         return somewhere, self._lacking("training", somewhere)
 
     def group_sizes(self, column: str) -> dict[int, int]:
-        """See `FileStructure`; the engine counts."""
+        """Return the number of groups of each size, counted by the engine."""
         self._ids(column)
         engine, of = self._copies.engine, self._copies.engine.dialect
         sizes = f"SELECT count(*) AS size FROM {engine.source} AS {of.rows} GROUP BY {of.column(column)}"
@@ -84,7 +84,10 @@ class TableStructure(FileStructure):
         return {int(size): int(number) for size, number in sorted(found)}
 
     def apart(self) -> frozenset[str]:
-        """See `FileStructure`; of a long table only columns that could be ids of groups of training rows."""
+        """Return the columns that share no value between training and sealed rows.
+
+        Of long tables only columns that could be ids of groups of training rows are told.
+        """
         self._copies.bring_some()
         some = [column for column in self._copies.comparable if is_apart(self._tables, column)]
         if self._copies.all_whole:
@@ -92,26 +95,26 @@ class TableStructure(FileStructure):
         return frozenset(column for column in list(filter(self._repeats, some)) if self._still_apart(column))
 
     def _repeats(self, column: str) -> bool:
-        """True if two training rows have the same value of a column."""
+        """Return whether two training rows have the same value of a column."""
         if (side := self._copies.sides.get("training")) is not None:
             return side.different(column) < side.rows - side.missing(column)
         name = quoted(column)
         return self._tables.count(f"SELECT count({name}) - count(DISTINCT {name}) FROM training") > 0
 
     def _still_apart(self, column: str) -> bool:
-        """True if a column that is apart in a sample of the rows is apart in all of them."""
+        """Return whether a column that is apart in a sample of rows is apart in all of them."""
         self._copies.distinct(column)
         return is_apart(self._tables, column)
 
     def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
-        """See `FileStructure`; of rows that are not all beside everhold nothing is said."""
+        """Return the columns whose groups are each on one side only, none if not all rows are copied."""
         if not self._copies.all_whole or not self.training_rows:
             return ()
         self._bring(*apart, *declared[:1])
         return super().whole_groups(apart, declared)
 
     def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
-        """See `FileStructure`."""
+        """Return the facts about series in order of a column, see `FileStructure`."""
         self._bring(order_by, *([] if within is None else [within]))
         return super().series(order_by, within=within)
 
@@ -131,7 +134,7 @@ _AT_MOST = 4  # times as many, of whole groups
 
 
 def table_beside(engine: Engine, training: SealableTable) -> Engine:
-    """A table of training rows, read with the connection of the sealed ones.
+    """Return a table of training rows, read with the connection of the sealed ones.
 
     Raises:
         HoldoutRejected: If it is in another engine, is the sealed table itself, or has no rows of its own.
@@ -153,7 +156,7 @@ def table_beside(engine: Engine, training: SealableTable) -> Engine:
 
 
 def rows_copied(training: TableSide, sealed: Engine, declared: DependenceModel | None, *, row_id: str | None) -> str:
-    """Rows of a table that are copied: SQL that follows FROM and the table.
+    """Return which rows of a training table to copy, as SQL that follows FROM and the table.
 
     Args:
         training: The table.
@@ -181,7 +184,7 @@ def rows_copied(training: TableSide, sealed: Engine, declared: DependenceModel |
 
 
 def _whole_groups(training: TableSide, column: str, share: float) -> str:
-    """A condition for all rows of some groups, the same ones whenever it is asked."""
+    """Return a condition for all rows of some groups, the same groups at every call."""
     found = 0
     while not found and share < 1.0:
         some = share_of_values(training.engine.dialect, column, training.columns[column], share)
@@ -195,7 +198,7 @@ def _whole_groups(training: TableSide, column: str, share: float) -> str:
 
 
 def _nearest(training: TableSide, sealed: Engine, column: str) -> str:
-    """The block of a series that is nearest to the sealed rows, on whichever side of them it lies."""
+    """Return SQL that selects the block of a series nearest to the sealed rows, on whichever side they lie."""
     of = training.engine.dialect
     name = of.column(column)
     last = f"(SELECT max({name}) FROM {training.engine.source} AS {of.rows})"
@@ -205,7 +208,7 @@ def _nearest(training: TableSide, sealed: Engine, column: str) -> str:
 
 
 def check_training_table(engine: Engine, facts: Mapping[str, Any], columns: Mapping[str, Any]) -> Engine:
-    """The table of training rows as it is now, after a look at its columns and the number of its rows.
+    """Return the training table as it is now, after checking its columns and number of rows.
 
     Rows that were changed in their place are not noticed: guesses are public, so they cost nothing but surprises
     whatever they are made of, as long as nothing is written into the table what only the sealed rows say.
@@ -241,7 +244,7 @@ _SECRET = re.compile(r"://[^/@\s]*:[^/@\s]*@|(password|passwd|token|secret)\s*="
 
 @contextmanager
 def sealing(folder: Path, engine: Engine, request: SealRequest, *, key: StewardKey) -> Iterator[SealedRows]:
-    """See `everhold.sealing.rows.row_store.SealableTable.sealing`."""
+    """Return a context that seals an engine's table, see `SealableTable.sealing`."""
     with copied_table(folder, engine, request, key=key) as (sealed, copies):
         yield SealedRows(
             sealed,
@@ -252,7 +255,7 @@ def sealing(folder: Path, engine: Engine, request: SealRequest, *, key: StewardK
 
 
 def content_of(copies: ColumnCopies, key: str | None) -> Content:
-    """Sketch of the content of a table, whose rows are brought if they are few enough."""
+    """Return a sketch of the content of a table, whose rows are copied if they are few enough."""
     told = f"{copies.engine.kind}:{copies.contents}"
     digest = Content.of_digest(told, rows=copies.rows, key=key)
     if not copies.is_whole:
@@ -269,7 +272,7 @@ def content_of(copies: ColumnCopies, key: str | None) -> Content:
 def copied_table(
     folder: Path, engine: Engine, request: SealRequest, *, key: StewardKey
 ) -> Iterator[tuple[SealedFiles, ColumnCopies]]:  # fmt: skip
-    """Check a table, and write the training rows to an existing, private folder.
+    """Return a context that checks a table and writes its training rows to an existing, private folder.
 
     Args:
         folder: Where the training file goes, and what checks need, until they are done.
@@ -340,7 +343,7 @@ def copied_table(
 
 
 def _check_conformance(engine: Engine) -> None:
-    """Try the engine on made-up rows.
+    """Check that the engine computes made-up rows exactly as the rules say.
 
     Raises:
         HoldoutRejected: If it counts otherwise than the rules say.
@@ -355,7 +358,7 @@ def _check_conformance(engine: Engine) -> None:
 
 
 def check_still(engine: Engine, sealed: SealedFiles, key: StewardKey) -> None:
-    """Check that a table is still the one that was looked at, so that all checks were about the rows that are sealed.
+    """Check that a table has not changed since it was checked, so that the checked rows are the sealed ones.
 
     Raises:
         HoldoutRejected: If it was written to meanwhile.
@@ -368,7 +371,7 @@ def check_still(engine: Engine, sealed: SealedFiles, key: StewardKey) -> None:
 
 
 def _training_side(engine: Engine, training: SealableTable, columns: dict[str, ColumnKind]) -> TableSide:
-    """The table of training rows, which has the same columns, and at least one row."""
+    """Return the table of training rows, after checking that it has the same columns and at least one row."""
     table = table_beside(engine, training)
     check_same_columns(columns, table.columns())
     rows = int(table.rows(f"SELECT count(*) FROM {table.source} AS {table.dialect.rows}")[0][0])
@@ -378,7 +381,7 @@ def _training_side(engine: Engine, training: SealableTable, columns: dict[str, C
 
 
 def _facts_of(training: TableSide) -> dict[str, Any]:
-    """By what the table of training rows is known again."""
+    """Return public facts by which the table of training rows is found again."""
     facts = training.engine.to_dict()
     return {"table": facts["table"], "snapshot": facts["snapshot"], "rows": training.rows}
 
@@ -398,7 +401,7 @@ def _write_training(folder: Path, training: RowSource, columns: dict[str, Column
 
 
 def _check_apart(copies: ColumnCopies, *, row_id: str | None, equal_rows: bool) -> None:
-    """Check that sealed rows are no training rows, by their ids and by what they hold."""
+    """Check that no sealed row is a training row, by ids and by content."""
     alike = None
     if "training" in copies.sides and not copies.all_whole:
         alike = distinguishing_column(copies.connection, copies.comparable, row_id=row_id)
@@ -413,7 +416,7 @@ def _check_apart(copies: ColumnCopies, *, row_id: str | None, equal_rows: bool) 
 
 
 def check_public(facts: dict[str, Any]) -> None:
-    """Check that facts that go into the ledger hold no credentials: a second wall behind the engine's own.
+    """Check that facts for the ledger hold no credentials, in addition to the engine's own check.
 
     Raises:
         HoldoutRejected: If they seem to. The message quotes nothing of them.

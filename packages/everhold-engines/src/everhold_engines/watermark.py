@@ -1,4 +1,4 @@
-"""Rows that arrive in an engine by a column of times, and the fingerprint of rows under the steward's key.
+"""Rows that arrive in an engine by a column of times, and keyed fingerprints of rows.
 
 Rows are sealed that arrived before `until`. Each append takes the rows from the latest watermark to the next one, so
 windows are disjoint and follow each other. A row that is written into an old window later changes what was sealed,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def keyed_fingerprint(engine: Engine, key: StewardKey) -> str:
-    """HMAC-SHA256, in hex, of what changes with any row of the table; the engine reads all of it.
+    """Return an HMAC-SHA256 in hex that changes with any row of the table. The engine reads all rows.
 
     There are two keys. The engine gets the first in its statements, and may log them; it prevents crafted collisions.
     The second never leaves this process, and without it the fingerprint reveals nothing.
@@ -40,7 +40,7 @@ def keyed_fingerprint(engine: Engine, key: StewardKey) -> str:
 
 
 def check_pinned(engine: Engine, configuration: Mapping[str, Any], key: StewardKey) -> None:
-    """Check that a table holds the rows that were sealed, in the same columns; the engine reads all of it.
+    """Check that a table holds the rows that were sealed, in the same columns. The engine reads all rows.
 
     Raises:
         IntegrityError: If it does not, or is not there any more.
@@ -70,7 +70,7 @@ _DONE = "nothing was appended"
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """The window of a table that is read.
+    """The window of a table that is read, between two values of the column of arrival times.
 
     Attributes:
         column: The column that says when a row arrived: dates, times, or texts such as 2026-12-01.
@@ -88,7 +88,7 @@ class Watermark:
                 raise ValueError("a watermark is no date; expected one such as 2026-12-01 or 2026-12-01 06:00")
 
     def source(self, stored: str, dialect: Dialect) -> str:
-        """SQL of the rows of the window."""
+        """Return SQL for the rows of the window."""
         column = dialect.column(self.column)
         ends = ((">=", self.since), ("<", self.until))
         tests = [f"{column} {sign} {dialect.literal(moment)}" for sign, moment in ends if moment is not None]
@@ -96,7 +96,7 @@ class Watermark:
         return f"(SELECT * FROM {stored} AS {dialect.rows} WHERE {where})"
 
     def facts(self) -> dict[str, str | None]:
-        """Facts that the ledger keeps."""
+        """Return the facts that the ledger keeps."""
         return {"arrived": self.column, "until": self.until}
 
     def check(self, columns: Mapping[str, ColumnKind]) -> None:
@@ -118,7 +118,7 @@ class Watermark:
 
 
 def window_numbers(windows: Sequence[Watermark], dialect: Dialect) -> list[str]:
-    """SQL of the number of the window in which a row arrived; none where there is one window.
+    """Return SQL for the number of the window in which a row arrived, empty for a single window.
 
     Args:
         windows: Windows of one table, which follow each other.
@@ -132,7 +132,7 @@ def window_numbers(windows: Sequence[Watermark], dialect: Dialect) -> list[str]:
 
 
 def check_parts(parts: Sequence[tuple[Any, str]], key: StewardKey) -> None:
-    """Check that windows of a table are what was sealed; the engine reads all of them.
+    """Check that windows of a table are what was sealed. The engine reads all their rows.
 
     Args:
         parts: Each as its engine and its fingerprint.
@@ -153,7 +153,7 @@ def check_parts(parts: Sequence[tuple[Any, str]], key: StewardKey) -> None:
 
 
 def arriving_rows(part: Any, before: Any, schema: Schema, training_ids: set[Any], key: StewardKey) -> ArrivedFiles:
-    """Check the rows of the next window where they are.
+    """Check the rows of the next window inside the engine, and return what arrives.
 
     Args:
         part: The engine on the window.
@@ -194,7 +194,7 @@ def arriving_rows(part: Any, before: Any, schema: Schema, training_ids: set[Any]
 
 
 def _shared(part: Engine, before: Engine, row_id: str, training_ids: set[Any]) -> int:
-    """Number of row ids of a window that are in earlier ones, or name training rows."""
+    """Return how many row ids of a window are also in earlier ones, or name training rows."""
     dialect, column = part.dialect, part.dialect.column(row_id)
     inside = f"SELECT {column} FROM {before.source} AS {dialect.rows}"
     sql = f"SELECT count(*) FROM {part.source} AS {dialect.rows} WHERE {column} IN ({inside})"

@@ -36,7 +36,7 @@ _OF_TIMES = 2.0**-72  # times are whole microseconds: those that are not 0 are m
 
 @dataclass(frozen=True, slots=True)
 class ValueRange:
-    """Range of the doubles of a node.
+    """Range of the doubles that a node of an expression can have.
 
     Attributes:
         low: None is below; minus infinity where there may be such, or finite ones however large.
@@ -64,17 +64,17 @@ class ValueRange:
 
     @property
     def least(self) -> float:
-        """No absolute value but 0 is below."""
+        """A bound below which no absolute value except 0 lies."""
         return max(self.low, -self.high, self.step)
 
     @property
     def zero(self) -> bool:
-        """True if 0 may be among them."""
+        """True if 0 may be in the range."""
         return self.low <= 0.0 <= self.high
 
 
 def folded(node: Node, operands: tuple[Node, ...]) -> Node:
-    """The node with new operands, or the literal that it is where all of them are numbers."""
+    """Return a node with new operands, or a literal if all operands are numbers."""
     values = [float(operand.value or 0.0) for operand in operands if _is_number(operand)]
     rule = _FOLDED.get(node.operation)
     if rule is None or len(values) < len(operands):
@@ -99,7 +99,7 @@ _FOLDED: dict[Operation, Callable[..., float]] = {
 
 
 def range_of(node: Node, known: Mapping[Node, ValueRange]) -> ValueRange:
-    """Of a node of numbers or times, from those of its operands."""
+    """Return the range of a node of numbers or times, from the ranges of its operands."""
     operands = [known[operand] for operand in node.operands if operand in known]
     match node.operation:
         case Operation.NUMBER | Operation.TIME:
@@ -135,7 +135,7 @@ def range_of(node: Node, known: Mapping[Node, ValueRange]) -> ValueRange:
 
 
 def _step(value: float) -> float:
-    """The largest power of two of which a literal is a multiple."""
+    """Return the largest power of two of which a literal is a multiple."""
     if value == 0.0 or math.isinf(value):
         return math.inf
     mantissa, exponent = math.frexp(value)
@@ -175,7 +175,7 @@ def _least_quotient(one: ValueRange, other: ValueRange) -> float:
 
 
 def _branches(node: Node, known: Mapping[Node, ValueRange]) -> list[ValueRange]:
-    """Of each result of a case, with what its condition says of a number that is compared with literals."""
+    """Return the range of each result of a case, narrowed by what its condition says."""
     narrowed = dict(known)
     found = []
     for condition, result in zip(node.operands[:-1:2], node.operands[1::2], strict=False):
@@ -190,7 +190,7 @@ def _within(result: Node, narrowed: Mapping[Node, ValueRange]) -> ValueRange:
 
 
 def _narrowed(condition: Node, known: Mapping[Node, ValueRange], *, holds: bool) -> dict[Node, ValueRange]:
-    """Facts that follow if ``a < b`` holds, or if it does not; then it may also be null."""
+    """Return ranges that follow if ``a < b`` holds, or if it does not hold and may be null."""
     if condition.operation is not Operation.LESS or sum(map(_is_number, condition.operands)) != 1:
         return dict(known)
     first, second = condition.operands
@@ -262,7 +262,7 @@ _PRODUCT = (
 
 
 def leaves_doubles(operation: Operation, first: ValueRange, second: ValueRange) -> bool:
-    """True if finite operands may give a result that is too large, or nonzero operands one that is too small."""
+    """Return whether finite operands may give a result too large for a double, or nonzero ones one too small."""
     most, other_most = (min(one.most, LARGEST) for one in (first, second))
     match operation:
         case Operation.ADD | Operation.SUBTRACT:
@@ -274,7 +274,7 @@ def leaves_doubles(operation: Operation, first: ValueRange, second: ValueRange) 
 
 
 def safe_template(node: Node, plain: str, dialect: Dialect) -> str:
-    """One of the four operations as a template of SQL that raises for no operands."""
+    """Return one of the four operations as a template of SQL that raises for no operands."""
     constant, place = _constant(node)
     if node.operation in (Operation.ADD, Operation.SUBTRACT):
         template = _SUM.replace("+", "+" if node.operation is Operation.ADD else "-")
@@ -287,7 +287,7 @@ def safe_template(node: Node, plain: str, dialect: Dialect) -> str:
 
 
 def _constant(node: Node) -> tuple[float, int]:
-    """The literal by which is multiplied or divided, 0 where there is none; and the place of the other operand."""
+    """Return the literal of a product or quotient, 0 if there is none, and the place of the other operand."""
     for place in (1, 0) if node.operation is Operation.MULTIPLY else (1,):
         if node.operands[place].operation in (Operation.NUMBER, Operation.TIME):
             return float(node.operands[place].value or 0.0), 1 - place
@@ -295,7 +295,7 @@ def _constant(node: Node) -> tuple[float, int]:
 
 
 def _with_constant(operation: Operation, constant: float, place: int) -> str:
-    """A product or quotient with a literal: compared with the number where it leaves the doubles."""
+    """Return SQL for a product or quotient with a literal, guarded where the result leaves the doubles."""
     if (abs(constant) > 1.0) is (operation is Operation.MULTIPLY):
         limit = _last(lambda number: math.isfinite(_result(operation, number, constant)), LARGEST)
         sign = "" if constant > 0 else "-"
@@ -309,7 +309,7 @@ def _result(operation: Operation, number: float, constant: float) -> float:
 
 
 def _last(holds: Callable[[float], bool], high: float) -> float:
-    """The last double of those for which something holds, from 0 on, by halving in their order."""
+    """Return the last double from 0 on for which a condition holds, by bisection."""
     low, above = 0, _place(high) + 1
     while above - low > 1:
         middle = (low + above) // 2
@@ -336,7 +336,7 @@ _PLACE = re.compile(r"\{(\d)\}")
 
 @dataclass(slots=True)
 class SqlFragments:
-    """Pieces of SQL, each written once and known by its number: text in which earlier pieces stand by their numbers."""
+    """Pieces of SQL, each stored once under a number, by which later pieces refer to earlier ones."""
 
     dialect: Dialect
     _pieces: dict[tuple[Part, ...], int] = field(default_factory=dict)
@@ -352,7 +352,7 @@ class SqlFragments:
         return self._put(*before, *inside, *after)
 
     def _logic(self, node: Node, inputs: Sequence[CompiledParts]) -> CompiledParts | None:
-        """Result of conditions in Kleene's logic; None for any other node."""
+        """Return the SQL of a logical condition in Kleene's logic, or None for any other node."""
         ones, others = map(list, zip(*inputs, strict=True))
         match node.operation:
             case Operation.NOT:
@@ -370,12 +370,12 @@ class SqlFragments:
         return None
 
     def _filled(self, template: str, *operands: Part) -> int:
-        """A piece from a template in which ``{0}``, ``{1}``, ... stand for the operands."""
+        """Store a piece made from a template in which ``{0}``, ``{1}``, ... are operands, and return its number."""
         written = _PLACE.split(template)
         return self._put(*(operands[int(part)] if odd % 2 else part for odd, part in enumerate(written) if part))
 
     def _uses(self, results: Sequence[int]) -> dict[int, int]:
-        """Number of uses of each piece that the results need."""
+        """Return how often each piece is used by the results."""
         uses = dict.fromkeys(results, 0)
         for parts, piece in reversed(self._pieces.items()):
             if piece in uses:
@@ -394,17 +394,17 @@ _SHORT = 320  # characters that are repeated rather than making a column
 
 @dataclass(slots=True)
 class SqlCompiler(SqlFragments):
-    """The text of some row values for an engine."""
+    """Compiles row values to SQL for one engine."""
 
     _ranges: dict[Node, ValueRange] = field(default_factory=dict)
     _leaves: set[int] = field(default_factory=set)
 
     def prepared(self, expression: Expression) -> Expression:
-        """The expression whose nodes are written: without functions, and with literals where all is known."""
+        """Return the expression to compile, without functions and with literals where all is known."""
         return _rebuilt(lowered(_rebuilt(expression, _of_positive)), folded)
 
     def compiled(self, node: Node, inputs: Sequence[CompiledParts]) -> CompiledParts:
-        """One node from those of its operands."""
+        """Return the compiled parts of a node from those of its operands."""
         if node.kind in _OF_DOUBLES:
             self._ranges[node] = range_of(node, self._ranges)
         if not inputs:
@@ -440,7 +440,7 @@ class SqlCompiler(SqlFragments):
                 return self._present(node, self._calculated(node, ones))
 
     def grid(self, value: RowValue, root: CompiledParts, unit: int) -> Part:
-        """The integer of one row: what is missing, or not above the lower end, counts as the lower end.
+        """Return SQL for the integer of one row, where missing values count as the lower end.
 
         Below the first step nothing is computed, because its quotient might be too small for a double.
         """
@@ -459,11 +459,11 @@ class SqlCompiler(SqlFragments):
                          f" THEN {all_steps} ELSE {none} END)")  # fmt: skip
 
     def condition(self, value: RowValue, root: CompiledParts) -> Part:
-        """Condition for a row to count, of an expression that is a condition."""
+        """Return SQL for whether a row counts, for an expression that is a condition."""
         return root[0]
 
     def select(self, results: Sequence[Part], source: str, position: str | None, *, names: str = "v") -> str:
-        """The results of each row; by sub-selects up to the pieces that are used once, if there are long ones."""
+        """Return a statement with the results of each row, in nested selects if pieces are long."""
         kept = [result for result in results if isinstance(result, int)]
         for flat in (True, False):
             texts, layers = self._layers(kept, flat=flat)
@@ -483,7 +483,7 @@ class SqlCompiler(SqlFragments):
         return f"SELECT {', '.join((['p'] if position else []) + last)} FROM {rows} AS w"
 
     def _layers(self, results: Sequence[int], *, flat: bool) -> tuple[dict[int, str], list[list[str]]]:
-        """The text of each piece, and the columns of each sub-select; of `flat` ones leaves are no columns."""
+        """Return the text of each piece and the columns of each nested select."""
         uses = self._uses(results)
         texts: dict[int, str] = {}
         levels: dict[int, int] = {}
@@ -503,7 +503,7 @@ class SqlCompiler(SqlFragments):
         return texts, layers
 
     def _leaf(self, node: Node) -> CompiledParts:
-        """A literal, or a column of the table."""
+        """Return the compiled parts of a literal or a column."""
         match node.operation:
             case Operation.NULL if node.kind is ColumnKind.BOOLEAN:
                 return "FALSE", "FALSE"
@@ -523,7 +523,7 @@ class SqlCompiler(SqlFragments):
         return self._present(node, read)
 
     def _present(self, node: Node, value: Part) -> CompiledParts:
-        """A value with the condition that it is there; that is not true of nan."""
+        """Return a value with the condition that it is present, which is false for nan."""
         if node in self._ranges and self._ranges[node].nan:
             return value, self._put("(", value, f" <= {self.dialect.write('infinite')})")
         return value, self._put("(", value, " IS NOT NULL)")
@@ -532,7 +532,7 @@ class SqlCompiler(SqlFragments):
         return self._joined(" AND ", conditions) if conditions else "TRUE"
 
     def _test(self, node: Node, ones: Sequence[Part], others: Sequence[Part], *, negated: bool) -> Part:
-        """A comparison: null is not true of itself, and nan is kept out where the engine would let it in."""
+        """Return SQL for a comparison that is false for null, and for nan where the engine would say true."""
         sign = _TESTS[node.operation][negated]
         values, zero = list(ones[1:]), self.dialect.literal(0.0)
         tests = [self._put("(", ones[0], f" {sign} ", values[0], ")")]
@@ -544,7 +544,7 @@ class SqlCompiler(SqlFragments):
         return self._all([*tests, *(others[place] for place in self._let_in(node, negated=negated))])
 
     def _let_in(self, node: Node, *, negated: bool) -> list[int]:
-        """Operands whose nan would make a test true."""
+        """Return the operands whose nan would make a test true."""
         nans = [place for place, one in enumerate(node.operands) if one in self._ranges and self._ranges[one].nan]
         differ = negated and node.operation is not Operation.LESS
         if differ or not self.dialect.greatest_nan:
@@ -554,7 +554,7 @@ class SqlCompiler(SqlFragments):
         return nans[:1] if len(nans) > 1 else []
 
     def _like(self, text: Part, pattern: str) -> Iterator[tuple[str, *tuple[Part, ...]]]:
-        """Tests that a text is like a pattern, as templates and what stands in them."""
+        """Yield tests that a text matches a LIKE pattern, as templates with their operands."""
         write, literal, ends = self.dialect.write, self.dialect.literal, pattern.split("%")
         first, *between, last = ends if len(ends) > 1 else (pattern, "")
         sign = ">=" if len(ends) > 1 else "="
@@ -573,14 +573,14 @@ class SqlCompiler(SqlFragments):
             yield self.dialect.words["inside"], inside, literal(part)
 
     def _case(self, nodes: Sequence[Node], conditions: Sequence[Part], results: Sequence[Part]) -> Part:
-        """The result of the first condition that is true."""
+        """Return SQL for the result of the first true condition."""
         parts: list[Part] = ["(CASE"]
         for condition, result in zip(conditions[:-1:2], results[1::2], strict=False):
             parts += [" WHEN ", condition, " THEN ", result]
         return self._put(*parts, " ELSE ", results[-1], " END)")
 
     def _calculated(self, node: Node, inputs: Sequence[Part]) -> Part:
-        """One of the four operations; a division by zero is null."""
+        """Return SQL for one of the four operations, where division by zero gives null."""
         first, second = (self._ranges[operand] for operand in node.operands)
         plain = f"({{0}} {_SIGNS[node.operation]} {{1}})"
         if node.operation is Operation.DIVIDE and second.zero:
@@ -590,7 +590,7 @@ class SqlCompiler(SqlFragments):
         return self._filled(plain, *inputs)  # one piece: a column of a sub-select would be computed for all rows
 
     def _steps(self, value: RowValue, number: Part, unit: int) -> Part:
-        """Steps of the grid above the lower end, not yet rounded down."""
+        """Return SQL for the steps of the grid above the lower end, before rounding down."""
         literal, step = self.dialect.literal, value.width / unit
         above = number if value.low == 0.0 else self._put("(", number, f" - {literal(value.low)})")
         if unit & (unit - 1) == 0 and step >= sys.float_info.min:  # the same bits, by one division
@@ -609,7 +609,7 @@ def _rebuilt(expression: Expression, rule: Callable[[Node, tuple[Node, ...]], No
 
 
 def _of_positive(node: Node, operands: tuple[Node, ...]) -> Node:
-    """A logarithm asks for finite positive numbers alone, so that no step of it can leave the doubles."""
+    """Return a logarithm restricted to finite positive numbers, so that no step leaves the doubles."""
     if node.operation is Operation.LOGARITHM:
         null = Node(Operation.NULL, ColumnKind.NUMBER)
         for end, above in ((math.inf, False), (0.0, True)):
@@ -620,12 +620,12 @@ def _of_positive(node: Node, operands: tuple[Node, ...]) -> Node:
 
 
 def _runs(part: str) -> Iterator[tuple[int, str]]:
-    """Signs that stand for themselves, with their places; ``_`` stands for any one."""
+    """Yield runs of literal characters of a LIKE pattern with their places, where ``_`` stands for any character."""
     return ((found.start(), found[0]) for found in re.finditer("[^_]+", part))
 
 
 def _first_step(value: RowValue, unit: int) -> float:
-    """The smallest double whose integer is not 0, by halving; the upper end at the most."""
+    """Return the smallest double whose integer is not 0, at most the upper end, by bisection."""
     below, above = value.low, value.high
     while True:
         middle = below + (above - below) / 2

@@ -26,7 +26,7 @@ _TIMES = ("timestamp", "date", "instant")
 
 
 def literal_rows_sql(columns: Mapping[str, tuple[str, Sequence[Any]]], dialect: Dialect) -> str:
-    """A sub-select in brackets that gives these rows, each value as a literal of its type.
+    """Return a select in brackets that produces the given rows from literals of their types.
 
     Args:
         columns: By name the type, a key of `Dialect.types`, and the values: numbers, texts, truth values, `datetime` in
@@ -80,7 +80,7 @@ def _literal(value: Any, kind: str, dialect: Dialect) -> str:
 
 
 def spread(dialect: Dialect, rows: str, kept: Sequence[str], columns: Sequence[str]) -> str:
-    """Rows ``place, value`` and those kept, from rows with one value in each of some columns."""
+    """Return SQL for rows ``place, value`` from rows with a value in each of some columns, keeping other columns."""
     before = "".join(f"{name}, " for name in kept)
     if len(columns) == 1:
         return f"SELECT {before}0 AS place, {columns[0]} AS value FROM {rows} AS w"
@@ -100,7 +100,7 @@ def spread(dialect: Dialect, rows: str, kept: Sequence[str], columns: Sequence[s
 
 
 def texts_in_order(dialect: Dialect, rows: str, columns: Sequence[str], *, part: str, by: str) -> str:
-    """Of each part of some rows the texts in each column, in the order of others, with commas between them.
+    """Return SQL that joins the texts of each column by commas within each part, in the order of other columns.
 
     Where the engine can, sorted once for all columns. No two rows of a part have the same text in ``by``.
     """
@@ -124,7 +124,7 @@ def row_values_sql(
     values: Sequence[AnyValue], source: str, *,
     position: str | None = None, unit: int = UNIT, dialect: Dialect = DUCKDB, names: str = "v",
 ) -> str:  # fmt: skip
-    """One BIGINT column ``v0, v1, ...`` for each row value, in ``[0, unit]``.
+    """Return SQL with a BIGINT column ``v0, v1, ...`` for each row value, in ``[0, unit]``.
 
     Args:
         values: What to compute.
@@ -148,7 +148,7 @@ def row_values_sql(
 
 
 def totals_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
-    """One row of exact integer sums over all rows, one column ``v0, v1, ...`` for each row value.
+    """Return SQL for one row of exact sums over all rows, in a column ``v0, v1, ...`` for each row value.
 
     Examples:
         >>> from everhold.values.expressions import ColumnKind, RowValue, parse
@@ -167,7 +167,7 @@ def part_totals_sql(
     values: Sequence[AnyValue], source: str, *,
     parts: int, position: str = _POSITION, unit: int = UNIT, dialect: Dialect = DUCKDB,
 ) -> str:  # fmt: skip
-    """Sums of ``parts`` disjoint parts: rows ``part, v0, v1, ...`` in the order of parts; empty parts are left out.
+    """Return SQL for the sums of ``parts`` disjoint parts: rows ``part, v0, v1, ...`` without empty parts.
 
     A row belongs to part ``position modulo parts``, with positions from 0; other arguments as for `row_values_sql`.
     """
@@ -178,7 +178,7 @@ def part_totals_sql(
 
 
 def cells_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
-    """Histograms of row values: rows ``place, cell, count, sum`` for each row value, by its place, in any order.
+    """Return SQL for histograms: rows ``place, cell, count, sum`` for each row value, in any order.
 
     The cell of v is ``v * 256 / unit`` rounded down and 255 at the most, as in `sums.cells_of`; empty
     cells are left out. Its time may depend on the values.
@@ -195,7 +195,7 @@ def cells_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dial
 def group_kinds_sql(
     values: Sequence[AnyValue], source: str, *, group_by: str, unit: int = UNIT, dialect: Dialect = DUCKDB
 ) -> str:
-    """SQL for the number of groups of each size and sum: rows ``place, size, sum, count``, in any order.
+    """Return SQL for the number of groups of each size and sum: rows ``place, size, sum, count``, in any order.
 
     Args:
         values: What to compute.
@@ -217,7 +217,7 @@ def pair_kinds_sql(
     numerator: AnyValue, denominator: AnyValue, source: str, *,
     group_by: str | None = None, unit: int = UNIT, dialect: Dialect = DUCKDB,
 ) -> str:  # fmt: skip
-    """SQL for the number of rows or groups with each pair of sums: ``size, numerator, denominator, count``.
+    """Return SQL for the number of rows or groups with each pair of sums: ``size, numerator, denominator, count``.
 
     The numerator of a row is the smaller of both row values; a row by itself has size 1. Arguments as for
     `group_kinds_sql`; None for no groups.
@@ -235,18 +235,18 @@ def pair_kinds_sql(
 
 
 class _Draft:
-    """A statement about some row values, in the dialect in which it is written first."""
+    """A statement about row values, in the dialect in which it is written first."""
 
     def __init__(self, values: Sequence[AnyValue], source: str, unit: int, dialect: Dialect) -> None:
         self._values, self._unit, self._for, self._source = values, unit, dialect, source
         self.dialect, self._rows = dialect.draft(source)
 
     def finished(self, statement: str) -> str:
-        """The statement as the engine gets it."""
+        """Return the statement in the engine's dialect."""
         return self._for.finished(statement, self._source)
 
     def rows(self, position: str | None, *, names: str, counted: bool = False) -> str:
-        """The row values; of what is counted, a condition for what is one."""
+        """Return a select of the row values, where counted values stand as conditions."""
         fragments = SqlCompiler(self.dialect)
         compiled: dict[Node, CompiledParts] = {}
         results: list[Part] = []
@@ -268,21 +268,21 @@ class _Draft:
         return f"SELECT {before}{listed} FROM ({leaves}) AS j"
 
     def counted(self, position: str | None) -> str:
-        """A sub-select with what `totals` adds up; its names are not those of the sums, which some engines mix up."""
+        """Return a select in brackets that `totals` adds up, with column names unlike those of the sums."""
         return f"({self.rows(position, names='g', counted=True)}) AS r"
 
     def names(self, letter: str = "g") -> list[str]:
-        """Names of columns, one for each row value."""
+        """Return the names of the columns, one for each row value."""
         return [f"{letter}{place}" for place in range(len(self._values))]
 
     def totals(self) -> list[str]:
-        """The sum of each row value over `counted` rows."""
+        """Return SQL for the sum of each row value over `counted` rows."""
         pairs = zip(self.names(), self._values, strict=True)
         return [self.dialect.total(name, unit=self._unit, condition=_is_condition(value)) for name, value in pairs]
 
 
 def _joined(value: AnyValue, columns: Iterator[str], unit: int, dialect: Dialect) -> str:
-    """The grid integer of a value that is made of columns, one for each of its leaves."""
+    """Return SQL for the grid integer of a composed value, from one column for each of its leaves."""
     if isinstance(value, RowValue):
         return next(columns)
     first, second = (_joined(part, columns, unit, dialect) for part in (value.first, value.second))
@@ -301,7 +301,7 @@ _WIDEST = 2**56  # no sum is larger
 
 
 def group_sizes_sql(source: str, *, group_by: str, dialect: Dialect = DUCKDB) -> str:
-    """SQL for the number of groups of each size: rows ``size, count``, in any order."""
+    """Return SQL for the number of groups of each size: rows ``size, count``, in any order."""
     size = dialect.write("size")
     sizes = f"SELECT {size} AS size FROM {source} AS {dialect.rows} GROUP BY {dialect.column(group_by)}"
     return f"SELECT size, count(*) AS count FROM ({sizes}) AS g GROUP BY size"
@@ -310,7 +310,7 @@ def group_sizes_sql(source: str, *, group_by: str, dialect: Dialect = DUCKDB) ->
 def group_cells_sql(
     values: Sequence[AnyValue], source: str, *, group_by: str, across: int, unit: int = UNIT, dialect: Dialect = DUCKDB
 ) -> str:
-    """Groups by size and cell: rows ``place, size, cell, count, sum`` for each row value, in any order.
+    """Return SQL for groups by size and cell: rows ``place, size, cell, count, sum``, in any order.
 
     Args:
         values: What to compute.
@@ -336,7 +336,7 @@ def pair_cells_sql(
     both: Sequence[AnyValue], source: str, *, across: int, group_by: str | None = None, unit: int = UNIT,
     dialect: Dialect = DUCKDB,
 ) -> str:  # fmt: skip
-    """Rows, or groups of them, by size and half of a square cell, in any order.
+    """Return SQL for rows or groups by size and half of a square cell, in any order.
 
     Both values are the numerator and the denominator; the numerator of a row is the smaller of them. A row by itself
     has size 1. Other arguments as for `group_cells_sql`; None for no groups.
@@ -364,13 +364,13 @@ def pair_cells_sql(
 
 
 def _rows(values: Sequence[AnyValue], source: str, group_by: str | None, unit: int, dialect: Dialect) -> str:
-    """Row values ``g0, g1, ...`` for a sub-select, which has no end of its own."""
+    """Return SQL for the row values ``g0, g1, ...`` as the inside of a nested select."""
     written = row_values_sql(values, source, position=group_by, unit=unit, dialect=dialect, names="g")
     return written.removesuffix(dialect.write("closing"))
 
 
 def _whole_total(column: str, unit: int, dialect: Dialect) -> str:
-    """An exact sum that is known to fit into 64 bits."""
+    """Return SQL for an exact sum that is known to fit into 64 bits."""
     return f"CAST({dialect.total(column, unit=unit, condition=False)} AS BIGINT)"
 
 

@@ -84,7 +84,7 @@ _WORDS = {
 
 
 def _words(**own: str) -> Mapping[str, str]:
-    """All words of an engine that has some of its own."""
+    """Return all words of an engine, given those that differ from the standard."""
     if unknown := own.keys() - _WORDS:
         raise TypeError(f"no statement needs the word {min(unknown)!r}")
     return MappingProxyType({**_WORDS, **own})
@@ -92,7 +92,7 @@ def _words(**own: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One engine's spelling.
+    """How one engine spells the SQL of statements about row values.
 
     Attributes:
         words: Its templates by name; `write` fills them in.
@@ -126,29 +126,29 @@ class Dialect:
     drafted: Dialect | None = None
 
     def write(self, word: str, *operands: object) -> str:
-        """The engine's words for something, with its operands."""
+        """Return the engine's SQL for a word, with its operands filled in."""
         return self.words[word].format(*operands)
 
     def spelled(self, **words: str) -> Dialect:
-        """The same dialect with some words of its own."""
+        """Return the dialect with some words replaced."""
         return replace(self, words=_words(**{**self.words, **words}))
 
     @property
     def tested(self) -> bool:
-        """True if statements have been run by that engine."""
+        """True if statements were run by this engine in tests."""
         return self.drafted is None
 
     def quoted(self, name: str) -> str:
-        """A name as a quoted identifier."""
+        """Return a name as a quoted identifier."""
         inside = re.sub(f"[{re.escape(self.quote + self.doubled)}]", lambda sign: sign[0] * 2, name)
         return f"{self.quote}{inside}{self.quote}"
 
     def column(self, name: str) -> str:
-        """A column of the table."""
+        """Return SQL for a column of the table."""
         return f"{self.rows}.{self.quoted(name)}"
 
     def literal(self, value: float | str) -> str:
-        """A double exactly, or a text; `repr` is the shortest text that reads back as the same double."""
+        """Return SQL for an exact double or a text."""
         if isinstance(value, str):
             word, signs = "plain_text" if _HARMLESS.fullmatch(value) else "any_text", value.replace("'", "''")
             return self.write(word, signs, value.encode().hex(), signs.replace("\\", "\\\\"))
@@ -159,18 +159,18 @@ class Dialect:
         return self.write("infinite") if math.isinf(value) else self.write("finite", repr(value))
 
     def draft(self, source: str) -> tuple[Dialect, str]:
-        """The dialect in which a statement is written, and how it calls the source of the rows until `finished`."""
+        """Return the dialect in which a statement is written, and the name of its source until `finished`."""
         return (self, source) if self.drafted is None else (self.drafted, _SOURCE)
 
     def finished(self, statement: str, source: str) -> str:
-        """The statement as the engine gets it."""
+        """Return a drafted statement in the engine's dialect."""
         if self.drafted is not None:
             (translated,) = sqlglot.transpile(statement, read=self.drafted.name, write=self.name, comments=False)
             statement = translated.replace(_SOURCE, source)
         return statement + self.write("closing")
 
     def total(self, column: str, *, unit: int, condition: bool) -> str:
-        """In an aggregation, the exact sum of integers up to ``unit``, or ``unit`` for each row with a condition."""
+        """Return SQL for an exact sum of integers up to ``unit``, or of ``unit`` for each row with a condition."""
         if condition:
             return f"{self.write('wide', self.write('count', column))} * {int(unit)}"
         bits = (int(unit).bit_length() + 1) // 2
@@ -333,7 +333,7 @@ _KNOWN = {
 
 
 def dialect_named(name: str) -> Dialect:
-    """The dialect of a name: one of those above, or one that sqlglot translates into, which has not been run.
+    """Return a dialect by name: one that is defined here, or an untested one that sqlglot translates into.
 
     Raises:
         HoldoutRejected: If there is none of the name.
