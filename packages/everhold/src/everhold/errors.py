@@ -197,7 +197,7 @@ _COLLECTED: ContextVar[list[EverholdWarning] | None] = ContextVar("everhold_warn
 
 @contextlib.contextmanager
 def warnings_collected() -> Iterator[list[EverholdWarning]]:
-    """Warnings of everhold go into a list, those of this thread alone; what Python catches, it catches for all threads.
+    """Context that collects this thread's everhold warnings in a list, in place of Python's process-wide filters.
 
     Examples:
         >>> with warnings_collected() as warned:
@@ -214,7 +214,7 @@ def warnings_collected() -> Iterator[list[EverholdWarning]]:
 
 
 def is_of_everhold(frame: FrameType) -> bool:
-    """True if a frame runs code of `everhold`, or of a distribution whose module is named ``everhold_...``."""
+    """Return whether a frame runs code of `everhold`, or of a distribution with a module ``everhold_...``."""
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     return package == "everhold" or package.startswith("everhold_")
 
@@ -229,7 +229,7 @@ def warn_caller(warning: EverholdWarning) -> None:
 
 
 def _level_of_caller() -> int:
-    """Stack level of the first line outside everhold, for a function that was called from inside."""
+    """Return the stack level of the first line outside everhold, for a function called from inside."""
     level, frame = 2, sys._getframe(2)
     while frame.f_back is not None and is_of_everhold(frame):
         level, frame = level + 1, frame.f_back

@@ -1,4 +1,4 @@
-"""Estimands: the mean over new rows, or over labels drawn anew on these very rows.
+"""Which population value an answer is about: the mean over new rows, or over new labels of these rows.
 
 Predictions as arrays belong to the sealed rows by position, so they say nothing about new rows. Given the features,
 which their author has seen, every statement of the theory holds for the conditional law of the labels,
@@ -143,7 +143,7 @@ def check_estimand(bound: Sequence[BoundQuery], schema: Schema, mechanism: Mecha
 
 
 def check_label_is_read(columns: Iterable[str], schema: Schema) -> None:
-    """Refuse a query about public features alone.
+    """Refuse a query that reads public features alone.
 
     Raises:
         QueryRejected: If the features are public and the label is none of the columns that are read.
@@ -157,7 +157,7 @@ def check_label_is_read(columns: Iterable[str], schema: Schema) -> None:
 
 
 def about_of(schema: Schema, *, by_position: bool) -> str | None:
-    """Population of the answer to a query; None for that of new rows.
+    """Return which population the answer to a query is about, in words, or None for that of new rows.
 
     Labels drawn anew on given rows do not depend on how often a feature has which value: only a split by the label
     changes what predictions by position are about.
@@ -170,5 +170,5 @@ def about_of(schema: Schema, *, by_position: bool) -> str | None:
 
 
 def marked(description: Mapping[str, Any], *, by_position: bool) -> dict[str, Any]:
-    """A description as the ledger keeps it, with a mark on predictions by position."""
+    """Return a query's description for the ledger, with a mark if it is about predictions by position."""
     return {**description, **({ABOUT: FRESH_LABELS} if by_position else {})}

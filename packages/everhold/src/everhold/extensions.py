@@ -31,7 +31,7 @@ NAMES = "everhold.names"
 
 
 class Registry(Mapping[str, Thing]):
-    """The members of one group by name, each imported when it is first looked up.
+    """The members of one extension group by name, each imported when it is first looked up.
 
     Args:
         group: Of the entry points, such as ``"everhold.mechanisms"``.
@@ -44,7 +44,7 @@ class Registry(Mapping[str, Thing]):
         self._loaded: dict[str, Thing] = {}
 
     def __getitem__(self, name: str) -> Thing:
-        """The member of that name.
+        """Return the member of that name, and import it if needed.
 
         Raises:
             KeyError: If there is none.
@@ -68,7 +68,7 @@ class Registry(Mapping[str, Thing]):
         return sum(1 for _ in self)
 
     def added(self) -> dict[str, EntryPoint]:
-        """Entry points of extensions by name, in alphabetical order.
+        """Return the entry points of installed extensions by name, in alphabetical order.
 
         Raises:
             ExtensionError: If two have one name, or one has the name of an own member.
@@ -82,14 +82,14 @@ class Registry(Mapping[str, Thing]):
         return points
 
     def missing(self, name: str) -> str:
-        """Remedy for a name that is not there: which extra installs it, or else which names there are."""
+        """Return what to do about an unknown name: the extra that installs it, or the names there are."""
         extra = extra_for(self.group, name)
         return f"Install it: pip install 'everhold[{extra}]'." if extra else f"Expected one of {', '.join(self)}."
 
 
 @cache
 def installed(group: str) -> dict[str, EntryPoint]:
-    """Entry points of a group by name, in alphabetical order.
+    """Return the entry points of a group by name, in alphabetical order.
 
     Raises:
         ExtensionError: If two distributions add the same name.
@@ -108,7 +108,7 @@ def installed(group: str) -> dict[str, EntryPoint]:
 
 
 def loaded(group: str, point: EntryPoint, check: Callable[[str, Any], str] = lambda _, __: "") -> Any:
-    """Object of an entry point, checked.
+    """Import the object of an entry point, and check it.
 
     Raises:
         ExtensionError: If it cannot be imported, or breaks the contract of its group.
@@ -126,13 +126,13 @@ def loaded(group: str, point: EntryPoint, check: Callable[[str, Any], str] = lam
 
 
 def extra_for(group: str, name: str) -> str | None:
-    """Extra of everhold that installs a name of a group; None if no distribution of everhold has it."""
+    """Return the extra of everhold that installs a name of a group, or None."""
     extra: str | None = _catalog().get(group, {}).get(name)
     return extra
 
 
 def added_name(name: str) -> Any:
-    """A public name that an extension adds to the module `everhold`.
+    """Return a public name that an extension adds to the module `everhold`.
 
     Raises:
         AttributeError: If no extension adds it. Says which extra of everhold would.
@@ -146,7 +146,7 @@ def added_name(name: str) -> Any:
 
 
 def required(name: str) -> Any:
-    """A name that an extension adds to everhold, for a feature of the core that it serves.
+    """Return an object that an extension adds to everhold, or say which extra to install.
 
     Raises:
         ExtensionError: If it is not installed; says which extra of everhold installs it.
@@ -167,6 +167,6 @@ def _catalog() -> dict[str, dict[str, str]]:
 
 
 def imported(place: str) -> Any:
-    """Object at ``"package.module:attribute"``."""
+    """Import and return the object at ``"package.module:attribute"``."""
     module, _, attribute = place.partition(":")
     return getattr(import_module(module), attribute) if attribute else import_module(module)

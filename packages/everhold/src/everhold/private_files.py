@@ -30,7 +30,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def create_private(path: Path, *, mode: int = 0o600) -> int:
-    """Create a file that others cannot open; returns its descriptor, open for writing.
+    """Create a file that others cannot open, and return its descriptor, open for writing.
 
     Raises:
         OSError: If it cannot be created, or is there already.
@@ -39,7 +39,7 @@ def create_private(path: Path, *, mode: int = 0o600) -> int:
 
 
 def move_durably(source: Path, target: Path) -> None:
-    """Give a finished file of the same file system its name, which nothing may have yet.
+    """Give a finished file its new name in the same file system. The name must not exist yet.
 
     Raises:
         FileExistsError: If something has that name.
@@ -65,7 +65,7 @@ def move_durably(source: Path, target: Path) -> None:
 
 @contextlib.contextmanager
 def in_use(folder: Path) -> Iterator[None]:
-    """Context in which `is_in_use` is true of a folder, in all processes; it ends with this process."""
+    """Context that marks a folder as in use, for `is_in_use` in all processes. The mark ends with the process."""
     if sys.platform == "win32":
         yield
         return
@@ -79,7 +79,7 @@ def in_use(folder: Path) -> Iterator[None]:
 
 
 def is_in_use(folder: Path) -> bool:
-    """True if a process is within `in_use` of a folder."""
+    """Return whether a process is within `in_use` of a folder."""
     if sys.platform == "win32":
         return False
     try:
@@ -98,7 +98,7 @@ def is_in_use(folder: Path) -> bool:
 
 
 def keep_others_out(descriptor: int) -> None:
-    """Wait until no other process has this file, nor another thread by its own descriptor; ends as it is closed."""
+    """Lock an open file against other processes and descriptors. Waits, and ends when the file is closed."""
     if sys.platform == "win32":
         msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
     else:
@@ -106,7 +106,7 @@ def keep_others_out(descriptor: int) -> None:
 
 
 def private_folder(path: Path, *, ours: Callable[[str], bool] = lambda _: True) -> None:
-    """Make a folder that others cannot enter, or close one that is there.
+    """Make a folder that others cannot enter, or close an existing one to them.
 
     Args:
         path: The folder.
@@ -125,7 +125,7 @@ def private_folder(path: Path, *, ours: Callable[[str], bool] = lambda _: True) 
 
 
 def make_private(path: Path) -> None:
-    """Take a file or folder away from everybody but its owner, if it is there.
+    """Make an existing file or folder accessible to its owner alone.
 
     Raises:
         AuthError: If others can open it and that cannot be changed. Nothing was charged.

@@ -1,4 +1,4 @@
-"""Progress of long work: code reports it, and a bar appears once the work has lasted two seconds.
+"""Progress of long work: code reports it, and a bar appears after two seconds.
 
 Whoever works says what is done, without input or output: `progress` keeps it, and draws it only where somebody looks,
 in a terminal or a notebook, and in the main thread. Anywhere else, also where the error stream is a file, nothing is
@@ -35,7 +35,7 @@ _SECONDS_BETWEEN = 0.2  # drawings in a notebook
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """Current work and its progress.
+    """Description of the current work and its progress, which the bar shows.
 
     Attributes:
         what: In plain words, which are public.
@@ -50,7 +50,7 @@ class Line:
     since: float = field(default_factory=time.monotonic, init=False)
 
     def __call__(self, done: int, total: int | None = None) -> None:
-        """Say how much is done, and of how much, if that is new."""
+        """Report how much is done, and of how much, if that is new."""
         self.done, self.total = done, self.total if total is None else total
         _SCREEN.draw()
 
@@ -59,13 +59,13 @@ class Line:
 
     @property
     def counts(self) -> bool:
-        """True if there is more than one thing to do; otherwise a bar only moves."""
+        """Whether there is more than one thing to do. Otherwise the bar only moves."""
         return self.total is not None and self.total > 1
 
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Line]:
-    """Work that may take long; a part of it that counts takes its place while it lasts.
+    """Context of work that may take long. Counted work inside takes over the bar while it lasts.
 
     Args:
         what: In plain words, which are public.
@@ -96,7 +96,7 @@ class _View(Protocol):
 
 
 class _Screen:
-    """The one bar of the process."""
+    """The only progress bar of the process."""
 
     def __init__(self) -> None:
         self._lines: list[Line] = []
@@ -126,7 +126,7 @@ class _Screen:
         self.draw()
 
     def draw(self) -> None:
-        """Show where things stand; a bar that cannot be drawn stops no work."""
+        """Draw the bar. An error of drawing is ignored."""
         if self._view is None:
             return
         with self._lock, suppress(Exception):
@@ -148,7 +148,7 @@ _SCREEN = _Screen()
 
 
 def _somebody_looks() -> bool:
-    """True if a bar could be seen here: threads and worker processes have none, and logs get none."""
+    """Return whether a bar could be seen here: not in threads, worker processes and logs."""
     if os.environ.get(SWITCH) == "off" or threading.current_thread() is not threading.main_thread():
         return False
     return _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
@@ -161,7 +161,7 @@ def _in_notebook() -> bool:
 
 
 class _Terminal:
-    """A bar on the error stream, which is taken away at the end, also when interrupted."""
+    """Progress bar on the error stream, which is removed at the end, also after an interruption."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -188,7 +188,7 @@ class _Terminal:
 
 
 class _Notebook:
-    """A bar below the cell, in plain HTML: it needs no widgets, no script, and looks like the page around it."""
+    """Progress bar below a notebook's cell, in plain HTML without widgets or scripts."""
 
     def __init__(self) -> None:
         from IPython.display import display

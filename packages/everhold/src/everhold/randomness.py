@@ -31,11 +31,11 @@ TABLE_SCALE = 1024
 
 @runtime_checkable
 class Noise(Protocol):
-    """A source of integer noise."""
+    """Base of the sources of integer noise."""
 
     @property
     def simulated(self) -> bool:
-        """True where draws can be reproduced, so that nothing released with them is private."""
+        """Whether draws can be reproduced, so that nothing released with them is private."""
         ...
 
     def laplace(self, scale: int, size: int, *, stream: str) -> NDArray[np.int64]:
@@ -52,7 +52,7 @@ class Noise(Protocol):
 
 
 class _ExactNoise(ABC):
-    """Noise made with integers alone, from words that cannot be told from chance; no floating-point attack applies."""
+    """Base of noise made with integers alone from random words, so that no floating-point attack applies."""
 
     __slots__ = ()
 
@@ -75,7 +75,7 @@ class _ExactNoise(ABC):
 
     @abstractmethod
     def _source(self, stream: str, about: int) -> Iterator[int]:
-        """Endless uniform 64-bit integers, of which about so many will be used."""
+        """Yield uniform 64-bit integers without end. About ``size`` of them will be used."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -156,7 +156,7 @@ class KeyedNoise(_ExactNoise):
 
 
 class _Keystream:
-    """Endless uniform 64-bit integers in a fixed order: `words` one at a time, `take` many at once."""
+    """Endless uniform 64-bit integers in a fixed order, read one at a time or many at once."""
 
     __slots__ = ("_cipher", "_ready", "words")
 
@@ -253,7 +253,7 @@ def _checked(scale: int, size: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _gaussian_table(scale: int) -> NDArray[np.float64]:
-    """Cumulative probabilities of the discrete Gaussian on an odd, symmetric support beyond which 1e-18 is left."""
+    """Return cumulative probabilities of the discrete Gaussian on a symmetric support that misses at most 1e-18."""
     points = np.arange(-9 * scale, 9 * scale + 1)
     # by Poisson summation; two terms are enough from scale 1 on
     ripple = sum(math.exp(-2.0 * (math.pi * scale * k) ** 2) for k in (1, 2))
@@ -273,7 +273,7 @@ _SPARE_DIGITS = 40
 
 
 def uniform_below(bound: int, words: Iterator[int]) -> int:
-    """Uniform integer in [0, bound), for 1 <= bound <= 2**64."""
+    """Draw a uniform integer in [0, bound), for 1 <= bound <= 2**64."""
     shift = WORD - bound.bit_length()
     while True:
         value = next(words) >> shift
@@ -282,7 +282,7 @@ def uniform_below(bound: int, words: Iterator[int]) -> int:
 
 
 def bernoulli_exp(numerator: int, denominator: int, words: Iterator[int]) -> bool:
-    """True with probability ``exp(-numerator/denominator)``, for a non-negative fraction x.
+    """Draw True with probability ``exp(-numerator/denominator)``, for a non-negative fraction x.
 
     Above 1, factors ``exp(-1)`` are taken off first. Then uniform reals are compared with x, x/2, x/3, ... until one is
     not below: the number of that one is odd with probability ``exp(-x)``. Reals are compared digit by digit in base
@@ -303,7 +303,7 @@ def bernoulli_exp(numerator: int, denominator: int, words: Iterator[int]) -> boo
 
 
 def discrete_laplace(scale: int, words: Iterator[int]) -> int:
-    """One draw with ``P[x]`` proportional to ``exp(-|x|/scale)``; 1 <= scale < 2**64."""
+    """Draw an integer with ``P[x]`` proportional to ``exp(-|x|/scale)``, for 1 <= scale < 2**64."""
     shift = WORD - scale.bit_length()
     while True:
         low = next(words) >> shift
@@ -319,7 +319,7 @@ def discrete_laplace(scale: int, words: Iterator[int]) -> int:
 
 
 def discrete_gaussian(scale: int, words: Iterator[int]) -> int:
-    """One draw with ``P[x]`` proportional to ``exp(-x^2/(2 scale^2))``.
+    """Draw an integer with ``P[x]`` proportional to ``exp(-x^2/(2 scale^2))``.
 
     Rejection from the discrete Laplace of the same scale: the ratio of the two laws is, up to a constant,
     ``exp(-(|x| - scale)^2 / (2 scale^2))``.
@@ -331,7 +331,7 @@ def discrete_gaussian(scale: int, words: Iterator[int]) -> int:
 
 
 def below_exponential(revealed: int, words: Iterator[int], *, exponent: Fraction, factor: Fraction) -> bool:
-    """True if ``u * factor < exp(-exponent)``, for a uniform u whose first 64 binary digits are `revealed`.
+    """Return whether ``u * factor < exp(-exponent)``, for a uniform u whose first 64 binary digits are `revealed`.
 
     ``-ln(u * factor)`` is enclosed between the logarithms of both ends of what u may still be; further words are drawn
     until the exponent lies outside. Python's decimal logarithm is correctly rounded, so each enclosure is certain.
@@ -353,7 +353,7 @@ def below_exponential(revealed: int, words: Iterator[int], *, exponent: Fraction
 
 
 def _minus_log(numerator: int, denominator: int) -> tuple[Fraction, Fraction]:
-    """A lower and an upper bound of ``ln(denominator / numerator)``."""
+    """Return a lower and an upper bound of ``ln(denominator / numerator)``."""
     context = Context(prec=_SPARE_DIGITS + denominator.bit_length() // 3)
     above, below = (Decimal(number).ln(context) for number in (denominator, numerator))
     error = (Fraction(abs(above)) + Fraction(abs(below))) / 10 ** (context.prec - 1)  # over twice the roundings

@@ -21,16 +21,16 @@ ADDRESS_VARIABLE = "EVERHOLD_URL"
 
 
 class RemoteStorage(Protocol):
-    """The holdouts at an address."""
+    """Protocol of a storage at an address, whose holdouts are elsewhere."""
 
     def connect(self, address: str, name: str) -> Holdout:
-        """The holdout of this name, whose operations are performed there."""
+        """Open the holdout of this name. Its operations are performed at the address."""
 
     def create(self, address: str, name: str, *, holdout: Path, training: Path | None, **settings: Any) -> Holdout:
-        """Seal rows of files there; takes the settings of `Holdout.create`."""
+        """Seal rows of files at the address. Takes the settings of `Holdout.create`."""
 
     def holdouts(self, address: str) -> list[dict[str, Any]]:
-        """Public facts of each holdout that the caller may see there."""
+        """List the public facts of each holdout that the caller may see at the address."""
 
 
 def _check(_: str, storage: Any) -> str:
@@ -42,7 +42,7 @@ _STORAGES: Registry[RemoteStorage] = Registry("everhold.storage", {}, _check)
 
 
 def is_address(text: object) -> bool:
-    """True if a text is the address of a service, and no storage on this machine.
+    """Return whether a text is the address of a service, and not a storage on this machine.
 
     Examples:
         >>> is_address("https://holdout.example"), is_address("sqlite:///flights.db")
@@ -52,7 +52,7 @@ def is_address(text: object) -> bool:
 
 
 def remote_storage(address: str) -> RemoteStorage:
-    """Storage at an address.
+    """Open the storage at an address.
 
     Raises:
         ExtensionError: If no installed distribution opens addresses of its scheme. Says which extra does.

@@ -21,7 +21,7 @@ _SHARED_AT_ONCE = 8  # holdouts that a worker process keeps open
 
 @dataclass(frozen=True)
 class SealedScorer:
-    """A scorer that asks a sealed holdout about every fitted model that it is given: one query each.
+    """Scorer for scikit-learn that asks a sealed holdout one query about each fitted model.
 
     The rows that it is given make the guess, so they have to be rows that the model was not fitted on. In a search with
     five folds it is called for five models of each configuration: use one split, or `SealedSearchCV`, which asks once.
@@ -59,7 +59,7 @@ class SealedScorer:
 
 @lru_cache(maxsize=_SHARED_AT_ONCE)
 def _shared(opened: Callable[..., Holdout], where: tuple[Any, ...]) -> Holdout:
-    """A holdout that all scorers of this process share: a search sends a new one with every task."""
+    """Return the holdout that all scorers of this process share, opened once."""
     holdout = opened(*where)
     atexit.register(holdout.close)
     return holdout

@@ -1,4 +1,4 @@
-"""The table of a search: its configurations, what cross-validation and the holdout said of each, and their ranks."""
+"""The table of a search: configurations, their scores by cross-validation and by the holdout, and ranks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNTOLD = "not told"  # of one of which the choice of the best tells nothing
 
 @dataclass(frozen=True, slots=True)
 class SearchLine:
-    """One configuration: its parameters, what cross-validation and the holdout said, and how long it took."""
+    """One configuration of a search: its parameters, its scores, and how long it took."""
 
     params: Mapping[str, Any]
     scores: tuple[float, ...]
@@ -46,29 +46,29 @@ class SearchLine:
 
     @property
     def awaits_unsealing(self) -> bool:
-        """True if it was asked silently, and its numbers are not known yet."""
+        """Whether the configuration was asked silently, and its numbers are not known yet."""
         return self.answer is not None and self.answer.source == SILENT and self.answer.sealed is None
 
     @property
     def source(self) -> str:
-        """The source of its answer."""
+        """Source of the configuration's answer."""
         if self.answer is not None:
             return self.answer.source
         return _FAILED if self.fault else _UNTOLD
 
     def score(self, *, greater: bool) -> float:
-        """Value of the answer, greater is better; minus infinity without an answer."""
+        """Value of the answer, where greater is better, or minus infinity without an answer."""
         value = number_of(self.answer, "value")
         return -np.inf if math.isnan(value) else value if greater else -value
 
 
 def line_of(params: Mapping[str, Any], tried: CrossValidated) -> SearchLine:
-    """A configuration that was fitted, before it is asked about."""
+    """Build the line of a configuration that was fitted, before the holdout is asked."""
     return SearchLine(params, tried.scores, tried.fit_seconds, tried.score_seconds, tried.refit_seconds)
 
 
 def results_table(lines: Sequence[SearchLine], *, greater: bool) -> dict[str, Any]:
-    """All lines as scikit-learn has them: one array for each column."""
+    """Return all lines in scikit-learn's form: one array for each column."""
     sign = 1.0 if greater else -1.0
     scores = np.array([line.scores for line in lines])
     failed = np.array([bool(line.fault) for line in lines])
@@ -98,7 +98,7 @@ def results_table(lines: Sequence[SearchLine], *, greater: bool) -> dict[str, An
 
 
 def number_of(answer: Answer | None, name: str) -> float:
-    """A number of an answer, for a silent one that of the sealed rows; nan where there is none."""
+    """Return a number of an answer, the sealed one if it is silent, or nan if there is none."""
     number = getattr(answer, name, None)
     if number is None:
         number = getattr(answer, {"value": "sealed", "low": "sealed_low", "high": "sealed_high"}[name], None)
@@ -106,7 +106,7 @@ def number_of(answer: Answer | None, name: str) -> float:
 
 
 def _parameters(every: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """``params``, and one masked array for each parameter: masked where a configuration does not have it."""
+    """Return ``params``, and one masked array for each parameter, masked where a configuration lacks it."""
     table: dict[str, Any] = {"params": list(every)}
     for name in dict.fromkeys(name for params in every for name in params):
         column = np.ma.MaskedArray(np.empty(len(every), dtype=object), mask=True)
@@ -118,14 +118,14 @@ def _parameters(every: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Places from 1, the highest value first; nan last, and equal values on one place."""
+    """Return ranks from 1 for the highest value. Equal values share a rank, and nan comes last."""
     filled = np.where(np.isnan(values), -np.inf, values)
     return np.array([1 + np.count_nonzero(filled > value) for value in filled], dtype=np.int32)
 
 
 @dataclass(frozen=True, slots=True)
 class Refitted:
-    """Models of a declared space by the place of their point; each is fitted when it is wanted."""
+    """Models of a declared space by the index of their point, each fitted when it is first used."""
 
     holdout: Holdout
     space: GridFamily
@@ -136,7 +136,7 @@ class Refitted:
 
 
 def checked_index(index: Any, count: int) -> int:
-    """The configuration that a function of the table chose."""
+    """Check the index that a function of the table chose, and return it."""
     if not isinstance(index, int | np.integer) or isinstance(index, bool) or not 0 <= index < count:
         raise ValueError(
             f"refit says that configuration {brief(index)} is the best; expected a whole number from 0 to {count - 1}"
@@ -145,7 +145,7 @@ def checked_index(index: Any, count: int) -> int:
 
 
 def with_bar(candidates: Sequence[Any], *, shown: bool) -> Iterator[Any]:
-    """The configurations, with a progress bar on the error stream."""
+    """Yield the configurations, with a progress bar on the error stream."""
     from rich.console import Console
     from rich.progress import track
 
@@ -166,7 +166,7 @@ Told = list["Answer | None"]
 
 
 def check_reveal(reveal: object) -> None:
-    """Check what is to be told of a search.
+    """Check how much a search may tell.
 
     Raises:
         QueryRejected: If it is nothing of the kind.
@@ -176,7 +176,7 @@ def check_reveal(reveal: object) -> None:
 
 
 def usual_reveal(holdout: Holdout, queries: Sequence[Any]) -> str:
-    """How much is told where the search does not say: the narrowest way that the rows, metric and mechanism allow."""
+    """Return how much a search tells by default: the narrowest way that rows, metric and mechanism allow."""
     if not holdout.mechanism.bets:
         return "checked"
     if holdout.schema.rows < FEW_ROWS or holdout.is_silent:
@@ -187,7 +187,7 @@ def usual_reveal(holdout: Holdout, queries: Sequence[Any]) -> str:
 def ask_about(
     holdout: Holdout, judge: Judge, tried: Sequence[CrossValidated], *, own: bool, reveal: str | None
 ) -> tuple[Told, Any, list[Any], str, float]:
-    """Ask about fitted models at once.
+    """Ask the holdout about fitted models, and return what it told.
 
     Args:
         holdout: The open holdout.
@@ -232,7 +232,7 @@ def _answers(holdout: Holdout, queries: Sequence[Any], guesses: Sequence[float |
 
 
 def are_training_rows(holdout: Holdout, labels: Any) -> bool:
-    """True if these are the labels of the holdout's own training rows, in their order."""
+    """Return whether these labels are those of the holdout's own training rows, in order."""
     schema, given = holdout.schema, np.asarray(labels)
     if schema.label is None or not schema.training_rows or given.shape != (schema.training_rows,):
         return False
@@ -240,6 +240,6 @@ def are_training_rows(holdout: Holdout, labels: Any) -> bool:
 
 
 def groups_of_training(holdout: Holdout) -> Any:
-    """The group or unit of each training row; None where the dependence names no column of them."""
+    """Return the group or unit of each training row, or None if the dependence names no column of them."""
     column = holdout.mechanism.dependence.unit_column
     return None if column is None else holdout.training_rows([column])[0][column].to_numpy()

@@ -72,7 +72,7 @@ _METRIC = "accuracy"
 
 
 def _refitted_has(name: str) -> Callable[[SealedSearchCV], bool]:
-    """True if the best estimator, or before the search its kind, has a method."""
+    """Return a check for whether the best estimator, or before the search its kind, has a method."""
 
     def check(search: SealedSearchCV) -> bool:
         if not search.refit:
@@ -87,7 +87,7 @@ def _refitted_has(name: str) -> Callable[[SealedSearchCV], bool]:
 
 
 def _delegated(name: str, what: str) -> Any:
-    """A method of the best estimator."""
+    """Return a method that calls the same method of the best estimator."""
 
     def method(self: SealedSearchCV, X: Any) -> Any:  # noqa: N803
         check_is_fitted(self)
@@ -248,7 +248,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         return self
 
     def _ask_all(self, judge: Judge, candidates: Sequence[Any], found: Iterator[Any], *, own: bool) -> None:
-        """Ask about all configurations together, and keep what was said."""
+        """Ask about all configurations together, and store what was told."""
         judge.greater_is_better  # noqa: B018  # refuses what is no metric before models are fitted
         tried = [each for _, each in zip(with_bar(candidates, shown=bool(self.verbose)), found, strict=True)]
         fitted = [each for each in tried if not isinstance(each, SearchLine)]
@@ -307,7 +307,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         self._keep(judge, lines, Refitted(self.holdout, space, points), planned=count, choice=None)
 
     def _keep(self, judge: Judge, lines: list[SearchLine], models: Any, *, planned: int, choice: Any) -> None:
-        """The table, and the best configuration."""
+        """Store the table and the best configuration."""
         self.budget_ended_ = len(lines) < planned
         self._check(lines, planned=planned)
         self._lines, self._choice, self.judge_ = lines, choice, judge
@@ -316,7 +316,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         self._choose(models, choice, [place for place, line in enumerate(lines) if not line.fault])
 
     def _check(self, lines: Sequence[SearchLine], *, planned: int) -> None:
-        """Say what went wrong."""
+        """Warn about configurations that failed and about an ended budget, or raise if no configuration is left."""
         failed = [line for line in lines if line.fault]
         if failed:
             text = f"{len(failed)} of {planned} configurations could not be fitted, and were not asked about"
@@ -369,7 +369,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
 
     @property
     def answers_(self) -> list[Any]:
-        """The answers, one for each configuration; None where it could not be fitted."""
+        """The answers, one for each configuration, or None where it could not be fitted."""
         return [line.answer for line in self._told()]
 
     @property
@@ -385,7 +385,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
 
     @property
     def best_score_(self) -> float:
-        """Value of the best answer, greater is better: a loss has changed its sign."""
+        """Value of the best answer, where greater is better: the sign of a loss is changed."""
         value = number_of(self.best_answer_, "value")
         return value if self.judge_.greater_is_better else -value
 
@@ -447,7 +447,7 @@ def _tried(
     folds: int,
     error_score: Any,
 ) -> CrossValidated | SearchLine:
-    """One configuration, cross-validated and fitted; what failed instead, unless that is to be raised."""
+    """Cross-validate and fit one configuration. Returns its result, or the failed line unless errors are raised."""
     try:
         estimator.set_params(**{name: clone(value, safe=False) for name, value in params.items()})
         return validated(estimator)

@@ -1,4 +1,4 @@
-"""JSON of others, read strictly: bodies of requests, files of results, models and certificates.
+"""Strict reading of JSON from others: request bodies, files of results, models and certificates.
 
 Readers of JSON differ in which value of a name they take that an object has twice. So one is refused: what was checked
 would not be what is used.
@@ -16,11 +16,11 @@ _LONGEST_NAME = 60
 
 
 class JsonFault(ValueError):
-    """What is wrong with a JSON text, such as "has 'a' twice in one object"; a message puts before it what has it."""
+    """Error that says what is wrong with a JSON text, such as "has 'a' twice in one object"."""
 
 
 def read_json(text: str | bytes) -> Any:
-    """The value of a JSON text in UTF-8, in which each object has each name once and numbers are finite.
+    """Parse a JSON text in UTF-8. Repeated names in an object and numbers that are not finite are refused.
 
     >>> read_json('{"of": "delay", "high": 60, "high": 90}')
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""Several studies of one table: its sealed rows are dealt, and each study ends by opening its own part.
+"""Several studies of one table: its sealed rows are dealt into parts, and each study unseals its own.
 
 What is asked in a study is silent, so its intervals are the narrow ones of queries that nobody steered by. At its end
 the part's rows are spent, and those of the other parts are as sealed as before: the parts are independent samples of
@@ -49,7 +49,7 @@ Begun = TypeVar("Begun", bound=Closing)
 
 
 class DealtTransport:
-    """The way to the parts of a holdout whose rows were dealt; it answers nothing itself.
+    """Access to the parts of a dealt holdout. It answers no query itself.
 
     Args:
         store: The database.
@@ -66,7 +66,7 @@ class DealtTransport:
 
     @property
     def session(self) -> Any:
-        """There is none.
+        """Always None, because the parts have sessions of their own.
 
         Raises:
             QueryRejected: With the way to ask.
@@ -83,15 +83,15 @@ class DealtTransport:
         return replace(whole, rows=sum(part.configuration["rows"] for part in self.parts))
 
     def perform(self, operation: HoldoutOperation[Any]) -> Any:
-        """Refuse what is for a study."""
+        """Refuse an operation that only a study can perform."""
         return self.session
 
     def gate(self, *_: Any, **__: Any) -> Any:
-        """Refuse what is for a study."""
+        """Refuse a gate, which only a study can have."""
         return self.session
 
     def accessor(self, name: str) -> Any:
-        """No extension adds anything."""
+        """Return None, because no extension adds anything to a dealt holdout."""
         return None
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class DealtTransport:
         self.store.close()
 
     def taken(self) -> dict[str, str]:
-        """The name of the part of each study, by the study's."""
+        """Return the name of the part that each study took, by the study's name."""
         named = {part.name: self._study_of(part) for part in self.parts}
         return {study: part for part, study in named.items() if study is not None}
 
@@ -144,7 +144,7 @@ def create_dealt(
     storage: str | Path, name: str, studies: Any, request: SealRequest, study: StudyRequest, *,
     make: Callable[[SealRequest, StudyRequest], Creation], allow_resealing: bool,
 ) -> DealtTransport:  # fmt: skip
-    """Deal the rows, and seal each part as a holdout of its own; see `Holdout.create`.
+    """Deal the rows, and seal each part as a holdout of its own.
 
     Args:
         storage: See there.

@@ -162,7 +162,7 @@ def add_cases(
 def _repeated(
     holdout: Holdout, gate: Gate, results: Any, baseline: Any, groups: Mapping[Any, Any] | None
 ) -> Arrived | None:
-    """The latest arrival, where these are results of its cases and of no new one; what is left of it is completed."""
+    """Return the latest arrival if the results are of its cases alone, after it was completed, else None."""
     arrivals, ids, runs = holdout.arrivals.listed().rows, gate.suite.ids, runs_by_case(results)
     if not arrivals or runs.keys() - {*ids, *gate.open_cases}:
         return None
@@ -182,7 +182,7 @@ def _repeated(
 def _added(
     gate: Gate, results: Any, whose: str, cases: Sequence[Any] | None = None
 ) -> tuple[list[Any], dict[Any, list[Any]]]:
-    """Results of the cases that a suite does not have, checked; other cases are left out."""
+    """Check the results of cases that a suite lacks, and return them. Other cases are left out."""
     known = {*gate.suite.ids, *gate.open_cases}
     added = {case: runs for case, runs in runs_by_case(results).items() if case not in known}
     if not added:
@@ -193,7 +193,7 @@ def _added(
 
 
 def _table(ids: Sequence[Any], groups: Mapping[Any, Any] | None, *, first: int) -> dict[str, Any]:
-    """The rows of cases."""
+    """Return the rows of cases as columns by name."""
     table: dict[str, Any] = {CASE: list(ids), "position": list(range(first, first + len(ids)))}
     if groups is not None:
         if missing := [case for case in ids if case not in groups]:

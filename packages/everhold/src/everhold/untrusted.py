@@ -1,4 +1,4 @@
-"""Files of strangers: each is read in a process of its own, whose memory, time and output are limited for good.
+"""Reading of strangers' files: each in its own process with hard limits of memory, time and output.
 
 A reader's own limits are not hard, and a file can be made to crash or to exhaust a reader that was not written for such
 ones. So a worker reads it, whose memory holds no key, no ledger and no sealed rows. What it found comes back as JSON,
@@ -44,7 +44,7 @@ _FREED = threading.Condition()
 
 @dataclass(frozen=True, slots=True)
 class ReadingLimits:
-    """What a worker may use for one file.
+    """Limits of memory, time and output for a worker that reads one file.
 
     Attributes:
         content: Bytes of the file; a larger one is not opened.
@@ -63,7 +63,7 @@ def read_in_worker(
     reader: str, path: Path, *, name: str, limits: ReadingLimits, advice: str,
     refusal: type[EverholdError] = QueryRejected, **task: Any,
 ) -> Any:  # fmt: skip
-    """Read a stranger's file in a worker.
+    """Read a stranger's file in a worker process, and return what it found.
 
     Args:
         reader: ``"module:function"``, called in the worker with the path, the name and the task; returns plain data.
@@ -105,7 +105,7 @@ def read_in_worker(
 
 @contextlib.contextmanager
 def _turn(of: str) -> Iterator[None]:
-    """Wait for a worker; a known sender takes one, so that the others are for everybody else."""
+    """Context that waits for a free worker. A known sender uses one at most."""
     with _FREED:
         _FREED.wait_for(lambda: _BUSY.total() < _AT_ONCE and not (of and _BUSY[of]))
         _BUSY[of] += 1
@@ -118,7 +118,7 @@ def _turn(of: str) -> Iterator[None]:
 
 
 def work() -> None:
-    """Read one file under hard limits, and describe its content; run by the worker."""
+    """Read one file under hard limits and describe its content. The worker process runs this."""
     job = json.load(sys.stdin)
     limits = ReadingLimits(**job["limits"])
     limit(memory=limits.memory, seconds=limits.seconds, written=limits.written)
@@ -137,7 +137,7 @@ def work() -> None:
 
 
 def limit(*, memory: int, seconds: float, written: int = 0, renewed: bool = False) -> None:
-    """Give memory, time and files up, so that nothing can take them back; Windows has no such limits.
+    """Set hard limits of memory, time and files for this process. Windows has none.
 
     Args:
         memory: Bytes of address space.

@@ -1,4 +1,4 @@
-"""The best parameters for a request, all mechanisms side by side, and the request the other way round."""
+"""Planning: the best parameters for a request, all mechanisms compared, and rows or queries for a radius."""
 
 from everhold.planning.inverse import queries_allowed, rows_needed
 from everhold.planning.plan import Plan, PlanLine, PublishedLine, plan

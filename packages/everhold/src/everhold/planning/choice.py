@@ -1,4 +1,4 @@
-"""Choice of the mechanism for rows that are to be sealed, and a check that its promise is worth having."""
+"""Chooses the mechanism for rows that are about to be sealed, and checks that its promise is worth having."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _VACUOUS = 0.5  # half the range: an interval of that half-width holds for any m
 def chosen_mechanism(
     name: str | None, request: PlanRequest, structure: RowStructure, dependence: DependenceModel | None
 ) -> Mechanism:
-    """The named mechanism, or the best one for the request, with the dependence bound to the rows to be sealed.
+    """Return the named or the best mechanism, with the dependence bound to the rows to be sealed.
 
     Raises:
         DependenceError: If the dependence does not match the rows.
@@ -51,7 +51,7 @@ def chosen_mechanism(
 
 
 def bound_mechanism(mechanism: Mechanism, structure: RowStructure, dependence: DependenceModel | None) -> Mechanism:
-    """A planned mechanism, with its dependence bound to the rows to be sealed.
+    """Return a planned mechanism with its dependence bound to the rows to be sealed.
 
     Raises:
         DependenceError: If the dependence does not match the rows.
@@ -84,7 +84,7 @@ def _bound(dependence: DependenceModel, structure: RowStructure) -> DependenceMo
 
 
 def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | None = None) -> None:
-    """Refuse a promise that says nothing, not even to an analyst whose guesses are honest, unless it is asked for.
+    """Refuse a promise that says nothing even if guesses are honest, unless it is allowed explicitly.
 
     Args:
         mechanism: The mechanism, bound to the rows.
@@ -113,14 +113,14 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
 
 
 def is_worth(mechanism: Mechanism, alike: float | None) -> bool:
-    """True if the guaranteed radius says something, or what is expected of honest guesses does."""
+    """Return whether the guaranteed radius, or the one expected for honest guesses, says something."""
     if mechanism.promise().radius < _VACUOUS:
         return True
     return mechanism.expected_radius(USUAL_VALUE, alike) < least_vacuous(USUAL_VALUE)
 
 
 def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
-    """Calls that seal the same rows; every one of them was tried on their number and their dependence."""
+    """Yield calls that would seal the same rows with a useful promise. Each one was tried."""
     fewer = [count for count in FEWER_QUERIES if count < mechanism.queries]
     tried: list[tuple[str, Sequence[int], str]] = [(mechanism.name, fewer, "")]
     if mechanism.name != _GUESSING:
@@ -139,20 +139,20 @@ def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
 
 
 def _planned_anew(mechanism: Mechanism, name: str, queries: int) -> Mechanism | None:
-    """Another plan for the same rows; None where the mechanism cannot serve them."""
+    """Return the named mechanism planned for the same rows, or None if it cannot serve them."""
     request = PlanRequest.of(mechanism).with_queries(queries)
     made = tuned_for(name, request)
     return None if isinstance(made, str) else made
 
 
 def _surprises_of(mechanism: Mechanism) -> dict[str, int]:
-    """The number of surprises, where it is not the one that is planned by default."""
+    """Return the number of surprises as a setting, if it is not the default."""
     surprises = mechanism.planned_surprises
     return {} if surprises in (None, planned_surprises(None, mechanism.queries)) else {"surprises": surprises}
 
 
 def _more_rows(mechanism: Mechanism, alike: float | None) -> str:
-    """Number of further rows or groups that have to be sealed for this plan."""
+    """Say how many further rows or groups have to be sealed for this plan."""
     needed, dependence = _rows_needed(mechanism, alike), mechanism.dependence
     if dependence.in_groups:
         if needed is None:
@@ -167,7 +167,7 @@ def _more_rows(mechanism: Mechanism, alike: float | None) -> str:
 
 
 def _rows_needed(mechanism: Mechanism, alike: float | None) -> int | None:
-    """The rows with which the mechanism, tuned for the same plan, promises something; None where it is unknown.
+    """Return the rows with which the mechanism promises something for the same plan, or None if unknown.
 
     Rows come in groups like those of the sealed rows, where there are groups. Other models are bound to these rows.
     """
@@ -178,7 +178,7 @@ def _rows_needed(mechanism: Mechanism, alike: float | None) -> int | None:
 
 
 def warn_of_weak_promise(mechanism: Mechanism, alike: float | None = None) -> None:
-    """Say what a newcomer would regret not to have been told; `alike` is as for `Mechanism.expected_radius`."""
+    """Warn if few rows are sealed, if the radius is vacuous, or if the promise excludes adaptive queries."""
     if mechanism.rows < _FEW_ROWS:
         warn_caller(SmallHoldoutWarning(f"only {mechanism.rows} rows are sealed; {few_rows(mechanism, alike)}"))
     if worst := vacuous_in_words(mechanism, alike):
@@ -203,7 +203,7 @@ def warn_of_weak_promise(mechanism: Mechanism, alike: float | None = None) -> No
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Half-width of one way to ask, for a yes-or-no query.
+    """One way to ask, with the half-width of a yes-or-no answer.
 
     Attributes:
         way: Its name.
@@ -218,7 +218,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreeWays(Display):
-    """Half-widths of the three ways for one study, the narrowest way first, and of two usual intervals.
+    """Half-widths of the three ways to ask in one study, the narrowest first, and of two usual intervals.
 
     Attributes:
         rows: Sealed rows.
@@ -238,20 +238,20 @@ class ThreeWays(Display):
     lines: tuple[Way, ...]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One table row for each line."""
+        """Return one row for each line."""
         return [{"way": line.way, "when": line.when, "within": line.within} for line in self.lines]
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain data."""
+        """Return the comparison as plain data."""
         named = {name: getattr(self, name) for name in ("rows", "queries", "surprises", "confidence", "at")}
         return {**named, "lines": self.to_rows()}
 
     def within(self, way: str) -> float:
-        """The half-width of a line by its name."""
+        """Return the half-width of a line by its name."""
         return next(line.within for line in self.lines if line.way == way)
 
     def explain(self) -> str:
-        """Which way serves whom, in words."""
+        """Explain in words which way serves whom."""
         declared, silent, steered = (at_most(self.within(way)) for way in ("declared", "silent", "steered"))
         fixed = self.within("Bonferroni")
         said = (
@@ -273,7 +273,7 @@ class ThreeWays(Display):
 
 
 def three_ways(mechanism: Mechanism | None, *, at: float = USUAL_VALUE, alike: float | None = None) -> ThreeWays | None:
-    """The three ways of a tuned mechanism; None of one that rests on noise.
+    """Compare the three ways to ask for a tuned mechanism, or return None if it rests on noise.
 
     Args:
         mechanism: Its rows, queries, surprises, confidence and dependence.

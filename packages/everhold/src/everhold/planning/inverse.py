@@ -1,4 +1,4 @@
-"""A plan the other way round: rows for a radius, or queries for a radius."""
+"""Inverse planning: the rows that a radius needs, or the queries that it allows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Session(TypedDict):
 def rows_needed(
     *, radius: float, queries: int, at: float | None = None, **terms: Unpack[PlanTerms]
 ) -> dict[str, int | None]:
-    """For each mechanism, the smallest number of rows whose best radius is within the requested one.
+    """Return for each mechanism the smallest number of rows whose best radius is within the requested one.
 
     The radius is that of the worst case, which holds for every answer after every planned surprise. With ``at`` it is
     instead what an analyst whose guesses are honest can expect (`Mechanism.expected_radius`).
@@ -82,7 +82,7 @@ def rows_needed(
 
 @names_keywords(PlanTerms, USUAL_TERMS)
 def queries_allowed(*, radius: float, rows: int, at: float | None = None, **terms: Unpack[PlanTerms]) -> dict[str, int]:
-    """For each mechanism, the largest number of queries whose best radius is within the requested one.
+    """Return for each mechanism the largest number of queries whose best radius is within the requested one.
 
     The radius is that of the worst case, or with ``at`` what an analyst whose guesses are honest can expect. A session
     of fewer queries than ``surprises`` is planned with one surprise for each query.
@@ -112,7 +112,7 @@ def queries_allowed(*, radius: float, rows: int, at: float | None = None, **term
 
 
 def by_mechanism(plan: Callable[[str], Planned]) -> dict[str, Planned]:
-    """Plans of each mechanism, by its name."""
+    """Compute a plan for each mechanism, and return the plans by name."""
     planned, kinds = {}, answering()
     with progress("planning, by mechanism", len(kinds)) as line:
         for done, name in enumerate(kinds):
@@ -122,7 +122,7 @@ def by_mechanism(plan: Callable[[str], Planned]) -> dict[str, Planned]:
 
 
 def radius_of(name: str, request: PlanRequest, *, at: float | None = None) -> float:
-    """The best radius of a mechanism for a request, or that expected at a value; infinite where it cannot serve it.
+    """Return a mechanism's best radius for a request, or the expected one at a value, infinite if it cannot serve.
 
     The parameters are those of the smallest worst case either way.
     """
@@ -133,19 +133,19 @@ def radius_of(name: str, request: PlanRequest, *, at: float | None = None) -> fl
 
 
 def rows_needed_by(name: str, request: PlanRequest, radius: float, *, at: float | None = None) -> int | None:
-    """The smallest number of rows with which one mechanism keeps the radius; None if no holdout can seal so many."""
+    """Return the smallest number of rows with which one mechanism keeps the radius, or None if too many."""
     radius_at = lru_cache(maxsize=None)(lambda rows: radius_of(name, request.with_rows(rows), at=at))
     return smallest_within(radius_at, radius, least=1, most=MOST_ROWS)
 
 
 def queries_allowed_by(name: str, request: PlanRequest, radius: float, *, at: float | None = None) -> int:
-    """The largest number of queries for which one mechanism keeps the radius."""
+    """Return the largest number of queries for which one mechanism keeps the radius."""
     radius_at = lru_cache(maxsize=None)(lambda queries: radius_of(name, request.with_queries(queries), at=at))
     return largest_within(radius_at, radius, most=MOST_QUERIES)
 
 
 def published_statements(request: PlanRequest) -> tuple[str, ...]:
-    """Names of the installed published statements that say something about the rows of a request.
+    """Return the names of installed published statements that apply to the rows of a request.
 
     For dependent rows they are shown for comparison only: the published proof is incomplete there (erratum 5).
     """
@@ -155,7 +155,7 @@ def published_statements(request: PlanRequest) -> tuple[str, ...]:
 
 
 def published_rows_needed(name: str, request: PlanRequest, radius: float) -> int | None:
-    """The rows that a published statement asks for; None where it never reaches the radius.
+    """Return the rows that a published statement needs, or None if it never reaches the radius.
 
     What rounding rows to the grid costs comes off the radius, as it does for the mechanisms.
     """
@@ -167,7 +167,7 @@ def published_rows_needed(name: str, request: PlanRequest, radius: float) -> int
 
 
 def published_bound(name: str, request: PlanRequest) -> PublishedBound:
-    """Result of one of the `published_statements` for a request, for exact averages."""
+    """Return the radius that one of the `published_statements` gives for a request."""
     if request.dependence.independent:
         return BOUNDS[name].radius(request.rows, **_session(request))
     radius, _ = _for_dependent(BOUNDS[name])
@@ -181,7 +181,7 @@ def _for_dependent(statement: PublishedStatement) -> tuple[Callable[..., Publish
 
 
 def _rows_of_dependent(statement: PublishedStatement, radius: float, request: PlanRequest, *, least: float) -> float:
-    """Rows n for which the statement, at the price of noise with n dependent rows, asks for no more than n.
+    """Return a number of rows n for which the statement, with n dependent rows, needs no more than n.
 
     The price seldom depends on n. Where it rises with n, climbing from what independent rows need finds the smallest n.
     """
@@ -194,7 +194,7 @@ def _rows_of_dependent(statement: PublishedStatement, radius: float, request: Pl
 
 
 def _price(request: PlanRequest, rows: int) -> Callable[[float], float]:
-    """Price of noise in P1 and P2 for dependent rows, ``max_i min_Q (|N_i|+1)/(tau/3 - 4 b_i)`` or 1/h (erratum 7)."""
+    """Return the price of noise for dependent rows in P1 and P2, ``max_i min_Q (|N_i|+1)/(tau/3 - 4 b_i)`` or 1/h."""
     return lambda tolerance: request.dependence.bayesian_price(tolerance / 3.0, rows)
 
 
@@ -225,7 +225,7 @@ Radius = Callable[[int], float]
 
 
 def smallest_within(radius: Radius, request: float, *, least: int, most: int) -> int | None:
-    """The smallest whole number n with ``radius(n) <= request < radius(n - 1)``; None if ``radius(most) > request``.
+    """Return the smallest n with ``radius(n) <= request < radius(n - 1)``, or None if ``radius(most) > request``.
 
     Args:
         radius: Non-increasing in n; infinite where there is none. If rounding bends it a little, the two inequalities
@@ -251,7 +251,7 @@ def smallest_within(radius: Radius, request: float, *, least: int, most: int) ->
 
 
 def largest_within(radius: Radius, request: float, *, most: int) -> int:
-    """The largest whole number m in [0, most] with ``radius(m) <= request < radius(m + 1)``; 0 if there is none.
+    """Return the largest m in [0, most] with ``radius(m) <= request < radius(m + 1)``, or 0 if there is none.
 
     Args:
         radius: Positive and non-decreasing in m; infinite where there is none.
@@ -276,7 +276,7 @@ def largest_within(radius: Radius, request: float, *, most: int) -> int:
 
 
 def _crossing(radius: Radius, request: float, *, fails: int, holds: int) -> int:
-    """The last number that holds on the way to one that fails: secant steps on logarithms, kept inside the bracket."""
+    """Return the last number that keeps the request, by secant steps on logarithms inside a bracket."""
     repeats, side = 0, 0
     while abs(fails - holds) > 1:
         target = _secant(radius, request, fails, holds)
@@ -292,7 +292,7 @@ def _crossing(radius: Radius, request: float, *, fails: int, holds: int) -> int:
 
 
 def _secant(radius: Radius, request: float, fails: int, holds: int) -> int:
-    """Crossing of the line through both ends, on logarithms, with the request; the middle where there is no line."""
+    """Return where the line through both ends, on logarithms, meets the request, or the middle without a line."""
     above, below = radius(fails), radius(holds)
     middle = 0.5 * (math.log(fails) + math.log(holds))
     if math.isfinite(above) and above > below > 0.0:
@@ -305,7 +305,7 @@ def _secant(radius: Radius, request: float, fails: int, holds: int) -> int:
 
 
 class PublishedBound(Protocol):
-    """Result of a statement: a radius, the rows it holds for, both possibly infinite, and the reason."""
+    """Protocol of a published statement's result: a radius, the rows it holds for, and a note."""
 
     @property
     def radius(self) -> float:
@@ -317,11 +317,11 @@ class PublishedBound(Protocol):
 
     @property
     def note(self) -> str:
-        """Why the bound is infinite, where that is not a matter of rows."""
+        """Why the bound is infinite, if more rows would not help."""
 
 
 class PublishedStatement(Protocol):
-    """A statement about a whole session, in both directions."""
+    """Protocol of a published statement about a whole session, from rows to radius and back."""
 
     @property
     def name(self) -> str:
@@ -333,19 +333,19 @@ class PublishedStatement(Protocol):
 
     @property
     def colour(self) -> str:
-        """In charts; muted beside the colours of mechanisms."""
+        """Colour in charts, muted beside the colours of mechanisms."""
 
     @property
     def radius(self) -> Callable[..., PublishedBound]:
-        """From rows, and the session's settings, to a radius."""
+        """Function from rows and the session's settings to a radius."""
 
     @property
     def rows_needed(self) -> Callable[..., PublishedBound]:
-        """From a radius, and the session's settings, to rows."""
+        """Function from a radius and the session's settings to rows."""
 
     @property
     def dependent(self) -> tuple[Callable[..., PublishedBound], Callable[..., PublishedBound]] | None:
-        """The same two for dependent rows, with a ``price`` of noise."""
+        """The same two functions for dependent rows, with a ``price`` of noise, or None."""
 
 
 def _check(name: str, statement: Any) -> str:

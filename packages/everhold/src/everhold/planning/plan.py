@@ -1,4 +1,4 @@
-"""All mechanisms side by side for a request, beside what published statements would promise."""
+"""Plans: all mechanisms compared for a request, beside what published statements would promise."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Display):
-    """All mechanisms side by side for a request.
+    """Comparison of all mechanisms for a request.
 
     Attributes:
         rows: Number of sealed rows; None if they were asked for.
@@ -106,7 +106,7 @@ class Plan(Display):
         return min(self._candidates(), key=self._cost)
 
     def _candidates(self) -> list[PlanLine]:
-        """Lines that may be taken by default."""
+        """Return the lines of mechanisms that may be taken by default."""
         names = taken_by_default(self.training_rows) or taken_by_default(None)
         return [line for line in self.lines if line.mechanism in names]
 
@@ -119,7 +119,7 @@ class Plan(Display):
         return explanation(self) if self.ways is None else f"{self.ways.explain()}\n{explanation(self)}"
 
     def line(self, mechanism: str) -> PlanLine:
-        """The line of a mechanism.
+        """Return the line of a mechanism.
 
         Raises:
             ValueError: If there is no mechanism of that name.
@@ -130,21 +130,21 @@ class Plan(Display):
         raise ValueError(f"there is no mechanism {mechanism!r}; expected one of {', '.join(answering())}")
 
     def request(self, *, rows: int | None = None) -> PlanRequest:
-        """The request, for these rows or those given."""
+        """Return the plan's request, for its rows or other ones."""
         return PlanRequest(
             rows=rows or self.rows or 1, queries=self.queries, surprises=self.surprises, confidence=self.confidence,
             slack=self.slack, dependence=self.dependence, training_rows=self.training_rows, alike=self.alike,
         )  # fmt: skip
 
     def rows_needed(self, radius: float, *, at: float | None = None) -> dict[str, int | None]:
-        """Mechanism to the rows that it needs for a radius; see `everhold.planning.rows_needed`."""
+        """Return the rows that each mechanism needs for a radius. See `everhold.planning.rows_needed`."""
         radius, at = check_radius(radius), None if at is None else check_value(at)
         needed = by_mechanism(lambda name: rows_needed_by(name, self.request(), radius, at=at))
         reaches(needed, radius)
         return needed
 
     def queries_allowed(self, radius: float, *, at: float | None = None) -> dict[str, int]:
-        """Mechanism to the queries that it allows for a radius; see `everhold.planning.queries_allowed`.
+        """Return the queries that each mechanism allows for a radius. See `everhold.planning.queries_allowed`.
 
         Raises:
             ValueError: If the plan has no number of rows.
@@ -156,7 +156,7 @@ class Plan(Display):
         return by_mechanism(lambda name: queries_allowed_by(name, request, radius, at=at))
 
     def chart(self, against: Literal["queries", "rows", "values"] = "queries") -> alt.LayerChart:
-        """The picture: radius against queries or rows, or half-widths of guess-and-check against true values.
+        """Draw radius against queries or rows, or half-widths of guess-and-check against true values.
 
         Needs the extra ``[plots]``.
 
@@ -175,7 +175,7 @@ class Plan(Display):
         return drawn(request, at=self.at, radius=self.requested_radius or self.best.expected or 1.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain data, as ``everhold plan --format json`` prints it."""
+        """Return the plan as plain data, as ``everhold plan --format json`` prints it."""
         return {
             "rows": self.rows,
             "queries": self.queries,
@@ -215,7 +215,7 @@ class Plan(Display):
         return asked
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One table row for each mechanism, then one for each published statement."""
+        """Return one row for each mechanism, then one for each published statement."""
         rows = []
         for line in self.lines:
             shown = {"by": line.mechanism, "statement": line.statement, "adaptive": "yes" if line.adaptive else "no"}
@@ -251,7 +251,7 @@ def plan(
     disagreement: float | None = None,
     **terms: Unpack[PlanTerms],
 ) -> Plan:
-    """The best parameters of every mechanism for a request, side by side.
+    """Compare the best parameters of every mechanism for a request.
 
     Parameters are those with the smallest radius in the worst case. Lines are compared by what an analyst whose guesses
     are honest can expect.
@@ -308,7 +308,7 @@ def plan(
 def _steps(
     request: PlanRequest, lines: tuple[PlanLine, ...], disagreement: float | None, *, with_rows: bool
 ) -> Steps | None:
-    """For the rows at hand, or those that the gate's mechanism needs."""
+    """Return the smallest gains that a gate proves with these rows, or those that its mechanism needs."""
     tuned = [line.tuned for line in lines if has_public_levels(line.tuned)]
     if disagreement is None or not request.dependence.independent or not tuned:
         return None
@@ -326,7 +326,7 @@ _ONLY_INDEPENDENT = "only for independent rows"
 
 @dataclass(frozen=True, slots=True)
 class PlanLine(Display):
-    """Capability of one mechanism for the request.
+    """What one mechanism can do for the request.
 
     Attributes:
         adaptive: Whether it promises anything to queries that depend on earlier answers.
@@ -357,7 +357,7 @@ class PlanLine(Display):
     queries_expected: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes by name but the mechanism itself, whose parameters are there."""
+        """Return all attributes by name except the mechanism itself, whose parameters are included."""
         return {name: value for name, value in Display.to_dict(self).items() if name != "tuned"}
 
     def _repr_html_(self) -> str:
@@ -366,7 +366,7 @@ class PlanLine(Display):
 
 @dataclass(frozen=True, slots=True)
 class PublishedLine(Display):
-    """Promise of a published statement, for comparison.
+    """What a published statement promises for the request, for comparison.
 
     Attributes:
         radius: Its half-width, with what rounding to the grid costs; None where it promises none below 1.
@@ -382,7 +382,7 @@ class PublishedLine(Display):
 
 
 def line_of(name: str, request: PlanRequest, radius: float | None, *, at: float, with_rows: bool) -> PlanLine:
-    """A mechanism at its best for the request."""
+    """Return the line of a mechanism, tuned for the request."""
     kind = MECHANISMS[name]
     line = PlanLine(name, kind.statement, kind.traits.adaptive, None, {})
     if radius is not None:
@@ -409,7 +409,7 @@ def line_of(name: str, request: PlanRequest, radius: float | None, *, at: float,
 
 
 def _with_inverse(line: PlanLine, request: PlanRequest, radius: float, *, at: float, with_rows: bool) -> PlanLine:
-    """With rows and queries for the requested radius, in the worst case and as expected."""
+    """Return a line with rows and queries for the requested radius, in the worst case and as expected."""
     name, many = line.mechanism, request.with_queries(MOST_QUERIES)
     needed = rows_needed_by(name, request, radius)
     allowed = queries_allowed_by(name, many, radius) if with_rows else None
@@ -427,7 +427,7 @@ def _with_inverse(line: PlanLine, request: PlanRequest, radius: float, *, at: fl
 
 
 def published_line_of(name: str, request: PlanRequest, radius: float | None, *, with_rows: bool) -> PublishedLine:
-    """A published statement for the request; for dependent rows its proof is incomplete (theory, erratum 5)."""
+    """Return the line of a published statement. For dependent rows its proof is incomplete (theory, erratum 5)."""
     source = BOUNDS[name].source
     if name not in published_statements(request):
         return PublishedLine(name, source, note=_ONLY_INDEPENDENT)
@@ -453,7 +453,7 @@ _FEW_ROWS = 500
 
 
 def explanation(plan: Plan) -> str:
-    """The sentences of `Plan.explain`, one a line."""
+    """Return the sentences of `Plan.explain`, one a line."""
     return "\n".join(_sentences(plan))
 
 
@@ -503,7 +503,7 @@ def _headline(plan: Plan, best: PlanLine) -> str:
 
 
 def _of_guesses(plan: Plan, tuned: PublicLevels) -> Iterator[str]:
-    """Cases in which another mechanism would be better, and the widths after unsealing."""
+    """Yield sentences on when another mechanism would be better, and on the widths after unsealing."""
     hardest = width_at(tuned, _HARDEST, 0, plan.alike)
     usual = width_at(tuned, plan.at, 0, plan.alike)
     told = "nothing to say" if hardest.confirmed >= _HARDEST else at_most(hardest.confirmed)

@@ -1,4 +1,4 @@
-"""Requests to the planner, checks of their sense, and each mechanism at its best for them."""
+"""Requests to the planner, their checks, and mechanisms tuned for them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ USUAL_VALUE = 0.9
 
 
 class StudyTerms(TypedDict, total=False):
-    """Terms of a planned study beside its rows and queries.
+    """Keywords of a planned study besides its rows and queries.
 
     Attributes:
         surprises: Answers B that may come from the holdout, for mechanisms that check guesses; by default 10, or one
@@ -61,7 +61,7 @@ class StudyTerms(TypedDict, total=False):
 
 
 class PlanTerms(StudyTerms, total=False):
-    """Terms of a planned session for which mechanisms are compared.
+    """Keywords of a planned session for which mechanisms are compared.
 
     Attributes:
         slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
@@ -81,7 +81,7 @@ USUAL_TERMS = PlanTerms(surprises=None, confidence=0.95, slack=0.0, dependence=N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """A session that is being planned.
+    """Request for a plan: a session's rows, queries, confidence and dependence.
 
     Attributes:
         queries: Number of adaptive queries m.
@@ -136,7 +136,7 @@ class PlanRequest:
 
     @classmethod
     def from_terms(cls, *, rows: int, queries: int, **terms: Unpack[PlanTerms]) -> Self:
-        """The request that arguments of `everhold.plan` make."""
+        """Build the request from the arguments of `everhold.plan`."""
         given: dict[str, Any] = {**terms}
         dependence, alike = given.pop("dependence", None), given.pop("alike", None)
         dependence = Independent() if dependence is None else require_model(dependence)
@@ -149,7 +149,7 @@ class PlanRequest:
 
     @classmethod
     def of(cls, mechanism: Mechanism) -> Self:
-        """The request that a mechanism was planned for."""
+        """Return the request that a mechanism was planned for."""
         planned = mechanism.parameters()
         return cls(
             rows=mechanism.rows, queries=mechanism.queries, confidence=mechanism.confidence,
@@ -159,16 +159,16 @@ class PlanRequest:
         )  # fmt: skip
 
     def with_rows(self, rows: int) -> Self:
-        """The same request another number of rows."""
+        """Return the same request for another number of rows."""
         return replace(self, rows=rows)
 
     def with_queries(self, queries: int) -> Self:
-        """The same request another number of queries; at most one surprise for each of them."""
+        """Return the same request for another number of queries, with at most one surprise for each."""
         return replace(self, queries=queries, surprises=min(self.surprises, queries))
 
 
 def check_radius(radius: float) -> float:
-    """A requested radius as a plain float.
+    """Check a requested radius, and return it as a float.
 
     Raises:
         ValueError: If no number of rows could reach it.
@@ -184,7 +184,7 @@ def check_radius(radius: float) -> float:
 
 
 def check_value(at: float) -> float:
-    """A population's value as a plain float.
+    """Check a population value, and return it as a float.
 
     Raises:
         ValueError: If it is not in [0, 1].
@@ -202,7 +202,7 @@ def _check_count(name: str, value: int, most: int) -> None:
 
 
 def tuned_mechanism(name: str, request: PlanRequest) -> Mechanism:
-    """The named mechanism with its best parameters for a request.
+    """Return the named mechanism with its best parameters for a request.
 
     Raises:
         ValueError: If there is no mechanism of that name or it cannot serve the request.
@@ -222,12 +222,12 @@ def tuned_mechanism(name: str, request: PlanRequest) -> Mechanism:
 
 @lru_cache(maxsize=256, typed=True)
 def _remembered(kind: type[Mechanism], **requested: Any) -> Mechanism:
-    """`Mechanism.for_request`, once for each request: it depends on nothing else, and many holdouts are made alike."""
+    """Return `Mechanism.for_request`, cached by request because it depends on nothing else."""
     return kind.for_request(**requested)
 
 
 def tuned_for(name: str, request: PlanRequest) -> Mechanism | str:
-    """The named mechanism with its best parameters for a request, or the reason why it cannot serve the request."""
+    """Return the named mechanism tuned for a request, or in words why it cannot serve it."""
     try:
         return tuned_mechanism(name, request)
     except ValueError as reason:
@@ -244,7 +244,7 @@ WITHOUT_GUESSES = (
 
 
 def taken_by_default(training_rows: int | None) -> list[str]:
-    """Names of the mechanisms that may be taken by default; None for as many training rows as are sealed."""
+    """Return the mechanisms that may be taken by default. None stands for as many training as sealed rows."""
     return [
         name for name, kind in MECHANISMS.items()
         if kind.recommendable() and (training_rows != 0 or not kind.traits.needs_guess)
@@ -252,7 +252,7 @@ def taken_by_default(training_rows: int | None) -> list[str]:
 
 
 def best_mechanism(request: PlanRequest) -> Mechanism:
-    """The adaptive mechanism whose answers a well-behaved analyst can expect to be the narrowest.
+    """Return the adaptive mechanism whose answers are expected to be the narrowest for honest guesses.
 
     Never one that needs rows of one law, nor without training rows one that checks guesses. What can be expected is
     `Mechanism.expected_radius` at `USUAL_VALUE`: of mechanisms that check guesses, the half-width of a confirmed

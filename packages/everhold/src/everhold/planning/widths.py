@@ -1,4 +1,4 @@
-"""Widths of the answers of guess-and-check: by true value or spread, and by earlier surprises."""
+"""Widths of guess-and-check's answers: by true value or spread, and by the surprises before."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _VACUOUS = 0.5  # a radius of half the range: an interval of that half-width hol
 
 
 def least_vacuous(at: float) -> float:
-    """The half-width that a radius of half the range leaves of [0, 1] around a value.
+    """Return the half-width that a radius of half the range leaves of [0, 1] around a value.
 
     Examples:
         >>> round(least_vacuous(0.9), 9), least_vacuous(0.5)
@@ -45,7 +45,7 @@ def least_vacuous(at: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """Half-widths of answers at the last planned query, as parts of [0, 1].
+    """Half-widths of answers to the last planned query, as parts of [0, 1].
 
     Attributes:
         query: ``"yes_no"``: a yes-or-no query; ``"spread"``: other values, whose spread training rows predict;
@@ -66,7 +66,7 @@ class Width:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widths(Display):
-    """Widths of the answers of guess-and-check in the course of a plan.
+    """Table of the widths of guess-and-check's answers in the course of a plan.
 
     Half-widths by true value are exact. Those by spread are in closed form (S7) and for values of any shape: bets on
     values that seldom lie near 0 or 1 reach about a tenth less, and with few large groups up to a third less.
@@ -82,7 +82,7 @@ class Widths(Display):
     lines: tuple[Width, ...]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One table row for each line."""
+        """Return one row for each line."""
         return [
             {"query": x.query, "at": x.at, "surprises": x.surprises, "confirmed": x.confirmed,
              "released": x.released, "unsealed": x.unsealed}
@@ -90,7 +90,7 @@ class Widths(Display):
         ]  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the table as plain data."""
         return {"training_rows": self.training_rows, "lines": self.to_rows()}
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ class Widths(Display):
 
 
 def widths_of(mechanism: PublicLevels, alike: float | None = None) -> Widths:
-    """With no surprise, with some, and after all that are planned; `alike` is as for `Mechanism.expected_radius`."""
+    """Return the widths after no, some and all planned surprises. ``alike`` is as in `Mechanism.expected_radius`."""
     most = min(mechanism.surprises, mechanism.queries - 1)
     counts = sorted({0, math.isqrt(most), most})
     lines = [width_at(mechanism, value, surprises, alike) for surprises in counts for value in TRUE_VALUES]
@@ -112,7 +112,7 @@ def widths_of(mechanism: PublicLevels, alike: float | None = None) -> Widths:
 
 
 def width_at(mechanism: PublicLevels, value: float, surprises: int, alike: float | None = None) -> Width:
-    """Of a yes-or-no query with this true value, the last planned one, after so many surprises."""
+    """Return the width of the last planned yes-or-no query with this true value, after so many surprises."""
     nats = _last_nats(mechanism, surprises)
     procedure = mechanism.quotes.yes_no_at(value, nats, alike)
     confirmed = mechanism.intervals.of_guess(procedure, value, nats)
@@ -134,18 +134,18 @@ def width_at(mechanism: PublicLevels, value: float, surprises: int, alike: float
 
 
 def _last_nats(mechanism: PublicLevels, surprises: int) -> float:
-    """Of the last planned query, if every surprise cost a label of a cell."""
+    """Return ln(1 / level) of the last planned query if every surprise cost a label of a cell."""
     labels = surprises * mechanism.cells.cost / 1e6
     return float(mechanism.nats(mechanism.queries, surprises, labels))
 
 
 def half_within(low: float, high: float) -> float:
-    """Half of what an interval has of [0, 1]."""
+    """Return half the length of the part of an interval inside [0, 1]."""
     return (min(high, 1.0) - max(low, 0.0)) / 2.0
 
 
 def _units(mechanism: PublicLevels) -> tuple[str, float]:
-    """Units that are bet on where training rows predict the spread, and the number of rows of the largest unit."""
+    """Return which units are bet on if training rows predict the spread, and the rows of the largest unit."""
     if not mechanism.bets:
         return "", 0.0
     if mechanism.dependence.independent:
@@ -156,7 +156,7 @@ def _units(mechanism: PublicLevels) -> tuple[str, float]:
 
 
 def _width_by_spread(mechanism: PublicLevels, kind: str, size: float, sd: float, surprises: int) -> Width:
-    """Of values whose units spread by ``sd`` per row about a mean that may be anything (S7)."""
+    """Return the width for values whose units spread by ``sd`` per row about any mean (S7)."""
     rows, nats = float(mechanism.rows), _last_nats(mechanism, surprises)
     counts = mechanism.dependence.unit_counts
     spread = sd * sd * (_squares(counts, mechanism.rows) if counts else rows)
@@ -170,12 +170,12 @@ def _width_by_spread(mechanism: PublicLevels, kind: str, size: float, sd: float,
 
 
 def _squares(counts: tuple[tuple[int, int], ...], rows: int) -> float:
-    """Sum of the squared sizes of all sealed units; sizes that are only shares are scaled to the rows."""
+    """Return the sum of the squared sizes of all sealed units, with shares scaled to the rows."""
     return rows * sum(size * size * number for size, number in counts) / sum(size * number for size, number in counts)
 
 
 def surprises_until(mechanism: PublicLevels, width: float, at: float, alike: float | None = None) -> int | None:
-    """After how many surprises an answer at the end of the plan is first wider than this; None if never within it."""
+    """Return after how many surprises the last planned answer is wider than this, or None if never."""
     most = mechanism.queries - 1
 
     def wider(surprises: int) -> bool:
@@ -194,7 +194,7 @@ def surprises_until(mechanism: PublicLevels, width: float, at: float, alike: flo
 
 
 def vacuous_in_words(mechanism: Mechanism, alike: float | None = None) -> str:
-    """Remark about a worst case of half the range or more; empty where it is less."""
+    """Return a remark on a worst case of half the range or more, or an empty text."""
     radius, expected = mechanism.promise().radius, mechanism.expected_radius(USUAL_VALUE, alike)
     if radius < _VACUOUS:
         return ""
@@ -213,12 +213,12 @@ def vacuous_in_words(mechanism: Mechanism, alike: float | None = None) -> str:
 
 
 def sealed_units(dependence: DependenceModel) -> str:
-    """The units of which more make answers narrower: groups where they are declared, else rows."""
+    """Return what has to be sealed for narrower answers: "groups" if they are declared, else "rows"."""
     return "groups" if dependence.in_groups else "rows"
 
 
 def few_rows(mechanism: Mechanism, alike: float | None = None) -> str:
-    """Differences that few rows can show at all."""
+    """Say which differences few rows can show at all."""
     expected = at_most(mechanism.expected_radius(USUAL_VALUE, alike))
     said = f"expect wide intervals, such as ±{expected} around {USUAL_VALUE:g}"
     if has_public_levels(mechanism) and mechanism.dependence.independent:
@@ -228,7 +228,7 @@ def few_rows(mechanism: Mechanism, alike: float | None = None) -> str:
 
 
 def step_in_words(mechanism: Mechanism, disagreement: float) -> str:
-    """Smallest step that a gate proves before its first promotion, and after three, in points."""
+    """Say which step a gate proves before its first promotion and after three, in percentage points."""
     request: dict[str, Any] = {
         "rows": mechanism.rows, "disagreement": disagreement, "challenges": mechanism.queries,
         "confidence": mechanism.confidence,
@@ -258,7 +258,7 @@ def least_step(
     confidence: float = 0.95,
     public: bool = True,
 ) -> float | None:
-    """The least observed gain in accuracy with which a challenger is promoted by a gate without a margin.
+    """Return the least observed gain in accuracy that a gate without a margin promotes, or None if none is.
 
     It is the gate's own procedure at its own level: that of the last planned challenge. Rows are independent.
 
@@ -293,7 +293,7 @@ def least_step(
 
 
 def step_at(*, rows: int, disagreement: float, nats: float, public: bool) -> float | None:
-    """`least_step` of one challenge at its own level, within the plan or beyond it.
+    """Return the `least_step` of one challenge at its own level, within the plan or beyond it.
 
     Args:
         rows: Number of sealed rows, which are independent.
@@ -313,7 +313,7 @@ def step_at(*, rows: int, disagreement: float, nats: float, public: bool) -> flo
 
 
 def _sign_test_step(rows: int, differing: int, nats: float) -> float | None:
-    """The fewest wins whose lower limit is above a tie, found by bisection: limits rise with the wins."""
+    """Return the fewest wins whose lower limit is above a tie, found by bisection."""
     test = SignTest(rows=rows, training=rows, differing=differing)
 
     def seen(wins: int) -> bool:
@@ -347,7 +347,7 @@ def _check(rows: int, disagreement: float, challenges: int, promotions: int, con
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Steps that a gate can prove after some promotions.
+    """Least gains that a gate can prove after a number of promotions.
 
     Attributes:
         promotions: Promotions so far.
@@ -363,7 +363,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps(Display):
-    """The least steps that a gate can see in the course of a plan.
+    """Table of the least gains that a gate can prove in the course of a plan.
 
     Attributes:
         challenges: Planned queries, all of them challenges.
@@ -377,11 +377,11 @@ class Steps(Display):
     lines: tuple[Step, ...]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One table row for each number of promotions."""
+        """Return one row for each number of promotions."""
         return [{"promotions": x.promotions, "step": x.step, "step_by_bets": x.step_by_bets} for x in self.lines]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the table as plain data."""
         return {"challenges": self.challenges, "disagreement": self.disagreement, "lines": self.to_rows()}
 
     def __str__(self) -> str:
@@ -389,7 +389,7 @@ class Steps(Display):
 
 
 def steps_of(request: PlanRequest, disagreement: float) -> Steps:
-    """Steps that a gate could prove if all planned queries were challenges, for independent rows."""
+    """Return the least gains that a gate proves if all planned queries are challenges and rows are independent."""
     shared: dict[str, Any] = {
         "rows": request.rows, "disagreement": disagreement, "challenges": request.queries,
         "confidence": request.confidence,
@@ -413,7 +413,7 @@ _MOST_MONTHS = 1_200
 
 @dataclass(frozen=True, slots=True)
 class GrowthPlan(Display):
-    """Half-widths of the last query of each month.
+    """Half-widths of the last query of each month, in a holdout that grows.
 
     Attributes:
         rows: One for each month: month, rows, trees (open), tree (that answers), tree_rows, within (of an answer whose
@@ -428,21 +428,21 @@ class GrowthPlan(Display):
         return len(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"months": [...]}``."""
+        """Return the plan as ``{"months": [...]}``."""
         return {"months": self.to_rows()}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each month."""
+        """Return one row for each month."""
         return [dict(row) for row in self.rows]
 
     def explain(self) -> str:
-        """The columns in words."""
+        """Explain the columns in words."""
         return (
             f"half-widths at a true value of {self.at:g}; 'static' is unsealed, if the rows of the first month were all"
         )
 
     def chart(self) -> alt.LayerChart:
-        """A picture of the widths over time; needs the extra ``plots``."""
+        """Draw the widths over time. Needs the extra ``plots``."""
         from everhold.charts.intervals import growth_plan_chart
 
         return growth_plan_chart(self.rows)
@@ -502,7 +502,7 @@ def plan_growth(
 
 
 def _widths(mechanism: PublicLevels, state: State, at: float) -> tuple[float, float]:
-    """Half-widths of the next answer: told of a guess that holds, and unsealed."""
+    """Return two half-widths of the next answer: told for a guess that holds, and unsealed."""
     expected = mechanism.quotes.expected(state, at, mechanism.yes_no_procedure)
     return _half(expected.confirmed), _half(expected.unsealed)
 

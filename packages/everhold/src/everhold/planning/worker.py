@@ -1,4 +1,4 @@
-"""Worker process that makes plans for a service, under hard limits of memory and processor time.
+"""Worker process that makes plans for a service, with hard limits of memory and processor time.
 
 A network of thirty nodes can take minutes, and neither a thread nor its memory can be taken back. So the service asks
 a process that it can end. Jobs and plans are lines of JSON on standard input and output.
@@ -31,12 +31,12 @@ def work() -> None:
 
 
 def limit_work() -> None:
-    """Let the system end this process after `CPU_SECONDS` more of processor time, or where it takes more memory."""
+    """Let the system end this process after `CPU_SECONDS` of processor time, or at too much memory."""
     limit(memory=_MEMORY, seconds=CPU_SECONDS, renewed=True)
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Make one plan.
+    """Make one plan, and return it or an error as plain data.
 
     Args:
         request: Arguments of `everhold.plan`, with the dependence as plain data or None.
@@ -66,7 +66,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """The same data with null for what has no finite number."""
+    """Return data with None in place of numbers that are not finite."""
     if isinstance(value, dict):
         return {name: _finite(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
