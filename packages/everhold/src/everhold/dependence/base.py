@@ -24,7 +24,7 @@ ONE_STEP = 0.1
 
 @dataclass(frozen=True, slots=True)
 class SeriesFacts:
-    """What is known of the positions of sealed and training rows in an order.
+    """The positions of sealed and training rows in an order, as far as a series model needs them.
 
     Attributes:
         lengths: Length of a series to the number of sealed series of that length.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Groups(RowUnits):
-    """Rows of one group may depend on each other in any way; groups are independent of each other.
+    """A model of groups: rows of one group may depend in any way, and groups are independent of each other.
 
     Which rows belong together is taken as given: it is public, and population values are for groups of these sizes: the
     sum over all sealed rows of what each is expected to be, over their number. Where groups that are larger differ from

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, init=False)
 class InOrder(RowUnits):
-    """Rows come in units that follow each other in time; they may depend on each other in any way.
+    """A model of units that follow each other in time and may depend on each other in any way.
 
     Answers are about the average of what was to be expected on the sealed units given all that came before each of
     them. That is the mean of the population if rows are independent, and for a forecast its skill on these days without

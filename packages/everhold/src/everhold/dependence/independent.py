@@ -17,7 +17,7 @@ _SHOWN = 24  # rows of a picture
 
 @dataclass(frozen=True, slots=True)
 class Independent(DependenceModel):
-    """Every row is drawn without regard to the others; the laws of the rows may differ.
+    """A model of rows that are drawn independently of each other, perhaps from different laws.
 
     Examples:
         >>> Independent().concentration(20_000)

@@ -40,7 +40,7 @@ _DRAWN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis(Display):
-    """Evidence of the training rows about the dependence of the sealed ones; no sealed row was read for it.
+    """What the training rows show about the dependence of the sealed rows, none of which was read.
 
     Attributes:
         rows: Number of sealed rows.
@@ -161,7 +161,7 @@ def diagnose_file(
     path: Path, *, label: str | None, mechanism: Mechanism, apart: Collection[str] = (), brief: bool = False,
     drawn_from: int | None = None,
 ) -> Diagnosis:  # fmt: skip
-    """Look for groups and series in a file of training rows; nothing else is read.
+    """Look for groups and series in a file of training rows, and return the diagnosis.
 
     Long files are looked at in their first rows, and for groups in a sample of whole groups.
 
@@ -201,7 +201,7 @@ def diagnose_rows(
     training: OpenRows, *, label: str | None, mechanism: Mechanism, apart: Collection[str] = (), brief: bool = False,
     whole: Callable[[ExaminedColumn, bool], OpenRows] | None = None,
 ) -> Diagnosis:  # fmt: skip
-    """Look for groups and series in training rows; `whole` is as for `CheckInputs`."""
+    """Look for groups and series in training rows, and return the diagnosis. `whole` is as for `CheckInputs`."""
     promised, declared = _promised(mechanism, training), mechanism.dependence
     bets = mechanism.bets and declared.group_column is not None
     inputs = CheckInputs(training, whole or (lambda *_: training), label, declared, promised or 1.0, apart, bets)

@@ -418,7 +418,7 @@ Role = Literal["group", "attribute", "series"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(ABC):
-    """What one column of the training rows shows about dependence, and what that means for the promise.
+    """A finding about one column of the training rows: how rows depend on each other, and what that changes.
 
     Attributes:
         column: Its name, or `everhold.diagnosis.columns.FILE_ORDER`.

@@ -283,7 +283,7 @@ def _classes(value: Any) -> Iterator[type]:
 def grid(
     estimator: Any, space: Any, *, seed: int = 0, metric: str = "accuracy", features: Sequence[str] | None = None
 ) -> GridFamily:
-    """The models of a search space, to be declared: an estimator at every point of a grid.
+    """Build the family of a search space: an estimator at every point of a grid, to be declared.
 
     Each model is fitted by everhold when its point is asked about, on all training rows, with one thread. A fit has to
     be deterministic given the point.

@@ -254,7 +254,7 @@ def _values_digest(bound: BoundQuery, training: StoredRows | None) -> str | None
 def listed(
     queries: Sequence[RowwiseQuery | Query[Any] | str], *, weights: Sequence[float] | None = None
 ) -> ListedFamily:
-    """Queries that are declared one by one.
+    """Build a family of queries that are declared one by one.
 
     Args:
         queries: Texts or queries of every kind, such as ``"delay > 15"`` or ``eh.auc(model)``. One that is made of

@@ -279,7 +279,7 @@ def _without(part: BoundQuery, whole: BoundQuery) -> BoundQuery:
 
 
 def texts(bits: float = _BITS) -> TextFamily:
-    """All text expressions, and ratios and differences of two of them, that take at most so many bits to write down.
+    """Build the family of all text expressions, and of ratios and differences of two, of at most this many bits.
 
     Args:
         bits: Longer ones are asked like any other query. The half-width grows with the root of the bits; 20 are enough

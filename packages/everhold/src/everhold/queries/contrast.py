@@ -401,7 +401,7 @@ def risk_difference(
     event: RowwiseQuery | str, *, by: str | None = None, given: str | None = None,
     groups: Sequence[Value] | None = None, **arms: Unpack[Arms],
 ) -> ContrastQuery | ContrastsQuery:  # fmt: skip
-    """The rate of an event in one arm minus that in another, or the difference of two means.
+    """Build the query for the rate of an event in one arm minus that in another, or for a difference of means.
 
     One query of a holdout that confirms guesses and has training rows in both arms, with bets on both arms at once;
     two of groups of rows in an engine, and else four means. With ``by`` that many for each group, and one answer for
@@ -437,7 +437,7 @@ def risk_ratio(
     event: RowwiseQuery | str, *, by: str | None = None, given: str | None = None,
     groups: Sequence[Value] | None = None, **arms: Unpack[Arms],
 ) -> ContrastQuery | ContrastsQuery:  # fmt: skip
-    """The rate of an event in one arm over that in another, or the ratio of two means that are never negative.
+    """Build the query for the rate of an event in one arm over that in another, or for a ratio of two means.
 
     Two queries of a holdout that confirms guesses and has training rows, one for each arm; else four means.
     Where the interval of the control arm reaches 0, nothing bounds the ratio from above: its upper end is infinite.

@@ -62,7 +62,7 @@ class QueryResult(Display):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paid(QueryResult):
-    """Result that is charged in credits, with its finding in words; the other fields are those of `QueryResult`.
+    """A result that is charged in credits, with its finding in words.
 
     Attributes:
         widens: About how many times wider the intervals of later queries are because of it; 1 where it costs them

@@ -123,7 +123,7 @@ def _code(known: Mapping[Value, int], value: Any, rest: int) -> int:
 
 @dataclass(frozen=True)
 class BinnedColumn(Column):
-    """A column of numbers in bins ``[edge, next edge)``; anything else is "other".
+    """A column of numbers in bins ``[edge, next edge)``, with anything else as "other".
 
     Attributes:
         name: Name of the column.
@@ -190,7 +190,7 @@ def _number(value: Any) -> float:
 
 @dataclass(frozen=True)
 class Universe:
-    """A product of columns; cells are numbered with the last column running fastest.
+    """A product of columns, whose cells are numbered with the last column running fastest.
 
     Attributes:
         columns: The columns, no two of the same name.

@@ -63,7 +63,7 @@ class GaussianLaw(SeriesLaw):
 
 @dataclass(frozen=True, init=False)
 class GaussianAR1(SeriesModel):
-    """A row's state is ``c + r`` times the one before plus independent normal noise, in its stationary law.
+    """A model of a number that is ``c + r x`` plus independent normal noise, x the number before, and stationary.
 
     A row given its state is independent of all others. Mean and variance of the state do not matter.
 

@@ -50,7 +50,9 @@ _MOST_CHECKED = 8  # states whose shares are held against the fit
 
 @dataclass(frozen=True, init=False)
 class MarkovChain(SeriesModel):
-    """A row's state follows from the state before by a fixed matrix; the row given its state is free of all others.
+    """A model of rows whose state follows from the state before by a fixed matrix.
+
+    A row given its state is independent of all other rows.
 
     Args:
         transition: ``P[next state | state]``, shape (states, states).

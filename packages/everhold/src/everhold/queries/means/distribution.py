@@ -173,7 +173,7 @@ def summed_to_one(lows: Sequence[float], highs: Sequence[float], *, missing: boo
 
 
 def histogram(text: str, bins: Sequence[float] | Sequence[str], *, missing: bool = True) -> HistogramQuery:
-    """The shares of the population in each bin; one query for each, and one for all that is outside on either side.
+    """Build the query for the share of the population in each bin, with one query for each bin and each side outside.
 
     Args:
         text: A numeric expression such as ``"arr_delay"``, or the name of a text column.
@@ -482,7 +482,7 @@ def _scaled(unit: Estimate, area: float, *, least: float) -> Estimate:
 
 
 def variance(text: str, *, low: float | None = None, high: float | None = None) -> Variance:
-    """The variance over the population, in squared units.
+    """Build the query for the variance over the population, in squared units.
 
     Args:
         text: A condition, or a number with a range; missing values count as for `mean`, a number as ``low``.
@@ -505,7 +505,7 @@ def covariance(
     other_low: float | None = None,
     other_high: float | None = None,
 ) -> Covariance:
-    """The covariance over the population of two conditions or numbers; three queries.
+    """Build the query for the covariance of two conditions or numbers over the population, made of three queries.
 
     Args:
         text: As for `variance`.
@@ -527,7 +527,9 @@ def correlation(
     other_low: float | None = None,
     other_high: float | None = None,
 ) -> Correlation:
-    """Pearson's correlation over the population of two conditions or numbers; three to five queries.
+    """Build the query for Pearson's correlation over the population of two conditions or numbers.
+
+    It is made of three to five queries.
 
     It does not exist where one of the two never varies; then the interval says nothing.
 

@@ -178,7 +178,7 @@ def mean(
     given: str | None = None,
     name: str | None = None,
 ) -> MeanQuery | ConditionalMean | StatisticalQuery:
-    """The mean over the population of an expression, or of a function of single rows.
+    """Build the query for the mean over the population of an expression, or of a function of single rows.
 
     A function is tried on the training rows before it meets sealed ones (without a training set on made-up rows), and
     every fault is reported there. On sealed rows faults are never reported, because a report would be a free answer:

@@ -274,7 +274,7 @@ class ConditionalMean(ShareQuery):
 
 
 def ratio(numerator: RowwiseQuery | str, denominator: RowwiseQuery | str) -> ShareQuery:
-    """The sum of one row value over the rows that meet a condition, over the number of these rows.
+    """Build the query for the sum of a row value over rows that meet a condition, divided by the number of such rows.
 
     The numerator is understood within the denominator: it counts only in rows where the denominator holds. So the ratio
     is the mean of the numerator among those rows, in its own units. On a holdout that confirms guesses, and with

@@ -115,7 +115,7 @@ def difference(first: RowwiseQuery | str, second: RowwiseQuery | str) -> Differe
 @overload
 def difference(first: Query[Any] | str, second: Query[Any] | str) -> DifferenceQuery | MetricQuery: ...
 def difference(first: Query[Any] | str, second: Query[Any] | str) -> DifferenceQuery | MetricQuery:
-    """The mean of a paired difference: how much better or larger the first is, row by row.
+    """Build the query for the mean of a paired difference: how much better or larger the first is, row by row.
 
     One query, with one interval and at most one surprise. Two models that agree on most rows are told apart far more
     sharply than by their two scores: only the rows on which they differ spread.

@@ -366,7 +366,7 @@ def auc(
     scores: Any, *, positives: int | None = None, negatives: int | None = None, tolerance: float | None = None,
     training: Any = None, where: str | None = None,
 ) -> RankingQuery | MetricQuery:  # fmt: skip
-    """The area under the ROC curve: how often a positive row is scored above a negative one.
+    """Build the query for the area under the ROC curve: how often a positive row is scored above a negative one.
 
     It is the population's AUC, one query of a holdout of independent rows, or of groups that a column names, that
     confirms guesses. Of a model all sealed pairs of one law count; of scores in an array, labels are drawn anew on
@@ -424,7 +424,7 @@ def auc(
 def f1(
     predictions: Any, *, least: float | None = None, tolerance: float | None = None, training: Any = None
 ) -> RankingQuery | MetricQuery:
-    """The harmonic mean of precision and recall.
+    """Build the query for the F1 score, the harmonic mean of precision and recall.
 
     Without a floor it is the population's F1, ``sum tp / sum (tp + (fp + fn) / 2)``: one query of a holdout that
     confirms guesses, if the predictions for training rows are known, and two means of any other.

@@ -474,7 +474,7 @@ def risk(
     training: Any = None,
     name: str | None = None,
 ) -> LossQuery:
-    """The mean loss of predictions, for a loss with a declared range.
+    """Build the query for the mean loss of predictions, for a loss with a declared range.
 
     On sealed rows losses are clipped to the range and never refused, because a refusal would be a free answer; on
     training rows losses outside the range are refused.
@@ -508,7 +508,7 @@ def risk(
 
 
 def accuracy(predictions: Any, *, training: Any = None) -> AccuracyQuery:
-    """The share of rows whose label is predicted.
+    """Build the query for the share of rows whose label is predicted.
 
     Args:
         predictions: Shape (rows,), one prediction per sealed row in the order of the rows; a table (a data frame, an
@@ -526,7 +526,7 @@ def accuracy(predictions: Any, *, training: Any = None) -> AccuracyQuery:
 
 
 def error(predictions: Any, *, training: Any = None) -> AccuracyQuery:
-    """The share of rows whose label is missed: the same query as `accuracy`, answered the other way round.
+    """Build the query for the share of rows whose label is missed, which is `accuracy` told the other way round.
 
     Args:
         predictions: As for `accuracy`.
@@ -536,7 +536,7 @@ def error(predictions: Any, *, training: Any = None) -> AccuracyQuery:
 
 
 def brier(probabilities: Any, *, training: Any = None) -> LossQuery:
-    """The mean squared distance between a probability and a label of 0 or 1.
+    """Build the query for the mean squared distance between a probability and a label of 0 or 1.
 
     Args:
         probabilities: Probabilities of label 1: shape (rows,), or a table, as for `accuracy`; a fitted estimator

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ScoreSettings(TypedDict, total=False):
-    """Settings that some scores have; see `metric`."""
+    """The arguments of `metric` that only some metrics have."""
 
     low: float | None
     high: float | None
@@ -46,7 +46,7 @@ def metric(
     name: str, predictions: Any, *, training: Any = None, where: str | None = None, pos_label: Any = None,
     weight: str | None = None, weight_cap: float | None = None, **settings: Unpack[ScoreSettings],
 ) -> Any:  # fmt: skip
-    """A score of predictions by its name in scikit-learn, with the sign that it has there.
+    """Build the query for a metric of predictions by its name in scikit-learn, with the sign that it has there.
 
     Args:
         name: Such as ``"roc_auc"``, ``"f1_macro"`` or ``"neg_log_loss"``; all are in
@@ -134,7 +134,7 @@ def at_thresholds(
     name: str, scores: Any, thresholds: Sequence[float], *, training: Any = None, where: str | None = None,
     pos_label: Any = None, **settings: Unpack[ScoreSettings],
 ) -> list[Any]:  # fmt: skip
-    """A metric of predicted classes at each of several thresholds of scores, as candidates of `choose`.
+    """Build queries for a metric at each of several thresholds of scores, as candidates of `choose`.
 
     Args:
         name: A metric of classes, such as ``"f1"``; or ``"net_benefit"``, at the odds of its own ``threshold=``, which
@@ -214,7 +214,7 @@ def metric_of(
 
 
 def precision(predictions: Any, *, training: Any = None) -> MetricQuery:
-    """The share of the rows predicted 1 whose label is 1.
+    """Build the query for the share of the rows predicted 1 whose label is 1.
 
     One query of a holdout that confirms guesses, if the predictions for training rows are known; else two.
 
@@ -230,7 +230,7 @@ def precision(predictions: Any, *, training: Any = None) -> MetricQuery:
 
 
 def recall(predictions: Any, *, training: Any = None) -> MetricQuery:
-    """The share of the rows with label 1 that are predicted 1.
+    """Build the query for the share of the rows with label 1 that are predicted 1.
 
     One query of a holdout that confirms guesses, if the predictions for training rows are known; else two.
 

@@ -39,7 +39,7 @@ _OF_SEVERAL = "expected a metric that is a mean of rows: 'accuracy', 'error', 'b
 
 @dataclass(frozen=True, slots=True)
 class SliceAnswers(Display, Mapping[tuple[Any, ...], Answer]):
-    """One answer for each slice, by its values; all intervals hold at once.
+    """The answers of several slices, one for each by its values. All intervals hold at once.
 
     Attributes:
         by: Columns that name slices.

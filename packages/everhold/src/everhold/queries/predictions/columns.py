@@ -329,7 +329,7 @@ def parts_of(query: Any) -> Iterator[tuple[str, Any]]:
 
 
 def predictions_in(path: str | Path, *, row_id: str | None = None) -> PredictionsFile:
-    r"""Columns of predictions in a CSV, TSV or Parquet file, by name: one model each, thousands of them.
+    r"""Open a CSV, TSV or Parquet file with thousands of columns of predictions, one model each, by name.
 
     Args:
         path: The file; its columns are read when they are asked about, and those that are asked about together in one

@@ -307,7 +307,7 @@ def choose(
     most: int = 1,
     loss: Callable[[Any], RowwiseQuery | str] | None = None,
 ) -> Any:
-    """The best of several models, thresholds or queries on the sealed rows, with its value and its regret.
+    """Build the query for the best of several models, thresholds or queries on the sealed rows, with its regret.
 
     No surprise is charged. Later queries pay for the position that is told.
 

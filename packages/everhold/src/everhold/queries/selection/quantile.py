@@ -300,7 +300,7 @@ def quantile(
     high: float | None = None,
     bins: int | None = None,
 ) -> Any:
-    """A quantile of a number, such as the median, with an interval that holds whatever the law of the values is.
+    """Build the query for a quantile of a number, such as the median, without assuming a law of the values.
 
     The ends are public edges: by default values of the column on the training rows, else of equal bins.
 

@@ -48,7 +48,7 @@ _DOUBT = 2.0  # standard errors of chances are taken to be so many times larger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Above(Paid):
-    """The outcome of a scan; limits hold for the population, together with all other answers.
+    """The common part of the results of scans: the threshold and the limits, which hold for the population.
 
     Attributes:
         threshold: In the candidates' units.
@@ -356,7 +356,7 @@ def _in_units(
 
 
 def first_above(candidates: Iterable[Any], threshold: float) -> Any:
-    """The first of several queries, taken in order, whose mean is above a threshold on the sealed rows.
+    """Build the query for the first of several means, in order, above a threshold on the sealed rows.
 
     No surprise is charged, and no value is told. Each candidate takes one of the planned queries.
 
@@ -372,7 +372,7 @@ def first_above(candidates: Iterable[Any], threshold: float) -> Any:
 
 
 def all_above(candidates: Iterable[Any], threshold: float) -> ScanQuery:
-    """All of several queries whose mean is above a threshold on the sealed rows.
+    """Build the query for all of several means that are above a threshold on the sealed rows.
 
     No surprise is charged, and no value is told. Each candidate takes one of the planned queries.
 

@@ -43,7 +43,7 @@ _MOST_COUNTS, _MOST_CELLS, _MOST_MARKS = 2_000, 10_000, 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountTable(WeightedCells):
-    """Public weights over cells; every count of the family that it was made for is within `radius` of the population's.
+    """A table of public weights over cells, whose counts are all within `radius` of the population's.
 
     Attributes:
         counts: Number of counts that it promises.
@@ -76,7 +76,7 @@ class Synthesis(Paid):
     within: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"cells", "counts", "marks", "within", "charged", "remaining", "query"}``, without the weights."""
+        """Return ``{"cells", "counts", "marks", "within", "charged", "remaining", "query"}``, without the weights."""
         table = self.table
         return {
             "cells": None if table is None else table.universe.cells,
@@ -324,7 +324,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
 
 
 def synthesize(universe: Universe | Mapping[str, Any], queries: int = 2) -> Any:
-    """A table of made-up rows whose shares are close to the population's, for all counts of a few columns at a time.
+    """Build the query for a table of made-up rows, whose counts of a few columns are close to the population's.
 
     It may be queried any number of times at no cost. It is one planned query, however many counts there are. It
     starts from the training rows, so it is close where they are like the sealed ones.
