@@ -106,7 +106,7 @@ class DealtTransport:
         return {study: part for part, study in named.items() if study is not None}
 
     def study(self, name: str, begin: Callable[[str, str], Begun]) -> Begun:
-        """The study of that name, from storage and part; see `everhold.holdout.Holdout.study`."""
+        """Return the study of that name, begun in its part if it is new. See `everhold.holdout.Holdout.study`."""
         if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= 100:
             raise QueryRejected(f"The study's name is {brief(name)}. Use 1 to 100 printable characters.")
         if name not in self._open:
@@ -135,7 +135,7 @@ class DealtTransport:
 
 
 def study_in(folder: Path, key: StewardKey) -> str | None:
-    """Name of the study that took the part in a folder; None if none did."""
+    """Return the name of the study that took the part in a folder, or None."""
     note = sealed_note(folder / STUDY_FILE, key=key.notes_key)
     return None if note is None else note.decode()
 

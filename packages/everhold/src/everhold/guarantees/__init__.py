@@ -1,1 +1,1 @@
-"""Guarantees: each theorem is a pure function with its number."""
+"""Guarantees: each theorem as a pure function that names its statement."""

@@ -1,4 +1,4 @@
-"""Promises without noise: a transcript that can be described in few words cannot overfit (S3).
+"""Promises without noise: answers that can be described in few words cannot overfit (S3).
 
 All queries that can ever be asked form a tree. A node is the query number j together with the history of the
 answers before it: which of them were surprises (f of them) and what was told then, their labels. Any weights
@@ -21,7 +21,7 @@ _OF_FAILING_ROWS = 0.01  # of what the weights of a tree leave
 
 
 def log_ladder_size(*, queries: int, levels: int) -> float:
-    """Ln N of the tree of a ladder with ``queries`` queries and ``levels`` scores it can show (S3).
+    """Return ln N of the tree of a ladder with ``queries`` queries and ``levels`` scores it can show (S3).
 
     Answers never rise, so a history is a non-increasing sequence of levels: before query j there are
     ``C(j-2, f-1) C(L, f)`` with f new bests, as the first query always sets one. Summed over f and j <= m they are
@@ -35,7 +35,7 @@ def log_ladder_size(*, queries: int, levels: int) -> float:
 
 
 def _log_choose(total: ArrayLike, chosen: ArrayLike) -> NDArray[np.float64]:
-    """Ln C(total, chosen); minus infinity where chosen > total."""
+    """Return ln C(total, chosen), which is minus infinity where chosen > total."""
     n, k = np.asarray(total, dtype=np.float64), np.asarray(chosen, dtype=np.float64)
     possible = k <= n
     rest = np.where(possible, n - k, 0.0)
@@ -45,7 +45,7 @@ def _log_choose(total: ArrayLike, chosen: ArrayLike) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class QueryTree:
-    """The weighted tree of guess-and-check: a surprise is paid for when it happens (S8).
+    """The weighted tree of guess-and-check's queries: a surprise is paid for when it happens (S8).
 
     Before query j with f surprises among the j - 1 earlier ones, and with labels of prior probability ``pi``,
 
@@ -69,7 +69,7 @@ class QueryTree:
 
     @property
     def left_over(self) -> float:
-        """The rest of 1 that the weights of all queries leave: ``s / (m+1) + (1-s) (2 - pi^2 / 6)``, at least 0.035.
+        """What the weights of all queries leave of 1: ``s / (m+1) + (1-s) (2 - pi^2 / 6)``, at least 0.035.
 
         The planned part sums to ``s m / (m+1)``, and the rest to ``(1-s) sum_f q_f / (f+1)``.
 
@@ -81,7 +81,7 @@ class QueryTree:
 
     @property
     def failing_rows(self) -> float:
-        """Level of a query's share of failing rows, in units of that of the query itself (S16).
+        """Level of a query's share of failing rows, as a part of the query's own level (S16).
 
         These events have a hundredth of what the weights leave.
 
@@ -93,13 +93,13 @@ class QueryTree:
 
     @property
     def of_texts(self) -> float:
-        """The part of 1 that all texts have by their descriptions (S10): what weights and failing rows leave."""
+        """Part of 1 that all texts share by their descriptions (S10): what weights and failing rows leave."""
         return (1.0 - _OF_FAILING_ROWS) * self.left_over
 
     def log_inverse_weight(
         self, *, asked: ArrayLike, surprises: ArrayLike, labels: ArrayLike = 0.0
     ) -> NDArray[np.float64]:
-        """ln(1 / w) of query number ``asked`` (from 1), shape (...).
+        """Return ln(1 / w) of query number ``asked`` (from 1), shape (...).
 
         Args:
             asked: Number j of the query.
@@ -140,7 +140,7 @@ class LadderTree:
     levels: int
 
     def log_inverse_weight(self, *, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
-        """ln(1 / w) of query number ``asked`` (from 1) after ``released`` new bests, shape (...).
+        """Return ln(1 / w) of query number ``asked`` (from 1) after ``released`` new bests, shape (...).
 
         Infinite where no history is like that: more new bests than earlier queries or levels, or none at all before
         a later query.
@@ -184,7 +184,7 @@ class ChoiceLevels:
 
     @classmethod
     def of(cls, nats: float, *, candidates: int, paired: bool = False) -> ChoiceLevels:
-        """Two events, or three, that share the level ``exp(-nats)`` of their place alike.
+        """Split the level ``exp(-nats)`` of a choice's place equally between two or three events.
 
         Args:
             nats: ln(1 / level) of the place.
@@ -197,7 +197,7 @@ class ChoiceLevels:
 
 
 def largest_upper(uppers: ArrayLike) -> float:
-    """Upper limit of the largest of fixed values, at the level of one of their upper limits (Lemma M).
+    """Return the upper limit of the largest of fixed values, at the level of one of their limits (Lemma M).
 
     The largest value belongs to one fixed index. If it exceeds the largest limit, it exceeds the limit of that index,
     which has the level of one. No single limit may be told.
@@ -218,7 +218,7 @@ _BISECTIONS = 60  # each halves the bracket; 2^-60 is below one step of the grid
 
 
 def hoeffding_radius(*, rows: float, log_inverse_level: ArrayLike) -> NDArray[np.float64]:
-    """Two-sided Hoeffding half-width ``sqrt(ln(2 / level) / (2 n))`` (P9, S5).
+    """Return the two-sided Hoeffding half-width ``sqrt(ln(2 / level) / (2 n))`` (P9, S5).
 
     Args:
         rows: Effective number of independent rows n.
@@ -239,7 +239,7 @@ def hoeffding_radius(*, rows: float, log_inverse_level: ArrayLike) -> NDArray[np
 def binomial_interval(
     low_mean: ArrayLike, high_mean: ArrayLike, *, rows: float, log_inverse_level: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Population values that a sealed mean in ``[low_mean, high_mean]`` does not exclude (S3, binomial-KL form).
+    """Return the population values that a sealed mean in ``[low_mean, high_mean]`` does not exclude (S3).
 
     A value q is excluded when ``n kl(mean || q) > ln(2 / level)`` for every mean in the range. Valid for the average of
     independent rows with values in [0, 1], identically distributed or not (Hoeffding 1963, Theorem 1). Never wider than
@@ -266,7 +266,7 @@ def binomial_interval(
 
 
 def _upper_end(mean: NDArray[np.float64], budget: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The greatest q >= mean with kl(mean || q) <= budget, rounded up."""
+    """Return the greatest q >= mean with kl(mean || q) <= budget, rounded up."""
     mean, budget = np.broadcast_arrays(mean, budget)
     inside, outside = mean.copy(), np.minimum(mean + np.sqrt(budget / 2.0), 1.0)  # Pinsker: the end is below
     for _ in range(_BISECTIONS):
@@ -278,5 +278,5 @@ def _upper_end(mean: NDArray[np.float64], budget: NDArray[np.float64]) -> NDArra
 
 
 def bernoulli_divergence(mean: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """kl(mean || other) between two Bernoulli laws."""
+    """Return kl(mean || other) between two Bernoulli laws."""
     return np.asarray(scipy.special.rel_entr(mean, other) + scipy.special.rel_entr(1.0 - mean, 1.0 - other))

@@ -42,7 +42,7 @@ _TRAITS = frozenset(trait.name for trait in dataclasses.fields(Traits))
 
 
 def _wrong_with(name: str, kind: Any) -> str:
-    """Attributes that an extension's class lacks under this name; empty if none."""
+    """Return which attributes an extension's class lacks, in words, or an empty text."""
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
         return "it is no subclass of everhold.mechanisms.Mechanism."
     if inspect.isabstract(kind):
@@ -69,17 +69,17 @@ MECHANISMS: Registry[type[Mechanism]] = Registry(
 
 
 def answering() -> dict[str, type[Mechanism]]:
-    """Those that answer before a study is unsealed, by name: what a plan for answers chooses among."""
+    """Return by name the mechanisms that answer before a study is unsealed, among which a plan chooses."""
     return {name: kind for name, kind in MECHANISMS.items() if not kind.traits.only_silent}
 
 
 def those_with(trait: str) -> str:
-    """Names of the mechanisms that declare a trait, for refusals."""
+    """Return the names of the mechanisms with a trait, for messages."""
     return " or ".join(name for name, kind in MECHANISMS.items() if getattr(kind.traits, trait))
 
 
 def mechanism_from_dict(described: Mapping[str, Any], dependence: DependenceModel) -> Mechanism:
-    """The inverse of `Mechanism.to_dict`.
+    """Rebuild a mechanism from what `Mechanism.to_dict` returned.
 
     Raises:
         ExtensionError: If there is no mechanism of that name; says which extra installs it.

@@ -1,4 +1,4 @@
-"""Rules of a mechanism for the counts in a ledger: what can be asked, charged and lost, from public state alone."""
+"""Rules of a mechanism for the ledger's counts: what can be asked, charged and lost, from public state alone."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 class Planned(Protocol):
-    """What is planned for a number of queries."""
+    """Protocol of anything that is planned for a number of queries."""
 
     @property
     def queries(self) -> int:
-        """Number of queries that is planned for."""
+        """Number of planned queries."""
 
 
 Accounted = TypeVar("Accounted", bound=Planned)
 
 
 class Accounting(Generic[Accounted]):
-    """Rules where every answer costs one query; a mechanism with other prices names a subclass.
+    """Rules for counts where every answer costs one query. Mechanisms with other prices use a subclass.
 
     Args:
         mechanism: Whose counts they are.
@@ -34,17 +34,17 @@ class Accounting(Generic[Accounted]):
         self.mechanism = mechanism
 
     def reachable(self, state: State) -> bool:
-        """True if any course of queries and losses leads to these counts, to check what a ledger says."""
+        """Return whether some course of queries and losses leads to these counts, to check a ledger."""
         return state.asked == state.charged <= self.mechanism.queries
 
     def charges_left(self, state: State) -> int:
-        """The most that can still be charged."""
+        """Return the most that can still be charged."""
         return self.mechanism.queries - state.asked
 
     def leaves_capacity(
         self, state: State, silent: int, procedures: Sequence[Procedure] | None, *, failing: bool = False
     ) -> bool:
-        """True if there is room for so many silent queries after one more with such a procedure.
+        """Return whether room is left for so many silent queries after one more query.
 
         Args:
             state: Before.
@@ -55,7 +55,7 @@ class Accounting(Generic[Accounted]):
         return state.asked + 1 + silent <= self.mechanism.queries
 
     def labels_of(self, surprises: int, *, forced: int = 0, failing: bool = True) -> tuple[int, float]:
-        """The least and the most that labels cost, in millionths of a nat; here nothing.
+        """Return the least and the most that labels of surprises cost, in millionths of a nat. Here it is 0.
 
         Args:
             surprises: Number of surprises.
@@ -65,12 +65,12 @@ class Accounting(Generic[Accounted]):
         return 0, 0
 
     def lost_labels_of(self, surprises: int) -> int:
-        """What so many lost labels are counted for, in millionths of a nat; here nothing."""
+        """Return what lost labels count for, in millionths of a nat. Here it is 0."""
         return 0
 
     @staticmethod
     def mispriced(*, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:
-        """Why these charges cannot be those of so many answers, in words.
+        """Yield in words why so many answers cannot have these charges.
 
         Args:
             charged: In all.
@@ -82,11 +82,11 @@ class Accounting(Generic[Accounted]):
             yield "what was charged is not the number of answers that were taken from the sealed rows"
 
     def losable(self, *, queries: int, charges: int) -> bool:
-        """True if so many answers can have been lost at this charge (`after_loss`)."""
+        """Return whether so many answers at this charge can have been lost (`after_loss`)."""
         return queries == charges
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """The state that goes on after answers of which only the number is known: the ledger lost them.
+        """Return the state that goes on after the ledger lost answers, of which only the number is known.
 
         An analyst who has seen them may use them, so they count like all others.
 
@@ -107,16 +107,16 @@ class Accounting(Generic[Accounted]):
 
 
 class NothingCharged(Accounting[Planned]):
-    """Rules where no answer costs anything."""
+    """Rules for counts where no answer costs anything."""
 
     def reachable(self, state: State) -> bool:
-        """As many queries as were planned."""
+        """Return whether no more queries were asked than planned, and nothing was charged."""
         return state.charged == 0 <= state.asked <= self.mechanism.queries
 
     def losable(self, *, queries: int, charges: int) -> bool:
-        """No charge can be lost."""
+        """Return whether nothing was charged, because no charge can be lost."""
         return charges == 0
 
     def charges_left(self, state: State) -> int:
-        """None."""
+        """Return 0, because nothing is ever charged."""
         return 0

@@ -1,4 +1,4 @@
-"""Base of all mechanisms: frozen parameters, a small state, pure steps from evaluations to replies.
+"""Base class of all mechanisms: fixed parameters, a small state, and pure steps from evaluations to replies.
 
 A mechanism never sees rows, files or clocks. The ledger stores its `State` in the same transaction as the reply, so a
 crash, a restart or a second process changes nothing. Whoever plans, certifies or draws asks the mechanism: nobody else
@@ -55,7 +55,7 @@ FINEST = -1
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC):
-    """Parameters that all mechanisms share, and what each kind says of itself.
+    """Base of all mechanisms, with the parameters that all share.
 
     Attributes:
         rows: Number of sealed rows n.
@@ -107,13 +107,13 @@ class Mechanism(ABC):
 
     @classmethod
     def recommendable(cls) -> bool:
-        """True if it may be taken by default: for adaptive queries of any kind, and rows of any laws."""
+        """Return whether it may be the default: for adaptive queries of any kind, and rows of any laws."""
         return cls.traits.adaptive and not cls.traits.one_sided and not cls.traits.one_law
 
     @classmethod
     @abstractmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """The parameters with the smallest radius for a request.
+        """Return the mechanism with the smallest radius for a request.
 
         Args:
             rows: Number of sealed rows.
@@ -127,12 +127,12 @@ class Mechanism(ABC):
 
     @classmethod
     def for_request(cls, *, surprises: int, slack: float, training_rows: int = 0, **request: Any) -> Self:
-        """`tuned` for everything that a planner may request; the rest matters only to those that check guesses."""
+        """Return `tuned` for a planner's request. Mechanisms that check no guesses ignore surprises and slack."""
         return cls.tuned(**request)
 
     @property
     def statement_confidence(self) -> float:
-        """With which probability the statement has to hold, so that the promise holds with the promised one.
+        """Probability with which the statement has to hold, so that the promise holds with its own.
 
         A dependence model that was learned may be wrong, and training rows may tell about sealed ones (S3): these
         probabilities come off beta. S1 looks at the training rows in the leakage instead.
@@ -152,7 +152,7 @@ class Mechanism(ABC):
 
     @cached_property
     def row_step(self) -> float:
-        """By less than this, rounding rows down puts the mean of a query below the true one."""
+        """Upper bound on how far rounding rows down moves the mean of a query."""
         return 1.0 / self.unit
 
     @cached_property
@@ -162,51 +162,51 @@ class Mechanism(ABC):
 
     @cached_property
     def accounts(self) -> Accounting[Any]:
-        """Its rules for the counts in a ledger."""
+        """The mechanism's rules for the counts in a ledger."""
         return self.accounting(self)
 
     def with_first(self, number: int) -> Self:
-        """The same for a study whose first queries matter most, if it can plan for that; most cannot."""
+        """Return the mechanism for a study whose first queries matter most. Most mechanisms ignore this."""
         return self
 
     @property
     def parts(self) -> int:
-        """Into how many disjoint parts the rows are split, each for one query."""
+        """Number of disjoint parts that the rows are split into, each for one query."""
         return 1
 
     @property
     def bets(self) -> bool:
-        """True if intervals are as narrow as values spread on the training rows (S8), not as any values could."""
+        """Whether intervals use the spread of values on the training rows (S8), and not the widest possible spread."""
         return self.traits.unsealable
 
     @property
     def endless(self) -> bool:
-        """True if it goes on when the budget is used up."""
+        """Whether queries are still answered when the budget is used up."""
         return False
 
     @property
     def planned_surprises(self) -> int | None:
-        """Number of surprises that is planned for; None where answers are not held against guesses."""
+        """Number of planned surprises, or None if answers are not compared with guesses."""
         return None
 
     def start(self, noise: Noise) -> State:
-        """The state before the first query."""
+        """Return the state before the first query."""
         return State()
 
     def answer(self, state: State, evaluation: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """One query: `answer_many` with a batch of one."""
+        """Answer one query: `answer_many` with a batch of one."""
         return self.answer_many(state, evaluation, noise)
 
     @abstractmethod
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Answer a batch; for the same noise streams it equals the loop over its queries, unless it is one step."""
+        """Answer a batch of queries, with the result of answering one after the other, unless it is one step."""
 
     @abstractmethod
     def promise(self) -> Promise:
-        """The promise for all answers at once."""
+        """Return the promise for all answers at once."""
 
     def expected_radius(self, at: float, alike: float | None = None) -> float:
-        """Half-width that an analyst whose guesses are honest can expect where the population's value is ``at``.
+        """Return the half-width to expect with honest guesses where the population's value is ``at``.
 
         It is an expectation and no bound: half the length of what is left of [0, 1] by the procedure in force. Where
         answers do not depend on guesses, that is left by the radius of the promise.
@@ -220,21 +220,21 @@ class Mechanism(ABC):
         return (min(at + radius, 1.0) - max(at - radius, 0.0)) / 2.0
 
     def _promised(self, radius: float, details: dict[str, float], **more: Any) -> Promise:
-        """A promise of its statement, with the confidence and the assumptions that all share."""
+        """Build a promise of the mechanism's statement with the shared confidence and assumptions."""
         return Promise(self.statement, radius, self.confidence, self.assumptions(), details, **more)
 
     def assumptions(self) -> tuple[str, ...]:
-        """In plain words, what has to be true of the rows."""
+        """Return in plain words what has to be true of the rows."""
         return (self.dependence.describe(),)
 
     def why_not(self, bound: BoundQuery) -> str:
-        """Why a query cannot be asked of it, whatever is left; empty if it can, and most take all."""
+        """Return why the mechanism never takes a query, or an empty text if it does. Most take all."""
         return ""
 
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
-        """Number of the next ``most`` new queries that are answered, whatever the sealed rows say to each of them.
+        """Return how many of the next ``most`` new queries are answered, whatever the sealed rows say.
 
         From public state alone, so that whether a query is refused is known before anybody looks at the sealed
         rows. 0 if and only if the next query is refused, for any ``most`` of at least 1.
@@ -249,7 +249,7 @@ class Mechanism(ABC):
         return min(most, max(self.queries - state.asked, 0))
 
     def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
-        """The price of the next query, from public state alone; here every answer costs as much as planned.
+        """Return the price of the next query from public state alone. Here every answer costs what was planned.
 
         Args:
             state: Before.
@@ -262,45 +262,45 @@ class Mechanism(ABC):
         return Quote(radius, radius, self.traits.most_charged, self.traits.most_charged, refused=False)
 
     def outlook(self, state: State) -> dict[str, float]:
-        """Half-widths of coming answers to a yes-or-no query whose guess is 1/2, by what happens before; public."""
+        """Return half-widths of coming answers to a yes-or-no query with a guess of 1/2, by what happens before."""
         return {}
 
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
-        """The procedure of a query at its node; here always the one in force."""
+        """Return the procedure of a query for its guess and level. Here it is always the one in force."""
         return self.in_force(procedure)
 
     def in_force(self, procedure: Procedure) -> Procedure:
-        """The procedure by which the interval of a query is really made; see `not_excluded`."""
+        """Return the procedure that really makes the interval of a query. See `not_excluded`."""
         return procedure if isinstance(procedure, OfMeans) else self.procedure
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Remaining budget, by name."""
+        """Return the remaining budget, by name."""
         return {"queries": max(self.queries - state.asked, 0)}
 
     @cached_property
     def procedure(self) -> OfMeans:
-        """Interval procedure of queries of which nothing is known but that their values lie in [0, 1] (S5)."""
+        """Interval procedure for queries of which only the range of values, [0, 1], is known (S5)."""
         rows = self.effective_rows(self.rows)
         return Chernoff(rows, rows) if self.dependence.independent else Hoeffding(rows, rows)
 
     @property
     def yes_no_procedure(self) -> OfMeans:
-        """That of a yes-or-no query."""
+        """Interval procedure for yes-or-no queries."""
         return self.procedure
 
     @property
     def failing_rows_procedure(self) -> Procedure | None:
-        """How the interval of a model's share of failing rows is made; None where only the metric is told."""
+        """Interval procedure for a model's share of failing rows, or None if only the metric is told."""
         return None
 
     def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
-        """One procedure for each query."""
+        """Return one interval procedure for each query."""
         return evaluations.procedures or [self.procedure] * len(evaluations)
 
     def not_excluded(
         self, procedures: Sequence[Procedure], low: NDArray[np.float64], high: NDArray[np.float64], nats: ArrayLike
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Population values that sealed means between ``low`` and ``high`` do not exclude, each of shape (queries,).
+        """Return population values that sealed means between ``low`` and ``high`` leave possible, (queries,) each.
 
         Procedures that look at more than the mean give way to the mechanism's own `procedure`.
         """
@@ -310,7 +310,7 @@ class Mechanism(ABC):
         return lows - self.rounding, highs + self.rounding
 
     def effective_rows(self, rows: int) -> float:
-        """Effective number of independent rows of ``rows`` of the sealed ones (S5)."""
+        """Return the effective number of independent rows among ``rows`` sealed ones (S5)."""
         return self._concentration_of_rows * rows / self.rows
 
     @cached_property
@@ -318,12 +318,12 @@ class Mechanism(ABC):
         return self.dependence.concentration(self.rows)
 
     def parameters(self) -> dict[str, Any]:
-        """The mechanism's own parameters, by name."""
+        """Return the mechanism's own parameters, by name."""
         shared = {f.name for f in dataclasses.fields(Mechanism)}
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in shared}
 
     def to_dict(self) -> dict[str, Any]:
-        """The mechanism as plain data; part of the configuration and of the certificate."""
+        """Return the mechanism as plain data, for the settings and the certificate."""
         return {
             "mechanism": self.name,
             "rows": self.rows,
@@ -335,7 +335,7 @@ class Mechanism(ABC):
 
 
 def alike(procedures: Sequence[AnyProcedure]) -> Iterator[tuple[AnyProcedure, NDArray[np.intp]]]:
-    """Each different procedure with the places where it stands."""
+    """Yield each different procedure with the indices at which it stands."""
     places: dict[AnyProcedure, list[int]] = {}
     for place, procedure in enumerate(procedures):
         places.setdefault(procedure, []).append(place)
@@ -349,7 +349,7 @@ def _of_means(procedure: Procedure) -> OfMeans:
 
 
 def finest_unit(rows: int) -> int:
-    """Grid steps between the row values 0 and 1 for so many rows: a power of two whose sums stay inside 64 bits.
+    """Return the grid steps between 0 and 1 for so many rows: a power of two whose sums fit into 64 bits.
 
     From 2^26 rows on the grid is coarser than `UNIT`; what it rounds off is part of every half-width
     (`Mechanism.rounding`), and far below what so many rows leave to chance.

@@ -1,4 +1,4 @@
-"""One step of guess and check: queries that are answered together, at the levels of its start (S9).
+"""One step of guess and check: queries that are answered together, at levels fixed before (S9).
 
 A query about models has a second event at its place: the share of rows on which they fail (S16). It is a surprise if
 either number is, and its label tells both.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BatchStep:
-    """The queries of one step, whose levels are known before it; secret until it is told.
+    """Evaluated queries of one step, whose levels are fixed before. Secret until it is told.
 
     Attributes:
         mechanism: The mechanism.
@@ -57,7 +57,7 @@ class BatchStep:
 
     @classmethod
     def of(cls, mechanism: PublicLevels, queries: Evaluations, nats: NDArray[np.float64]) -> BatchStep:
-        """Look at all of them."""
+        """Evaluate all queries of a step at these levels."""
         levels = nats
         count, procedures = len(nats), list(mechanism.procedures_of(queries))
         if queries.margins is None:
@@ -89,7 +89,7 @@ class BatchStep:
         return replace(run, failing=shares, with_failing=having)
 
     def _evaluate_means(self, procedure: OfMeans, places: NDArray[np.intp]) -> None:
-        """Queries whose intervals are functions of the sealed mean, which says whether the guess is honest."""
+        """Evaluate queries whose intervals are functions of the sealed mean."""
         mechanism, nats, means = self.mechanism, self.nats[places], self.sealed[places, 0]
         low, high = procedure.span(means, means, nats)
         self.sealed[places, 1], self.sealed[places, 2] = low - mechanism.rounding, high + mechanism.rounding
@@ -99,12 +99,15 @@ class BatchStep:
             self.surprise[places] = self._sticks_out(places)
 
     def _sticks_out(self, places: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """True if the sealed interval is not inside the one that is told."""
+        """Return where the sealed interval is not inside the interval that an honest guess would be told."""
         sealed, told = np.clip(self.sealed[places, 1:], 0.0, 1.0), self.released[places]
         return np.asarray((sealed[:, 0] < told[:, 0]) | (sealed[:, 1] > told[:, 1]))
 
     def _evaluate(self, procedure: Procedure, place: int) -> None:
-        """A query whose sealed interval has to lie in the one that is told of an honest guess."""
+        """Evaluate a query whose interval depends on more than the mean.
+
+        A surprise if it is not inside the told one.
+        """
         mechanism, nats = self.mechanism, float(self.nats[place])
         low, high = procedure.interval(self._summary(place), nats)
         self.sealed[place, 1:] = low - mechanism.rounding, high + mechanism.rounding
@@ -113,7 +116,7 @@ class BatchStep:
             self.surprise[place] = self._sticks_out(np.array([place]))[0]
 
     def _evaluate_challenges(self, margins: NDArray[np.float64]) -> None:
-        """Challengers whose lower limit, at the whole level on one side, reaches the margin."""
+        """Evaluate challenges: a challenger wins if its one-sided lower limit reaches the margin."""
         for place in np.flatnonzero(~np.isnan(margins)).tolist():
             low, _ = self.procedures[place].interval(self._summary(place), float(self.nats[place]) - math.log(2.0))
             self.sealed[place, 1:] = low - self.mechanism.rounding, 1.0
@@ -133,7 +136,7 @@ class BatchStep:
         return self.queries.summary(place, self.procedures[place], float(self.sealed[place, 0]))
 
     def answer(self, replies: Replies, start: int, state: State) -> State:
-        """Replies from this position on; returns the state after them."""
+        """Fill in the replies from this position on, and return the state after them."""
         count, where = len(self.nats), slice(start, start + len(self.nats))
         replies.sealed[where], replies.nats[where] = np.clip(self.sealed, 0.0, 1.0), self.nats
         replies.procedures[where] = self.procedures
@@ -151,7 +154,7 @@ class BatchStep:
         return state.after(asked=count, charged=len(surprises), labels=labels)
 
     def _answer_failing(self, replies: Replies, start: int) -> int:
-        """Shares of failing rows; returns what their part of the labels costs, in millionths of a nat."""
+        """Fill in the shares of failing rows. Returns what their labels cost, in millionths of a nat."""
         if self.failing is None:
             return 0
         shares = Replies.refused(len(self.with_failing))
@@ -164,7 +167,7 @@ class BatchStep:
         return labels
 
     def _released_cells(self, surprises: Sequence[int]) -> dict[int, tuple[float, float, float]]:
-        """Value, low and high that are told of surprises whose intervals are functions of the sealed mean, by place."""
+        """Return the told value, low and high of surprises whose intervals follow from the mean, by index."""
         told: dict[int, tuple[float, float, float]] = {}
         cells, rounding = self.mechanism.cells, self.mechanism.rounding
         of_means = [place for place in surprises if isinstance(self.procedures[place], OfMeans)]
@@ -184,7 +187,7 @@ class BatchStep:
     def _answer_surprise(
         self, replies: Replies, position: int, place: int, of_cell: tuple[float, float, float] | None
     ) -> int:
-        """The reply to a surprise; returns what its label costs, in millionths of a nat."""
+        """Fill in the reply to a surprise. Returns what its label costs, in millionths of a nat."""
         where, mechanism, nats = slice(position, position + 1), self.mechanism, float(self.nats[place])
         procedure = self.procedures[place]
         source, cost = Source.HOLDOUT, 0

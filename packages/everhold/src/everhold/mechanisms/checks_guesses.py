@@ -1,4 +1,4 @@
-"""Mechanisms whose queries come with guesses, and what their plans share."""
+"""Base of mechanisms whose queries come with guesses, and the plans that these share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GRIDS = np.unique(np.geomspace(1, 4096, 200).astype(int)).tolist()
 
 @dataclass(frozen=True, kw_only=True)
 class ChecksGuesses(Mechanism):
-    """Every query comes with a guess, and only a surprise, where it is wrong, is paid from the budget.
+    """Mechanism in which every query has a guess, and only a surprise is paid from the budget.
 
     Attributes:
         surprises: Planned number of surprises B, which are answered from the holdout.
@@ -38,24 +38,24 @@ class ChecksGuesses(Mechanism):
 
     @property
     def planned_surprises(self) -> int:
-        """`surprises`."""
+        """Number of planned surprises, which is `surprises`."""
         return self.surprises
 
     @classmethod
     def for_request(cls, *, surprises: int, slack: float, training_rows: int = 0, **request: Any) -> Self:
-        """`tuned`, with what guesses may cost."""
+        """Return `tuned` with the number of surprises and the slack of a request."""
         return cls.tuned(surprises=surprises, slack=slack, **request)
 
 
 def with_best_grid(with_grid: Callable[[int], Gridded], radius: Callable[[Gridded], float]) -> Gridded:
-    """The mechanism with the smallest radius over all numbers of grid steps: looks coarsely, then closely."""
+    """Return the mechanism with the smallest radius over all numbers of grid steps."""
     coarse = int(min(_GRIDS, key=lambda grid: radius(with_grid(grid))))
     around = range(max(coarse - coarse // 20 - 1, 1), coarse + coarse // 20 + 2)
     return min(map(with_grid, around), key=radius)
 
 
 def planned_surprises(surprises: int | None, queries: int) -> int:
-    """A requested number of surprises; by default 10, or one for each query if there are fewer queries."""
+    """Return a requested number of surprises, by default 10, or the number of queries if that is less."""
     if surprises is not None:
         return surprises
     return min(_USUAL_SURPRISES, queries) if isinstance(queries, (int, np.integer)) else _USUAL_SURPRISES
@@ -68,6 +68,6 @@ def check_surprises(surprises: int, queries: int) -> None:
 
 
 def check_slack(slack: float) -> None:
-    """Check the share of the tolerance that must not cost budget."""
+    """Check the slack: the share of the tolerance within which a guess must not cost budget."""
     if not 0.0 <= as_float(slack) < 1.0:
         raise ValueError(f"slack is {brief(slack)}; expected a number in [0, 1)")

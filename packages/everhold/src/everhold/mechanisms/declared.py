@@ -1,4 +1,4 @@
-"""Answers that are always told: members of declared families, exactly and at no price for them (S10).
+"""Answers to members of declared families, which are always told, nearly exactly, at no price for them (S10).
 
 What such an answer tells of the sealed rows is a label whose prior is public. Every query that is not declared pays for
 it with the labels of surprises (S9, a tell without an event); other members pay nothing.
@@ -32,7 +32,7 @@ _UNIFORM = 0.5  # of the prior of a told sum; the rest lies around the training 
 def answer_declared(
     mechanism: Mechanism, state: State, evaluations: Evaluations, nats: NDArray[np.float64]
 ) -> tuple[State, Replies]:
-    """Replies to members of declared families; they take no place, and only their labels count.
+    """Answer members of declared families. They take no place among the queries, and only labels count.
 
     Args:
         mechanism: The one that answers everything else.
@@ -87,7 +87,7 @@ def answer_declared(
 def label_nats(
     counts: NDArray[np.int64], *, rows: int, at: NDArray[np.float64], trained: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """ln(1 / prior) of told counts from 0 to rows: half of the prior is uniform, half is around the training estimate.
+    """Return ln(1 / prior) of told counts. Half of the prior is uniform, half around the training estimate.
 
     Args:
         counts: That are told, shape (queries,).
@@ -109,7 +109,7 @@ def label_nats(
 
 
 def widest_declared(mechanism: Mechanism, procedure: Procedure, nats: float, *, at: float = 0.5) -> tuple[float, float]:
-    """The farthest that an end of the interval of a member is from its value, from public facts.
+    """Return how far an end of a member's interval is from its value: as expected, and at most. Public.
 
     Args:
         mechanism: The one that answers.

@@ -1,4 +1,4 @@
-"""Texts that are checked at the level of their description: the narrower of the tree and the family of texts (S10).
+"""Levels of texts by their description, which a query gets if it is better than its place in the tree (S10).
 
 Such a query takes a place of the tree like any other. Its event is either that of the place, or that of its
 description. Public facts decide which, and the level of the description is no part of the weights of the tree.
@@ -31,7 +31,7 @@ USUAL_TEXT_BITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The event that a query has by its description; fixed independently of the sealed rows.
+    """Level and procedure that a query has by its description, independent of the sealed rows.
 
     Attributes:
         nats: ln(1 / level).
@@ -43,7 +43,7 @@ class Description:
 
 
 def narrower(procedure: Procedure, nats: float, described: Description | None) -> tuple[Procedure, float]:
-    """Procedure and ln(1 / level) of the event with the larger level: that of the place, or that of the description."""
+    """Return procedure and ln(1 / level) with the larger level: of the place in the tree, or of the description."""
     if described is None or described.nats >= nats:
         return procedure, nats
     return described.procedure, described.nats
@@ -52,7 +52,7 @@ def narrower(procedure: Procedure, nats: float, described: Description | None) -
 def all_narrower(
     procedures: Sequence[Procedure], nats: NDArray[np.float64], described: Sequence[Description | None]
 ) -> tuple[list[Procedure], NDArray[np.float64]]:
-    """`narrower` for each query of a step.
+    """Return `narrower` for each query of a step.
 
     Args:
         procedures: Of the places.
@@ -64,6 +64,6 @@ def all_narrower(
 
 
 def check_text_bits(bits: int) -> None:
-    """Check the length of texts that have the level of their description."""
+    """Check the length up to which texts have the level of their description."""
     if not 0 <= (-1 if (whole := as_whole(bits)) is None else whole) <= MOST_TEXT_BITS:
         raise ValueError(f"text_bits is {brief(bits)}; expected a whole number of bits from 0 to {MOST_TEXT_BITS}")

@@ -1,4 +1,4 @@
-"""Evaluations of a query for a mechanism: exact integer sums and histograms, and nothing of single rows."""
+"""Evaluated queries for a mechanism: exact integer sums and histograms, and no single rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Evaluations:
-    """A batch of queries, evaluated. One query is a batch of one.
+    """A batch of evaluated queries. A single query is a batch of one.
 
     Attributes:
         totals: Shape (queries, parts): sums over the sealed rows of each part, in grid units.
@@ -58,14 +58,14 @@ class Evaluations:
 
     @property
     def whole(self) -> NDArray[np.bool_]:
-        """Whether each total is known to be a whole number of rows, shape (queries,)."""
+        """Return for each total whether it is known to be a whole number of rows, shape (queries,)."""
         return np.zeros(len(self), dtype=bool) if self.yes_no is None else self.yes_no
 
     def __len__(self) -> int:
         return len(self.totals)
 
     def summary(self, place: int, procedure: Procedure, mean: float) -> Any:
-        """The input of an interval procedure: the mean of a query, or what was evaluated beside it. Secret.
+        """Return the input of a query's interval procedure: its mean, or what else was evaluated. Secret.
 
         A procedure of means may stand in place of one for which more was evaluated.
         """
@@ -73,7 +73,7 @@ class Evaluations:
         return mean if seen is None else seen
 
     def some(self, rows: list[int]) -> Evaluations:
-        """The queries in these rows, in this order."""
+        """Return the queries at these indices, in this order."""
         return replace(
             self,
             totals=self.totals[rows],
@@ -89,7 +89,7 @@ class Evaluations:
 
     @classmethod
     def together(cls, queries: Sequence[Evaluations]) -> Evaluations:
-        """Queries of one batch, each evaluated alone with its procedure; at least one."""
+        """Join queries that were each evaluated alone into one batch."""
         return replace(
             queries[0],
             totals=np.concatenate([query.totals for query in queries]),

@@ -1,4 +1,4 @@
-"""Labels that are always told, and what they cost: which candidate is the best, where its interval lies (S9).
+"""Prices of labels that are always told: which candidate is the best, and where its interval lies (S9).
 
 A label has a public prior, and every later query pays ``ln(1 / prior)`` for it. Priors follow from training rows and
 from what was told before, and never from sealed rows. Each one here sums to at most 1 over all labels, so a prior that
@@ -28,7 +28,7 @@ WIDENED = RATIO / (1.0 - _STEP / 2.0)
 
 
 def steps_nats(steps: int, *, scale: float) -> float:
-    """ln(1 / prior) of a whole number of steps from what was expected: a Cauchy law on all whole numbers.
+    """Return ln(1 / prior) of a number of steps from the expected one, under a Cauchy law on whole numbers.
 
     Examples:
         >>> round(steps_nats(0, scale=3.0), 2), round(steps_nats(-30, scale=3.0), 2)
@@ -39,7 +39,7 @@ def steps_nats(steps: int, *, scale: float) -> float:
 
 
 def order_nats(chosen: Sequence[int], estimates: NDArray[np.float64]) -> float:
-    """ln(1 / prior) of the best few candidates in their order.
+    """Return ln(1 / prior) of the best few candidates in their order.
 
     One is drawn after the other. Half of the prior of each draw is uniform over the candidates that are left. The other
     half gives the one with the r-th largest training estimate among them ``1 / (r (r + 1))``.
@@ -63,7 +63,7 @@ def order_nats(chosen: Sequence[int], estimates: NDArray[np.float64]) -> float:
 
 
 def set_nats(above: NDArray[np.bool_], chances: NDArray[np.float64], *, first: bool) -> float:
-    """ln(1 / prior) of which candidates are above a threshold.
+    """Return ln(1 / prior) of the set of candidates above a threshold.
 
     Args:
         above: Which ones are, shape (candidates,).
@@ -80,7 +80,7 @@ def set_nats(above: NDArray[np.bool_], chances: NDArray[np.float64], *, first: b
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """Labels of an interval: a place and a half-width near what was expected; further ones cost more.
+    """Labels of an interval: a place and a half-width near the expected ones. Farther ones cost more.
 
     Half-widths are ``half * 1.1^t``, and places are an eighth of the half-width apart. The told interval is the first
     that contains the sealed one, so it has at most `WIDENED` times its length, whatever was expected.
@@ -99,7 +99,7 @@ class Around:
     half: float
 
     def released(self, low: float, high: float) -> tuple[float, float, float]:
-        """Both ends of the told interval, and ln(1 / prior) of its label."""
+        """Return both ends of the told interval, and ln(1 / prior) of its label."""
         middle, wanted = (low + high) / 2.0, (high - low) / 2.0
         least = max(wanted / (1.0 - _STEP / 2.0), self.half * RATIO**-_MOST_STEPS)
         width = math.floor(math.log(least / self.half) / math.log(RATIO)) - 1
@@ -113,7 +113,7 @@ class Around:
             width += 1
 
     def released_above(self, value: float) -> tuple[float, float]:
-        """The first of ``half * 1.1^t`` that is no smaller than a number, and ln(1 / prior) of its label."""
+        """Return the first of ``half * 1.1^t`` that is at least a number, and ln(1 / prior) of its label."""
         least = max(value, self.half * RATIO**-_MOST_STEPS)
         width = math.floor(math.log(least / self.half) / math.log(RATIO)) - 1
         while self.half * RATIO**width < value:

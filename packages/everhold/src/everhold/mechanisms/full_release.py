@@ -1,4 +1,4 @@
-"""A step of which everything is told: each query by a label of its sealed interval, and later queries pay (S9).
+"""A step of which everything is told: a label of each sealed interval, for which later queries pay (S9).
 
 The queries take their places, and no word of the step has a mark, so nothing is a surprise. The label of the step is
 made of one for each query. Its prior is their product, and it sums to at most 1.
@@ -28,7 +28,7 @@ _SCATTER = (1.0, 16.0)  # guesses may be worth the rows that they come from, or 
 
 
 def release_all(mechanism: PublicLevels, state: State, evaluations: Evaluations) -> tuple[State, Replies]:
-    """Replies to all queries at the levels of the step's start; as many as have room.
+    """Answer all queries of a step at the levels of its start, as many as have room.
 
     Args:
         mechanism: The mechanism.
@@ -57,7 +57,7 @@ def release_all(mechanism: PublicLevels, state: State, evaluations: Evaluations)
 def _answer(
     mechanism: PublicLevels, replies: Replies, place: int, procedure: Procedure, queries: Evaluations, nats: float
 ) -> int:
-    """The reply to one of them; returns what its label costs, in millionths of a nat."""
+    """Fill in the reply to one query. Returns what its label costs, in millionths of a nat."""
     total, guess = int(queries.totals[place].sum()), int(queries.guesses[place])
     mean, rounding = total / mechanism.steps, mechanism.rounding
     at, where = (guess / mechanism.steps if guess >= 0 else 0.5), slice(place, place + 1)
@@ -79,7 +79,7 @@ def _answer(
 
 
 def cell_nats(mechanism: PublicLevels, total: int, *, at: float, guessed: bool) -> float:
-    """ln(1 / prior) of the cell of a sealed mean: uniform over the cells, and around the guess where there is one.
+    """Return ln(1 / prior) of a sealed mean's cell: uniform over the cells, and around the guess if there is one.
 
     Args:
         mechanism: The mechanism, whose cells it has.
@@ -100,7 +100,7 @@ def cell_nats(mechanism: PublicLevels, total: int, *, at: float, guessed: bool) 
 
 
 def _around(counts: NDArray[np.int64], rows: int, at: float, trained: float) -> float:
-    """Probability that the prior around a guess gives to these counts."""
+    """Return the probability that the prior around a guess gives to these counts."""
     every = label_nats(counts, rows=rows, at=np.array(at), trained=np.array(trained))
     mixed = np.exp(-every) - 0.5 / (rows + 1.0)  # without the uniform half
     return float(np.clip(2.0 * mixed.sum(), 0.0, 1.0))

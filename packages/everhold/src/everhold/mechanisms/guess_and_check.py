@@ -1,4 +1,4 @@
-"""Guess and check: a guess is confirmed or corrected, without noise; surprises are paid for when they happen (S8)."""
+"""Guess and check: confirms or corrects a guess without noise, and charges surprises when they happen (S8)."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ _TRIED = 65  # numbers of surprises
 
 
 class GuessAccounting(Accounting[PublicLevels]):
-    """Every answer may be a surprise, and the label of a surprise has a price of its own."""
+    """Rules for counts where every answer may be a surprise, and each surprise has a label with a price."""
 
     def reachable(self, state: State) -> bool:
-        """Before the last step there was room for its last answer; there is no other limit.
+        """Return whether the last step had room for its last answer, which is the only limit.
 
         What labels cost may be left out. How many of the surprises were in the last step is tried for a few numbers:
         none, one, all, and those after which as many labels are left as can be.
@@ -71,34 +71,34 @@ class GuessAccounting(Accounting[PublicLevels]):
     def leaves_capacity(
         self, state: State, silent: int, procedures: Sequence[Procedure] | None, *, failing: bool = False
     ) -> bool:
-        """The next answer may be a surprise or not."""
+        """Return whether room is left for silent queries, whether or not the next answer is a surprise."""
         surprises, labels = np.array([0, 1]), np.array([0, self._label_of(procedures, failing=failing)])
         nats = self.mechanism.nats(state.asked + 1 + silent, state.charged + surprises, (state.labels + labels) / 1e6)
         return bool(np.all(self.mechanism.margin.answers(nats)))
 
     def labels_of(self, surprises: int, *, forced: int = 0, failing: bool = True) -> tuple[int, float]:
-        """Of cells, or of offsets from a guess, and of shares of failing rows."""
+        """Return the least and the most that the labels of so many surprises cost, in millionths of a nat."""
         dearest = self.dearest_label if failing else self._dearest_of_one
         most = math.inf if forced else surprises * dearest
         return surprises * min(self.mechanism.cells.cost, in_millionths(CHEAPEST)), most
 
     def lost_labels_of(self, surprises: int) -> int:
-        """The dearest label there is, for each."""
+        """Return the cost of so many lost labels, each counted as the dearest label there is."""
         return surprises * self.dearest_label
 
     def losable(self, *, queries: int, charges: int) -> bool:
-        """Some answers are surprises."""
+        """Return whether so many answers can have so many surprises among them."""
         return charges <= queries
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """With both counts it goes on as if nothing had been lost; lost labels count as the dearest there are (S8)."""
+        """Return the state with lost answers counted, and lost labels counted as the dearest there are (S8)."""
         if asked is None or charged is None:
             raise ValueError("the number of answers is lost, too, and the next interval depends on it")
         return state.after(asked=asked, charged=charged, labels=self.lost_labels_of(charged))
 
     @property
     def dearest_label(self) -> int:
-        """The most that one label can cost, in millionths of a nat: of a number and a share of failing rows (S16)."""
+        """The most that one label costs, in millionths of a nat: of a number and a share of failing rows (S16)."""
         if self.mechanism.failing_rows_procedure is None:
             return self._dearest_of_one
         return 2 * self._dearest_of_one + failing_rows_cost(told=True)
@@ -108,7 +108,7 @@ class GuessAccounting(Accounting[PublicLevels]):
         return in_millionths(max(math.log(self.mechanism.grid), DEAREST))
 
     def _label_of(self, procedures: Sequence[Procedure] | None, *, failing: bool) -> int:
-        """The most that a label of a query with one of these procedures costs, in millionths of a nat."""
+        """Return the most that a label of a query with one of these procedures costs, in millionths of a nat."""
         if procedures is None:  # a promotion tells no interval
             return 0
         in_force = [self.mechanism.in_force(each) for each in procedures]
@@ -119,7 +119,7 @@ class GuessAccounting(Accounting[PublicLevels]):
 
 @dataclass(frozen=True, kw_only=True)
 class GuessAndCheck(PublicLevels):
-    """An honest guess is confirmed; otherwise a coarse label of the sealed interval is released (S8).
+    """Mechanism that confirms an honest guess, and otherwise tells a coarse label of the sealed interval (S8).
 
     Query j after f surprises has a level of its own, ``beta w_j``, and an interval procedure that is decided by
     public facts. What is told of a guess that holds is public: the interval that sealed rows just like the guess would
@@ -204,7 +204,7 @@ class GuessAndCheck(PublicLevels):
         slack: float = 0.0,
         **shared: Any,
     ) -> Self:
-        """The smallest tolerance for the request; see `Mechanism.tuned`. Also takes the other attributes.
+        """Return the mechanism with the smallest tolerance for the request. See `Mechanism.tuned`.
 
         So many ``surprises`` has the tolerance to survive: by default 10, or one for each query if fewer. No budget
         is spent on guesses closer than ``slack`` times the tolerance to the population's value. It is endless unless it
@@ -221,11 +221,11 @@ class GuessAndCheck(PublicLevels):
 
     @classmethod
     def for_request(cls, *, surprises: int, slack: float, training_rows: int = 0, **request: Any) -> Self:
-        """`tuned`, with what guesses may cost and how many rows they are made from."""
+        """Return `tuned` with surprises, slack and training rows of a request."""
         return cls.tuned(surprises=surprises, slack=slack, training_rows=training_rows, **request)
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Step by step (S9): all queries of one at the levels of its start; mostly one step is enough."""
+        """Answer queries step by step (S9): all queries of a step at the levels of its start."""
         every = len(evaluations)
         replies, done = Replies.refused(every), 0
         while done < every and (count := self.surely_answers(state, every - done)):
@@ -235,7 +235,7 @@ class GuessAndCheck(PublicLevels):
         return state, replies
 
     def promise(self) -> Promise:
-        """The tolerance: it holds whatever happens, until the room for surprises is used up."""
+        """Return the promise of the tolerance, which holds until the room for surprises is used up."""
         last = self.margin.last_concentration
         quiet = float(self.margin.concentration(self.nats(self.queries, 0, 0.0)))
         details = {
@@ -245,7 +245,7 @@ class GuessAndCheck(PublicLevels):
         return self._promised(self.tolerance, details, spends_only_beyond=beyond)
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Planned queries left, and planned surprises left, which fall by what is charged and by nothing else.
+        """Return the planned queries and surprises left. Surprises fall only by what is charged.
 
         No query is left when the tolerance has no room for another answer.
         """

@@ -39,18 +39,18 @@ _FAILING_TOLD = 1e-3  # of the prior: that the label of a surprise tells the sha
 
 
 def in_millionths(nats: float) -> int:
-    """Nats as a whole number of millionths, rounded up."""
+    """Return nats as a whole number of millionths, rounded up."""
     return math.ceil(nats * 1e6)
 
 
 def failing_rows_cost(*, told: bool) -> int:
-    """What it costs that a surprise tells its share of failing rows by a label, or that it holds as guessed (S16)."""
+    """Return the cost of telling a share of failing rows by a label, or that it holds as guessed (S16)."""
     return in_millionths(-math.log(_FAILING_TOLD) if told else -math.log1p(-_FAILING_TOLD))
 
 
 @dataclass(frozen=True)
 class ArcsineCells:
-    """Cells of the sealed mean, all equally likely, and as wide as the spread of yes-or-no values there allows.
+    """Equally likely cells of the sealed mean, as wide as the spread of yes-or-no values there allows.
 
     Attributes:
         grid: Number G of cells; cell i holds the means from ``sin^2(i pi / (2 G))`` up to the next one's.
@@ -68,19 +68,19 @@ class ArcsineCells:
         return edges
 
     def released(self, total: int) -> tuple[float, float]:
-        """The least and the greatest mean of the cell in which a sum lies."""
+        """Return the least and the greatest mean of the cell that holds a sum."""
         cell = int(np.searchsorted(self._edges, total, side="right")) - 1
         return float(self._edges[cell]) / self.steps, float(self._edges[cell + 1] - 1) / self.steps
 
     @property
     def cost(self) -> int:
-        """Of one label, in millionths of a nat: ``ln G``."""
+        """Cost of one label, in millionths of a nat: ``ln G``."""
         return in_millionths(math.log(self.grid))
 
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """A place and a half-width, told of a sealed interval, which is never much narrower than what is told.
+    """Labels of a sealed interval by a place and a half-width, which tell an interval around it.
 
     The half-width r is one of ``r_0 1.125^t``, and places are ``r / 5`` apart. The told interval is place plus or minus
     r, for the first r at which it contains the sealed one. A label is of the first kind whose told interval has at most
@@ -106,7 +106,7 @@ class Offsets:
 
     @classmethod
     def of(cls, procedure: Procedure, guess: float, nats: float) -> Self:
-        """The labels of a query."""
+        """Return the labels of a query with this procedure, guess and level."""
         low, high = procedure.expected(guess, nats)
         least, most = procedure.frame
         if not most > least:
@@ -117,7 +117,7 @@ class Offsets:
         )  # fmt: skip
 
     def released(self, low: float, high: float) -> tuple[float, tuple[float, float], int]:
-        """Interval known from the label of a sealed interval.
+        """Return what the label of a sealed interval tells: a place, an interval, and the label's cost.
 
         Args:
             low: Lower end of the sealed interval.
@@ -137,7 +137,7 @@ class Offsets:
         return least + size * place, (least + size * (place - half), least + size * (place + half)), cost
 
     def _fitting(self, low: float, high: float) -> Iterator[tuple[float, float, float]]:
-        """Place, half-width and prior probability of the narrowest label of each kind that contains the interval."""
+        """Yield place, half-width and prior probability of each kind's narrowest label that contains the interval."""
         widths = range(-_TIMES, _TIMES + 1)
         near = _first_around(low, high, self.guess, map(self._half_width, widths), most=_NEAR)
         if near is not None:
@@ -160,7 +160,7 @@ class Offsets:
 
     @property
     def usual(self) -> float:
-        """Half-width of the interval that is told if the sealed one is as wide as expected, however far off it is."""
+        """Half-width of the told interval if the sealed one is as wide as expected, however far off it is."""
         return self._half_width(0) * (self.frame[1] - self.frame[0])
 
 
@@ -169,7 +169,7 @@ _FINE = 1e-4  # of a scale, below which an exponential law is as good as uniform
 
 
 def likeliest_in(low: float, high: float, *, guess: float | None, error: float) -> float:
-    """The value that is told of a number of which a label says only that it is in a cell.
+    """Return the value to tell of a number that is only known to lie in a cell.
 
     The guess is public, and how far honest guesses are off is, too. Two queries with one label are never told values
     against the order of their guesses. It is the mean of Laplace's law around the guess within the cell.
@@ -188,7 +188,7 @@ def likeliest_in(low: float, high: float, *, guess: float | None, error: float) 
         return (low + high) / 2.0
 
     def beyond(reach: float) -> tuple[float, float]:
-        """Mass and first moment of the law on one side, up to a distance."""
+        """Return mass and first moment of the law on one side, up to a distance."""
         if reach < _FINE * error:
             return reach, reach * reach * (0.5 - reach / (3.0 * error))
         mass = -error * math.expm1(-reach / error)
@@ -203,7 +203,7 @@ def likeliest_sealed(
     procedure: Procedure, place: float, interval: tuple[float, float], *, guess: float | None, nats: float,
     rounding: float,
 ) -> float:  # fmt: skip
-    """The value that is told with the label of a sealed interval: a function of the label and of public facts.
+    """Return the value to tell with the label of a sealed interval, from the label and public facts.
 
     The label says where the middle of the sealed interval is. The sealed value is another number, where values are
     skewed: public rows show which value has its interval around that middle (`Procedure.expected`).
@@ -236,7 +236,7 @@ def likeliest_sealed(
 
 
 def widest_released(half: float, size: float = 1.0) -> float:
-    """The farthest that an end of a told interval can be from its value, if no sealed one has a larger half-width.
+    """Return how far an end of a told interval can be from its value, for sealed ones up to a half-width.
 
     Args:
         half: The largest half-width of a sealed interval.
@@ -248,7 +248,7 @@ def widest_released(half: float, size: float = 1.0) -> float:
 def _first_around(
     low: float, high: float, origin: float, halves: Iterable[float], *, most: float = math.inf
 ) -> tuple[float, float, int] | None:
-    """The place nearest to the middle, the first half-width that contains the interval there, and its number."""
+    """Return the nearest place, the first half-width that contains the interval there, and its number, or None."""
     for number, half in enumerate(halves):
         step = _STEP * half
         steps = round(((low + high) / 2.0 - origin) / step)
@@ -259,7 +259,7 @@ def _first_around(
 
 
 def _places(half: float) -> int:
-    """At least how many places lie along [0, 1], whose middles may stick out by rounding."""
+    """Return at least how many places lie along [0, 1], whose middles may stick out by rounding."""
     return math.ceil(1.0 / (_STEP * half)) + 2
 
 
@@ -267,6 +267,6 @@ _LABELS = sum(_places(_WIDEST * _RATIO**-width) for width in range(_FINENESS + 1
 
 
 def _share_of_width(width: int) -> float:
-    """Prior probability of a half-width about the expected one."""
+    """Return the prior probability of a half-width near the expected one."""
     total: float = 3.0 - 2.0 ** (1 - _TIMES)
     return float(2.0 ** -abs(width)) / total

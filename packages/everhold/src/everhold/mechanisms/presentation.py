@@ -1,4 +1,4 @@
-"""Presentation of a mechanism: its page, its colour in charts, and its sentences in plans and certificates."""
+"""Presentation of a mechanism: its documentation page, chart colour, and sentences in plans and certificates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presentation:
-    """Texts and colour of a mechanism; no answer depends on them.
+    """Texts and colour of a mechanism. No answer depends on them.
 
     A certificate signs these sentences, so a change of one is a new version of the mechanism.
 
@@ -40,5 +40,5 @@ class Presentation:
     legend: str = ""
 
     def explained(self, *, endless: bool) -> str:
-        """The explanation, with what happens when the budget is used up."""
+        """Return the explanation, with what happens when the budget is used up."""
         return f"{self.explanation} {self.endless if endless else self.ends}".strip()

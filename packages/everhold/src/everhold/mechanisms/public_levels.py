@@ -1,4 +1,4 @@
-"""Guesses at public levels: the tree of all queries, the room for intervals, and those that answers will have (S8).
+"""Base of mechanisms with public levels: the tree of queries, the tolerance's room, and expected intervals (S8).
 
 All of them are public: they are decided before the sealed rows are looked at, or told.
 """
@@ -48,7 +48,7 @@ _ACCEPTED = 1.25  # times the expected width of means alone, for bets
 
 @dataclass(frozen=True, kw_only=True)
 class PublicLevels(ChecksGuesses):
-    """Guesses are checked against exact intervals, each at a level that public facts decide (S8).
+    """Base of mechanisms that check guesses against exact intervals, at levels that public facts decide (S8).
 
     Gates, choices, declared families and whatever else takes a place of its own in the tree of all queries need such a
     mechanism; see `has_public_levels`.
@@ -79,7 +79,7 @@ class PublicLevels(ChecksGuesses):
 
     @property
     def bets(self) -> bool:
-        """True without a slack: the width of a bet is not known beforehand, and a slack promises one."""
+        """Whether intervals use the sealed spread. Not with a slack, which promises widths beforehand."""
         return not self.slack
 
     def __post_init__(self) -> None:
@@ -102,19 +102,19 @@ class PublicLevels(ChecksGuesses):
 
     @cached_property
     def beta(self) -> float:
-        """Probability that is left for the tree to fail: what declared families do not have."""
+        """Probability that the tree may fail: what declared families leave."""
         return (1.0 - self.statement_confidence) * (1.0 - self.share)
 
     def sharing(self, share: float) -> Self:
-        """The same request with a share of the probability of failure for declared families (S10)."""
+        """Return the mechanism with a share of the probability of failure for declared families (S10)."""
         return replace(self, share=share)._tuned()
 
     def described(self, nats: float) -> float:
-        """ln(1 / level) of a member of a declared family whose weight is ``exp(-nats)`` (S10)."""
+        """Return ln(1 / level) of a member of a declared family whose weight is ``exp(-nats)`` (S10)."""
         return nats - math.log((1.0 - self.statement_confidence) * self.share)
 
     def of_text(self, nats: float) -> float:
-        """ln(1 / level) of a text whose weight among all texts is ``exp(-nats)``: of what the tree leaves (S10)."""
+        """Return ln(1 / level) of a text whose weight among all texts is ``exp(-nats)`` (S10)."""
         return nats - math.log(self.beta * self.tree.of_texts)
 
     def _tuned(self) -> Self:
@@ -127,24 +127,24 @@ class PublicLevels(ChecksGuesses):
 
     @cached_property
     def procedure(self) -> OfMeans:
-        """As for every mechanism, with guesses from the training rows."""
+        """Interval procedure for means over [0, 1] with guesses from the training rows."""
         made = super().procedure
         return replace(made, training=self.effective_training)
 
     @cached_property
     def yes_no_procedure(self) -> OfMeans:
-        """That of a yes-or-no query with a guess from the training rows."""
+        """Interval procedure for yes-or-no queries with guesses from the training rows."""
         kind = ClopperPearson if self.dependence.independent else Hoeffding
         return kind(rows=self.effective_rows(self.rows), training=self.effective_training)
 
     @cached_property
     def of_failing_rows(self) -> Self:
-        """The same that tells shares of failing rows: a guess of 0 from many rows is off by less than others (S16)."""
+        """The mechanism with a smaller allowance for guesses, for shares of failing rows (S16)."""
         return replace(self, allowance=min(self.allowance, _ALLOWED_OF_FAILING))
 
     @cached_property
     def failing_rows_procedure(self) -> Procedure | None:
-        """That of the share of rows on which a model fails, of which the training rows say that it is small (S16).
+        """Interval procedure for a model's share of failing rows, or None where it is not told (S16).
 
         None with a slack, which promises that near guesses are no surprises, also of models that fail; and where so few
         rows are sealed that models that fail on none are told with a large share, for which surprises are too dear.
@@ -160,46 +160,46 @@ class PublicLevels(ChecksGuesses):
 
     @property
     def effective_training(self) -> float:
-        """Effective number of independent rows that guesses are made from, worth as much each as sealed ones."""
+        """Effective number of independent rows that guesses are made from."""
         return self.effective_rows(self.training_rows or self.rows)
 
     @cached_property
     def margin(self) -> ToleranceMargin:
-        """Room that the tolerance leaves."""
+        """Room that the tolerance leaves for surprises and guesses."""
         return ToleranceMargin(self)
 
     @cached_property
     def intervals(self) -> ReleasedIntervals:
-        """Intervals that are told of guesses and surprises."""
+        """Intervals that are told for guesses and surprises."""
         return ReleasedIntervals(self)
 
     @cached_property
     def quotes(self) -> GuessQuotes:
-        """Bounds and expectations of coming answers."""
+        """Bounds and expected widths of coming answers."""
         return GuessQuotes(self)
 
     def nats(self, asked: ArrayLike, charged: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
-        """ln(1 / level) of query number ``asked`` after so many surprises, whose labels cost so many nats."""
+        """Return ln(1 / level) of query number ``asked`` after surprises whose labels cost so many nats."""
         weight = self.tree.log_inverse_weight(asked=asked, surprises=charged, labels=labels)
         return weight - math.log(self.beta)
 
     def failing_rows_nats(self, nats: NDArray[np.float64]) -> NDArray[np.float64]:
-        """ln(1 / level) of the shares of failing rows of queries whose own levels are these (S16)."""
+        """Return ln(1 / level) for the shares of failing rows of queries with these levels (S16)."""
         return nats - math.log(self.tree.failing_rows)
 
     def next_nats(self, state: State, count: int = 1) -> NDArray[np.float64]:
-        """Those of the next queries as long as none is a surprise, shape (count,)."""
+        """Return ln(1 / level) of the next queries if none is a surprise, shape (count,)."""
         return self.nats(state.asked + 1 + np.arange(count), state.charged, state.labels / 1e6)
 
     def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
-        """One procedure for each query, in force; a slack does not touch challenges, which tell no interval."""
+        """Return the procedure in force for each query. A slack does not change those of challenges."""
         procedures = super().procedures_of(evaluations)
         if evaluations.margins is not None:
             return procedures
         return [self.in_force(procedure) for procedure in procedures]
 
     def in_force(self, procedure: Procedure) -> Procedure:
-        """The procedure of a query; with a slack, that of means without a spread of their own.
+        """Return the procedure in force. With a slack, bets on the spread give way to a mean's procedure.
 
         The width of an interval that depends on the sealed spread is not known beforehand, so nobody could promise
         that near guesses are no surprises.
@@ -207,7 +207,7 @@ class PublicLevels(ChecksGuesses):
         return self.procedure if self.slack and _bets_on_means(procedure) else procedure
 
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
-        """The procedure of a query at its node: bets, unless they are expected to be much wider than means alone.
+        """Return bets for a query, unless means alone are expected to be much narrower at its level.
 
         Very unequal groups, and levels that are rare for the number of units, cost bets more than the spread saves. A
         little more expected width is accepted, because bets adapt to the sealed spread where it was not foreseen.
@@ -226,24 +226,24 @@ class PublicLevels(ChecksGuesses):
 
     @cached_property
     def cells(self) -> ArcsineCells:
-        """Labels of a surprise about a sealed mean."""
+        """Cells that label a surprise about a sealed mean."""
         return ArcsineCells(self.grid, self.steps)
 
     def expected_radius(self, at: float, alike: float | None = None) -> float:
-        """That of a confirmed answer to a yes-or-no query, the last planned one, if no guess was a surprise."""
+        """Return the half-width of the last planned yes-or-no answer if no guess was a surprise."""
         return self.quotes.expected_radius(at, alike)
 
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
-        """Those of the next step that have room, whatever is a surprise in it (S9)."""
+        """Return how many queries of the next step have room, whatever is a surprise in it (S9)."""
         return leading(self.margin.answers(self.next_nats(state, min(most, MOST_AT_ONCE))))
 
     def quote(
         self, state: State, *, guess: float | None = None, procedure: Procedure | None = None,
         described: Description | None = None,
     ) -> Quote:  # fmt: skip
-        """Bounds if the guess holds and if it does not; the width unsealed is that of sealed rows like the guess."""
+        """Return the half-widths if the guess holds, if it does not, and unsealed if the sealed rows are like it."""
         return self.quotes.of_next(state, guess, procedure, described)
 
     def outlook(self, state: State) -> dict[str, float]:
@@ -252,12 +252,12 @@ class PublicLevels(ChecksGuesses):
 
 
 def has_public_levels(mechanism: Mechanism | None) -> TypeGuard[PublicLevels]:
-    """True if every query has a level that public facts decide, as the mechanism declares (`Traits.public_levels`)."""
+    """Return whether every query has a level that public facts decide (`Traits.public_levels`)."""
     return mechanism is not None and mechanism.traits.public_levels
 
 
 class ToleranceMargin:
-    """Half-widths of the hardest query, a yes-or-no query with a guess of 1/2, beside the tolerance.
+    """Half-widths of the hardest query, yes-or-no with a guess of 1/2, compared with the tolerance.
 
     Args:
         mechanism: Whose tolerance it is.
@@ -267,7 +267,7 @@ class ToleranceMargin:
         self.mechanism = mechanism
 
     def concentration(self, nats: ArrayLike) -> NDArray[np.float64]:
-        """At least the half-width of what a sealed mean leaves possible: Hoeffding's, which no procedure exceeds."""
+        """Return Hoeffding's half-width, which no procedure exceeds at this level."""
         return hoeffding_radius(rows=self._rows, log_inverse_level=nats)
 
     @cached_property
@@ -276,13 +276,13 @@ class ToleranceMargin:
 
     @cached_property
     def widest_honest(self) -> float:
-        """The furthest that a sealed mean may be from what is told of it: a guess of 1/2, or half a cell."""
+        """The farthest a sealed mean may be from what is told: a guess of 1/2, or half a cell."""
         low, _ = self.mechanism.procedure.honest(0.5, self.mechanism.allowance)
         return max(0.5 - float(low), 0.25 * math.pi / self.mechanism.grid)
 
     @property
     def last_concentration(self) -> float:
-        """Largest concentration within the plan: at its last query, after the dearest number of surprises."""
+        """Largest half-width within the plan: at its last query, after the dearest surprises."""
         mechanism = self.mechanism
         most = min(mechanism.surprises, mechanism.queries - 1)
         dearest = mechanism.queries * mechanism.grid / (mechanism.grid + 1.0)  # there C(m, f+1) G^f is largest
@@ -291,32 +291,32 @@ class ToleranceMargin:
         return float(np.max(self.concentration(mechanism.nats(mechanism.queries, surprises, labels))))
 
     def least_tolerance(self) -> float:
-        """The smallest tolerance that lasts for the plan."""
+        """Return the smallest tolerance that lasts for the whole plan."""
         last, slack = self.last_concentration, self.mechanism.slack
         needed = max(self.widest_honest + last, 2.0 * last / (1.0 - slack) if slack else 0.0)
         return needed + self.mechanism.rounding
 
     def allowed(self, concentration: ArrayLike) -> NDArray[np.float64]:
-        """Largest distance of sealed means from the told value: honest guesses, and those within the slack."""
+        """Return how far a sealed mean may be from the told value: by honest guesses, and within the slack."""
         slack, tolerance = self.mechanism.slack, self.mechanism.tolerance - self.mechanism.rounding
         return np.maximum(self.widest_honest, slack * tolerance + np.asarray(concentration) if slack else 0.0)
 
     def answers(self, nats: ArrayLike) -> NDArray[np.bool_]:
-        """True if a query is answered: within the plan, or where an endless holdout still says something."""
+        """Return whether a query at each level is answered: in the plan, or while an endless holdout says anything."""
         room = self.within_plan(nats)
         if self.mechanism.endless:
             room = room | (self.concentration(nats) + self.mechanism.rounding < _SAYS_NOTHING)
         return np.asarray(room)
 
     def within_plan(self, nats: ArrayLike) -> NDArray[np.bool_]:
-        """True if the answer to the hardest query would still be within the tolerance."""
+        """Return whether the hardest query at each level would be answered within the tolerance."""
         concentration = self.concentration(nats)
         room = self.mechanism.tolerance - self.mechanism.rounding - concentration - self.allowed(concentration)
         return np.asarray(room >= -1e-12)  # the tuned tolerance leaves exactly no room at the end of the plan
 
 
 class ReleasedIntervals:
-    """Intervals in units of a mean over [0, 1], at a level of exp(-nats).
+    """Told intervals at a level of exp(-nats), in units of a mean over [0, 1].
 
     Args:
         mechanism: Whose they are.
@@ -326,7 +326,7 @@ class ReleasedIntervals:
         self.mechanism = mechanism
 
     def of_cell(self, procedure: OfMeans, total: int, nats: float) -> tuple[float, float]:
-        """The interval of a surprise whose sealed sum is in the cell of this one."""
+        """Return the interval told for a surprise whose sealed sum is in the same cell as a sum."""
         low, high = procedure.span(*self.mechanism.cells.released(total), nats)
         return float(low) - self.mechanism.rounding, float(high) + self.mechanism.rounding
 
@@ -334,7 +334,7 @@ class ReleasedIntervals:
         self, procedure: OfMeans, cell: tuple[float, float], told: tuple[float, float], *, guess: float | None,
         nats: float,
     ) -> float:  # fmt: skip
-        """The value that is told of a sealed mean in a cell, no farther from either end than is quoted and promised."""
+        """Return the told value of a sealed mean in a cell, within the quoted distance from both ends."""
         reach = float(self.mechanism.margin.concentration(nats)) + self.mechanism.rounding + self.half_cell
         middle = sum(cell) / 2.0
         value = likeliest_in(*cell, guess=guess, error=procedure.standard_error(middle))
@@ -346,7 +346,7 @@ class ReleasedIntervals:
         return 0.25 * math.pi / self.mechanism.grid
 
     def of_guess(self, procedure: Procedure, guess: float, nats: float) -> tuple[float, float]:
-        """The interval that a confirmed guess is told with; public."""
+        """Return the interval told with a confirmed guess. Public."""
         if isinstance(procedure, OfMeans):
             low, high = self.of_guesses(procedure, np.array([guess]), np.array([nats]))
             return float(low[0]), float(high[0])
@@ -364,7 +364,7 @@ class ReleasedIntervals:
         return float(max(least - mechanism.rounding, 0.0)), float(min(most + mechanism.rounding, 1.0))
 
     def of_guesses(self, procedure: OfMeans, guesses: NDArray[np.float64], nats: NDArray[np.float64]) -> Ends:
-        """`of_guess` for queries whose intervals are functions of the sealed mean, shape (queries,) each.
+        """Return `of_guess` for queries whose intervals follow from the sealed mean, shape (queries,) each.
 
         It is the interval that a sealed mean like the guess would have, and beyond it as far on either side as honest
         guesses are off. With a slack it holds whatever such means leave possible (S8, no needless surprises).
@@ -382,7 +382,7 @@ class ReleasedIntervals:
         self, guesses: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64],
         nats: NDArray[np.float64],
     ) -> Ends:  # fmt: skip
-        """Both ends with what the grid hides, and within the tolerance as long as the plan lasts."""
+        """Return both ends widened by the grid's rounding, and kept within the tolerance during the plan."""
         rounding = self.mechanism.rounding
         reach = np.where(self.mechanism.margin.within_plan(nats), self.mechanism.tolerance, 1.0)
         told = np.maximum(low - rounding, np.maximum(guesses - reach, 0.0))
@@ -391,7 +391,7 @@ class ReleasedIntervals:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The intervals that the next answer to a query is expected to have, in units of a mean over [0, 1].
+    """Expected intervals of the next answer to a query, in units of a mean over [0, 1].
 
     Attributes:
         confirmed: If its guess holds; exact.
@@ -405,7 +405,7 @@ class Expected:
 
 
 class GuessQuotes:
-    """Bounds and expectations of coming answers.
+    """Bounds and expected widths of coming answers.
 
     Args:
         mechanism: Whose answers they are.
@@ -415,13 +415,13 @@ class GuessQuotes:
         self.mechanism = mechanism
 
     def yes_no_at(self, at: float, nats: float, alike: float | None) -> Procedure:
-        """The procedure in force of a planned yes-or-no query; `alike` is as for `Mechanism.expected_radius`."""
+        """Return the procedure of a planned yes-or-no query. ``alike`` is as in `Mechanism.expected_radius`."""
         mechanism = self.mechanism
         bets = bets_on_groups(mechanism, at, alike, training_rows=mechanism.training_rows or mechanism.rows)
         return mechanism.yes_no_procedure if bets is None else mechanism.procedure_at(bets, at, nats)
 
     def expected_radius(self, at: float, alike: float | None) -> float:
-        """That of a confirmed answer to a yes-or-no query, the last planned one, if no guess was a surprise."""
+        """Return the half-width of the last planned yes-or-no answer if no guess was a surprise."""
         quiet = float(self.mechanism.nats(self.mechanism.queries, 0, 0.0))
         low, high = self.mechanism.intervals.of_guess(self.yes_no_at(at, quiet, alike), at, quiet)
         return float(high - low) / 2.0
@@ -429,7 +429,7 @@ class GuessQuotes:
     def expected(
         self, state: State, guess: float, procedure: Procedure | None = None, described: Description | None = None
     ) -> Expected:
-        """Expected form of the next answer to a query with this guess.
+        """Return the intervals that the next answer to a query with this guess is expected to have.
 
         Args:
             state: Before.
@@ -451,7 +451,7 @@ class GuessQuotes:
     def _next(
         self, state: State, guess: float, procedure: Procedure | None, described: Description | None
     ) -> tuple[Procedure, float]:
-        """Procedure and ln(1 / level) of the next query."""
+        """Return procedure and ln(1 / level) of the next query."""
         nats = float(self.mechanism.next_nats(state)[0])
         asked = procedure or self.mechanism.procedure
         return narrower(self.mechanism.procedure_at(asked, guess, nats), nats, described)
@@ -459,7 +459,7 @@ class GuessQuotes:
     def of_next(
         self, state: State, guess: float | None, procedure: Procedure | None, described: Description | None
     ) -> Quote:
-        """Bounds if the guess holds and if it does not; the width unsealed is that of sealed rows like the guess."""
+        """Return the half-widths if the guess holds, if it does not, and unsealed if the sealed rows are like it."""
         hardest = self.of_hardest(state)
         if hardest.refused or guess is None or procedure is None:
             return hardest
@@ -477,7 +477,7 @@ class GuessQuotes:
         return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed, confirmed=expected.confirmed)
 
     def of_hardest(self, state: State) -> Quote:
-        """Of a yes-or-no query whose guess is 1/2."""
+        """Return the quote of a yes-or-no query with a guess of 1/2."""
         room, nats = self.mechanism.margin, self.mechanism.next_nats(state)
         if not room.answers(nats)[0]:
             return REFUSED
@@ -486,7 +486,7 @@ class GuessQuotes:
         return Quote(confirmed, concentration + self.mechanism.intervals.half_cell, 0, 1, refused=False)
 
     def outlook(self, state: State) -> dict[str, float]:
-        """Of the next answer, the one after `_AHEAD` more surprises, and a usual text."""
+        """Return half-widths now, after `_AHEAD` more surprises, and of a usual text, by name."""
         mechanism, usual = self.mechanism, self.mechanism.yes_no_procedure
         later = state.after(asked=_AHEAD, charged=_AHEAD, labels=_AHEAD * mechanism.cells.cost)
         found = {"now": state, f"after {_AHEAD} more surprises": later}
@@ -498,17 +498,17 @@ class GuessQuotes:
 
 
 def _half(interval: tuple[float, float]) -> float:
-    """Half of what an interval has of [0, 1]."""
+    """Return half the length of the part of an interval inside [0, 1]."""
     return (min(interval[1], 1.0) - max(interval[0], 0.0)) / 2.0
 
 
 def _farthest(value: float, interval: tuple[float, float]) -> float:
-    """The farthest distance from a value to what an interval has of [0, 1]."""
+    """Return the largest distance from a value to the part of an interval inside [0, 1]."""
     return max(value - max(interval[0], 0.0), min(interval[1], 1.0) - value)
 
 
 def bets_on_groups(mechanism: Mechanism, at: float, alike: float | None, *, training_rows: int) -> GroupBetting | None:
-    """The bet that a yes-or-no query is planned with; None where the rows are in no known groups.
+    """Return the bet that a yes-or-no query is planned with, or None if the rows are in no known groups.
 
     Args:
         mechanism: The mechanism.
@@ -528,10 +528,10 @@ def bets_on_groups(mechanism: Mechanism, at: float, alike: float | None, *, trai
 
 
 def leading(flags: NDArray[np.bool_]) -> int:
-    """Number of true flags at the beginning."""
+    """Return the number of true flags at the beginning."""
     return len(flags) if bool(np.all(flags)) else int(np.argmin(flags))
 
 
 def _bets_on_means(procedure: Procedure) -> bool:
-    """True if it is about a mean over all rows, and as wide as the sealed values spread."""
+    """Return whether a procedure is about a mean over all rows, and its width depends on the sealed spread."""
     return procedure.of_all_rows and not procedure.width_is_known

@@ -1,4 +1,4 @@
-"""Plain records of mechanisms: state between two queries, replies, promises and quotes."""
+"""Plain records of mechanisms: state, replies, promises and quotes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Source(IntEnum):
-    """Sources of an answer."""
+    """Where an answer came from."""
 
     GUESS = 1
     HOLDOUT = 2
@@ -34,7 +34,7 @@ class Source(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """State of a mechanism between two queries.
+    """What a mechanism remembers between two queries.
 
     Attributes:
         asked: Queries answered so far; refused ones do not count.
@@ -49,23 +49,23 @@ class State:
     labels: int = 0
 
     def after(self, *, asked: int = 1, charged: int, labels: int = 0) -> State:
-        """The state after so many more answers and charges."""
+        """Return the state after so many more answers and charges."""
         return replace(self, asked=self.asked + asked, charged=self.charged + charged, labels=self.labels + labels)
 
     def to_dict(self) -> dict[str, int]:
-        """The state as plain data, for the ledger alone; what was charged is there as ``surprises``."""
+        """Return the state as plain data for the ledger, with the charges as ``surprises``."""
         told = {"labels": self.labels} if self.labels else {}
         return {"asked": self.asked, "surprises": self.charged, "carried_noise": self.carried_noise, **told}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, int]) -> Self:
-        """The inverse of `to_dict`."""
+        """Rebuild the state from what `to_dict` returned."""
         return cls(data["asked"], data["surprises"], data["carried_noise"], data.get("labels", 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """A batch of replies; every array has the shape (queries,).
+    """Answers to a batch of queries. Every array has the shape (queries,).
 
     Attributes:
         values: Released answers in [0, 1]; nan where refused.
@@ -95,7 +95,7 @@ class Replies:
 
     @classmethod
     def refused(cls, count: int) -> Self:
-        """``count`` refusals, to be filled in where there is an answer."""
+        """Return ``count`` refusals, to be filled in where there is an answer."""
         values, lows, highs, nats = np.full((4, count), np.nan)
         sources, charged = np.full(count, Source.REFUSED, np.int8), np.zeros(count, np.int64)
         return cls(values, lows, highs, sources, charged, np.full((count, 3), np.nan), nats, [None] * count)
@@ -107,7 +107,7 @@ class Replies:
         interval: tuple[NDArray[np.float64], NDArray[np.float64]],
         source: Source,
     ) -> None:
-        """Fill in answers of one source, clipped to [0, 1], at the price of 1 if they come from the holdout."""
+        """Fill in answers of one source, clipped to [0, 1]. Those from the holdout are charged 1."""
         self.values[where] = np.clip(values, 0.0, 1.0)
         self.lows[where] = np.clip(interval[0], 0.0, 1.0)
         self.highs[where] = np.clip(interval[1], 0.0, 1.0)
@@ -115,14 +115,14 @@ class Replies:
         self.charged[where] = source is Source.HOLDOUT
 
     def release_nothing(self, position: int, source: Source) -> None:
-        """An answer without a number."""
+        """Fill in an answer without a number."""
         self.values[position] = self.lows[position] = self.highs[position] = np.nan
         self.sources[position] = source
 
 
 @dataclass(frozen=True, slots=True)
 class Promise(Display):
-    """Promise of a mechanism before the first query.
+    """What a mechanism promises before the first query.
 
     Attributes:
         statement: Number of the statement in docs/theory that proves it.
@@ -159,7 +159,7 @@ class Promise(Display):
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """The price of the next query.
+    """Price and expected widths of the next query.
 
     Attributes:
         radius: If the answer is the guess, the population's value lies within this distance of it; a bound.

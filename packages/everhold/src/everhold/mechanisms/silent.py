@@ -1,4 +1,4 @@
-"""Silent: nothing is told before the study is unsealed, so no query can follow from an answer (S8)."""
+"""Silent: nothing is told before the study is unsealed, so no query can depend on an answer (S8)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Silent(Mechanism):
-    """Every query is silent, so the tree of queries is a single path, and no surprise has to be paid for (S8).
+    """Mechanism that tells nothing before the unsealing, so that no surprise has to be paid for (S8).
 
     Half of the probability of failure is shared by the first queries, such as the scores of a leaderboard, and half
     by all others, such as the comparisons of its teams.
@@ -84,26 +84,26 @@ class Silent(Mechanism):
 
     @classmethod
     def recommendable(cls) -> bool:
-        """Never by default: analysts expect answers."""
+        """Return False, because analysts expect answers."""
         return False
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """The mechanism for a request; it has nothing to tune. See `Mechanism.tuned`; also takes ``first``."""
+        """Return the mechanism for a request. Nothing is tuned. See `Mechanism.tuned`."""
         return cls(rows=rows, queries=queries, confidence=confidence, **shared)
 
     def with_first(self, number: int) -> Self:
-        """So many first queries share one half of the probability of failure."""
+        """Return the mechanism with half of the probability of failure shared by so many first queries."""
         return replace(self, first=number)
 
     def nats(self, asked: ArrayLike) -> NDArray[np.float64]:
-        """ln(1 / level) of query number ``asked``, from 1 to the planned number, shape (...)."""
+        """Return ln(1 / level) of query number ``asked``, from 1 to the planned number, shape (...)."""
         later = self.queries - self.first
         first, others = (2.0 * self.first, 2.0 * later) if self.first and later else (self.queries, self.queries)
         return np.log(np.where(np.asarray(asked) <= self.first, first, others)) - math.log(self.beta)
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Keeps the intervals for the end; refuses whatever is asked aloud, and what was not planned."""
+        """Store the intervals for the unsealing. Queries asked aloud or beyond the plan are refused."""
         replies = Replies.refused(len(evaluations))
         count = self.surely_answers(state, len(evaluations), silent=evaluations.silent)
         nats = self.nats(state.asked + 1 + np.arange(count))
@@ -116,7 +116,7 @@ class Silent(Mechanism):
         return state.after(asked=count, charged=0), replies
 
     def in_force(self, procedure: Procedure) -> Procedure:
-        """Every procedure is taken as it is."""
+        """Return the procedure unchanged."""
         return procedure
 
     @cached_property
@@ -126,13 +126,13 @@ class Silent(Mechanism):
         return float(hoeffding_radius(rows=self.effective_rows(self.rows), log_inverse_level=nats))
 
     def promise(self) -> Promise:
-        """The union of one interval for each planned query."""
+        """Return the promise that the intervals of all planned queries hold at once."""
         rows = self.effective_rows(self.rows)
         scores = float(hoeffding_radius(rows=rows, log_inverse_level=float(self.nats(1)))) + self.rounding
         return self._promised(self._widest + self.rounding, {"first_queries": scores} if self.first else {})
 
     def expected_radius(self, at: float, alike: float | None = None) -> float:
-        """That of the first yes-or-no query, once it is unsealed."""
+        """Return the half-width of the first yes-or-no query once it is unsealed."""
         rows, nats = self.effective_rows(self.rows), float(self.nats(1))
         kind = ClopperPearson if self.dependence.independent else Hoeffding
         bets = bets_on_groups(self, at, alike, training_rows=self.rows)
@@ -142,11 +142,11 @@ class Silent(Mechanism):
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
-        """Silent ones, as many as are left of the plan; nothing is told aloud."""
+        """Return how many silent queries are left of the plan. Queries asked aloud are never answered."""
         return min(most, max(self.queries - state.asked, 0)) if silent else 0
 
     def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
-        """Free, and within the radius of the promise once it is unsealed."""
+        """Return the quote of a silent query: free, and told within the promised radius at the unsealing."""
         if state.asked >= self.queries:
             return REFUSED
         nats = float(self.nats(state.asked + 1))

@@ -1,4 +1,4 @@
-"""Trees of suffixes: the budget of rows that arrive is their own (S13).
+"""Trees of suffixes, so that rows that arrive have a budget of their own (S13).
 
 Tree 1 is about all rows. Tree k, which opens at an arrival, is about the rows from that arrival on. It has the part
 ``1 / (k (k + 1))`` of the probability of failure, and counts queries, surprises and labels since it opened. Every open
@@ -25,7 +25,7 @@ _NEW = 0.25  # part of all rows that must have arrived since the latest tree ope
 
 @dataclass(frozen=True, slots=True)
 class Suffix:
-    """One tree, from public facts.
+    """One tree: the rows from an arrival on, and what was counted before it opened. Public.
 
     Attributes:
         number: k, from 1.
@@ -40,13 +40,13 @@ class Suffix:
     before: State = _NOTHING
 
     def stored(self) -> list[int]:
-        """As plain JSON data."""
+        """Return the tree as a list for JSON."""
         counts = self.before
         return [self.number, self.arrival, self.first, counts.asked, counts.charged, counts.labels]
 
     @classmethod
     def read(cls, stored: Sequence[int]) -> Suffix:
-        """The inverse of `stored`.
+        """Rebuild the tree from what `stored` returned.
 
         Raises:
             ValueError: If `stored` never returns such a thing.
@@ -58,7 +58,7 @@ class Suffix:
 
 
 def share_of(number: int) -> float:
-    """Part of the probability of failure that a tree has, of what there is for all of them.
+    """Return which part of the trees' probability of failure the tree of this number has.
 
     Examples:
         >>> [round(1 / share_of(k)) for k in (1, 2, 3)]
@@ -75,7 +75,7 @@ def tree_of(
     training_rows: int,
     dependence: DependenceModel | None = None,
 ) -> PublicLevels:
-    """The mechanism of a tree when so many rows are in it.
+    """Return the mechanism of a tree with so many rows.
 
     Args:
         mechanism: That of the holdout's creation, which is tree 1 and has `share_of(1)` where later ones may open.
@@ -96,7 +96,7 @@ def tree_of(
 
 
 def since(state: State, before: State) -> State:
-    """Counts since a tree opened."""
+    """Return the counts of a state since a tree opened."""
     if before == State():
         return state
     return State(
@@ -105,7 +105,7 @@ def since(state: State, before: State) -> State:
 
 
 def together(state: State, before: State) -> State:
-    """The inverse of `since`."""
+    """Return the counts of all trees from those since a tree opened, the inverse of `since`."""
     if before == State():
         return state
     return State(
@@ -114,7 +114,7 @@ def together(state: State, before: State) -> State:
 
 
 def opens(latest: Suffix, state: State, *, rows: int, arriving: int) -> bool:
-    """True if a tree opens at an arrival, from public facts: it has to pay.
+    """Return whether a tree opens at an arrival, decided by public facts: it has to pay.
 
     Without a surprise since the latest tree opened, that tree has more rows and nearly the same level. And a tree for
     every few rows would cost more than it gives.
@@ -130,13 +130,13 @@ def opens(latest: Suffix, state: State, *, rows: int, arriving: int) -> bool:
 
 
 def radius_of(mechanism: PublicLevels, state: State) -> float:
-    """Half-width of the next yes-or-no answer whose guess of 1/2 holds; infinite where it would be refused."""
+    """Return the half-width of the next yes-or-no answer with a guess of 1/2, infinite if it would be refused."""
     radius: float | None = mechanism.quote(state, guess=0.5, procedure=mechanism.yes_no_procedure).radius
     return math.inf if radius is None else radius
 
 
 def narrowest(trees: Sequence[tuple[PublicLevels, Suffix]], state: State) -> int:
-    """Place of the tree whose next answer is expected to be the narrowest; the oldest of equals.
+    """Return the index of the tree whose next answer is expected to be the narrowest, the oldest of equals.
 
     Any choice that looks at public facts only is sound (S13).
     """
@@ -145,5 +145,5 @@ def narrowest(trees: Sequence[tuple[PublicLevels, Suffix]], state: State) -> int
 
 
 def facts(trees: Sequence[Suffix]) -> list[dict[str, Any]]:
-    """Trees in public facts."""
+    """Return the public facts of each tree."""
     return [{"tree": each.number, "since_arrival": each.arrival, "rows_before": each.first} for each in trees]

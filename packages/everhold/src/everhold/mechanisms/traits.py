@@ -1,4 +1,4 @@
-"""Traits of a kind of mechanism: the queries and rows that it takes, and the way it answers and charges."""
+"""Traits of a kind of mechanism: the queries and rows it takes, and how it answers and charges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """Facts of a kind of mechanism, the same for all parameters. Compiler, planner and certificate read them.
+    """Facts about a kind of mechanism, the same for all parameters, for compiler, planner and certificate.
 
     Attributes:
         needs_guess: Every query comes with a guess.

@@ -1,4 +1,4 @@
-"""Interval procedures: values that the sealed rows leave possible for one fixed query, at its own level (S8).
+"""Base of interval procedures: which values the sealed rows leave possible for one fixed query (S8).
 
 A query's procedure is decided by public facts before anybody looks at the sealed rows: what its row values can be,
 how the rows depend on each other, and how far its values spread on the training rows. Levels are given as
@@ -25,7 +25,7 @@ CELLS = 256
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """An exact histogram of row values: the same from every engine.
+    """An exact histogram of row values, the same from every engine.
 
     Attributes:
         counts: Shape (`CELLS`,): rows whose value on the grid lies in each cell; 1 belongs to the last cell. Parts of
@@ -41,7 +41,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupSums:
-    """The groups of the rows, in the order of their sizes and then of their sums.
+    """Sizes and sums of the groups of rows, in the order of their sizes and then of their sums.
 
     Attributes:
         sizes: Shape (kinds,): number of rows of a group.
@@ -78,7 +78,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Procedure(ABC):
-    """Procedure for the interval of one fixed query; public, frozen and decided before the look.
+    """Base of the procedures that make the interval of one fixed query. Public, and decided before the look.
 
     Its promise: for one fixed query and ``level = exp(-nats)``, under every law that the holdout admits, the
     population's value lies outside `interval` with probability at most the level (both sides together).
@@ -104,7 +104,7 @@ class Procedure(ABC):
 
     @abstractmethod
     def interval(self, seen: Any, nats: float) -> tuple[float, float]:
-        """C_j(X): the values in [0, 1] that are not excluded, ends rounded outwards.
+        """Return the values in [0, 1] that are not excluded, ends rounded outwards: C_j(X).
 
         Args:
             seen: What it `needs`; for a total the mean in [0, 1].
@@ -113,30 +113,30 @@ class Procedure(ABC):
 
     @abstractmethod
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """The interval that an outcome exactly like the guess is expected to have, from public facts."""
+        """Return the interval to expect if the outcome is exactly like the guess, from public facts."""
 
     def widest(self, nats: float) -> float:
-        """Half-width that no interval at this level exceeds, whatever the sealed rows say; a public bound."""
+        """Return a half-width that no interval at this level exceeds, whatever the sealed rows say. Public."""
         return 0.5
 
     def widest_if_honest(self, nats: float) -> float:
-        """`widest` if the share of sealed rows that count is as the training rows say. Most procedures have one."""
+        """Return `widest` if as many sealed rows count as training rows suggest. Most procedures have one."""
         return self.widest(nats)
 
     @property
     def frame(self) -> tuple[float, float]:
-        """The least and the greatest value that there can be, from public facts."""
+        """The least and the greatest possible value, from public facts."""
         return 0.0, 1.0
 
     @abstractmethod
     def standard_error(self, guess: float) -> float:
-        """Expected distance of an honest guess from the sealed value: that of the sealed rows and of the guess."""
+        """Return the expected distance of an honest guess from the sealed value."""
 
     def stakes(self, nats: float) -> dict[str, float]:
-        """Public numbers that were chosen for this level and that a verifier of the interval has to know, by name."""
+        """Return the public numbers chosen for this level that a verifier of the interval needs, by name."""
         return {}
 
     @property
     @abstractmethod
     def worth(self) -> float:
-        """Number of independent yes-no rows, half of them yes, whose mean would be as certain, from public facts."""
+        """Return how many independent yes-no rows, half of them yes, would give an equally certain mean."""

@@ -31,7 +31,7 @@ _BELOW_ONE = math.nextafter(1.0, 0.0)
 
 @dataclass(frozen=True)
 class CoinMixture(OfMeans):
-    """Likelihood ratios of coins against one, mixed by a beta prior around it, for yes-or-no values.
+    """Interval procedure for yes-or-no values: likelihood ratios of coins, mixed by a beta prior.
 
     After S ones among n rows, the capital against theta is ``B(S + c theta, n - S + c (1 - theta))`` over
     ``B(c theta, c (1 - theta)) theta^S (1 - theta)^(n - S)``, where c is the concentration. Its logarithm is convex in
@@ -58,7 +58,7 @@ class CoinMixture(OfMeans):
 
     @classmethod
     def declared(cls, procedure: OfMeans, *, first_rows: int, nats: float) -> CoinMixture:
-        """The mixture of a query whose level is ``exp(-nats)``, in a holdout that began with so many rows.
+        """Return the procedure for a level ``exp(-nats)``, in a holdout that began with so many rows.
 
         This concentration is about the best one from ``first_rows`` to some twelve times as many.
         """
@@ -71,7 +71,7 @@ class CoinMixture(OfMeans):
         return 1.0 - self._upper(1.0 - low, nats), self._upper(high, nats)
 
     def _upper(self, mean: NDArray[np.float64], nats: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The least excluded value above each mean, rounded up; 1 where none is."""
+        """Return the least excluded value above each mean, rounded up, or 1 where none is."""
         mean = np.clip(mean, 0.0, 1.0)
         nats = nats + _DOUBT + _DOUBT_BY_ROW * self.rows
         inside, outside = mean, np.ones_like(mean)
@@ -82,7 +82,7 @@ class CoinMixture(OfMeans):
         return outside
 
     def _capital(self, ones: NDArray[np.float64], theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Its logarithm at ``0 < theta < 1``."""
+        """Return the logarithm of the capital at ``0 < theta < 1``."""
         special, zeros = scipy.special, self.rows - ones
         yes, no = self.concentration * theta, self.concentration * (1.0 - theta)
         mixed = special.betaln(ones + yes, zeros + no) - special.betaln(yes, no)
@@ -90,7 +90,7 @@ class CoinMixture(OfMeans):
 
 
 def groups_at_all_sizes(procedure: Procedure, *, sizes: tuple[tuple[int, float], ...], largest: int) -> OfGroups | None:
-    """The same for rows in groups: bets on their sums, in units of the largest group that there can be.
+    """Return bets on rows in groups that hold at all numbers of rows, or None where there are none.
 
     Args:
         procedure: For the rows that are there now.
@@ -107,7 +107,7 @@ def groups_at_all_sizes(procedure: Procedure, *, sizes: tuple[tuple[int, float],
 
 
 def at_all_sizes(procedure: Procedure, *, first_rows: int, nats: float) -> Procedure | None:
-    """The procedure of the same query that holds at all numbers of rows at once; None where there is none.
+    """Return the procedure of the same query that holds at all numbers of rows at once, or None.
 
     It follows from the query and from what was fixed when it was declared, not from the rows that are there now.
 

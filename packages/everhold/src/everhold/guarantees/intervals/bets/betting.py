@@ -1,4 +1,4 @@
-"""Betting: intervals as narrow as the spread of the values, for rows and for groups of rows (S8).
+"""Bets whose intervals are as narrow as the values spread, for rows and for groups of rows (S8).
 
 How far the values spread is predicted from training units or from the analyst's own guess. Half of the capital is
 staked for that prediction, the other half is spread over fixed stakes (`joint`). If the sealed units are as predicted,
@@ -39,7 +39,7 @@ _PLANNED_UNIT = 2**20  # grid steps of sums that are only planned
 
 @dataclass(frozen=True)
 class Bets(Procedure):
-    """A hedged bet against too large and one against too small values, each at half the level (`joint`).
+    """Base of hedged bets, one against too large and one against too small values, each at half the level (`joint`).
 
     Attributes:
         guess: The analyst's own guess in [0, 1], which says what to expect in place of the training mean; else None.
@@ -53,24 +53,24 @@ class Bets(Procedure):
     @property
     @abstractmethod
     def prediction(self) -> Prediction:
-        """Prediction by the training units."""
+        """Prediction of the sealed units' spread from the training units."""
 
     @abstractmethod
     def _units(self, seen: Any) -> Units:
-        """The sealed units, or lotteries with their means."""
+        """Return the sealed units, or lotteries with their means."""
 
     @cached_property
     def _chosen(self) -> dict[tuple[float, bool], float]:
-        """Stakes by nats, and whether against values above; the same query is asked for them several times."""
+        """Stakes computed so far, by nats and by whether they bet against values above."""
         return {}
 
     @cached_property
     def _cautious(self) -> Units:
-        """The expected sealed units, with a little doubt."""
+        """Return the expected sealed units, with a little doubt."""
         return self.prediction.cautious(self.prediction.mean if self.guess is None else self.guess)
 
     def _stake(self, nats: float, *, upper: bool) -> float:
-        """Of one end, from public facts."""
+        """Return the stake for one end, from public facts."""
         if self.fixed_stakes:
             return NO_STAKE
         if (nats, upper) not in self._chosen:
@@ -79,11 +79,11 @@ class Bets(Procedure):
         return self._chosen[nats, upper]
 
     def _stakes(self, nats: float) -> tuple[float, float]:
-        """Against values below and above."""
+        """Return the stakes against values below and above."""
         return self._stake(nats, upper=False), self._stake(nats, upper=True)
 
     def farthest_end(self, seen: Any, nats: float, *, upper: bool, known: float | None) -> float | None:
-        """One end of the interval; None if it does not lie beyond a value, which one test tells.
+        """Return one end of the interval, or None if one test tells that it is not beyond a value.
 
         Args:
             seen: As for `interval`; of means over all rows.
@@ -171,7 +171,7 @@ def _widest(nats: float, coins: float) -> float:
 
 @dataclass(frozen=True)
 class OfGroups(Bets):
-    """Bets on independent groups of rows; rows of one group may depend on each other in any way.
+    """Bets on independent groups of rows. Rows of one group may depend on each other in any way.
 
     Attributes:
         sizes: Pairs of a size and the number of sealed groups of that size; public. In plans parts of groups count.
@@ -183,7 +183,7 @@ class OfGroups(Bets):
 
     @property
     def rows(self) -> float:
-        """Sealed rows."""
+        """Number of sealed rows."""
         return sum(size * number for size, number in self.sizes)
 
     @cached_property
@@ -201,7 +201,7 @@ class OfGroups(Bets):
         return _widest(nats, self.rows / self.largest_group)
 
     def _predicted(self, training: GroupSums | Pairs, units: Callable[[Any, float], Units]) -> Prediction:
-        """Sealed groups are taken to spread as training groups do, in proportion to rows."""
+        """Return the prediction that sealed groups spread as training groups do, in proportion to rows."""
         total = round(float(np.sum(training.sizes * training.counts)))
         largest = float(np.max(training.sizes, initial=self._largest))
         return Prediction.of(units(training, largest), scale=self.rows / max(total, 1))
@@ -226,7 +226,7 @@ class GroupBetting(OfGroups):
     def planned(
         cls, sizes: tuple[tuple[int, float], ...], *, at: float, alike: float, training_rows: int
     ) -> GroupBetting:
-        """The procedure of a yes-or-no query before its values are known.
+        """Return the procedure of a yes-or-no query before its values are known.
 
         A group of k rows has the mean ``p + (1 - p) s`` with probability p and ``p (1 - s)`` otherwise, where
         ``s^2 = (1 + (k - 1) rho) / k``: so its mean and variance are those of k rows with the correlation rho.
@@ -255,7 +255,7 @@ class GroupBetting(OfGroups):
         return self._predicted(self.training, _sums)
 
     def independent_rows(self, row_variance: float) -> float:
-        """Number of independent rows of the same values that would be as certain: rows by design effect.
+        """Return the number of independent rows that would be as certain: rows by design effect.
 
         Args:
             row_variance: Of single rows on the scale [0, 1], such as ``p (1 - p)``.
@@ -265,13 +265,13 @@ class GroupBetting(OfGroups):
 
 @dataclass(frozen=True)
 class _RatioBets(Bets):
-    """Bets on pairs whose row values were rounded down: each side takes the true ones where they hurt it most."""
+    """Bets on pairs whose row values were rounded down, so that each side assumes the worst true values."""
 
     of_all_rows: ClassVar[bool] = False  # of however few are in the denominator
 
     @property
     def _largest(self) -> float:
-        """Rows of the largest unit."""
+        """Number of rows of the largest unit."""
         return 1.0
 
     def _units(self, seen: Pairs) -> Units:
@@ -324,7 +324,7 @@ class RatioBetting(_RatioBets):
 
 @dataclass(frozen=True)
 class GroupRatioBetting(OfGroups, _RatioBets):
-    """The same for independent groups of rows.
+    """Bets on the ratio of two sums over independent groups of rows.
 
     Attributes:
         training: Pairs of the training groups.
@@ -344,12 +344,12 @@ class GroupRatioBetting(OfGroups, _RatioBets):
 
 
 def side_of(nats: float) -> float:
-    """L: each side has half of the level; a little at least, lest nothing be staked."""
+    """Return the nats of one side, which has half of the level. At least a little, so that something is staked."""
     return max(nats + math.log(2.0), LEAST_NATS)
 
 
 def _edges(cells: Cells) -> Units:
-    """Each row as a lottery over the edges of its cell, with the cell's mean."""
+    """Return each row as a lottery over the edges of its cell, with the cell's mean."""
     up = _upwards(cells)
     mass = np.append(cells.counts - up, 0.0)
     mass[1:] += up
@@ -359,7 +359,7 @@ def _edges(cells: Cells) -> Units:
 
 
 def _upwards(cells: Cells) -> NDArray[np.float64]:
-    """Number of rows of each cell on its upper edge; exact for units that cells divide."""
+    """Return the number of rows of each cell on its upper edge. Exact for units that cells divide."""
     index, counts = np.arange(CELLS), cells.counts
     if cells.unit % CELLS == 0:
         step = cells.unit // CELLS
@@ -370,7 +370,7 @@ def _upwards(cells: Cells) -> NDArray[np.float64]:
 
 
 def _excess(cells: Cells) -> float:
-    """By how much the lotteries overstate the sum of squares, if values are spread evenly inside a cell at most."""
+    """Return how much the lotteries overstate the sum of squares, if values are spread evenly inside a cell."""
     up = _upwards(cells)
     lottery = up * (1.0 - up / np.maximum(cells.counts, 1))
     return float(np.sum(np.maximum(lottery - cells.counts / 12.0, 0.0))) / CELLS**2
@@ -384,13 +384,13 @@ def _sums(groups: GroupSums, largest: float) -> Units:
 
 
 def refuse_larger(sizes: NDArray[np.int64], largest: float) -> None:
-    """Units larger than the public sizes say would make bets unfair."""
+    """Refuse units larger than the public sizes say, for which bets would be unfair."""
     if np.max(sizes, initial=0) > largest:
         raise ValueError("a group is larger than the public sizes of the sealed groups allow; the sizes must be theirs")
 
 
 def _pairs(pairs: Pairs, largest: float, *, numerators: int = 0, denominators: int = 0) -> Units:
-    """Exact pairs, with so many grid steps more for each row; those without a denominator say nothing."""
+    """Return exact pairs, with so many grid steps more for each row, without pairs that have no denominator."""
     refuse_larger(pairs.sizes, largest)
     sizes = (pairs.denominators + denominators * pairs.sizes) / pairs.unit
     values = (pairs.numerators + numerators * pairs.sizes) / pairs.unit

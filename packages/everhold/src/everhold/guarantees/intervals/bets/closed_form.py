@@ -23,7 +23,7 @@ _SMALL = 1e-3
 
 
 def psi(u: ArrayLike) -> NDArray[np.float64]:
-    """``(-u - ln(1 - u)) / u^2`` for ``u < 1``, growing from 1/2 at 0; shape (...)."""
+    """Return ``(-u - ln(1 - u)) / u^2`` for ``u < 1``, growing from 1/2 at 0, shape (...)."""
     u = np.asarray(u, dtype=np.float64)
     series = 0.5 + u / 3.0 + u**2 / 4.0 + u**3 / 5.0 + u**4 / 6.0
     safe = np.where(np.abs(u) < _SMALL, 0.5, u)
@@ -39,7 +39,7 @@ def shortfall(
     nats: float,
     cap: float = 0.9,
 ) -> float:
-    """By how much the sum of the expectations can exceed the sum of the values, but for probability exp(-nats) (S7).
+    """Return how far the sum of expectations can exceed the sum of values, except with probability exp(-nats) (S7).
 
     Units so large that ``stake (n_k - c_k)`` would exceed the cap get the rate ``cap / (n_k - c_k)`` instead, and for
     the rest of the stake the most that they can fall short, ``n_k - Y_k``.
@@ -64,7 +64,7 @@ def shortfall(
 
 
 def planned_radius(*, spread: float, total: float, largest: float, nats: float) -> float:
-    """Half-width that one side of a bet will have about, at the best stake.
+    """Return the half-width that one side of a bet will have, about, at the best stake.
 
     ``min over lambda of (L / lambda + lambda psi(lambda N) V) / n``, near ``sqrt(2 L V) / n``; for plans.
 

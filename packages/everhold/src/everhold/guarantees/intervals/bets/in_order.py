@@ -1,4 +1,4 @@
-"""Bets on units in order of time, whose dependence nobody knows (S15).
+"""Bets on units in order of time, whose dependence is unknown (S15).
 
 Units k = 1, ..., K follow each other. Given the past, unit k has the value Y_k in [0, n_k] with the mean mu_k, and the
 answer is about ``theta = sum mu_k / n``, which depends on how the days went. The capital of `joint` multiplies
@@ -32,7 +32,7 @@ _INSIDE = 1e-3
 
 @dataclass(frozen=True)
 class OrderedBetting(GroupBetting):
-    """Bets on the sums of units in order of time; given their past they may have any law."""
+    """Bets on the sums of units in order of time. Given their past they may have any law."""
 
     name: ClassVar[str] = "hedged_ordered_betting"
     title: ClassVar[str] = "betting on sums of units in order of time with stakes that are fixed before the look"
@@ -43,7 +43,7 @@ class OrderedBetting(GroupBetting):
 
     @cached_property
     def centre(self) -> float:
-        """c: the analyst's guess or the training mean; public."""
+        """Return c, the analyst's guess or the training mean. Public."""
         expected = self.prediction.mean if self.guess is None else self.guess
         return min(max(expected, _INSIDE), 1.0 - _INSIDE)
 
@@ -77,7 +77,7 @@ class OrderedBetting(GroupBetting):
 
 
 def _upper_end(units: Units, centre: float, stake: float, nats: float, *, tolerance: float = 1e-9) -> float:
-    """The value from which on all are excluded, rounded up; 1 where none is.
+    """Return the value from which on all values are excluded, rounded up, or 1 where none is.
 
     Each bet's K is a line in theta: that of `ratio_bets` at the centre, and beyond it the slope ``lambda n``.
     """
@@ -95,5 +95,5 @@ def _upper_end(units: Units, centre: float, stake: float, nats: float, *, tolera
 
 
 def betting_on(*, in_order: bool) -> type[GroupBetting]:
-    """The bets on sums of units: of independent ones, or of ones in order of which nothing is known."""
+    """Return the class of bets on sums of units: independent ones, or ones in order with unknown dependence."""
     return OrderedBetting if in_order else GroupBetting

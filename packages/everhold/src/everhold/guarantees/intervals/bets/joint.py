@@ -1,4 +1,4 @@
-"""Joint bets: the capital against a value and its nuisance values at once, and what it excludes (S8).
+"""Joint bets: the capital against a value and its nuisance values, and the values it excludes (S8).
 
 Proofs are in docs/theory/interval-procedures.md.
 
@@ -72,7 +72,7 @@ _UNITS_AT_ONCE, _MOST_NUMBERS = 2**14, 2**19  # bounds of the memory
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """Independent units, counted by kind.
+    """Independent units with sizes and values, counted by kind.
 
     Attributes:
         sizes: Shape (kinds,): n_k; for ratios the denominators.
@@ -95,29 +95,29 @@ class Units:
 
     @property
     def mean(self) -> float:
-        """Sum of the values by sum of the sizes; nan where there are none."""
+        """Sum of the values divided by the sum of the sizes, nan without units."""
         total = self.total
         return min(float(np.sum(self.counts * self.values)) / total, 1.0) if total > 0.0 else math.nan
 
     @property
     def ratio(self) -> float:
-        """Sum of the values by sum of the sizes, whichever is larger; 0 where there are none."""
+        """Sum of the values divided by the sum of the sizes, even if above 1, or 0 without units."""
         below = float(self.counts @ self.sizes)
         return float(self.counts @ self.values) / below if below > 0.0 else 0.0
 
     @property
     def mirrored(self) -> Units:
-        """With values counted from the other end, so that a lower end becomes an upper one."""
+        """Units with values counted from the other end, so that a lower end becomes an upper one."""
         return replace(self, values=self.sizes - self.values)
 
     def spread(self) -> float:
-        """Sum of squared distances of values from what the mean predicts, V."""
+        """Return V, the sum of squared distances of values from what the mean predicts."""
         return float(np.sum(self.counts * (self.values - self.mean * self.sizes) ** 2))
 
 
 @dataclass(frozen=True, eq=False)
 class JointBets:
-    """Bets on units, with stakes that are fixed before the look.
+    """Bets on units, with stakes that are fixed before the look at sealed rows.
 
     Attributes:
         moves: Shape (games, units, coordinates): at the point p a unit moves by ``moves @ p``.
@@ -142,11 +142,11 @@ class JointBets:
 
     @cached_property
     def _largest_moves(self) -> NDArray[np.float64]:
-        """Shape (games, coordinates): no coordinate of a unit is larger."""
+        """Largest absolute move of any unit, shape (games, coordinates)."""
         return np.asarray(np.abs(self.moves).max(axis=1, initial=0.0))
 
     def gains(self, paths: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Logarithms of each bet's capital at points, less what rounding may have added.
+        """Return the logarithm of each bet's capital at points, less what rounding may have added.
 
         Args:
             paths: Shape (paths, points, coordinates): neighbours in a path span a cell, and its bets share one loss.
@@ -179,7 +179,7 @@ class JointBets:
         return np.asarray(gained + self.weights[..., None] - doubt)
 
     def capital(self, paths: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Logarithm of the capital that is there in all of a cell, or at the only point of a path.
+        """Return the logarithm of the capital that holds in all of a cell, or at the only point of a path.
 
         Returns:
             Shape (cells, looks).
@@ -191,12 +191,12 @@ class JointBets:
         )
 
     def at(self, *point: float) -> float:
-        """Logarithm of the capital at one point ``(1, ...)``."""
+        """Return the logarithm of the capital at one point ``(1, ...)``."""
         return float(self.capital(np.array([[[1.0, *point]]]))[0, 0])
 
 
 def least_in_cells(gains: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logarithm of the capital of all bets together that is there in all of a cell, shape (cells, looks).
+    """Return the logarithm of all bets' capital that holds in all of a cell, shape (cells, looks).
 
     Args:
         gains: Of each bet at points, shape (paths, points, ..., looks); the dots stand for bets.
@@ -207,7 +207,7 @@ def least_in_cells(gains: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def log_of_sum(logs: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-    """``ln sum e^l`` of finite numbers along an axis, in a tenth of the time of `scipy.special.logsumexp`."""
+    """Return ``ln sum e^l`` of finite numbers along an axis, ten times as fast as `scipy.special.logsumexp`."""
     most = logs.max(axis=axis, keepdims=True)
     return np.asarray(np.log(np.exp(logs - most).sum(axis=axis)) + most.squeeze(axis))
 
@@ -216,7 +216,7 @@ def first_excluded(
     capital: Callable[[float], float], nats: float, *, inside: float, outside: float, start: float,
     tolerance: float = 1e-9, steps: int | None = None,
 ) -> float:  # fmt: skip
-    """The value from which on values are excluded on the way outwards, rounded outwards; ``outside`` if none is.
+    """Return the first excluded value on the way outwards, rounded outwards, or ``outside`` if none is.
 
     Secant steps inside a bracket, each a little beyond the expected root, so that both ends of the bracket close in,
     then halvings, as the least capital of many cells may have steps. What is returned was tried and its capital is
@@ -252,7 +252,7 @@ def first_excluded(
 
 
 def ratio_bets(units: Units, stake: float | NDArray[np.float64], *, hedged: bool = True) -> JointBets:
-    """Bets against too large ratios, at points ``(1, theta)`` below 1.
+    """Return bets against too large ratios, at points ``(1, theta)`` below 1.
 
     Args:
         units: The sealed units.
@@ -271,7 +271,7 @@ def ratio_bets(units: Units, stake: float | NDArray[np.float64], *, hedged: bool
 
 
 def upper_end(units: Units, stake: float, nats: float, *, hedged: bool = True, tolerance: float = 1e-9) -> float:
-    """The ratio from which on all ratios are excluded, rounded up; 1 where none is excluded.
+    """Return the ratio from which on all ratios are excluded, rounded up, or 1 where none is excluded.
 
     Args:
         units: The sealed units.
@@ -293,7 +293,7 @@ def upper_end(units: Units, stake: float, nats: float, *, hedged: bool = True, t
 
 
 def best_stake(predicted: Units, nats: float) -> float:
-    """The stake that makes the upper end least if the sealed units are as predicted; six digits.
+    """Return the stake with the smallest upper end if the sealed units are as predicted, with six digits.
 
     Near ``sqrt(2 L / V)`` where the central limit theorem rules, and more or less for skewed values and rare levels.
     """

@@ -1,4 +1,4 @@
-"""Prediction of sealed units from training units, for the choice of a stake."""
+"""Predicts sealed units from training units, to choose a stake."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GHOSTS = 0.5  # of a typical training unit at either end: what n_t units cannot
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Prediction by training units of the spread of sealed ones; all of it public.
+    """Prediction of the sealed units' spread from training units. Public.
 
     Attributes:
         sizes: Shape (kinds,): sizes of training units.
@@ -45,7 +45,7 @@ class Prediction:
 
     @classmethod
     def of(cls, units: Units, *, scale: float, excess: float = 0.0) -> Prediction:
-        """From training units, of which there may be none."""
+        """Build the prediction from training units, of which there may be none."""
         if not units.total > 0.0:
             size = np.array([units.largest, units.largest])
             units = Units(size, size * [0.0, 1.0], np.array([0.5, 0.5]), units.largest, units.public)
@@ -61,7 +61,7 @@ class Prediction:
 
     @property
     def typical(self) -> float:
-        """The mean row's own unit has this size."""
+        """Size of the unit of a row that is drawn at random."""
         return float(np.sum(self.counts * self.sizes**2)) / self.total
 
     @cached_property
@@ -71,7 +71,7 @@ class Prediction:
         return Units(self.sizes, values, self.counts * self.scale, self.largest, self.public)
 
     def around(self, guess: float) -> Units:
-        """Sealed units as the training units were, moved until their mean is the guess.
+        """Return sealed units like the training units, moved until their mean is the guess.
 
         A guess far from the training mean says that the sealed units are not like the training units, such as those
         of a model that was fitted on them, and that they spread further. Values are scaled up, and where that does not
@@ -82,7 +82,7 @@ class Prediction:
         return _raised(likely, guess) if guess >= likely.mean else _raised(likely.mirrored, 1.0 - guess).mirrored
 
     def cautious(self, guess: float) -> Units:
-        """About the guess, with half a unit at either end that the training units might have lacked."""
+        """Return units around the guess, with half a unit at either end that training may have lacked."""
         near, typical = self.around(guess), self.typical
         residuals = near.values - near.mean * near.sizes
         sizes, residuals, counts = _in_classes(near.sizes, residuals, near.counts, _FEW_CLASSES)
@@ -95,7 +95,7 @@ class Prediction:
         )
 
     def spread(self, guess: float) -> float:
-        """Sum of squared residuals of as many units as there are for training, about the guess."""
+        """Return the sum of squared residuals, about the guess, of as many units as there are for training."""
         units = float(np.sum(self.counts))
         squares = max(self.around(guess).spread() / self.scale - self.excess, 0.0)
         ghosts = _GHOSTS * self.typical**2 * (guess**2 + (1.0 - guess) ** 2)
@@ -103,7 +103,7 @@ class Prediction:
 
 
 def _raised(units: Units, mean: float) -> Units:
-    """The same units with a mean that is larger, in the way that `Prediction.around` describes."""
+    """Return the same units with a larger mean, raised as `Prediction.around` describes."""
     values, shares = units.values, units.values / np.maximum(units.sizes, 1e-300)
     if not np.all(np.isin(shares, (0.0, 0.5, 1.0))):
         values = np.minimum(values * (mean / max(units.mean, 1e-300)), units.sizes)
@@ -117,7 +117,7 @@ def _raised(units: Units, mean: float) -> Units:
 def _in_classes(
     sizes: NDArray[np.float64], residuals: NDArray[np.float64], counts: NDArray[np.float64], number: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Units of about the same residual as one kind, with their mean size and residual, if there are too many kinds."""
+    """Merge units of about the same residual if there are too many kinds. Returns sizes, residuals and counts."""
     if len(sizes) <= 2 * number:
         return sizes, residuals, counts
     least, greatest = float(residuals.min()), float(residuals.max())

@@ -22,17 +22,17 @@ _CELLS, _PIECES = 12, 4  # of each of three parts, and of the way from one model
 
 
 def itself(low: Ends, high: Ends) -> tuple[float, float]:
-    """The only part."""
+    """Return the bounds of the only part."""
     return float(low[0]), float(high[0])
 
 
 def root(low: Ends, high: Ends) -> tuple[float, float]:
-    """The square root of the only part."""
+    """Return the square root of the bounds of the only part."""
     return math.sqrt(max(float(low[0]), 0.0)), math.sqrt(max(float(high[0]), 0.0))
 
 
 def average(low: Ends, high: Ends) -> tuple[float, float]:
-    """The average of all parts.
+    """Return the bounds of the average of all parts.
 
     Examples:
         >>> average(np.array([0.25, 0.5]), np.array([0.5, 1.0]))
@@ -42,7 +42,7 @@ def average(low: Ends, high: Ends) -> tuple[float, float]:
 
 
 def weighted_average(low: Ends, high: Ends) -> tuple[float, float]:
-    """``sum w_k s_k`` for k scores, then their weights, which add up to 1.
+    """Return the bounds of ``sum w_k s_k`` for k scores, then their weights, which add up to 1.
 
     For fixed weights it grows with each score. For fixed scores it is linear in the weights, and its extremes over a
     box that is cut by ``sum w = 1`` are reached by filling up weights in the order of the scores.
@@ -60,7 +60,7 @@ def weighted_average(low: Ends, high: Ends) -> tuple[float, float]:
 
 
 def _filled(scores: Ends, least: Ends, most: Ends) -> float:
-    """The least ``sum w s`` with ``least <= w <= most`` and ``sum w = 1``; nan where there are no such weights."""
+    """Return the least ``sum w s`` with ``least <= w <= most`` and ``sum w = 1``, or nan without such weights."""
     least, most = np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
     left = 1.0 - float(np.sum(least))
     if left < -1e-9 or float(np.sum(most)) < 1.0 - 1e-9:
@@ -74,7 +74,7 @@ def _filled(scores: Ends, least: Ends, most: Ends) -> float:
 
 
 def correlation_of_classes(low: Ends, high: Ends) -> tuple[float, float]:
-    """Matthews' correlation from the share p of label 1 and from the rates a and b of predictions 1 given 1 and 0.
+    """Return the bounds of Matthews' correlation, from the share of label 1 and two rates of predictions 1.
 
     ``sqrt(p (1 - p)) (a - b) / sqrt(q (1 - q))`` with ``q = p a + (1 - p) b``. It grows with a, and falls with b. In p
     its square has one maximum, at ``sqrt(B) / (sqrt(A) + sqrt(B))`` with ``A = a (1 - a)`` and ``B = b (1 - b)``.
@@ -89,7 +89,7 @@ def correlation_of_classes(low: Ends, high: Ends) -> tuple[float, float]:
 
 
 def explained(low: Ends, high: Ends, *, centre: float, scale: float = 1.0) -> tuple[float, float]:
-    """R2 as ``max(R2, -1)``.
+    """Return the bounds of R2, cut off below -1.
 
     Parts: the mean squared error, in units of ``scale``, over the mean square V of labels less a public centre; the
     mean label; and V. All are on the scale [0, 1] of labels. ``R2 = 1 - scale ratio / (1 - (mean - centre)^2 / V)``
@@ -112,7 +112,7 @@ def _explained(ratio: float, apart: float, square: float) -> float:
 
 
 def root_gain(low: Ends, high: Ends) -> tuple[float, float]:
-    """``sqrt(A) - sqrt(A - D)`` from the difference D of two means and the first one, A.
+    """Return the bounds of ``sqrt(A) - sqrt(A - D)``, from the difference D of two means and the first mean A.
 
     It grows with D. For D above 0 it falls with A, and for D below 0 it grows.
 
@@ -132,7 +132,7 @@ def _roots(apart: float, first: float) -> float:
 
 
 def explained_gain(low: Ends, high: Ends, *, centre: float, scale: float = 1.0) -> tuple[float, float]:
-    """The gain in R2: by how much the second mean squared error is above the first one, over the labels' variance.
+    """Return the bounds of the gain in R2: the difference of two mean squared errors over the labels' variance.
 
     Parts: the first mean squared error less the second one, in units of ``scale``; the mean label; the mean square of
     labels less a public centre. All but the unit are on the scale [0, 1] of labels. A gain of more than 2 counts as 2.
@@ -159,7 +159,7 @@ def _over(gained: float, variance: float) -> float:
 
 
 def correlation_gain(low: Ends, high: Ends) -> tuple[float, float]:
-    """The gain in Matthews' correlation.
+    """Return the bounds of the gain in Matthews' correlation.
 
     Parts: by how much the first model's rate of predictions 1 is above the second one's among labels 1, and among
     labels 0; the share p of label 1; and both rates of the second model. The correlation ``r(p, a, b)`` grows with a
@@ -187,7 +187,7 @@ def _turned(least: Ends, most: Ends) -> Ends:
 
 
 def _least_gain(up: float, down: float, low: Ends, high: Ends) -> float:
-    """A lower bound of ``r(p, a + up, b + down) - r(p, a, b)`` over a box of p, a and b; exact for a point."""
+    """Return a lower bound of ``r(p, a + up, b + down) - r(p, a, b)`` over a box of p, a and b."""
     count = [_CELLS if least < most else 1 for least, most in zip(low, high, strict=True)]
     edges = [np.linspace(least, most, cells + 1) for least, most, cells in zip(low, high, count, strict=True)]
     lower = np.stack([each.ravel() for each in np.meshgrid(*(edge[:-1] for edge in edges), indexing="ij")])
@@ -209,14 +209,14 @@ def _least_gain(up: float, down: float, low: Ends, high: Ends) -> float:
 
 
 def _times_least(number: float, span: Span) -> Ends:
-    """The least product of a number and a value of an interval."""
+    """Return the least product of a number and a value of an interval."""
     if number == 0.0:
         return np.zeros(len(span[0]))
     return number * (span[0] if number > 0.0 else span[1])
 
 
 def _slopes(p: Span, a: Span, b: Span) -> tuple[Span, Span]:
-    """Intervals of the derivatives of r by a and by b over boxes, by the arithmetic of intervals.
+    """Return intervals of the derivatives of r by a and by b over boxes, by interval arithmetic.
 
     With ``q = p a + (1 - p) b``, ``S = q (1 - q)`` and ``t = (1 - 2 q) (a - b) / (2 S)``, they are
     ``sqrt(p (1 - p) / S) (1 - p t)`` and ``-sqrt(p (1 - p) / S) (1 + (1 - p) t)``. The first is never negative, and the
@@ -251,13 +251,13 @@ def _slopes(p: Span, a: Span, b: Span) -> tuple[Span, Span]:
 
 
 def _product(first: Span, second: Span) -> Span:
-    """Interval of products of values of two intervals."""
+    """Return the interval of products of values of two intervals."""
     products = [one * other for one in first for other in second]
     return np.minimum.reduce(products), np.maximum.reduce(products)
 
 
 def _correlation(p: Ends, a: Ends, b: Ends) -> Ends:
-    """0 where a class or a prediction never occurs, as in scikit-learn."""
+    """Return the correlation, or 0 where a class or a prediction never occurs, as in scikit-learn."""
     q = p * a + (1.0 - p) * b
     square = q * (1.0 - q)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -265,12 +265,12 @@ def _correlation(p: Ends, a: Ends, b: Ends) -> Ends:
 
 
 def _least_correlation(p: Ends, p_high: Ends, a: Ends, b: Ends) -> Ends:
-    """With classes exchanged, the correlation changes its sign."""
+    """Return the smallest correlation, from the largest with classes exchanged, which changes its sign."""
     return -_largest_correlation(1.0 - p_high, 1.0 - p, b, a)
 
 
 def _largest_correlation(p: Ends, p_high: Ends, a: Ends, b: Ends) -> Ends:
-    """The largest value of ``sqrt(g(p)) (a - b)`` over an interval of p.
+    """Return the largest value of ``sqrt(g(p)) (a - b)`` over an interval of p.
 
     With b = 0 it falls in p from the limit ``sqrt(a)`` at 0. With a = 1 it grows to ``sqrt(1 - b)`` at 1. A class that
     never occurs has the value 0, and rare ones come near the limit.

@@ -30,7 +30,7 @@ _DOUBT, _ROUNDING = 1e-9, 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenBins:
-    """Rows by bin and by the distance of label and probability.
+    """Numbers of rows by bin of their probability and by the distance of label and probability.
 
     Attributes:
         score: The calibration error of these rows.
@@ -42,7 +42,7 @@ class SeenBins:
 
 
 def seen_bins(probabilities: NDArray[np.float64], labels: NDArray[np.float64], bins: int) -> SeenBins:
-    """Rows in equal bins of their probability.
+    """Count rows in equal bins of their probability.
 
     Args:
         probabilities: Of label 1, shape (rows,); nan has the distance 1 in a further bin, where it cancels nothing.
@@ -67,7 +67,7 @@ def seen_bins(probabilities: NDArray[np.float64], labels: NDArray[np.float64], b
 
 
 def calibration_ends(mass: NDArray[np.float64], nats: float) -> tuple[float, float]:
-    """Lower and upper limit of the calibration error, each at the level ``exp(-nats)`` (Statement C3).
+    """Return lower and upper limit of the calibration error, each at the level ``exp(-nats)`` (Statement C3).
 
     Above, an error is excluded if the least capital over all signs suffices: that of the true signs is fair. Below, all
     signs share the level, as the capital is averaged over them.
@@ -95,7 +95,7 @@ def calibration_ends(mass: NDArray[np.float64], nats: float) -> tuple[float, flo
 
 @dataclass(frozen=True, eq=False)
 class CalibrationBets(OfScore):
-    """The interval of a calibration error over independent rows, whose laws may differ.
+    """Interval procedure of a calibration error over independent rows, whose laws may differ.
 
     Attributes:
         planned: What public rows say.
@@ -121,7 +121,7 @@ class CalibrationBets(OfScore):
 
     @cached_property
     def _error(self) -> float:
-        """Means of bins are independent; fewer rows also make the error larger."""
+        """Return the calibration error's standard error, from the independent means of the bins."""
         squares = self.planned.mass @ _VALUES**2 / max(float(self.planned.mass.sum()), 1.0)
         scatter = math.sqrt(float(squares.sum()) * (1.0 / self.rows + 1.0 / self.training))
         larger = abs(self.rows**-0.5 - self.training**-0.5) * float(np.sqrt(squares).sum())

@@ -28,15 +28,15 @@ _ROUNDING = 1e-12
 
 
 class ClassLimit(Protocol):
-    """A limit of a share, from the number of rows that count."""
+    """Protocol of a limit of a share, from the number of rows that count."""
 
     def __call__(self, count: int, *, upper: bool) -> float:
-        """The upper or the lower limit."""
+        """Return the upper or the lower limit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenRules:
-    """Counts of each rule, from the one that never says 1 to the one that always does.
+    """Counts of positives and negatives that each rule calls 1, from the strictest rule to the laxest.
 
     Attributes:
         score: Recall at the rate of these rows.
@@ -50,17 +50,17 @@ class SeenRules:
 
     @property
     def positives(self) -> int:
-        """Positive rows."""
+        """Number of positive rows."""
         return int(self.hits[-1])
 
     @property
     def negatives(self) -> int:
-        """Negative rows."""
+        """Number of negative rows."""
         return int(self.alarms[-1])
 
 
 def seen_rules(scores: NDArray[np.float64], positive: NDArray[np.bool_], rate: float) -> SeenRules:
-    """All rules that call rows 1 by a threshold of the score.
+    """Count for all rules that call rows 1 by a threshold of the score.
 
     Args:
         scores: Shape (rows,), no nan.
@@ -83,7 +83,7 @@ def seen_rules(scores: NDArray[np.float64], positive: NDArray[np.bool_], rate: f
 
 @dataclass(frozen=True, eq=False)
 class OperatingPoint(OfScore):
-    """The interval of the recall at a false positive rate.
+    """Interval procedure of the recall at a false positive rate.
 
     Attributes:
         planned: What public rows say.
@@ -110,7 +110,7 @@ class OperatingPoint(OfScore):
         return max(min(low, seen.score) - _ROUNDING, 0.0), min(max(high, seen.score) + _ROUNDING, 1.0)
 
     def _ends(self, seen: SeenRules, nats: float) -> tuple[float, float]:
-        """Each side has two events, and each of them a quarter of the level."""
+        """Return both ends. Each side has two events, and each event a quarter of the level."""
         side = nats + math.log(2.0)
         alarms, recall = self._limit(seen.negatives, side), self._limit(seen.positives, side)
         surely = _last(seen.alarms, lambda count: alarms(count, upper=True) <= self.rate)
@@ -119,7 +119,7 @@ class OperatingPoint(OfScore):
         return low, recall(int(seen.hits[maybe]), upper=True)
 
     def _limit(self, total: int, nats: float) -> ClassLimit:
-        """From a number of rows of a class that a rule calls 1 to a limit of its share of that class.
+        """Return the function from a count of rows that a rule calls 1 to a limit of their share of a class.
 
         Both limits grow with the number. Rows of one law: exact tails, given the labels. Labels of unlike laws: bets on
         a ratio, with stakes that are fixed by public facts.
@@ -148,7 +148,7 @@ class OperatingPoint(OfScore):
 
     @cached_property
     def _likely(self) -> SeenRules:
-        """The planned rules with as many rows as are sealed."""
+        """Return the planned rules with as many rows as are sealed."""
         scale = self.rows / max(self._planned_rows, 1)
         hits, alarms = (np.rint(counts * scale).astype(np.int64) for counts in (self.planned.hits, self.planned.alarms))
         return SeenRules(self.planned.score, hits, alarms)
@@ -168,12 +168,12 @@ class OperatingPoint(OfScore):
 
 
 def _counted(ones: float, total: float) -> Units:
-    """A number of rows with the value 1 among all of a class."""
+    """Return units in which so many rows of a class have the value 1."""
     return Units(np.ones(2), np.array([0.0, 1.0]), np.array([total - ones, ones]), 1.0)
 
 
 def _last(counts: NDArray[np.int64], allowed: Callable[[int], bool]) -> int:
-    """The last rule whose count is allowed, where allowed counts come first; -1 if none is."""
+    """Return the last rule whose count is allowed, where allowed counts come first, or -1 if none is."""
     low, high = -1, len(counts)
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Scores that follow from a few means or ratios: each part has a share of the level (docs/theory/composites.md).
+"""Scores computed from a few means or ratios, each with a share of the level (docs/theory/composites.md).
 
 A part is a mean of row values, or a ratio of two such means. If part j misses with probability at most ``share_j``
 times the level, and the shares add up to 1, then all parts hold at once with the level. The score lies between its
@@ -38,7 +38,7 @@ def units_of(
     numerators: NDArray[np.float64], denominators: NDArray[np.float64], *, counts: NDArray[Any] | None = None,
     largest: float = 1.0, public: bool = False,
 ) -> Units:  # fmt: skip
-    """Rows, or sums of groups of rows, counted by kind; those that say nothing are left out.
+    """Return rows, or sums of groups of rows, counted by kind, without those that say nothing.
 
     Args:
         numerators: Shape (units,), not negative.
@@ -59,7 +59,7 @@ def units_of(
 
 
 def _lotteries(values: NDArray[np.float64], counts: NDArray[np.float64]) -> Units:
-    """Each value as a lottery over the ends of its cell, with the same mean: bets on it gain less, not more."""
+    """Return each value as a lottery over the ends of its cell, with the same mean, on which bets gain less."""
     place = np.clip(values, 0.0, 1.0) * _FINE
     cell = np.minimum(np.floor(place), _FINE - 1).astype(np.int64)
     up = np.bincount(cell + 1, (place - cell) * counts, _FINE + 1)
@@ -71,7 +71,7 @@ def _lotteries(values: NDArray[np.float64], counts: NDArray[np.float64]) -> Unit
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenParts:
-    """What is seen of each part.
+    """The evaluated parts of a score, each as its procedure needs it.
 
     Attributes:
         score: Of all sealed rows.
@@ -83,13 +83,13 @@ class SeenParts:
 
 
 class PartInterval(Protocol):
-    """Interval procedure of one part; public and frozen."""
+    """Protocol of the interval procedure of one part. Public and fixed."""
 
     def ends(self, seen: Any, nats: float) -> tuple[float, float]:
-        """Values that are not excluded at the level ``exp(-nats)`` of both sides."""
+        """Return the values that are not excluded at the level ``exp(-nats)`` of both sides."""
 
     def error(self, value: float) -> float:
-        """Expected distance of an honest guess from the sealed value of this part."""
+        """Return the expected distance of an honest guess from the sealed value of this part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class PartBets(Bets):
 
 @dataclass(frozen=True, eq=False)
 class CountedPart(ClopperPearson):
-    """Exact binomial tails of a share of independent rows."""
+    """Exact binomial limits of a share of independent rows."""
 
     def ends(self, seen: Units, nats: float) -> tuple[float, float]:
         """See `PartInterval.ends`."""
@@ -166,7 +166,7 @@ class FreeRatio:
 
 
 def free_ratio_end(units: Units, nats: float) -> float:
-    """The ratio from which on all ratios are excluded, rounded up; infinite where none is (Statement C2).
+    """Return the ratio from which on all are excluded, rounded up, or infinity where none is (Statement C2).
 
     The capital at theta is the average over fixed stakes l of the products of ``1 + l (theta V - U) / N``, where N is
     the largest size. It grows with theta.
@@ -188,7 +188,7 @@ def free_ratio_end(units: Units, nats: float) -> float:
 
 
 class OfScore(Procedure):
-    """An interval of a score, which is planned from what public rows say of it.
+    """Base of a score's interval procedure, which is planned from public rows.
 
     Attributes:
         planned: What public rows say; it has a score.
@@ -206,12 +206,12 @@ class OfScore(Procedure):
 
     @abstractmethod
     def _planned_ends(self, nats: float) -> tuple[float, float]:
-        """The interval of as many rows as are sealed, like the planned ones."""
+        """Return the interval of as many rows as are sealed, like the planned ones."""
 
     @property
     @abstractmethod
     def _error(self) -> float:
-        """Expected distance of an honest guess from the sealed score."""
+        """Return the expected distance of an honest guess from the sealed score."""
 
     def standard_error(self, guess: float) -> float:
         """See `Procedure.standard_error`; of the planned rows, whatever the guess is."""
@@ -237,7 +237,7 @@ class OfScore(Procedure):
 
 @dataclass(frozen=True, eq=False)
 class Composite(OfScore):
-    """A score over all values of its parts that are not excluded (Statement C1).
+    """Interval procedure of a score: its range over all values of its parts that are not excluded (Statement C1).
 
     Attributes:
         parts: How the interval of each part is made.
@@ -281,7 +281,7 @@ class Composite(OfScore):
 
     @cached_property
     def _error(self) -> float:
-        """By the delta method: each part is moved by its error alone, and all moves are independent."""
+        """Return the standard error by the delta method, with independent errors of the parts."""
         means = np.array([part.ratio for part in self.planned.parts])
         moves = []
         for place, part in enumerate(self.parts):

@@ -41,7 +41,7 @@ _FINE = 128  # cells along an axis
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenScores:
-    """One number in [0, 1] for each row of the class that counts.
+    """Numbers in [0, 1], one for each row of the class that counts.
 
     Attributes:
         units: Shape (units,): averages of blocks, or ranks.
@@ -56,14 +56,14 @@ class SeenScores:
 
     @property
     def ratio(self) -> float:
-        """The value of all pairs, as a part of a composite."""
+        """Value of all pairs, as a part of a composite."""
         return self.area
 
 
 def block_averages(
     scores: NDArray[np.float64], positive: NDArray[np.bool_], order: NDArray[np.intp]
 ) -> NDArray[np.float64]:
-    """Averages of ``1[s+ > s-]`` (1/2 for ties) over disjoint blocks, one for each row of the smaller class.
+    """Return averages of ``1[s+ > s-]`` (1/2 for ties) over disjoint blocks, one for each row of the smaller class.
 
     The j-th row of the larger class in the given order is dealt to the row number ``j mod m`` of the smaller class. So
     all rows take part, and blocks differ by one row at most.
@@ -94,7 +94,7 @@ def block_averages(
 
 
 def public_ranks(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Share of all rows with a lower score (ties and the row itself 1/2), shape (rows,).
+    """Return the share of all rows with a lower score (ties and the row itself 1/2), shape (rows,).
 
     Args:
         scores: Shape (rows,). Rows on which the model fails have nan: they are below no row, and their rank is 0.
@@ -114,14 +114,14 @@ def public_ranks(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def area_from_ranks(rank: float, share: float) -> float:
-    """``(rank - share / 2) / (1 - share)``, clipped: the AUC from the mean rank and the share of a class."""
+    """Return the AUC from the mean rank and the share of a class: ``(rank - share / 2) / (1 - share)``, clipped."""
     if share >= 1.0:
         return 0.5
     return min(max((rank - share / 2.0) / (1.0 - share), 0.0), 1.0)
 
 
 def rank_from_area(area: float, share: float) -> float:
-    """The mean rank of a class from the AUC and the share of the class: the inverse of `area_from_ranks`."""
+    """Return the mean rank of a class from the AUC and the class's share, the inverse of `area_from_ranks`."""
     return area * (1.0 - share) + share / 2.0
 
 
@@ -150,7 +150,7 @@ class ScoreBets(Bets):
         return Prediction.of(units, scale=max(self.expected_units, 1.0) / units.total)
 
     def _planned(self, at: float) -> Units:
-        """Units of a beta law whose parameters add up to 2."""
+        """Return units of a beta law whose parameters add up to 2."""
         at = min(max(at, 0.01), 0.99)
         values = scipy.special.betaincinv(2.0 * at, 2.0 * (1.0 - at), _LEVELS)
         return _single(values, max(self.expected_units, 1.0) / _PLANNED)
@@ -166,7 +166,7 @@ class ScoreBets(Bets):
         return min(low, seen.area), max(high, seen.area)
 
     def _not_excluded(self, seen: SeenScores, nats: float) -> tuple[float, float]:
-        """What the bets leave, of rows of both classes."""
+        """Return the values that the bets leave possible, from rows of both classes."""
         return Bets.interval(self, seen, nats)
 
 
@@ -183,21 +183,21 @@ class RankBets(ScoreBets):
 
     @abstractmethod
     def _mean_unit(self, guess: float) -> float:
-        """The mean unit where the value stands at the guess."""
+        """Return the mean unit for which the value is the guess."""
 
     @abstractmethod
     def _value(
         self, units: tuple[float, float], shares: tuple[float, float], failing: tuple[float, ...]
     ) -> tuple[float, float]:
-        """The least and the greatest value, from ends of the mean unit and of the share of the class."""
+        """Return the least and the greatest value, from ends of the mean unit and of the class's share."""
 
     def _of_share(self, share: float, nats: float) -> tuple[float, float]:
-        """Shares of the class that are not excluded."""
+        """Return the shares of the class that are not excluded."""
         procedure = ClopperPearson(rows=self.rows, training=self.rows)
         return procedure.interval(share, nats + math.log(_SHARE_OF_CLASSES))
 
     def _nats_of_ranks(self, nats: float) -> float:
-        """ln(1 / level) that the share of the class leaves to the ranks."""
+        """Return ln(1 / level) that the share of the class leaves to the ranks."""
         return nats - math.log1p(-1.0 / _SHARE_OF_CLASSES)
 
     def _not_excluded(self, seen: SeenScores, nats: float) -> tuple[float, float]:
@@ -274,7 +274,7 @@ class BlockDifference(ScoreBets):
     )
 
     def _planned(self, at: float) -> Units:
-        """Units of two models that are much alike."""
+        """Return units of two models that are much alike."""
         return units_of(np.clip(at + _LIKELY_SPREAD * scipy.special.ndtri(_LEVELS), 0.0, 1.0), np.ones(_PLANNED))
 
     def _units(self, seen: SeenScores) -> Units:
@@ -317,7 +317,7 @@ class RankDifference(BlockDifference, RankBets):
 def difference_from_ranks(
     units: tuple[float, float], shares: tuple[float, float], reach: float, first: float = 0.0, second: float = 0.0
 ) -> tuple[float, float]:
-    """The least and the largest ``mean D / (1 - share)`` on the scale [0, 1]; monotone in the mean and in the share.
+    """Return the least and the largest ``mean D / (1 - share)`` on the scale [0, 1].
 
     Args:
         units: Ends of the mean unit.
@@ -339,14 +339,14 @@ def difference_from_ranks(
 
 
 def _single(values: NDArray[np.float64], count: float = 1.0) -> Units:
-    """Units of the size 1, so many of each value."""
+    """Return units of the size 1, so many of each value."""
     ones = np.ones(len(values))
     return Units(ones, np.asarray(np.clip(values, 0.0, 1.0), dtype=np.float64), count * ones, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenBlocks:
-    """Blocks of four groups.
+    """Evaluated blocks of four groups.
 
     Attributes:
         units: Sizes are pairs of a positive and a negative row of different groups, values are those in order, both
@@ -359,17 +359,17 @@ class SeenBlocks:
 
     @property
     def area(self) -> float:
-        """The AUC of all pairs of rows of different groups; 1/2 where there is none."""
+        """AUC of all pairs of rows of different groups, or 1/2 without such pairs."""
         return self.units.mean if self.units.total > 0.0 else 0.5
 
     @property
     def ratio(self) -> float:
-        """The value of all pairs, as a part of a composite."""
+        """Value of all pairs, as a part of a composite."""
         return self.area
 
 
 def blocks_of_four(count: int) -> NDArray[np.int64]:
-    """Blocks of at most four of the numbers below ``count``, any two of which are in exactly one block.
+    """Return blocks of at most four numbers below ``count``, with any two numbers in exactly one block.
 
     The numbers stand in four columns of the length q, coprime to 6. The blocks ``(a, a + b, a + 2 b, a + 3 b)`` mod q
     hold any two of different columns once. Those of one column are dealt in the same way.
@@ -400,7 +400,7 @@ def seen_blocks(
     models: Sequence[NDArray[np.float64]], positive: NDArray[np.bool_], groups: NDArray[np.int64],
     order: NDArray[np.intp], counting: NDArray[np.bool_] | None = None,
 ) -> SeenBlocks:  # fmt: skip
-    """Blocks of four groups that are dealt in the given order.
+    """Evaluate blocks of four groups that are dealt in the given order.
 
     Args:
         models: Scores of one model or of two, shape (rows,), no nan.
@@ -440,7 +440,7 @@ def seen_blocks(
 
 
 def _degrees(blocks: NDArray[np.int64], weights: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
-    """The weight of all blocks of each group, and 0 for what blocks lack; shape (groups + 1,)."""
+    """Return the weight of all blocks of each group, and 0 for what blocks lack, shape (groups + 1,)."""
     found = sum(np.bincount(each, weights, groups + 1) for each in blocks)
     return np.append(np.asarray(found)[:groups], 0.0)
 
@@ -448,7 +448,7 @@ def _degrees(blocks: NDArray[np.int64], weights: NDArray[np.float64], groups: in
 def _won(
     scores: NDArray[np.float64], positive: NDArray[np.bool_], group: NDArray[np.int64], groups: int
 ) -> NDArray[np.float64]:
-    """Pairs in order of the positive rows of a group and the negative rows of another one, shape (groups, groups)."""
+    """Return the pairs in order of one group's positive rows and another's negative rows, shape (groups, groups)."""
     rising = np.argsort(scores[~positive], kind="stable")
     lower, its_group = scores[~positive][rising], group[~positive][rising]
     upper = np.argsort(scores[positive], kind="stable")
@@ -462,7 +462,7 @@ def _won(
 
 
 def _corners(sizes: NDArray[np.float64], values: NDArray[np.float64], counts: NDArray[np.float64]) -> Units:
-    """Units with ``0 <= value <= size <= 1`` as lotteries over the corners of halves of cells, with the same means."""
+    """Return units as lotteries over the corners of halves of cells, with the same means."""
     at = np.stack([sizes, values]) * _FINE
     cell = np.minimum(np.floor(at), _FINE - 1)
     beyond = at - cell
@@ -505,7 +505,7 @@ class GroupBlockBetting(Bets):
     def planned_by(
         cls, seen: SeenBlocks | None, *, sealed: int, planned: int, guess: float | None = None
     ) -> GroupBlockBetting:
-        """The procedure for so many sealed rows, planned by so many public ones; without them for blocks that differ.
+        """Return the procedure for so many sealed rows, planned from public rows where there are some.
 
         Args:
             seen: Blocks of public rows.
