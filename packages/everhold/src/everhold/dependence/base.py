@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from everhold.privacy.curves import PrivacyCurve
 
 ISO_TIME = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?"
-"""Text that is a date or a time, as a regular expression."""
+"""Regular expression of a text that is a date or a time."""
 
 ONE_STEP = 0.1
-"""By which share of itself a step may differ from the usual one: 28 days are within a tenth of 31."""
+"""Relative difference that a step may have from the usual one, such as 28 days from 31."""
 
 
 @dataclass(frozen=True, slots=True)

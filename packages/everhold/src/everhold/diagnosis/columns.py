@@ -403,7 +403,7 @@ def _components(between: _Squares, within: _Squares, size: float, leverage: floa
 # Likeness of rows inside declared groups: one correlation, from the training rows, for what answers are expected.
 
 UNKNOWN = 1.0
-"""Rows of one group are taken to be all alike where training rows do not show otherwise: the widest expectation."""
+"""Likeness assumed if training rows do not show it: all rows of a group are alike, which is the widest."""
 
 _MOST_ROWS = 100_000
 

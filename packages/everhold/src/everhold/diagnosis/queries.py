@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery
 
 LEVEL = 5e-3
-"""Of a false alarm on independent rows, all queries of a plan, all orders and all groups together."""
+"""Probability of a false alarm on independent rows, over all queries of a plan, orders and groups together."""
 
 _MOST_ORDERS = 4  # besides the one that is declared, or that of the file
 _MOST_GROUPINGS = 4
@@ -133,7 +133,7 @@ class DependenceMonitor:
             training: The training rows.
             bound: Queries that can be evaluated on them.
             unit: Grid steps between 0 and 1.
-            plan: How many are planned; each has its share of the level.
+            plan: Number of planned queries; each has its share of the level.
             bets: Whether the procedure of each measures the spread of its values.
             answered: Whether a query, by its fingerprint, is known to be answered: its warning was given then.
         """
@@ -174,7 +174,7 @@ class DependenceMonitor:
             training: The training rows.
             bound: Queries that can be evaluated on them.
             unit: Grid steps between 0 and 1.
-            plan: How many are planned; each has its share of the level.
+            plan: Number of planned queries; each has its share of the level.
             bets: Whether the procedure of each measures the spread of its values; by default none does.
         """
         alone = len(self.orders) < 2 and not self.groups and self.units is None  # one order, and nothing else
@@ -196,7 +196,7 @@ class DependenceMonitor:
 
         Args:
             values: Shape (rows,), in [0, 1]; of a ratio what is left of the numerator, if its interval is bet on.
-            plan: How many queries are planned.
+            plan: Number of planned queries.
             bets: Whether the procedure of the query measures the spread of its values. Others take rows to spread as
                 truth values do, and to be worth the worst case of what is declared.
             skip: Columns by which it is not judged; None for all.

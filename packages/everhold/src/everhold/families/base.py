@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery
 
 MOST_SHARE = 0.99
-"""The largest such part: the rest is left to other queries."""
+"""Largest part of the failure probability for declared families. The rest is left to other queries."""
 
 Categories = dict[str, tuple[Any, ...]]
-"""Values that a column can have, by its name; public."""
+"""Type of a mapping from column names to the public values that the column can have."""
 
 _MOST = 1_000
-"""A column with more texts than this has no categories."""
+"""Largest number of different texts for which a column has categories."""
 
 
 class Family(ABC):
@@ -47,7 +47,7 @@ class BoundFamily(ABC):
     """A declared family of one holdout, which gives each member its weight.
 
     Attributes:
-        kind: In the ledger, such as ``"texts"``.
+        kind: Name of the family's kind in the ledger, such as ``"texts"``.
     """
 
     kind: ClassVar[str]
@@ -88,7 +88,7 @@ def categories_of(compiler: QueryCompiler, names: Sequence[str]) -> Categories:
     """Return the categories of columns from training rows and public facts, never from sealed rows.
 
     Args:
-        compiler: What is known of the holdout.
+        compiler: The compiler of the holdout, which knows its public facts.
         names: The columns; those whose categories are unknown are left out.
     """
     found: Categories = {}

@@ -124,7 +124,7 @@ def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[An
 
     Args:
         query: As the user wrote it.
-        compiler: Of the holdout in which it is declared.
+        compiler: The compiler of the holdout in which it is declared.
 
     Raises:
         QueryRejected: If it is not answered so. The reason says what to declare in its place, if there is something.

@@ -257,7 +257,7 @@ def family_from(table: object, *, what: str, arms: Mapping[str, Any] | None = No
 
     Args:
         table: The data.
-        what: How messages call it.
+        what: The name of the family in messages.
         arms: The arms of contrasts that name none.
     """
     _check_depth(table, what)

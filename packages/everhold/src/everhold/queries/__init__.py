@@ -39,9 +39,9 @@ class Kind:
     """An entry of the registry: one kind of query with its maker and its options.
 
     Attributes:
-        name: Of its maker, and of its option on the command line.
+        name: Name of its maker, and of its option on the command line.
         maker: Where it is, as ``"package.module:function"``.
-        form: Of its subject, the maker's first argument.
+        form: Form of its subject, which is the maker's first argument.
         help: What it is, in a line.
         details: The maker's other arguments, by the names in `DETAILS` under which they are given.
         several: The name of the argument that the option gives where the subject is several queries; empty if not.
@@ -429,7 +429,7 @@ class _Details(Mapping[str, Detail]):
 
 
 KINDS = Kinds(_OWN)
-"""Every kind of query."""
+"""The registry of all kinds of queries."""
 
 DETAILS: Mapping[str, Detail] = _Details()
-"""More about queries, by the names under which it is given."""
+"""Options of queries besides their subject, by name."""

@@ -344,7 +344,7 @@ def observed(
     Args:
         function: As it will be applied to the sealed rows.
         names: Columns that it reads.
-        compiler: Of the holdout; it knows the public rows.
+        compiler: The compiler of the holdout, which knows the public rows.
         most: Training rows that are enough of an estimator; None for all.
 
     Returns:

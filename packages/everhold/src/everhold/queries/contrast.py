@@ -314,7 +314,7 @@ class ContrastsQuery(Query[Contrasts]):
         """Build the plan of all groups from one plan for each group.
 
         Args:
-            compiler: Of the holdout.
+            compiler: The compiler of the holdout.
             each: One plan for each group, all with as many parts.
             combine: The contrast of one group from its parts.
         """
@@ -469,10 +469,10 @@ def difference_of_arms(
     them and not their difference: then the answer is free, and asked silently it is the one query, which is narrower.
 
     Args:
-        compiler: Of the holdout.
+        compiler: The compiler of the holdout.
         arms: The conditional means of the treated and of the control arm; no row is in both.
         shown: The query as people read it.
-        width: Of the outcomes that row values of 0 and 1 stand for; negative where 1 stands for the lesser one.
+        width: Distance of the outcomes that row values 0 and 1 stand for; negative where 1 stands for the lesser one.
         guess: The analyst's own, in units of the outcome.
     """
     mechanism, training = compiler.mechanism, compiler.training
@@ -518,7 +518,7 @@ class ArmsReader:
 
     Attributes:
         treated: The ratio of one arm: values within rows that count.
-        control: That of the other arm.
+        control: The ratio of the other arm.
         group_column: Names groups of rows; None of independent ones.
         largest: Rows of the largest sealed group.
         unit: Grid steps between the row values 0 and 1.

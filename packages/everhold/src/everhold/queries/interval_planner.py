@@ -163,7 +163,7 @@ class IntervalPlanner:
             bound: The query.
             guess: The analyst's own.
             known: Its value on the training rows as a share of its range; None where unknown.
-            procedure: How its interval is made.
+            procedure: The procedure that makes its interval.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.

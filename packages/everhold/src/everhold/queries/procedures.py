@@ -53,7 +53,7 @@ def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, unseen:
 
     Args:
         bound: The query.
-        mechanism: The one that answers.
+        mechanism: The mechanism that answers.
         schema: The rows.
         unseen: Whether it is bet on as well where no training rows show its values.
 
@@ -79,7 +79,7 @@ def procedure_for(
 
     Args:
         bound: The query.
-        mechanism: The one that answers.
+        mechanism: The mechanism that answers.
         schema: The rows.
         training: What it `needs_of` the training rows where that is more than a total.
         own_guess: Whether the guess is the analyst's own: then it is taken for one from as many rows as are sealed.
@@ -130,8 +130,8 @@ def check_confirms_statistics(mechanism: Mechanism, name: str, *, instead: str) 
     """Check that the mechanism can hold a statistic of unknown width against its guess.
 
     Args:
-        mechanism: The one that would answer.
-        name: How messages call the query.
+        mechanism: The mechanism that would answer.
+        name: The name of the query in messages.
         instead: What to ask in its place.
 
     Raises:
@@ -148,8 +148,8 @@ def check_independent(mechanism: Mechanism, name: str, *, instead: str) -> None:
     """Check that the rows were declared to be independent.
 
     Args:
-        mechanism: The one that would answer.
-        name: How messages call the query.
+        mechanism: The mechanism that would answer.
+        name: The name of the query in messages.
         instead: What to ask in its place.
 
     Raises:
@@ -168,7 +168,7 @@ def statistic_procedure(
     """Return the interval procedure of a statistic of independent rows or groups.
 
     Args:
-        mechanism: The one that answers.
+        mechanism: The mechanism that answers.
         schema: The rows.
         moved: By how much of its range one row may move it.
         spread: How far its share of the range scatters on training rows, or on groups of them that are named, times the

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 Result = TypeVar("Result", covariant=True)
 
 Surprises: TypeAlias = "Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]]"
-"""Latest surprises, newest first: descriptions and answers."""
+"""Function that returns the latest surprises, newest first, as descriptions and answers."""
 
 IN_ONE_TRANSACTION = 1_000
-"""New entries: other writers wait that long, and as much is kept where somebody interrupts."""
+"""Number of new entries in one transaction, for which other writers wait and which an interruption keeps."""
 
 MOST_SHOWN = 300  # characters of a query that the ledger keeps for people
 
@@ -200,8 +200,8 @@ class Pricing:
         Where nothing is told, nothing is charged.
 
         Args:
-            mechanism: The one that answers.
-            procedures: How their intervals are made; None for challenges, of which no interval is told.
+            mechanism: The mechanism that answers.
+            procedures: Procedures of their intervals; None for challenges, of which no interval is told.
             silent: Whether nothing is told of them.
             keeping: For so many silent queries there has to be room afterwards, whatever is answered.
             failing: Whether shares of failing rows are told with them.
@@ -251,19 +251,19 @@ class QueryPlan(ABC, Generic[Result]):
     """A query compiled for a holdout and ready to be asked, which knows public facts only until `evaluate`."""
 
     asked: Sequence[EntryDraft]
-    """Entries of the ledger, in order."""
+    """Drafts of the plan's ledger entries, in order."""
 
     pricing: Pricing
-    """Prices of its entries."""
+    """Prices of the plan's entries."""
 
     whole: bool = False
-    """True if it is refused unless all of its entries are surely paid for."""
+    """Whether the plan is refused unless all of its entries are surely paid for."""
 
     at_once: int = 64
-    """For so many of its entries the sealed rows are looked at in one go, as memory allows."""
+    """Number of entries that are evaluated on the sealed rows in one pass, as memory allows."""
 
     members: Sequence[BoundQuery] = ()
-    """Its parts, where all of them are members of declared families; each is answered at its own level (S10)."""
+    """Parts of the plan if all are members of declared families, each answered at its own level (S10), else none."""
 
     @property
     def query(self) -> str:
@@ -322,7 +322,7 @@ class QueryPlan(ABC, Generic[Result]):
         """Return the new state and one outcome for each entry that the mechanism answers.
 
         Args:
-            state: Before.
+            state: The mechanism's state before the answers.
             seen: What `evaluate` returned.
             rows: Which of the places that were looked at are to be answered now, in order.
             noise: Noise of this step alone.

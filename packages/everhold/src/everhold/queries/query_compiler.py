@@ -42,7 +42,7 @@ NOT_UNSEALABLE = (
     "its queries have no interval of their own that could be told without the noise or the plan that the promise "
     "rests on"
 )
-"""Why a mechanism cannot be unsealed."""
+"""Reason, for messages, why a mechanism cannot be unsealed."""
 
 _AT_ONCE = 1_000  # queries that are prepared together
 _VALUES_AT_ONCE = 32  # of them, where the values of all training rows are held in memory
@@ -241,7 +241,7 @@ class QueryCompiler:
 
         Args:
             query: The query.
-            part: Whether it is a part of one that the mechanism takes, and need not be taken for itself.
+            part: Whether the query is a part of another one, so that the mechanism need not take it alone.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.

@@ -11,7 +11,7 @@ from everhold.errors import QueryRejected
 from everhold.queries import Form
 
 MOST_ITEMS = 10_000
-"""Of a list of edges, categories or groups."""
+"""Largest number of items in a list of edges, categories or groups."""
 
 _LARGEST = 2**53
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}
@@ -90,7 +90,7 @@ SCALARS: Mapping[Form, Callable[[Any, str], Any]] = {
     Form.NUMBER: a_number, Form.WHOLE: a_whole_number, Form.TEXT: a_scalar, Form.BEST: a_text, Form.LIST: a_list,
     Form.FLAG: a_truth,
 }  # fmt: skip
-"""Checks of single values by their form."""
+"""Functions that check single values, by their form."""
 
 
 def spelled(option: str) -> str:

@@ -29,7 +29,7 @@ Table = Mapping[str, "NDArray[Any]"]
 """Columns by name, one NumPy array each; missing numbers are nan, missing text is None."""
 
 RowFunction = Callable[[Table], "NDArray[Any]"]
-"""From a table to one value in [0, 1] for each of its rows, each value computed from its own row alone."""
+"""Function from a table to one value in [0, 1] for each row, computed from that row alone."""
 
 
 class LocatedPredictions(ABC):
@@ -317,10 +317,10 @@ def same_length(values: object, rows: int, *, what: str) -> NDArray[Any]:
 # What counts for missing values is told in the same way.
 
 CLIPS = "clips"
-"""Field of an entry's description, beside what identifies the query: its clips."""
+"""Name of the field of an entry's description that holds the query's clips."""
 
 MANY_BEYOND = 0.001
-"""Where more training rows than this share lie beyond a clip, the clipped number is another one: everhold warns."""
+"""Share of training rows beyond a clip above which everhold warns that the number means something else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ LARGEST_VECTOR_UNIT = 2**30
 """Largest grid on which the squares of a vector are summed exactly in 64 bits."""
 
 SHRINKAGE = 2.0**-38
-"""Relative shortening of every vector; more than floating point can err in the length of 10,000 numbers."""
+"""Relative shortening of every vector, larger than the rounding error in the length of 10,000 numbers."""
 
 
 def to_grid(values: ArrayLike, *, unit: int = UNIT) -> NDArray[np.int64]:
@@ -102,9 +102,8 @@ def vectors_to_grid(vectors: NDArray[np.float64], *, clip: float, unit: int) -> 
 
 # Rows on which a model fails: what they count as, once for every metric.
 #
-# A model fails on a sealed row if it raises, or if it gives nothing, no finite number, a probability outside [0, 1],
-# or a
-# class that the label does not have. That is a wrong answer, and the worst one:
+# A model fails on a sealed row if it raises, or if it gives nothing, no finite number, a probability outside [0, 1], or
+# a class that the label does not have. That is a wrong answer, and the worst one:
 #
 # - of classes the other class; with several classes the row is wrong for each of them, one class against all others;
 # - of scores the worst rank: a positive row is below every negative row, a negative row above every positive one;
@@ -112,8 +111,7 @@ def vectors_to_grid(vectors: NDArray[np.float64], *, clip: float, unit: int) -> 
 # - of calibration the largest distance, in a bin of its own, so that it cancels nothing.
 #
 # Outputs of a failing row are nan until one of these functions reads them. Each value is a function of the row alone,
-# so
-# whatever is promised of values of independent rows holds.
+# so whatever is promised of values of independent rows holds.
 
 
 def models_in(description: Any) -> tuple[str, ...]:
@@ -136,7 +134,7 @@ def failing_in_words(description: Any, *, training_rows: int, classes: bool) -> 
     """Describe in sentences what is known of rows on which a query's models fail, empty without models.
 
     Args:
-        description: Of the query.
+        description: The public description of the query.
         training_rows: Number of training rows, on which a model that fails is refused.
         classes: Whether the classes of the label are known.
     """

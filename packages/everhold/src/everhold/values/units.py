@@ -33,7 +33,7 @@ _MIRRORED = {
 }  # fmt: skip
 
 MEASURES = RATES | {*_DIFFERENCES.values(), "difference", "mean", "loss", "value"}
-"""All there are: ``"value"`` is a number of which no more is known."""
+"""All measures, where ``"value"`` is a number of which no more is known."""
 
 
 def measure_of(bound: BoundQuery) -> str:
@@ -88,13 +88,13 @@ _TOLD, _SEALED, _BARE = ("value", "low", "high"), ("sealed", "sealed_low", "seal
 _VECTORS, _BINS = "gradient", "quantile"  # kinds that keep their units in their own description
 
 UNITS = "reads"
-"""Field of an entry's description, beside what identifies the query."""
+"""Name of the field of an entry's description that holds the query's units."""
 
 GAIN_WIDTH = "width"
-"""Field of a challenge's description: what a gain of 1 is worth in the units of the metric, where that is not 1."""
+"""Name of the field of a challenge's description that holds what a gain of 1 is worth, unless that is 1."""
 
 GAIN_OPEN = "unbounded"
-"""Field of a challenge's description, which is true where gains can be larger than the ends of their scale."""
+"""Name of the field of a challenge's description that is true if gains can go beyond their scale."""
 
 _Number = float | None
 
@@ -112,7 +112,7 @@ def with_open_ends(
         low: Lower end of its interval.
         high: Upper end.
         least: Lower end of the scale.
-        most: Its upper end.
+        most: Upper end of the scale.
         unbounded: Whether the number can be below the least, and above the most.
 
     Examples:
@@ -136,7 +136,7 @@ def in_own_units(row: Mapping[str, Any], description: Mapping[str, Any], *, row_
 
     Args:
         row: Numbers as the ledger holds them, by name.
-        description: Of the entry.
+        description: The description of the ledger entry.
         row_step: One step of the grid of row values.
     """
     reading = MeanUnits.kept(description)

@@ -341,7 +341,7 @@ def universe_from(written: Any, *, called: str) -> Universe:
 
     Args:
         written: Plain data, as JSON has it.
-        called: How messages call it.
+        called: The name of the data in messages.
 
     Raises:
         QueryRejected: If it is no universe. Nothing is charged.

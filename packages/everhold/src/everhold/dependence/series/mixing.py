@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 TINY = 1e-290
-"""A probability below it has lost digits."""
+"""Probability below which floating-point numbers lose digits."""
 
 _EXPLORED = 512  # steps after which contraction coefficients of a set of chains are only multiplied
 OUTWARD = 1.0 + 1e-12

@@ -74,8 +74,8 @@ class RowwiseQuery(Query[Answer]):
         """Return the bound query about the holdout's rows, tried on public rows if it is code.
 
         Args:
-            compiler: Of the holdout.
-            part: Whether it is a part of one that the mechanism takes, and need not be taken for itself.
+            compiler: The compiler of the holdout.
+            part: Whether the query is a part of another one, so that the mechanism need not take it alone.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
@@ -112,7 +112,7 @@ class FailingShare:
 
     Attributes:
         guess: In units of a mean: 0, because a model that fails on a training row is refused, or what was told last.
-        procedure: How its interval is made.
+        procedure: The procedure that makes its interval.
     """
 
     guess: float
@@ -141,7 +141,7 @@ class Prepared:
         guess: The public guess in grid units of a sum over the sealed rows; -1 where there is none.
         from_training: Whether the guess is the training estimate.
         tolerance: Half-width requested, in the units of a mean over [0, 1]; nan for the planned one.
-        procedure: How its interval is made; None for mechanisms that rest on noise.
+        procedure: The procedure that makes its interval; None for mechanisms that rest on noise.
         estimate: The bare training estimate in grid units; -1 where there is none. The guess may have learned more.
         declared: ln(1 / level) of a member of a declared family (S10); nan for other queries.
         described: The event that a text has by its description (S10); None for other queries.

@@ -212,7 +212,7 @@ class LabelQuery(RowwiseQuery):
 
         Args:
             prediction: A number or a text, never missing.
-            label: The same; truth values as numbers.
+            label: A number or a text, with truth values as numbers.
             schema: What is known of the rows.
         """
         return None

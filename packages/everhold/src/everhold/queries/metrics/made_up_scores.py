@@ -26,7 +26,7 @@ _EVEN, _UNEXPLAINED = 0.5, 0.5
 
 
 Likely: TypeAlias = "Callable[[Metric, Setting, float, NDArray[np.float64], np.random.Generator], Judged]"
-"""From a metric, its setting, its number on the scale [0, 1] and public labels to rows with about that number."""
+"""Function from a metric, its setting, a number in [0, 1] and public labels to rows with about that number."""
 
 
 def made_up(
@@ -39,7 +39,7 @@ def made_up(
         setting: Numbers that define it.
         at: The guess on the scale [0, 1].
         labels: Of the training rows, if there are any; classes by their number.
-        likely: How; by default as its outputs usually are.
+        likely: The function that makes the rows; by default that for the metric's kind of outputs.
     """
     rng, outputs = np.random.default_rng(0), metric.outputs
     if labels is None or not len(labels):
@@ -147,8 +147,8 @@ def likely_labels(
 
     Args:
         metric: The metric.
-        first: Shape (rows,) or (rows, classes).
-        second: The same of the other model.
+        first: Predictions of one model, shape (rows,) or (rows, classes).
+        second: Predictions of the other model, of the same shape.
         labels: Of the training rows, if there are any; numbers spread about predictions half as far as these.
     """
     rng, rows = np.random.default_rng(0), len(first)

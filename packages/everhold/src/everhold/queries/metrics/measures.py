@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 _LEAST_REACH, _ROUNDING = 1e-9, 1e-12
 
 PartsOfRows: TypeAlias = "Callable[[Judged, Setting], Sequence[RowPart]]"
-"""From rows and the setting to the parts of a metric."""
+"""Function from rows and the setting to the parts of a metric."""
 
 
 def _by_group(values: Floats, rows: Judged) -> Floats:
@@ -81,7 +81,7 @@ class Measure:
         metric: What is known of it without its computation.
         likely: Rows with about this number, where predictions of public rows are unknown; by default as its outputs
             usually are. They decide no promise.
-        power: Of the distance between number and label in the loss of a row.
+        power: Power of the distance between number and label in the loss of a row.
         by_rank: Whether class shares that the split fixed break its proof.
         compares: Whether the difference of two models is computed (`see_difference`).
         weighs: Whether rows may count with weights.
@@ -189,7 +189,7 @@ class PartsMeasure(Measure):
     Attributes:
         parts: From rows and the setting to the parts.
         bounds: From the setting to the bounds of the score on the scale [0, 1].
-        weights: Of the level, from the setting to one share for each part; by default all alike.
+        weights: Function from the setting to each part's share of the level; by default all alike.
         compared: Parts of the difference of two models; None where none is promised.
         of_classes: From the number of independent rows to bets on the gain in each class, where a gate makes such.
     """

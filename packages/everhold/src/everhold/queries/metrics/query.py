@@ -611,7 +611,7 @@ class ModelsReader:
         """Return the metric of the training rows, or None, and the interval procedure.
 
         Args:
-            compiler: Of the holdout.
+            compiler: The compiler of the holdout.
             guess: The analyst's own, on the scale [0, 1].
 
         Raises:

@@ -196,7 +196,7 @@ REASONS: Mapping[str, str] = {
     "calibration_slope": "It is the root of a likelihood equation without bounded terms, and no interval for finitely "
     "many rows is proved",
 }
-"""Why some of them are not promised."""
+"""Reasons why some of these scores are not promised, by name."""
 
 REFUSED_FUNCTIONS: Mapping[str, str] = {"fbeta_score": "f1", "average_precision_score": "roc_auc", "auc": "roc_auc"}
 """Functions of scikit-learn that stand behind no score's name, and what comes nearest."""
@@ -251,7 +251,7 @@ class MetricRegistry(Mapping[str, Metric]):
 
 
 METRICS = MetricRegistry(_OWN)
-"""Every metric."""
+"""The registry of all metrics."""
 
 _CELLS = {"any": "groups", "independent": "independent", "none": "no"}
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Loss = Callable[["NDArray[Any]", Any], "NDArray[Any]"]
-"""From predictions and labels to one loss per row, each from its own row alone."""
+"""Function from predictions and labels to one loss per row, each from its own row alone."""
 
 
 def _absolute(predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
@@ -63,7 +63,7 @@ def named_values(description: Mapping[str, Any]) -> Loss | None:
     """Return the function from predictions and labels to row values of a named metric, or None if it is none.
 
     Args:
-        description: Of the query.
+        description: The public description of the query.
     """
     if "positive" in description:
         return None

@@ -32,7 +32,7 @@ class Setting:
         low: Least label and prediction of a number; smaller ones count as this.
         high: Largest label and prediction of a number; larger ones count as this.
         clip: Largest loss of a row; larger ones count as this.
-        centre: Of labels, on the scale [0, 1].
+        centre: Centre of the labels, on the scale [0, 1].
         threshold: Probability from which on a row is treated as positive.
         floor: Errors are divided by no less than this, as shares of the label; 0 where they are not divided.
         share: Planned share of label 1.
@@ -328,9 +328,9 @@ def _signed(
 
     Args:
         gain: From ends of signed differences and of other parts to the least and the largest gain.
-        reach: Of the differences.
+        reach: Reach of the differences.
         differences: Number of them.
-        scale: Of the gain.
+        scale: Factor by which the gain is multiplied.
         low: Lower ends, on the scale [0, 1].
         high: Upper ends.
     """

@@ -31,7 +31,7 @@ class ScoredRows(LabelQuery):
     """Predictions of all rows in the form that a metric reads.
 
     Attributes:
-        outputs_are: What is predicted.
+        outputs_are: The kind of predictions that the metric reads.
         predictions: Shape (rows,), or (rows, classes) of probabilities of each class in the order in which classes
             were declared; a table with row ids; or a fitted estimator.
         training: The same for the training rows.

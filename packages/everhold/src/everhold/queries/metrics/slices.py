@@ -220,7 +220,7 @@ def plans_of_slices(
     """Compile the queries of all slices before the first one is asked.
 
     Args:
-        compiler: Of the holdout.
+        compiler: The compiler of the holdout.
         queries: By the condition of each slice.
         guess: The analyst's own, for slices whose training rows make none.
     """

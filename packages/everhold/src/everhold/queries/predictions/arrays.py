@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
 
 MOST_CHARACTERS = 1_000
-"""Of a predicted text: an array of texts takes as much memory for each one as for the longest."""
+"""Longest predicted text: an array of texts takes as much memory for each one as for the longest."""
 
 _NOT_COUNTED = (
     "the predictions have an index that does not count the rows, so it may name them; expected predictions in the "
@@ -60,7 +60,7 @@ class PredictionTable:
         Args:
             row_id: Name of the column of ids; None where rows have none, and the table has to be in order itself.
             ids: Public ids of the rows, numbers or text, each once; not needed without a name.
-            rows_are: How messages call the rows, "sealed" or "training".
+            rows_are: The name of the rows in messages, "sealed" or "training".
             others: Reads the ids of further rows, whose predictions are left out.
 
         Raises:
@@ -170,10 +170,10 @@ def ids_refused(
     Args:
         found: How many no row has, how many are there more than once, and how many of the rows' are not there; with the
             first ones of each.
-        name: How messages call the table.
+        name: The name of the table in messages.
         row_id: Its column of ids.
         rows: Number of rows.
-        rows_are: How messages call the rows, "sealed" or "training".
+        rows_are: The name of the rows in messages, "sealed" or "training".
     """
     what = (f"ids that no {rows_are} row has", "ids more than once", f"of the {rows_are} rows' ids not at all")
     faults = [
@@ -395,8 +395,7 @@ def is_mixed(predictions: object) -> bool:
 # Rows of a query among all sealed rows, where rows arrived: predictions for all of them are cut to those of the query.
 #
 # The tree that answers follows from public facts and may be about the latest rows alone (S13). An analyst has
-# predictions
-# for every sealed row, and need not know which tree answers.
+# predictions for every sealed row, and need not know which tree answers.
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,7 +419,7 @@ class RowSpan:
 
         Args:
             predictions: An array, a list or a series; anything else, and one of the query's rows alone, stays as it is.
-            what: How messages call them.
+            what: The name of the predictions in messages.
 
         Raises:
             QueryRejected: If there are as many as neither of the two. Nothing is charged.

@@ -258,8 +258,8 @@ class KeptValues:
     """A row function of predictions that are stored in a cache.
 
     Attributes:
-        against: From them and the name of the label to their row values.
-        label: That name.
+        against: Function from the predictions and the name of the label to row values.
+        label: The name of the label.
     """
 
     read: Callable[[], NDArray[Any]]

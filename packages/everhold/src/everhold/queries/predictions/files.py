@@ -181,7 +181,7 @@ def read_columns(path: Path, form: str, wanted: Wanted, *, name: str) -> dict[st
         path: The file; the engine can open no other one meanwhile.
         form: `CSV`, `TSV`, `PARQUET` or `ARROW`.
         wanted: What it is read for.
-        name: How messages call it.
+        name: The name of the file in messages.
 
     Raises:
         QueryRejected: If it cannot be read, or is far larger than predictions for these rows.
@@ -352,7 +352,7 @@ def read_untrusted(path: Path, schema: Schema, *, name: str) -> PredictionTable:
     Args:
         path: The file.
         schema: As for `read_predictions`.
-        name: How messages call it.
+        name: The name of the file in messages.
 
     Raises:
         QueryRejected: If it cannot be read within the limits; the sealed rows were not looked at.

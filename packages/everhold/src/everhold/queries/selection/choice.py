@@ -330,7 +330,7 @@ def choose(
 # The chosen candidate against every other one, pair by pair: only rows on which both differ spread.
 
 LEAST_REGRET = 1e-6
-"""Expected and told regrets are no smaller: a clear choice would be dear to tell to the last digit."""
+"""Smallest regret that is expected or told, as a clear choice would be dear to tell to the last digit."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from everhold.values.expressions.tree import LETTERS, ColumnKind, Node, Operation, RowValue, lowered
 
 BLOCK = 2**14
-"""Rows that are computed at once: their columns stay in the processor's cache."""
+"""Number of rows computed at once, so few that their columns stay in the processor's cache."""
 
 Words: TypeAlias = Sequence[str]
 """The different texts of a column, in any order; the first one has the number 1."""
@@ -57,9 +57,9 @@ class _ExpressionStep:
     """One step of a compiled program, which computes an array from earlier ones.
 
     Attributes:
-        run: What makes it.
-        inputs: The numbers of those.
-        made: Its own number.
+        run: The function that makes the array.
+        inputs: The numbers of the earlier arrays.
+        made: The number of the array that the step makes.
         place: The place of the row value that it is; None for a step on the way.
         last: Numbers that no later step needs.
     """

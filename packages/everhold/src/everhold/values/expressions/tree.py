@@ -349,9 +349,8 @@ AnyValue: TypeAlias = RowValue | CombinedValue
 # Functions of numbers and times as arithmetic, so that every engine gives the same bits.
 #
 # Engines have calendars and logarithms of their own: one counts days before 1582 otherwise, another one's logarithm
-# ends
-# in another bit, a third one raises for zero. So the few functions of the language become sums, products, quotients,
-# floors and choices before any engine sees them. A time is a double, seconds since 1970 in UTC.
+# ends in another bit, a third one raises for zero. So the few functions of the language become sums, products,
+# quotients, floors and choices before any engine sees them. A time is a double, seconds since 1970 in UTC.
 
 _DAY, _HOUR = 86_400.0, 3_600.0  # seconds
 _DAYS_TO_1970 = 719_468.0  # from March 1 of the year 0
