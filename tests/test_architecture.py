@@ -79,7 +79,7 @@ def test_the_core_imports_no_extension():
 
 
 NAMED = {
-    "sections.py": "earlier certificates signed the titles of engines, and verify where no engine is installed",
+    "words.py": "a certificate verifies where no engine is installed, and says in which one the rows are",
     "failures.py": "the extra that installs a missing package",
     "units.py": "earlier ledgers hold answers of these kinds without their units",
     "curves.py": "a kind of curve, not of mechanism",

@@ -21,6 +21,7 @@ from everhold.families.grid import GridFamily
 from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.metrics.difference import difference
 from everhold.queries.query import Query
+from everhold.search_results import FEW_ROWS
 
 try:
     from optuna import TrialPruned
@@ -68,7 +69,9 @@ class SealedObjective:
             such as `declared_space` makes: each trial suggests a point, which is answered for nothing.
         holdout: The open holdout; one for each process.
         keep: Queries that are left for the end of the study: a silent comparison of each of its best trials costs one.
-        silent: Ask silently: nothing is told before the study is unsealed, and the value of a trial is its guess.
+        silent: Ask silently: nothing is told before the study is unsealed, and the value of a trial is its guess. By
+            default so with fewer than 3,000 sealed rows, where told answers say little, and in `Holdout.study`, for
+            trials that return a guess.
 
     Raises:
         ValueError: If ``keep`` is not a number of queries.
@@ -90,7 +93,7 @@ class SealedObjective:
 
     def __init__(
         self, objective: Callable[[Trial], Asked] | GridFamily, holdout: Holdout, *, keep: int = 10,
-        silent: bool = False,
+        silent: bool | None = None,
     ) -> None:  # fmt: skip
         whole = as_whole(keep)
         if whole is None or whole < 0:
@@ -115,7 +118,7 @@ class SealedObjective:
         answer = self._ask(returned)
         for name in ATTRIBUTES:
             trial.set_user_attr(f"everhold_{name}", getattr(answer, name, None))
-        if self._silent and not answer.refused:
+        if self._is_silent(returned) and not answer.refused:
             return _guess_of(returned)
         if answer.value is None:
             trial.study.stop()
@@ -146,9 +149,17 @@ class SealedObjective:
         if isinstance(returned, Answer):
             return returned
         query, guess = _query_of(returned)
-        if self._silent:
+        silent = self._is_silent(returned)
+        if silent:
             _guess_of(returned)
-        return self._holdout.ask(query, guess=guess, silent=self._silent)
+        return self._holdout.ask(query, guess=guess, silent=silent)
+
+    def _is_silent(self, returned: Asked) -> bool:
+        """Whether a trial is asked silently: as was said, else where told answers would say little."""
+        if self._silent is not None or isinstance(returned, Answer) or self._is_free or self._holdout.is_served:
+            return bool(self._silent)
+        few = self._holdout.schema.rows < FEW_ROWS or self._holdout.is_silent
+        return few and self._holdout.mechanism.traits.unsealable and _query_of(returned)[1] is not None
 
     def unseal_best(
         self, study: Study, *, best: int = 10, query: Callable[[FrozenTrial], Asked] | None = None
@@ -201,7 +212,7 @@ class SealedObjective:
             )
         query, guess = _query_of(returned)
         quoted = self._holdout.quote(query, guess=guess)
-        if self._silent and quoted.bits is not None:  # a member of a declared family, free in any case
+        if self._is_silent(returned) and quoted.bits is not None:  # a member of a declared family, free in any case
             return query
         if not quoted.answered_before or quoted.query != trial.user_attrs[_QUERY]:
             raise QueryRejected(

@@ -55,9 +55,18 @@ def test_trials_carry_their_interval_and_source(holdout):
 
 def test_a_guess_of_the_objective_is_checked(holdout):
     study = study_of()
-    study.optimize(SealedObjective(lambda trial: (cut(trial), 0.99), holdout), n_trials=1)
+    study.optimize(SealedObjective(lambda trial: (cut(trial), 0.99), holdout, silent=False), n_trials=1)
     assert study.best_trial.user_attrs["everhold_source"] == "holdout"
     assert holdout.remaining["queries"] == QUERIES - 1
+
+
+def test_few_rows_are_asked_silently_where_a_trial_has_a_guess(holdout):
+    assert holdout.schema.rows < 3_000
+    study = study_of()
+    study.optimize(SealedObjective(lambda trial: (cut(trial), 0.99), holdout), n_trials=1)
+    study.optimize(SealedObjective(cut, holdout), n_trials=1)
+    assert [trial.user_attrs["everhold_source"] for trial in study.trials] == ["silent", "training"]
+    assert study.trials[0].value == 0.99
 
 
 def test_an_answer_may_be_returned_as_it_is(holdout):
@@ -115,7 +124,7 @@ def wrong(trial):
 
 
 def test_the_study_stops_before_the_last_surprise_ends_everything(holdout):
-    study, sealed = study_of(), SealedObjective(wrong, holdout, keep=KEEP)
+    study, sealed = study_of(), SealedObjective(wrong, holdout, keep=KEEP, silent=False)
     study.optimize(sealed, n_trials=40, callbacks=[sealed.stop_in_time])
     assert holdout.remaining["surprises"] == 0
     assert holdout.ask("delay > 100", silent=True).source == "silent"
@@ -192,7 +201,7 @@ def tuned(folder, rows, guess, *, trials, queries):
         model = tree(trial, training)
         return eh.accuracy(model), guess(model, training)
 
-    sealed = SealedObjective(objective, holdout)
+    sealed = SealedObjective(objective, holdout, silent=False)
     study = study_of()
     study.optimize(sealed, n_trials=trials, callbacks=[sealed.stop_in_time])
     return holdout, sealed, study
@@ -359,7 +368,7 @@ def test_points_of_a_silent_study_are_told_openly_or_at_its_end(tmp_path):
 def test_a_holdout_without_an_end_answers_every_trial(tmp_path):
     with labelled(tmp_path, queries=3, surprises=1) as holdout:
         study = study_of()
-        asked = SealedObjective(lambda trial: (cut(trial), 0.99), holdout)
+        asked = SealedObjective(lambda trial: (cut(trial), 0.99), holdout, silent=False)
         study.optimize(asked, n_trials=6, callbacks=[asked.stop_in_time])
         assert states(study) == [TrialState.COMPLETE] * 6
         assert holdout.remaining["surprises"] == 0

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from everhold.asking.accessor import accessor_named, accessors
 from everhold.asking.query_executor import first_noise
 from everhold.dependence import require_model
 from everhold.diagnosis.columns import declared_likeness
@@ -246,6 +245,8 @@ def settings_from(flat: Mapping[str, Any]) -> dict[str, Any]:
     """
     left = dict(flat)
     if left.keys() - CURRENT - FLAT:
+        from everhold.asking.accessor import accessors
+
         for name, accessor in accessors():
             settings, left = accessor.settings_from(left)
             if settings is not None:
@@ -259,6 +260,8 @@ def extension_settings(given: Mapping[str, Any]) -> dict[str, ExtensionSettings]
     Raises:
         TypeError: If there is no such extension, or the settings are not of its class.
     """
+    from everhold.asking.accessor import accessor_named
+
     found = {}
     for name, settings in given.items():
         if accessor_named(name) is None:
@@ -283,6 +286,8 @@ def check_extensions(given: Mapping[str, ExtensionSettings], schema: Schema) -> 
     Raises:
         HoldoutRejected: If not. Nothing was created.
     """
+    from everhold.asking.accessor import accessor_named
+
     for name, settings in given.items():
         if (accessor := accessor_named(name)) is not None:
             accessor.check_settings(settings, schema)
