@@ -44,7 +44,7 @@ class StudyLine:
     Attributes:
         queries: The family, or the course of queries that are not declared.
         members: Number of queries; None where a family is not finite in any useful sense.
-        bits: That its least likely member takes; None of queries that are not declared.
+        bits: Bits that its least likely member takes; None for queries that are not declared.
         widths: Half-widths at each of `VALUES`.
     """
 

@@ -146,7 +146,7 @@ def _categories(inside: str, bins: Sequence[object]) -> dict[str, str]:
 
 
 def summed_to_one(lows: Sequence[float], highs: Sequence[float], *, missing: bool) -> list[tuple[float, float]]:
-    """Narrow intervals of shares, which together cover all rows, by the intervals of the others.
+    """Narrow intervals of shares that sum to 1, or to at most 1, each by the ends of the others.
 
     A share is at least 1 minus the upper ends of all others, and at most 1 minus their lower ends.
 

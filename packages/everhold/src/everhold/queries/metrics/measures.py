@@ -339,7 +339,7 @@ def _average(_: Setting) -> Bounds:
 
 
 def average_of(metric: Metric, parts: PartsOfRows, *, compared: bool = True, **more: Any) -> PartsMeasure:
-    """Build the computation of a metric that averages its parts, with two models compared part by part.
+    """Build the computation of a metric that averages its parts and by default compares models part by part.
 
     Args:
         metric: The metric.

@@ -664,7 +664,7 @@ class ModelsReader:
         )  # fmt: skip
 
     def _in_groups(self, rows: Judged, compiler: QueryCompiler) -> Judged:
-        """Return made-up rows in groups of the usual size, for an AUC of rows of different groups."""
+        """Return the rows in groups of the usual size if an AUC is of rows in groups, else unchanged."""
         if self.setting.dealt != "groups":
             return rows
         groups = sum(count for _, count in compiler.mechanism.dependence.unit_counts)

@@ -424,7 +424,7 @@ def _losses(loss: Loss, predictions: NDArray[Any], labels: NDArray[Any]) -> NDAr
 
 
 def _judged(function: RowFunction, *, low: float, high: float) -> RowFunction:
-    """Return the row function for training rows, which tells losses outside their range."""
+    """Return the row function for training rows, which refuses losses outside their range."""
 
     def values(table: Table) -> NDArray[Any]:
         found = function(table)
