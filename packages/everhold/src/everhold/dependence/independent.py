@@ -49,7 +49,7 @@ class Independent(DependenceModel):
         return float(rows)
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """Return the price of differential privacy itself, as no other row is influenced."""
+        """Return ``1 / epsilon``, as no other row is nearby and none is influenced."""
         return 1.0 / epsilon
 
     def links(self, most: int) -> Links:

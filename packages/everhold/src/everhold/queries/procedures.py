@@ -404,7 +404,7 @@ class TrainingEvaluator:
         return dependence_monitor(self.training, self.mechanism, self.schema.label, self.schema.whole_groups)
 
     def counted(self, bound: Sequence[BoundQuery]) -> dict[int, tuple[int, int, Any]]:
-        """For queries that an engine counts, return rows, total and summary of all training rows, by place.
+        """Return rows, total and summary of all training rows, by place, for the queries that an engine counts.
 
         All come from one reading, and nothing is charged if it fails.
         """

@@ -475,7 +475,7 @@ def is_linked(model: SeriesModel) -> bool:
 
 
 def training_link(model: SeriesModel) -> float:
-    """Return a bound on the total variation between training and sealed rows and independent ones."""
+    """Return a bound on the total variation between (training rows, sealed rows) and independent ones."""
     refuse_unknown_gap(model)
     if not is_linked(model):
         return 0.0

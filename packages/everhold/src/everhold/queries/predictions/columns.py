@@ -35,7 +35,7 @@ _MOST_CELLS = 2**23  # that are read at a time
 
 
 class PredictionsFile(Mapping[str, "PredictionColumn"]):
-    """A mapping from names to the columns of a predictions file, made by `predictions_in` and read when asked.
+    """A mapping from names to the columns of a predictions file, made by `predictions_in` and read only when asked.
 
     Args:
         path: The file.

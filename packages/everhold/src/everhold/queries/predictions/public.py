@@ -1,4 +1,4 @@
-"""Bets on differences of arrays of predictions, which are public to their sender (D1).
+"""Differences of two arrays of predictions, which are public to their sender: where they differ, and bets (D1).
 
 Everything here follows from the arrays, from declared classes and ranges, and from the labels of training rows. Which
 rows differ and how far apart gains can be decides an interval. How labels are likely to fall decides stakes and what is

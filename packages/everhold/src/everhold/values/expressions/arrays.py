@@ -355,7 +355,7 @@ def _chosen(condition: NDArray[np.bool_], one: Any, other: Any) -> Any:
 def _on_grid(
     number: NDArray[np.float64], *, low: float, high: float, width: float, unit: float
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Convert numbers to integers from 0 to ``unit`` in their range. Missing ones count as the lower end."""
+    """Convert numbers clipped to [low, high] to integers from 0 to ``unit``. Missing ones count as ``low``."""
     clipped = np.asarray(np.clip(number, low, high))
     there = -(clipped == clipped).astype(np.int64)
     steps = np.asarray((clipped - low) / width * unit)  # not negative, so cutting rounds down
