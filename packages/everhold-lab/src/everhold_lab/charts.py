@@ -1,4 +1,4 @@
-"""Pictures that only the laboratory draws: a climb, a night, the worth of a sealed holdout, and quilts."""
+"""Charts of the laboratory: the climb, the night, the worth of a sealed holdout, and quilts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BAND_OPACITY = 0.35
 
 @dataclass(frozen=True, slots=True)
 class ClimbPoint:
-    """One point of the picture *the climb*.
+    """One point of the chart of a climb.
 
     Attributes:
         panel: Title of the panel it belongs to.
@@ -43,7 +43,7 @@ class ClimbPoint:
 
 
 def climb_chart(points: Sequence[ClimbPoint], *, score: str) -> alt.FacetChart:
-    """*The climb*: what the analyst was told, the stated interval, and the truth, against the queries asked."""
+    """Return a chart of reported score, stated interval and truth against the queries asked."""
     import altair as alt
 
     # room to the right of each label: a reader's font may be wider than the one that was measured
@@ -109,7 +109,7 @@ _DOT = "a promotion: proved to be better"
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """State after some proposals.
+    """State of a night after some proposals.
 
     Attributes:
         reported: What the judge's own rows say of the model that is kept; None where it is not told.
@@ -124,7 +124,7 @@ class Moment:
 
 
 def night_chart(moments: Sequence[Moment]) -> alt.FacetChart:
-    """Accuracy against proposals, a panel for each judge; promotions of the gate are dots."""
+    """Return a chart of accuracy against proposals, a panel for each judge, with promotions as dots."""
     import altair as alt
 
     # room to the right of each label: a reader's font may be wider than the one that was measured
@@ -191,7 +191,7 @@ _PADDING = {"left": 48, "top": 16, "right": 64, "bottom": 16}  # a reader's font
 
 @dataclass(frozen=True, slots=True)
 class WorthBar:
-    """One bar of the picture.
+    """One bar of the chart of worth.
 
     Attributes:
         assumption: What it is called.
@@ -204,7 +204,7 @@ class WorthBar:
 
 
 def worth_chart(bars: Sequence[WorthBar], *, title: str) -> alt.LayerChart:
-    """A bar for each assumption, with its label.
+    """Return a chart with a labelled bar for each assumption.
 
     Args:
         bars: From top to bottom; a radius of more than half the range is cut off there.
@@ -239,7 +239,7 @@ _LEAST_WIDTH, _GAP = 0.012, 0.0012  # of the width of the picture
 
 
 def quilts_chart(shown: MarkovQuiltMechanism | ActiveQuilt, row: int | None = None) -> alt.LayerChart:
-    """The rows of a chain around one of them: nearby, quilt and remote.
+    """Return a chart of the rows of a chain around one of them: nearby, quilt and remote.
 
     Args:
         shown: A mechanism on a chain, or one of its quilts.
@@ -283,14 +283,14 @@ def quilts_chart(shown: MarkovQuiltMechanism | ActiveQuilt, row: int | None = No
 
 
 def _hardest(mechanism: MarkovQuiltMechanism) -> int:
-    """The middle one of the rows that need most noise; they are mostly alike."""
+    """Return the middle one of the rows that need most noise, as they are mostly alike."""
     scales = mechanism.found.scale
     rows = np.flatnonzero(scales >= np.max(scales) * (1.0 - 1e-9))
     return int(rows[len(rows) // 2])
 
 
 def _runs(shown: ActiveQuilt) -> list[dict[str, Any]]:
-    """Neighbours with the same part, each as a bar from its first to its last row; narrow ones are widened."""
+    """Return neighbours in the same part as bars from first to last row, with narrow ones widened."""
     quilt = shown.quilt
     role = {quilt.row: "the row"} | dict.fromkeys(quilt.nearby, "nearby") | dict.fromkeys(quilt.quilt, "quilt")
     window = range(max(min(role) - _AROUND, 0), min(max(role) + _AROUND, shown.rows - 1) + 1)
@@ -306,7 +306,7 @@ def _runs(shown: ActiveQuilt) -> list[dict[str, Any]]:
 
 
 def plots_available() -> bool:
-    """True if the packages of ``everhold[plots]`` are installed."""
+    """Return whether the packages of ``everhold[plots]`` are installed."""
     try:
         import altair
         import vl_convert

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SavedPicture:
-    """A picture beside the report.
+    """A chart that was saved as a file beside the report.
 
     Attributes:
         title: What it shows.
@@ -54,7 +54,7 @@ class SavedPicture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results(Display):
-    """Results of an experiment.
+    """Results of an experiment: measured rows, summary, findings and saved pictures.
 
     Attributes:
         source: The paper and figure that it follows.
@@ -83,15 +83,15 @@ class Results(Display):
 
     @property
     def kept(self) -> bool:
-        """True if everything was shown that had to be."""
+        """True if every finding holds."""
         return all(self.findings.values())
 
     def printed(self) -> dict[str, Any]:
-        """The summary as ``everhold lab run --format json`` prints it."""
+        """Return the summary as ``everhold lab run --format json`` prints it."""
         return {"experiment": self.experiment, "rows": self.to_rows()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the single measured rows, as plain data."""
+        """Return all results except the measured rows as plain data."""
         drawn = self.pictures
         return {
             "experiment": self.experiment,
@@ -112,12 +112,12 @@ class Results(Display):
         }
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """The summary, all lines with the same names; None where a line has no such number, or no finite one."""
+        """Return the lines of the summary, all with the same names, None for numbers that are missing or infinite."""
         names = columns_of(self.summary)
         return [{name: _finite(row.get(name)) for name in names} for row in self.summary]
 
     def to_frame(self) -> pd.DataFrame:
-        """All measured rows as a pandas data frame (needs pandas)."""
+        """Return all measured rows as a pandas data frame (needs pandas)."""
         import pandas
 
         return pandas.DataFrame(list(self.rows), columns=columns_of(self.rows))
@@ -128,7 +128,7 @@ def _finite(value: Any) -> Any:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file as a whole or not at all."""
+    """Write a file completely or not at all."""
     part = path.with_name(f"{path.name}.part")
     part.write_text(text, encoding="utf-8")
     part.replace(path)
@@ -162,14 +162,14 @@ _MOST_LINES, _OPEN_LINES = 400, 40
 
 
 def write_report(output: Path) -> Path:
-    """Write the report of all experiments that were run into a folder."""
+    """Write the report of all experiments in a folder, and return its path."""
     page = output / _NAME
     write_text(page, report_page(_documents(output), output))
     return page
 
 
 def report_page(documents: Sequence[Mapping[str, Any]], output: Path) -> str:
-    """The report as one page.
+    """Return the report as one HTML page.
 
     Args:
         documents: Of each experiment, as `Results.to_dict` returns it.
@@ -188,7 +188,7 @@ def report_page(documents: Sequence[Mapping[str, Any]], output: Path) -> str:
 
 
 def _documents(output: Path) -> list[dict[str, Any]]:
-    """The documents in a folder, those that everhold brings along first and in their order."""
+    """Return the documents of experiments in a folder, those that everhold brings first."""
     found = {}
     for file in sorted(output.glob("*.json")):
         document = _read(file)
@@ -199,7 +199,7 @@ def _documents(output: Path) -> list[dict[str, Any]]:
 
 
 def _read(file: Path) -> Any:
-    """Document of a file; None if it is no JSON, since anything may be in the folder."""
+    """Return the content of a JSON file, or None if it is no JSON."""
     try:
         return json.loads(file.read_bytes())
     except (ValueError, RecursionError, OSError):
@@ -207,7 +207,7 @@ def _read(file: Path) -> Any:
 
 
 def _can_be_shown(document: Any, output: Path) -> bool:
-    """True if a run wrote this: a foreign file must not end a run of hours."""
+    """Return whether a run wrote this document, so that foreign files do not break the report."""
     if not isinstance(document, dict) or not document.keys() >= _NAMES:
         return False
     try:
@@ -243,14 +243,14 @@ def _verdict(document: Mapping[str, Any]) -> str:
 
 
 def _of_usual(document: Mapping[str, Any]) -> str:
-    """That there are fewer repetitions than the findings were made for, so that chance may have decided."""
+    """Return a note that fewer repetitions than usual were played, or an empty text."""
     name = document["experiment"]
     usual = EXPERIMENTS[name].repetitions if name in EXPERIMENTS else 0
     return f" (a quick look: {usual:,} are usual)" if document["repetitions"] < usual else ""
 
 
 def _size(value: Any) -> str:
-    """A parameter as people read it; of described cases their names."""
+    """Return a parameter as people read it, with described cases by their names."""
     if isinstance(value, list):
         names = [str(one["name"]) if isinstance(one, dict) and "name" in one else _size(one) for one in value]
         return f"[{', '.join(names)}]"
@@ -273,7 +273,7 @@ def _pictures(document: Mapping[str, Any], output: Path) -> str:
 
 
 def _alone(svg: str, prefix: str) -> str:
-    """The picture with names of its own: two pictures of one page would share their clipping areas otherwise."""
+    """Return the SVG with a prefix on its identifiers, so that pictures of one page do not share clipping areas."""
     return re.sub(r'(\bid="|url\(#|href="#)', lambda match: match.group(1) + prefix, svg)
 
 
@@ -322,7 +322,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Result of a task."""
+    """Result of a task: its seed, duration and rows."""
 
     seed: int
     seconds: float
@@ -330,7 +330,7 @@ class Finished:
 
 
 def task_seed(seed: int, task: Task) -> int:
-    """The seed of a task, which depends on nothing but the root seed and the two numbers.
+    """Return the seed of a task, which depends on the root seed and the task's two numbers only.
 
     Examples:
         >>> task_seed(0, Task(1, 2)) == task_seed(0, Task(1, 2)) != task_seed(0, Task(2, 1))
@@ -341,7 +341,7 @@ def task_seed(seed: int, task: Task) -> int:
 
 
 def fingerprint_of(experiment: Experiment, *, seed: int, version: str) -> str:
-    """SHA-256 of all that decides about the rows of a task; the number of repetitions does not."""
+    """Return the SHA-256 of everything that decides about the rows of a task."""
     identity = {
         "experiment": experiment.name,
         "parameters": parameters_of(experiment),
@@ -353,14 +353,14 @@ def fingerprint_of(experiment: Experiment, *, seed: int, version: str) -> str:
 
 
 def parameters_of(experiment: Experiment) -> dict[str, Any]:
-    """The sizes of an experiment as plain data."""
+    """Return the parameters of an experiment as plain data."""
     given = asdict(experiment)  # type: ignore[call-overload]  # every experiment is a dataclass
     parameters: dict[str, Any] = json.loads(json.dumps(given, default=plain))
     return parameters
 
 
 def plain(value: Any) -> Any:
-    """A value of numpy, or a collection, as `json` can write it; for ``json.dumps(default=)``."""
+    """Convert a value of NumPy or a collection for JSON, as the ``default`` of ``json.dumps``."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     if isinstance(value, (set, frozenset)):
@@ -370,7 +370,7 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RunCheckpoint:
-    """The file of finished tasks of one experiment with one fingerprint.
+    """File of the finished tasks of one experiment with one fingerprint.
 
     Attributes:
         path: The file; runs with another fingerprint have another one.
@@ -382,7 +382,7 @@ class RunCheckpoint:
 
     @classmethod
     def of(cls, output: Path, name: str, fingerprint: str) -> Self:
-        """The checkpoint in a folder of results; its own folder is made, and a broken last line closed."""
+        """Return the checkpoint in a folder of results. Its own folder is made, and a broken last line closed."""
         folder = output / _FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}-{fingerprint[:_SHOWN_DIGITS]}.jsonl"
@@ -392,14 +392,14 @@ class RunCheckpoint:
         return cls(path, fingerprint)
 
     def read(self) -> dict[Task, Finished]:
-        """All finished tasks; a line that is broken or of another run does not count."""
+        """Return all finished tasks, without lines that are broken or of another run."""
         if not self.path.exists():
             return {}
         with self.path.open("rb") as file:
             return dict(self._understood(json_lines(file)))
 
     def add(self, task: Task, finished: Finished) -> None:
-        """Make a finished task durable."""
+        """Write a finished task to disk."""
         line = {"fingerprint": self.fingerprint, **asdict(task), **asdict(finished)}
         with self.path.open("ab") as file:
             file.write(json.dumps(line).encode() + b"\n")
@@ -413,7 +413,7 @@ class RunCheckpoint:
 
 
 def _is_whole(line: Mapping[str, Any]) -> bool:
-    """True if a line has all that `RunCheckpoint.add` writes."""
+    """Return whether a line has everything that `RunCheckpoint.add` writes."""
     seconds, rows = line.get("seconds"), line.get("rows")
     return (
         all(type(line.get(name)) is int for name in ("setting", "repetition", "seed"))
@@ -424,7 +424,7 @@ def _is_whole(line: Mapping[str, Any]) -> bool:
 
 
 def json_lines(lines: Iterator[bytes] | Any) -> Iterator[Any]:
-    """Document of each line; a line that is no JSON is left out."""
+    """Yield the document of each line, without lines that are no JSON."""
     for line in lines:
         try:
             yield json.loads(line)
@@ -433,7 +433,7 @@ def json_lines(lines: Iterator[bytes] | Any) -> Iterator[Any]:
 
 
 def _ends_open(path: Path) -> bool:
-    """True if a file ends in the middle of a line."""
+    """Return whether a file ends in the middle of a line."""
     if not path.exists() or path.stat().st_size == 0:
         return False
     with path.open("rb") as file:
@@ -529,7 +529,7 @@ def _check(*, repetitions: int, jobs: int, seed: int) -> None:
 def _finish(
     calls: Sequence[_Call], checkpoint: RunCheckpoint, *, jobs: int, progress: Callable[[int, int], None]
 ) -> None:
-    """Play every task that is not in the checkpoint yet, and add it there as soon as it is over."""
+    """Play every task that is not in the checkpoint yet, and add it when it is done."""
     known = checkpoint.read()
     left = [call for call in calls if call[2] not in known]
     done = len(calls) - len(left)
@@ -542,7 +542,7 @@ def _finish(
 
 
 def _played(calls: Sequence[_Call], *, jobs: int) -> Generator[tuple[Task, Finished], None, None]:
-    """Play tasks, in the order in which they end."""
+    """Play tasks, and yield their results in the order in which they end."""
     with _extra_explained():
         import joblib
         from threadpoolctl import threadpool_limits
@@ -565,7 +565,7 @@ def _played(calls: Sequence[_Call], *, jobs: int) -> Generator[tuple[Task, Finis
 
 
 def _play(experiment: Experiment, setting: Setting, task: Task, seed: int) -> tuple[Task, Finished]:
-    """One task; its rows go through JSON here, so that they are the same whether read back or not."""
+    """Play one task. Its rows pass through JSON, so that they are the same whether read back or not."""
     began = time.perf_counter()
     rows: list[Mapping[str, Any]] = json.loads(json.dumps(experiment.play(dict(setting), seed), default=plain))
     return task, Finished(seed, time.perf_counter() - began, [dict(row) for row in rows])

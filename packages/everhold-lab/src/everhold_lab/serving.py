@@ -1,4 +1,4 @@
-"""A model of a service under load: how long queries wait for processes, for a pass of the engine, for the ledger.
+"""Simulation of a service under load: how long queries wait for processes, the engine and the ledger.
 
 Queries come at random. A process prepares each; then it waits until an engine is free and a window is over, and is
 looked at in one pass together with all others that wait; then the answers of that pass are committed to the one ledger
@@ -41,7 +41,7 @@ class ServiceTimes:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Result of a simulation: how queries were served.
+    """Result of a simulation: how many queries were served, and how fast.
 
     Attributes:
         answered: Answers a second, from the first query to the last answer.
@@ -72,7 +72,7 @@ class _Service(_Processes, total=False):
 def served(
     times: ServiceTimes, *, rate: float, seconds: float = 20.0, seed: int = 0, **service: Unpack[_Service]
 ) -> Served:
-    """Serve queries that come at random.
+    """Simulate a service to which queries come at random, and return how they were served.
 
     Args:
         times: What queries take.
@@ -119,7 +119,7 @@ def _served(
 
 
 def _prepared(came: np.ndarray, takes: float, processes: int) -> np.ndarray:
-    """When each query is prepared, by whichever process is free first."""
+    """Return when each query is prepared, by whichever process is free first."""
     free, done = [0.0] * processes, np.empty(len(came))
     for place, moment in enumerate(came):
         done[place] = max(heapq.heappop(free), moment) + takes

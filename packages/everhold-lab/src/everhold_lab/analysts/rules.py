@@ -1,4 +1,4 @@
-"""Random rules: any number of fair coins that can be tossed again, with the same outcome, for any row.
+"""Random rules: yes-or-no predictions by fair coins that fall the same way for a row whenever they are asked.
 
 Rule j says yes of a row where bit j of a hash of the row's key is 1: 64 rules for each hash. A rule knows nothing
 about any label, so its true score is that of a coin, on old rows and on new ones. Counting and voting go through tables
@@ -30,7 +30,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 
 def row_keys(*columns: ArrayLike) -> NDArray[np.uint64]:
-    """One hash for each row of what is known of it: an identifier, or some of its attributes.
+    """Return one hash for each row, made from columns that identify or describe it, shape (rows,).
 
     Rows that are equal in all columns get the same key, so that a rule says the same of them, in any table.
 
@@ -79,7 +79,7 @@ class RandomRules:
         return len(self.keys)
 
     def says(self, first: int, last: int) -> NDArray[np.bool_]:
-        """Predictions of the rules ``first, ..., last - 1`` for each row, shape (last - first, rows)."""
+        """Return the predictions of the rules ``first, ..., last - 1`` for each row, shape (last - first, rows)."""
         said = np.empty((last - first, len(self)), dtype=np.bool_)
         for start, stop, block in _blocks(first, last):
             bits = np.unpackbits(self._patterns(block), axis=1, bitorder="little").T
@@ -88,7 +88,7 @@ class RandomRules:
         return said
 
     def scores(self, labels: NDArray[np.bool_], first: int, last: int) -> NDArray[np.float64]:
-        """Share of rows of which each of the rules says the label, shape (last - first,)."""
+        """Return the share of rows that each rule predicts correctly, shape (last - first,)."""
         scores = np.empty(last - first)
         sign = np.where(labels, 1.0, -1.0)
         for start, stop, block in _blocks(first, last):
@@ -100,11 +100,11 @@ class RandomRules:
         return (scores + np.count_nonzero(~labels)) / len(self)
 
     def tally(self, weights: NDArray[np.float64], first: int) -> NDArray[np.float64]:
-        """``sum_j weights[j - first] * (+1 or -1 as rule j says)`` over the rules from ``first`` on, shape (rows,)."""
+        """Return ``sum_j weights[j - first] * (+1 or -1 as rule j says)`` for each row, shape (rows,)."""
         return np.asarray(self.tallies([weights], first)[0])
 
     def tallies(self, weights: Sequence[NDArray[np.float64]], first: int) -> NDArray[np.float64]:
-        """`tally` of several votes, shape (votes, rows); what a rule says is looked up once for all of them."""
+        """Return `tally` of several votes at once, shape (votes, rows)."""
         tallies = np.repeat([[-float(np.sum(own))] for own in weights], len(self), axis=1)
         for start, stop, block in _blocks(first, first + max(map(len, weights))):
             offset = block * RULES_PER_HASH
@@ -121,28 +121,28 @@ class RandomRules:
         return tallies
 
     def predictions(self, votes: Sequence[Vote]) -> NDArray[np.bool_]:
-        """Predictions of several votes for each row, shape (votes, rows)."""
+        """Return the predictions of several votes for each row, shape (votes, rows)."""
         if not votes:
             return np.zeros((0, len(self)), dtype=np.bool_)
         thresholds = np.array([[vote.threshold] for vote in votes])
         return np.asarray(self.tallies([vote.weights for vote in votes], 0) > thresholds)
 
     def _patterns(self, block: int) -> NDArray[np.uint8]:
-        """Predictions of 64 rules for each row, eight rules in a byte, shape (rows, 8): mixed keys, salted by block."""
+        """Return the predictions of 64 rules for each row, eight rules in a byte, shape (rows, 8)."""
         salt = ((self.seed << 32) + block + 1) * _GOLDEN & _WORD
         words = _mixed(self.keys + np.uint64(salt))
         return words.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
 
 
 def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """splitmix64's finaliser."""
+    """Return hashed words by the finaliser of splitmix64."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
 
 
 def _blocks(first: int, last: int) -> Iterator[tuple[int, int, int]]:
-    """The rules ``first, ..., last - 1`` cut at multiples of 64: (start, stop, number of the hash)."""
+    """Yield start, stop and hash number of the rules ``first, ..., last - 1``, cut at multiples of 64."""
     start = first
     while start < last:
         block = start // RULES_PER_HASH
@@ -152,7 +152,7 @@ def _blocks(first: int, last: int) -> Iterator[tuple[int, int, int]]:
 
 
 class RunningVote:
-    """Votes of a growing number of rules on the same rows; rules that voted before are not asked again."""
+    """Predictions of a growing vote on the same rows, where earlier rules are not evaluated again."""
 
     def __init__(self, rules: RandomRules) -> None:
         self._rules = rules
@@ -160,7 +160,7 @@ class RunningVote:
         self._tally: NDArray[np.float64] = np.zeros(len(rules))
 
     def predict(self, vote: Vote) -> NDArray[np.bool_]:
-        """Prediction of the vote for each row, shape (rows,)."""
+        """Return the prediction of a vote for each row, shape (rows,)."""
         known = len(self._weights)
         if len(vote.weights) < known or not np.array_equal(vote.weights[:known], self._weights):
             known, self._tally = 0, np.zeros(len(self._rules))
@@ -171,7 +171,7 @@ class RunningVote:
 
 @dataclass(frozen=True, slots=True)
 class CrowdAnalyst(Analyst):
-    """Many analysts with rules of their own, who take turns; the claim is the best that any of them has.
+    """Several analysts who take turns, each with rules of one's own. The best vote of all is claimed.
 
     A number of members means so many climbers. In each turn every one of them has a few of his own rules scored, all in
     one batch, and submits one vote, all in one batch. He sees the answers about his own rules, and the public
@@ -199,7 +199,7 @@ class CrowdAnalyst(Analyst):
             raise ValueError(f"rules_per_turn is {self.rules_per_turn}; expected at least 1")
 
     def play(self, board: Board) -> Iterator[Claim]:
-        """One claim for each turn: the best vote of that turn. It is over when a whole turn was refused."""
+        """Yield the best vote of each turn as a claim, until all queries of a turn are refused."""
         if isinstance(self.members, int):
             return self._climb(board, self.members)
         return _in_turns(board, self.members)
@@ -224,7 +224,7 @@ class CrowdAnalyst(Analyst):
 
 
 def _joined(leader: Claim | None, voice: NDArray[np.float64]) -> Vote:
-    """The public vote, and a member's own voice where he has one."""
+    """Return the public vote, with a member's own weights where they are not 0."""
     weights = np.zeros(len(voice))
     if leader is not None:
         weights[: len(leader.vote.weights)] = leader.vote.weights
@@ -232,7 +232,7 @@ def _joined(leader: Claim | None, voice: NDArray[np.float64]) -> Vote:
 
 
 def _scored(board: Board, votes: Sequence[Vote]) -> list[tuple[Vote, float]]:
-    """Votes that were answered, with their scores."""
+    """Score votes, and return those that were answered, with their scores."""
     scores = scores_of_votes(board, votes).tolist()
     return [(vote, score) for vote, score in zip(votes, scores, strict=True) if not np.isnan(score)]
 
@@ -256,7 +256,7 @@ def _in_turns(board: Board, members: Sequence[Analyst]) -> Iterator[Claim]:
 
 
 class _Share:
-    """Some of the rules of a board, as a board of its own."""
+    """Part of the rules of a board, offered as a board of its own."""
 
     def __init__(self, board: Board, first: int, last: int) -> None:
         self._board, self._first = board, first
@@ -275,5 +275,5 @@ class _Share:
         return scores_of_votes(self._board, [self.whole(vote) for vote in votes])
 
     def whole(self, vote: Vote) -> Vote:
-        """The vote as one of the whole board's rules."""
+        """Return a vote with its weights moved to the places that its rules have on the whole board."""
         return Vote(np.concatenate([np.zeros(self._first), vote.weights]), vote.threshold)

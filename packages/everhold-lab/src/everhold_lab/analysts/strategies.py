@@ -1,4 +1,4 @@
-"""Analysts: the protocol of a strategy that asks for scores and in the end claims one, and the strategies."""
+"""Strategies of simulated analysts who ask for scores and claim one, and their protocol."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """Predicts yes where ``sum_j weights[j] * (+1 if rule j says yes else -1) > threshold``.
+    """A weighted vote of rules: yes where ``sum_j weights[j] * (+1 if rule j says yes else -1) > threshold``.
 
     Attributes:
         weights: Weights of rules 0, 1, ..., shape (rules used,); empty for "always no".
@@ -33,7 +33,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Claim of an analyst at some point of the game.
+    """What an analyst claims at some point of a game: a vote, its reported score and the queries so far.
 
     Attributes:
         queries: Queries asked until then, this one included.
@@ -46,41 +46,41 @@ class Claim:
 
 
 class Board(Protocol):
-    """Board of a game. A score is the answered share of rows that are predicted correctly; nan if refused."""
+    """What analysts play on: it scores rules and votes by the reported share of correct rows, nan if refused."""
 
     @property
     def rules(self) -> int:
-        """Number of rules there are."""
+        """Number of rules on the board."""
         ...
 
     def score_rules(self, first: int, last: int, *, guess: float | None) -> NDArray[np.float64]:
-        """Scores of the rules ``first, ..., last - 1``, asked at once; the guess goes with each of them."""
+        """Return the scores of the rules ``first, ..., last - 1``, asked in one batch with the same guess."""
         ...
 
     def score_vote(self, vote: Vote) -> float:
-        """Score of a vote of rules."""
+        """Return the score of a vote of rules."""
         ...
 
 
 @runtime_checkable
 class BatchBoard(Board, Protocol):
-    """A board that scores several votes at once; the scores are those of one after the other."""
+    """Board that scores several votes at once, with the same scores as one after the other."""
 
     def score_votes(self, votes: Sequence[Vote]) -> NDArray[np.float64]:
-        """Scores of votes, shape (votes,)."""
+        """Return the scores of several votes, shape (votes,)."""
         ...
 
 
 class Analyst(ABC):
-    """A pure strategy: what it asks depends on earlier answers and on nothing else."""
+    """Protocol of an analyst whose queries depend on earlier answers alone."""
 
     @abstractmethod
     def play(self, board: Board) -> Iterator[Claim]:
-        """Ask, and yield a claim whenever there is a new one."""
+        """Ask the board, and yield each new claim."""
 
 
 def best_claim(claims: Iterable[Claim]) -> Claim:
-    """The claim with the highest score: what goes into the report. Refused claims do not count.
+    """Return the claim with the highest score, ignoring refused ones.
 
     Raises:
         ValueError: If every claim was refused.
@@ -92,7 +92,7 @@ def best_claim(claims: Iterable[Claim]) -> Claim:
 
 
 def scores_of_votes(board: Board, votes: Sequence[Vote]) -> NDArray[np.float64]:
-    """Scores of votes that do not depend on each other's answers, shape (votes,); at once where the board can."""
+    """Return the scores of independent votes, shape (votes,), in one batch if the board can."""
     if isinstance(board, BatchBoard):
         return board.score_votes(votes)
     return np.array([board.score_vote(vote) for vote in votes], dtype=np.float64)
@@ -100,13 +100,13 @@ def scores_of_votes(board: Board, votes: Sequence[Vote]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class HonestAnalyst(Analyst):
-    """Scores every rule once, in an order fixed in advance, and claims the best one.
+    """Analyst who scores every rule once in a fixed order, and claims the best one.
 
     Choosing the best of many noisy scores is already a mild form of overfitting, and the only one this analyst commits.
     """
 
     def play(self, board: Board) -> Iterator[Claim]:
-        """One claim at the end, for the rule with the highest score."""
+        """Score all rules, and yield one claim for the one with the highest score."""
         scores = board.score_rules(0, board.rules, guess=None)
         if bool(np.all(np.isnan(scores))):
             return
@@ -121,7 +121,7 @@ _SUREST = 0.99  # a rule that scored 1 does not outvote all others
 
 @dataclass(frozen=True, slots=True)
 class HillClimbingAnalyst(Analyst):
-    """The boosting attack: every random rule votes with the log-odds of its score, round after round.
+    """Analyst who boosts: every random rule votes with the log-odds of its score, round after round.
 
     On exact scores the vote learns the sealed labels themselves: with k rules and n rows it separates them like a
     signal of strength ``sqrt(k / n)``, although no rule knows anything about the population. Nobody has to mean harm:
@@ -145,7 +145,7 @@ class HillClimbingAnalyst(Analyst):
             raise ValueError(f"rules_per_round is {self.rules_per_round}; expected at least 1")
 
     def play(self, board: Board) -> Iterator[Claim]:
-        """One claim for "always no", then one for each round's vote of all rules so far."""
+        """Yield a claim for "always no", then one for the vote of all rules so far after each round."""
         weights = np.zeros(0)
         votes = 0
         while True:
@@ -160,14 +160,14 @@ class HillClimbingAnalyst(Analyst):
 
 
 def log_odds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weight of a rule with this score; 0 for a refused score."""
+    """Return the weight of rules with these scores, 0 for a refused score."""
     known = np.clip(np.where(np.isnan(scores), 0.5, scores), 1.0 - _SUREST, _SUREST)
     return np.asarray(np.log(known / (1.0 - known)), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class GreedySelectionAnalyst(Analyst):
-    """Greedy forward selection of features by their score on the holdout.
+    """Analyst who selects features greedily by their score on the holdout.
 
     First every rule is scored. Then rules join the vote one at a time, with a voice as strong as their score is far
     from 1/2, and against what they say where it is below. At each step the vote is asked anew with each of the next few
@@ -193,7 +193,7 @@ class GreedySelectionAnalyst(Analyst):
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
 
     def play(self, board: Board) -> Iterator[Claim]:
-        """One claim for the strongest rule, then one each time another one joins the vote."""
+        """Yield a claim for the strongest rule, then one each time another rule joins the vote."""
         scores = board.score_rules(0, board.rules, guess=None)
         luck = np.where(np.isnan(scores), 0.0, scores - 0.5)
         waiting = [int(rule) for rule in np.argsort(-np.abs(luck), kind="stable") if luck[rule] != 0.0]
@@ -215,7 +215,7 @@ class GreedySelectionAnalyst(Analyst):
 
 
 def _joined(vote: Vote, rule: int, strengths: NDArray[np.float64]) -> Vote:
-    """The vote with one more voice."""
+    """Return a vote with one more rule."""
     weights = np.zeros(max(len(vote.weights), rule + 1))
     weights[: len(vote.weights)] = vote.weights
     weights[rule] = strengths[rule]
@@ -227,7 +227,7 @@ _CHANCE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class BoostingAnalyst(Analyst):
-    """The boosting attack as published: a majority of all random labellings whose shown score is above 1/2.
+    """Analyst of the published boosting attack: a majority of random labellings that scored above 1/2.
 
     All rules of the board are submitted at once, so that this is the least adaptive attack of all: only the last
     submission depends on answers. On exact scores of fair labels the vote of k rules scores about
@@ -245,13 +245,13 @@ class BoostingAnalyst(Analyst):
     improving: bool = False
 
     def play(self, board: Board) -> Iterator[Claim]:
-        """One claim: the majority of what was kept."""
+        """Yield one claim for the majority of the labellings that were kept."""
         scores = board.score_rules(0, board.rules, guess=None)
         vote = Vote(self._kept(scores).astype(np.float64), 0.0)
         yield Claim(queries=board.rules + 1, vote=vote, score=board.score_vote(vote))
 
     def _kept(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Rules that vote; none that was refused."""
+        """Return which rules vote, without those that were refused."""
         if not self.improving:
             return np.asarray(scores > _CHANCE)
         best = np.fmax.accumulate(np.concatenate([[np.nan], scores]))[:-1]
@@ -260,7 +260,7 @@ class BoostingAnalyst(Analyst):
 
 @dataclass(frozen=True, slots=True)
 class FingerprintingAnalyst(Analyst):
-    """An interactive fingerprinting attack: every answer is correlated with what it was asked about.
+    """Analyst of an interactive fingerprinting attack, who correlates answers with the rules in them.
 
     What a query predicts for a row is the row's letter in a random code word. An answer ``a`` to the query with
     letters ``q`` says how much the sealed labels agree with ``q``, so each row's label is traced by the sum of
@@ -300,11 +300,11 @@ class FingerprintingAnalyst(Analyst):
 
     @property
     def votes(self) -> int:
-        """Votes that are asked, beside all rules of the board."""
+        """Number of votes that are asked, beside all rules of the board."""
         return self.rounds * (1 + self.votes_per_round) + 1
 
     def play(self, board: Board) -> Iterator[Claim]:
-        """One claim for the trace of each round, and one at the end."""
+        """Yield a claim for the trace after each round, and one at the end."""
         rng = np.random.default_rng(self.seed)
         trace, votes = np.zeros(board.rules), 0
         ends = np.linspace(0, board.rules, self.rounds + 1).astype(int).tolist()
@@ -322,7 +322,7 @@ class FingerprintingAnalyst(Analyst):
     def _from_correlated_votes(
         self, board: Board, trace: NDArray[np.float64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Contribution of random votes around the trace, shape (rules,)."""
+        """Return what answers about random votes around the trace add to it, shape (rules,)."""
         directions = rng.normal(size=(self.votes_per_round, board.rules))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         length = float(np.linalg.norm(trace)) or 1.0
@@ -333,7 +333,7 @@ class FingerprintingAnalyst(Analyst):
 
 
 def _agreement(answers: NDArray[np.float64], usual: float) -> NDArray[np.float64]:
-    """Excess of answers over the usual; 0 where refused."""
+    """Return how much answers exceed the usual one, 0 where refused."""
     return np.where(np.isnan(answers), 0.0, answers - usual)
 
 
@@ -342,7 +342,7 @@ _VOICES = (-1, 0, 1)
 
 @dataclass(frozen=True, slots=True)
 class OptimisingAnalyst(Analyst):
-    """Optuna's TPE sampler chooses which rules vote, and how, so that the reported score is as high as it gets.
+    """Analyst who lets Optuna's TPE sampler choose which rules vote, to raise the reported score.
 
     This is what automatic tuning does with a test set that answers: nobody looks at a single score. The rules come in
     groups, one study for each: every rule of the group votes yes, no or not at all, on top of the best vote of the
@@ -368,11 +368,11 @@ class OptimisingAnalyst(Analyst):
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
 
     def queries(self, rules: int) -> int:
-        """Votes that are asked on a board of so many rules."""
+        """Return the number of votes that are asked on a board with this many rules."""
         return -(-rules // self.rules_per_study) * self.trials_per_study
 
     def play(self, board: Board) -> Iterator[Claim]:
-        """One claim for each study: the best vote so far. It is over when a whole batch was refused.
+        """Yield the best vote so far after each study, until a whole batch is refused.
 
         Raises:
             ModuleNotFoundError: If Optuna is not installed (``everhold-lab[optuna]``).
@@ -397,7 +397,7 @@ class OptimisingAnalyst(Analyst):
 
 
 def _study(seed: int, first: int) -> Study:
-    """A silent study that draws the same each time."""
+    """Return a silent Optuna study with a fixed seed."""
     try:
         import optuna
     except ModuleNotFoundError:
@@ -410,7 +410,7 @@ def _study(seed: int, first: int) -> Study:
 
 
 def _suggested(trial: Trial, base: NDArray[np.float64], first: int) -> Vote:
-    """The best vote so far, with the voices that the sampler suggests for the new rules."""
+    """Return the best vote so far, with weights for the new rules that the sampler suggests."""
     weights = base.copy()
     weights[first:] = [trial.suggest_categorical(f"rule {rule}", _VOICES) for rule in range(first, len(base))]
     return Vote(weights, 0.0)

@@ -1,4 +1,4 @@
-"""The audit: simulated analysts, for whom nothing real is to be found, play against a planned configuration.
+"""The audit: simulated analysts attack a planned configuration on data in which there is nothing to find.
 
 Every label is a fair coin, so every answer should be 1/2 (see `everhold_lab.audit.coverage`). An answer farther from it
 than was promised is a violation, and so is budget spent against the promise. Beside each mechanism the same analyst
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """One analyst against one mechanism, and against no protection.
+    """Result of one analyst's games against one mechanism and against plain averages.
 
     Attributes:
         unprotected: The games against the bare averages of the same rows.
@@ -48,16 +48,16 @@ class AuditLine:
 
     @property
     def needless(self) -> int:
-        """Games in which budget was spent against the promise."""
+        """Number of games in which budget was spent against the promise."""
         return sum(outcome.needless for outcome in self.study.outcomes)
 
     @property
     def unprotected_violations(self) -> int:
-        """Games in which a bare average was farther from the truth than the radius."""
+        """Number of games in which a plain average was farther from the truth than the radius."""
         return sum(outcome.worst_error > self.study.radius for outcome in self.unprotected)
 
     def to_dict(self) -> dict[str, Any]:
-        """The line as plain data."""
+        """Return the line as plain data."""
         low, high = self.study.clopper_pearson
         return {
             "mechanism": self.study.mechanism,
@@ -81,7 +81,7 @@ class AuditLine:
 
 @dataclass(frozen=True, slots=True)
 class NotPlayed:
-    """A mechanism that was left out."""
+    """A mechanism that was left out of the audit, with the reason."""
 
     mechanism: str
     reason: str
@@ -89,7 +89,7 @@ class NotPlayed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit(Display):
-    """All mechanisms against all analysts.
+    """Results of the games of all analysts against all mechanisms.
 
     Attributes:
         rows: Rows of the simulation: the same, rounded down to a power of 2.
@@ -116,7 +116,7 @@ class Audit(Display):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on the table, in sentences."""
+        """Sentences to print below the table."""
         notes = [f"{missed.mechanism} is left out: {missed.reason}" for missed in self.not_played]
         if self.rows < self.planned_rows:
             notes.insert(
@@ -133,7 +133,7 @@ class Audit(Display):
         return tuple(notes)
 
     def to_dict(self) -> dict[str, Any]:
-        """The audit as plain data, as ``everhold audit --format json`` prints it."""
+        """Return the audit as plain data, as ``everhold audit --format json`` prints it."""
         return {
             "planned_rows": self.planned_rows,
             "rows": self.rows,
@@ -148,7 +148,7 @@ class Audit(Display):
         }
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One table row for each mechanism and analyst."""
+        """Return one dictionary for each mechanism and analyst."""
         return [line.to_dict() for line in self.lines]
 
 
@@ -170,7 +170,7 @@ _UNBROKEN = 1.0  # no error is larger: with this radius a control only measures
 
 
 class GameTerms(TypedDict, total=False):
-    """Terms of the games of an audit.
+    """Options of the games of an audit.
 
     Attributes:
         mechanisms: Names; all that promise something by default.
@@ -277,14 +277,14 @@ def _with_parameters(
 
 
 def _rounded(rows: int) -> int:
-    """The largest power of 2 up to a number of rows."""
+    """Return the largest power of 2 up to a number of rows."""
     if isinstance(rows, bool) or not isinstance(rows, int) or not _LEAST_QUERIES <= rows <= _MOST_ROWS:
         raise ValueError(f"rows is {rows!r}; expected a whole number from {_LEAST_QUERIES} to {_MOST_ROWS}")
     return 1 << (rows.bit_length() - 1)
 
 
 def _adaptive(names: Sequence[str] | None) -> Sequence[str]:
-    """The names of mechanisms that promise something about every answer to analysts who adapt."""
+    """Return the names of mechanisms that promise something about every answer to adaptive analysts."""
     usual = [name for name, kind in answering().items() if kind.traits.adaptive and not kind.traits.one_sided]
     for name in names or ():
         if name not in usual:
@@ -297,7 +297,7 @@ def _adaptive(names: Sequence[str] | None) -> Sequence[str]:
 
 
 def entry_of(name: str, mechanism: Mechanism, *, procedure: Procedure | None = None) -> tuple[Analyst, int]:
-    """An analyst that asks as many queries as planned, and the number of rules for it.
+    """Return an analyst that asks as many queries as planned, and the number of rules to play with.
 
     Args:
         name: Of the analyst.
@@ -366,7 +366,7 @@ def _check(queries: int, chosen: _Games) -> None:
 
 
 def _excuse(mechanism: Mechanism | str) -> str:
-    """Why a mechanism cannot be played against; empty if it can."""
+    """Return why a mechanism cannot be played against, or an empty text."""
     if isinstance(mechanism, str):
         return mechanism
     radius = mechanism.promise().radius
@@ -378,7 +378,7 @@ def _excuse(mechanism: Mechanism | str) -> str:
 
 
 def _lines(bouts: Sequence[tuple[Mechanism, str]], chosen: _Games) -> Iterator[AuditLine]:
-    """Play everything. The bare averages are the same for all mechanisms: they are played once for each analyst."""
+    """Play all games and yield their lines. Games against plain averages are played once for each analyst."""
     opponents = ["climbing" if name == "probing" else name for _, name in bouts]  # bare averages take no guesses
     total, done = chosen.runs * (len(bouts) + len(set(opponents))), 0
     bare: dict[str, tuple[StudyOutcome, ...]] = {}

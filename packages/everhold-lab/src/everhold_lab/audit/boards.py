@@ -1,4 +1,4 @@
-"""Boards that analysts play on: a bare test set, a sealed holdout, and rows that depend on each other.
+"""Boards for analysts: plain averages and sealed holdouts, and populations of dependent rows.
 
 Both need a key for each row, which says what anybody may know of it (`everhold_lab.analysts.row_keys`): random
 rules are functions of the keys. The sealed board is given no label.
@@ -34,7 +34,7 @@ _CHANCE = 0.5  # what is guessed of a rule or a vote where no training rows say 
 
 
 class BareBoard:
-    """Scores are plain averages, as in every notebook. Over rows that no analyst is shown, they are the truth.
+    """Board whose scores are plain averages. On rows that no analyst sees, these are the truth.
 
     Args:
         keys: One for each row of the test set, or of the fresh rows, shape (rows,).
@@ -68,17 +68,17 @@ class BareBoard:
         self.rules = rules
 
     def score_rules(self, first: int, last: int, *, guess: float | None) -> NDArray[np.float64]:
-        """Share of rows of which each rule is right."""
+        """Return the share of rows that each rule predicts correctly."""
         self._advance(last - first)
         return self._rules.scores(self._labels, first, last)
 
     def score_vote(self, vote: Vote) -> float:
-        """Share of rows of which the vote is right."""
+        """Return the share of rows that the vote predicts correctly."""
         self._advance(1)
         return float(np.mean(self._vote.predict(vote) == self._labels))
 
     def score_votes(self, votes: Sequence[Vote]) -> NDArray[np.float64]:
-        """Share of rows of which each vote is right."""
+        """Return the share of rows that each vote predicts correctly."""
         self._advance(len(votes))
         return np.asarray(np.mean(self._rules.predictions(votes) == self._labels, axis=1), dtype=np.float64)
 
@@ -92,7 +92,7 @@ class _Predicted(_Seeded, total=False):
 
 
 class HoldoutBoard:
-    """Scores are answers of a sealed holdout whose label has two values; any mechanism, any rows.
+    """Board whose scores are answers of a sealed holdout with a label of two values.
 
     A rule is asked as the accuracy of what it says of each sealed row. Training rows make the guesses; without any,
     1/2 is guessed where the mechanism needs a guess.
@@ -139,19 +139,19 @@ class HoldoutBoard:
         self.vote_answers: list[Answer] = []
 
     def score_rules(self, first: int, last: int, *, guess: float | None) -> NDArray[np.float64]:
-        """Answers about the accuracy of each rule, asked in one batch."""
+        """Ask for the accuracy of each rule in one batch, and return the answers' values."""
         known = None if self._training is None or guess is not None else self._training.rules(first, last)
         answers = self._ask(self._sealed.rules(first, last), known, guess)
         self.rule_answers += answers
         return np.array([_score(answer) for answer in answers])
 
     def score_vote(self, vote: Vote) -> float:
-        """The answer about the accuracy of the vote."""
+        """Ask for the accuracy of the vote, and return the answer's value."""
         known = None if self._training is None else [self._training.vote(vote)]
         return self._of_votes([self._sealed.vote(vote)], known)[0]
 
     def score_votes(self, votes: Sequence[Vote]) -> NDArray[np.float64]:
-        """Answers about the accuracy of each vote, asked in one batch."""
+        """Ask for the accuracy of each vote in one batch, and return the answers' values."""
         known = None if self._training is None else self._training.votes(votes)
         return np.array(self._of_votes(self._sealed.votes(votes), known))
 
@@ -172,7 +172,7 @@ class HoldoutBoard:
 
 
 class _Predictor:
-    """Predictions of rules and votes for some rows, in the values of the label."""
+    """Predicts rows by rules and votes, in the values of the label."""
 
     def __init__(self, keys: NDArray[np.uint64], seed: int, classes: tuple[Any, Any] | None = None) -> None:
         self._rules = RandomRules(keys, seed)
@@ -202,7 +202,7 @@ def _score(answer: Answer) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Population(ABC):
-    """Population in which rows share records.
+    """Base of populations in which several rows may carry the same record.
 
     Attributes:
         points: Points of the cube, a power of 2.
@@ -216,20 +216,20 @@ class Population(ABC):
 
     @abstractmethod
     def sources(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Number of the record that each row carries, below twice the rows; shape (rows,)."""
+        """Return the number of the record that each row carries, below twice the rows, shape (rows,)."""
 
     @abstractmethod
     def dependence(self) -> DependenceModel:
-        """The right model, to be declared."""
+        """Return the dependence model that is true for this population."""
 
     def rows(self, rows: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows of the population: the point and the label, -1 or 1, of each; two arrays of the shape (rows,)."""
+        """Draw rows, and return the point and the label (-1 or 1) of each, two arrays of shape (rows,)."""
         sources = self.sources(rows, rng)
         drawn = rng.integers(0, 2 * self.points, 2 * rows)[sources]
         return drawn >> 1, 2 * (drawn & 1) - 1
 
     def balance(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Sum of the labels, -1 or 1, of the rows at each point; all that rules and votes can be right about.
+        """Draw rows, and return the sum of their labels at each point, which decides who is right.
 
         Returns:
             Shape (points,).
@@ -241,7 +241,7 @@ class Population(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedInGroups(Population):
-    """Groups of equal size, each with one record, which every row of the group carries with some probability.
+    """Population of equal groups, whose rows carry the group's record with some probability.
 
     Attributes:
         share: Probability of a row to carry its group's record instead of one of its own; two rows of a group are equal
@@ -252,7 +252,7 @@ class CopiedInGroups(Population):
     share: float = 1.0
 
     def sources(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Records of groups come first, then those of single rows."""
+        """Return the record of each row, with records of groups first and then those of single rows."""
         if rows % self.size:
             raise ValueError(f"{rows} rows are no whole number of groups of {self.size}")
         index = np.arange(rows)
@@ -260,13 +260,13 @@ class CopiedInGroups(Population):
         return np.where(shared, index // self.size, rows + index)
 
     def dependence(self) -> DependenceModel:
-        """Groups of this size."""
+        """Return the model of groups of this size."""
         return Groups(self.size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedInOrder(Population):
-    """Each row repeats the one before with some probability, and is drawn anew otherwise: a Markov chain.
+    """Population in order, in which a row repeats the one before with some probability: a Markov chain.
 
     Its states are all points and labels. A chain of two states with the same correlation concentrates alike and forgets
     as fast, but two of its states are equal half of the time and leak nothing to each other: declared for these rows,
@@ -279,20 +279,20 @@ class CopiedInOrder(Population):
     correlation: float
 
     def sources(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """The last row up to each one that was drawn anew."""
+        """Return for each row the last row up to it that was drawn anew."""
         index = np.arange(rows)
         fresh = rng.random(rows) >= self.correlation
         fresh[0] = True
         return np.maximum.accumulate(np.where(fresh, index, 0))
 
     def dependence(self) -> DependenceModel:
-        """The chain itself, on all points and labels."""
+        """Return the Markov chain on all points and labels."""
         return MarkovChain(uniform_copying(2 * self.points, self.correlation).tolist(), gap=math.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedInFamilies(Population):
-    """Families of two parents and their children, with the haplotype that each inherited from its mother.
+    """Population of families whose children inherit one of the mother's two haplotypes.
 
     A record is a haplotype: a block of a chromosome that is handed down whole. Mother and father carry their own
     mother's, which nobody else in the sample does. A child carries one of its mother's two, each with probability 1/2,
@@ -306,11 +306,11 @@ class CopiedInFamilies(Population):
 
     @property
     def size(self) -> int:
-        """Members of a family."""
+        """Number of members of a family."""
         return self.children + 2
 
     def sources(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Three haplotypes for each family: the mother's two and the father's."""
+        """Return the haplotype of each row, among the mother's two and the father's."""
         if rows % self.size:
             raise ValueError(f"{rows} rows are no whole number of families of {self.size}")
         families = np.arange(rows // self.size)[:, None]
@@ -319,12 +319,12 @@ class CopiedInFamilies(Population):
         return np.asarray(3 * families + members, dtype=np.int64).reshape(-1)
 
     def dependence(self) -> DependenceModel:
-        """Families as groups."""
+        """Return the model of families as groups."""
         return Groups(self.size)
 
 
 def uniform_copying(states: int, correlation: float) -> NDArray[np.float64]:
-    """Transition matrix of a chain that stays with some probability, and is drawn anew from all states otherwise.
+    """Return the transition matrix of a chain that stays with some probability and else draws any state.
 
     Args:
         states: Number of states.
@@ -345,7 +345,7 @@ _KINDS_OF_ARRAYS: dict[str, Kind] = {"i": "whole", "u": "whole", "b": "number", 
 
 
 def columns_of(table: Mapping[str, ArrayLike]) -> OpenRows:
-    """Open rows from arrays; the kind is that of the NumPy type, nan, NaT and None are missing."""
+    """Return arrays as open rows, with kinds by NumPy type, where nan, NaT and None are missing."""
     columns = tuple(_column_of(str(name), np.asarray(values)) for name, values in table.items())
     if not columns:
         raise ValueError("there is no column to look at; expected at least one")

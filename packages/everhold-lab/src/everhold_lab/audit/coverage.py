@@ -1,4 +1,4 @@
-"""Coverage studies: how often do simulated analysts break a promise, where the truth is known exactly?
+"""Coverage studies: how often simulated analysts break a promise when the truth is known exactly.
 
 The rows are the points of the cube ``{0,1}^d``, each once, and every label is a fair coin of its own. Rule j is the
 parity of the coordinates in a set of them (a Walsh function), so all rules are orthogonal and all their scores come
@@ -43,7 +43,7 @@ TRUTH = 0.5
 
 
 def walsh_transform(values: NDArray[Any]) -> NDArray[Any]:
-    """``sum_i values[i] * (-1)^(bits that i and j share)`` for every j, in O(n log n); its own inverse up to 1/n.
+    """Return ``sum_i values[i] * (-1)^(bits that i and j share)`` for every j, in O(n log n).
 
     Examples:
         >>> walsh_transform(np.array([1, 0, 0, 0])).tolist()
@@ -63,7 +63,7 @@ def walsh_transform(values: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class StudyOutcome:
-    """One game of an analyst against a mechanism.
+    """Result of one game of an analyst against a mechanism.
 
     Attributes:
         worst_error: Largest distance of an answer from 1/2.
@@ -80,7 +80,7 @@ class StudyOutcome:
 
 
 class CubeBoard:
-    """A mechanism that answers about fair labels on a cube; training labels on the same points make the guesses.
+    """Board on which a mechanism answers about fair labels on a cube, with guesses from training labels.
 
     Args:
         mechanism: The mechanism; its number of rows must be a power of 2, unless there is a population.
@@ -120,7 +120,7 @@ class CubeBoard:
         self._worst, self._violated, self._needless, self._asked, self._refused = 0.0, False, False, 0, 0
 
     def score_rules(self, first: int, last: int, *, guess: float | None) -> NDArray[np.float64]:
-        """Answers about parity rules number ``first + 1, ..., last``; rule 0 would say yes of every row."""
+        """Return answers about the parity rules ``first + 1, ..., last``. Rule 0 would always say yes."""
         sets = slice(first + 1, last + 1)
         known = self._right(walsh_transform(self._training)[sets])
         if self._mechanism.parts == 1:
@@ -131,7 +131,7 @@ class CubeBoard:
         return self._ask(right, self._guesses(known, guess))
 
     def score_vote(self, vote: Vote) -> float:
-        """The answer about the vote; ties are predicted as no."""
+        """Return the answer about a vote, whose ties count as no."""
         weights = np.zeros(self._points)
         weights[1 : 1 + len(vote.weights)] = vote.weights
         predicted = np.where(walsh_transform(weights) > vote.threshold, 1, -1)
@@ -139,11 +139,11 @@ class CubeBoard:
         return float(self._ask(self._right_by_part(predicted[None, :]), self._guesses(known, None))[0])
 
     def _right(self, balance: Any) -> Any:
-        """Right predictions, from how many more of them are right than wrong."""
+        """Return the number of right predictions from how many more are right than wrong."""
         return (self._mechanism.rows + balance) // 2
 
     def _right_by_part(self, predicted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Number of correct predictions in each part of the rows, shape (queries, parts)."""
+        """Return the number of correct predictions in each part of the rows, shape (queries, parts)."""
         parts = self._mechanism.parts
         if parts == 1:
             return np.asarray(self._right(predicted @ self._sealed)[:, None])
@@ -177,19 +177,19 @@ class CubeBoard:
         return replies.values
 
     def outcome(self) -> StudyOutcome:
-        """Outcome so far."""
+        """Return the result of the game so far."""
         return StudyOutcome(self._worst, self._violated, self._needless, self._asked, self._refused)
 
 
 def _procedure_of(mechanism: Mechanism) -> OfMeans | None:
-    """Interval procedure of a holdout for yes-or-no queries; None for a mechanism that adds noise."""
+    """Return the interval procedure of a holdout for yes-or-no queries, None for mechanisms that add noise."""
     if mechanism.traits.adds_noise or not mechanism.dependence.independent:
         return None
     return ClopperPearson(mechanism.rows // mechanism.parts, mechanism.rows)
 
 
 def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> float | None:
-    """The greatest guess that a sealed mean of 1/2 still confirms: there every reply tells on which side it lies.
+    """Return the greatest guess that a sealed mean of 1/2 confirms, at which replies tell most.
 
     None where guesses are not checked. It is that of the first query; later ones differ where there is a slack.
 
@@ -235,7 +235,7 @@ def play_once(
     seed: int,
     **board: Unpack[_BoardTerms],
 ) -> StudyOutcome:
-    """One game with fresh labels and fresh noise.
+    """Play one game with fresh labels and fresh noise, and return its result.
 
     Args:
         mechanism: The mechanism.
@@ -252,7 +252,7 @@ def play_once(
 
 @dataclass(frozen=True, slots=True)
 class CoverageStudy(Display):
-    """Many games of one analyst against one mechanism.
+    """Results of many games of one analyst against one mechanism.
 
     Attributes:
         radius: Radius that was claimed.
@@ -274,7 +274,7 @@ class CoverageStudy(Display):
 
     @property
     def violations(self) -> int:
-        """Games in which some answer was wrong, or budget was spent against the promise."""
+        """Number of games with a wrong answer, or with budget spent against the promise."""
         return sum(outcome.violated or outcome.needless for outcome in self.outcomes)
 
     @property
@@ -291,7 +291,7 @@ class CoverageStudy(Display):
 
     @property
     def consistent(self) -> bool:
-        """True if so many violations have at least one chance in a thousand while the promise is kept."""
+        """True if a kept promise has at least one chance in a thousand to show this many violations."""
         return self.violations <= int(binom.ppf(0.999, self.runs, 1.0 - self.confidence))
 
     @property
@@ -301,11 +301,11 @@ class CoverageStudy(Display):
 
     @property
     def tightness(self) -> float | None:
-        """Radius by the worst error seen: 1 means that nothing is given away; None if no answer was wrong at all."""
+        """Radius divided by the worst error seen, None without any error. 1 means that nothing is wasted."""
         return self.radius / self.worst_error if self.worst_error > 0.0 else None
 
     def to_dict(self) -> dict[str, Any]:
-        """The study as one row of a table."""
+        """Return the study as one row of a table."""
         low, high = self.clopper_pearson
         return {
             "mechanism": self.mechanism,
@@ -325,7 +325,7 @@ class CoverageStudy(Display):
 def coverage_study(
     mechanism: Mechanism, analyst: Analyst, *, runs: int, seed: int, **board: Unpack[_BoardTerms]
 ) -> CoverageStudy:
-    """Let an analyst play against a mechanism many times.
+    """Play many games of an analyst against a mechanism, and return their results.
 
     Args:
         mechanism: The mechanism; its number of rows must be a power of 2, unless there is a population.

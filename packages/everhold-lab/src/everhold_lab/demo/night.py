@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Model:
-    """A weighted sum of features, turned round where a patch applies.
+    """A classifier by a weighted sum of features, whose prediction is turned round where a patch applies.
 
     Attributes:
         patches: Windows of features, each with its ends.
@@ -48,14 +48,14 @@ class Model:
     patches: tuple[tuple[str, float, float], ...] = ()
 
     def predict(self, table: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-        """Labels of a table, shape (rows,)."""
+        """Return the predictions for a table, shape (rows,)."""
         likely = np.asarray(sum(weight * table[name] for name, weight in self.weights.items()) > 0.0)
         for name, low, high in self.patches:
             likely = likely ^ ((table[name] >= low) & (table[name] <= high))
         return likely
 
     def rule(self) -> str:
-        """The same as an expression."""
+        """The classifier as an expression of the query language."""
         text = " + ".join(f"{weight!r} * {name}" for name, weight in self.weights.items()) + " > 0"
         for name, low, high in self.patches:
             text = f"({text}) <> ({name} between {low!r} and {high!r})"
@@ -67,7 +67,7 @@ _FIRST = Model({"f0": 1.0})
 
 @dataclass(frozen=True, kw_only=True)
 class Night:
-    """Sizes of a run.
+    """Sizes of a simulated night.
 
     Attributes:
         rows: Sealed rows; the bare test set has the same ones.
@@ -87,14 +87,14 @@ class Night:
     seed: int = 1
 
     def table(self, rows: int, *, part: int) -> dict[str, NDArray[Any]]:
-        """Rows of the population; each part has its own."""
+        """Draw rows of the population. Each part has rows of its own."""
         rng = np.random.default_rng([self.seed, part])
         table: dict[str, NDArray[Any]] = {f"f{n}": rng.normal(size=rows) for n in range(self.features)}
         score = sum(weight * table[f"f{n}"] for n, weight in enumerate(self.matter)) + rng.normal(size=rows)
         return {**table, "label": (np.asarray(score) > 0.0).astype(np.int64)}
 
     async def work(self, name: str, judge: Judge, training: Mapping[str, NDArray[Any]], bare: bool) -> list[Moment]:
-        """One night against a judge: propose, keep what it likes, revert what it does not.
+        """Play one night against a judge: propose a change, keep it if the judge says so, revert it if not.
 
         Args:
             name: Of the judge.
@@ -130,7 +130,7 @@ def _accuracy(model: Model, table: Mapping[str, NDArray[Any]]) -> float:
 
 
 def play(night: Night) -> list[Moment]:
-    """Both nights, on the same rows and with the same agent."""
+    """Play the night with a bare and a sealed test set, with the same rows and agent, and return all moments."""
     return anyio.run(_play, night)
 
 
@@ -170,7 +170,7 @@ def _sealed(
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Play a night, and write the picture into a folder."""
+    """Play a night, and write the chart into a folder."""
     from everhold.charts import save_chart
     from everhold_lab.charts import night_chart
 
@@ -193,7 +193,7 @@ BEFORE, TAKE_OFF = "before the day", "at take-off"
 
 @dataclass(frozen=True, slots=True)
 class TunedModel:
-    """A model to try.
+    """A candidate model of the tuning loop.
 
     Attributes:
         model: What people call it.
@@ -210,7 +210,7 @@ class TunedModel:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate that was asked about.
+    """A candidate of the tuning loop with guess, answer and fresh value.
 
     Attributes:
         guess: Its estimate from training rows.

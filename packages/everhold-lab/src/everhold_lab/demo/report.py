@@ -46,7 +46,7 @@ _WORTH_CAPTION = (
 
 @dataclass(frozen=True, slots=True)
 class ClimbOutcome:
-    """Final report of the hill climber, and its true value.
+    """What the hill climber reported in the end, and the true value.
 
     Attributes:
         fresh: The score of the same vote on the fresh flights.
@@ -76,7 +76,7 @@ class ClimbOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """The answer about one subgroup.
+    """The answer about one subgroup, with its value on fresh flights.
 
     Attributes:
         high: Upper end of the interval.
@@ -101,7 +101,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GateNight:
-    """A model that challenged the champion of its moment.
+    """A model that challenged the champion at the time, with its real gain.
 
     Attributes:
         promoted: Whether it is proved to be better.
@@ -116,7 +116,7 @@ class GateNight:
 
 @dataclass(frozen=True, slots=True)
 class UnsealedStudy:
-    """An answer whose sealed number was told in the end.
+    """An answer whose sealed number was told after the study.
 
     Attributes:
         told: Half-width of the interval before.
@@ -132,13 +132,13 @@ class UnsealedStudy:
 
     @property
     def half_width(self) -> float:
-        """Of the interval after."""
+        """Half-width of the interval after unsealing."""
         return (self.high - self.low) / 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class DemoResult(Display):
-    """All that was measured.
+    """All measurements of the demonstration.
 
     Attributes:
         bare: The hill climber on a bare test set.
@@ -175,7 +175,7 @@ class DemoResult(Display):
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """The stable contract of ``everhold demo --format json``.
+        """Return plain data, the stable contract of ``everhold demo --format json``.
 
         ``{"bare": {"reported", "fresh"}, "everhold": {"reported", "low", "high", "fresh", "queries", "refused"},
         "dependent": [{"assumption", "groups", "largest", "effective_rows", "within", "left", "radius"}, ...]}``.
@@ -190,7 +190,7 @@ class DemoResult(Display):
         }
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for the bare test set, one for everhold."""
+        """Return one dictionary for the bare test set and one for everhold."""
         names = ("reported", "low", "high", "fresh", "gap", "queries", "charged", "refused")
         acts = {"bare test set": self.bare, "everhold": self.everhold}
         return [{"holdout": act, **{name: getattr(outcome, name) for name in names}} for act, outcome in acts.items()]
@@ -201,7 +201,7 @@ class DemoResult(Display):
 
 
 def save_climb(points: Sequence[ClimbPoint], output: Path) -> tuple[Path, ...]:
-    """Save the picture as SVG and as a page; nothing without the extra ``[plots]``."""
+    """Save the chart of the climb as SVG and as a page, and return the paths, none without ``[plots]``."""
     if not plots_available():
         return ()
     chart = climb_chart(points, score="flights predicted correctly")
@@ -212,7 +212,7 @@ def save_climb(points: Sequence[ClimbPoint], output: Path) -> tuple[Path, ...]:
 
 
 def save_worth(worth: Sequence[GroupsWorth], sealed_flights: int, output: Path) -> tuple[Path, ...]:
-    """Save the picture of what the sealed flights are worth; nothing without the extra ``[plots]``."""
+    """Save the chart of what the sealed flights are worth, and return the paths, none without ``[plots]``."""
     if not plots_available():
         return ()
     bars = [
@@ -268,7 +268,7 @@ def _climber_table(result: DemoResult) -> Table:
 
 
 def _table(title: str, *columns: str) -> Table:
-    """A table that fits 80 characters: names to the left, numbers to the right."""
+    """Return an empty table that fits 80 characters, with names to the left and numbers to the right."""
     table = Table(title=title, title_justify="left", caption_justify="left", box=None, padding=(0, 1, 0, 0))
     for place, name in enumerate(columns):
         table.add_column(name, justify="right" if place else "left", no_wrap=True)
@@ -357,17 +357,17 @@ def _between(low: float | None, high: float | None) -> str:
 
 
 def _tenths(share: float, direction: str) -> Decimal:
-    """Per cent with one decimal, rounded to one side: an interval or a radius that is shown must still hold."""
+    """Return per cent with one decimal, rounded to the side on which a shown interval or radius still holds."""
     return (Decimal(repr(float(share))) * 100).quantize(Decimal("0.1"), rounding=direction)
 
 
 def _within(radius: float) -> str:
-    """A radius in points, rounded up."""
+    """Return a radius in points as a text, rounded up."""
     return str(_tenths(radius, ROUND_CEILING))
 
 
 def _ends(low: float | None, high: float | None) -> str:
-    """An interval in words, rounded outwards."""
+    """Return an interval in words, rounded outwards."""
     if low is None or high is None:
         return "no interval"
     return f"{_tenths(low, ROUND_FLOOR)}% to {_tenths(high, ROUND_CEILING)}%"
@@ -391,12 +391,12 @@ def _inside(trial: Trial) -> bool:
 
 
 def closing_paragraph(result: DemoResult) -> str:
-    """Summary for people who decide; it says so if a promise was not kept."""
+    """Return a summary for people who decide, which says so if a promise was not kept."""
     return " ".join((_on_the_bare(result), _on_everhold(result), *_of_the_honest(result.trials)))
 
 
 def closing_of_worth(result: DemoResult) -> str:
-    """Difference between the certificates of acts 2 and 3, for people who decide."""
+    """Return in words how the certificates of acts 2 and 3 differ."""
     alone, hour, aircraft, day = result.worth
     rows = f"{result.sealed_flights:,}"
     sentences = [
@@ -417,7 +417,7 @@ def closing_of_worth(result: DemoResult) -> str:
 
 
 def closing_of_members(result: DemoResult) -> str:
-    """Results of the declared family."""
+    """Return the results of the declared family in words."""
     members = result.members
     if not members:
         return "No subgroup of the declared family has enough fresh flights."
@@ -433,7 +433,7 @@ def closing_of_members(result: DemoResult) -> str:
 
 
 def closing_of_the_study(result: DemoResult) -> str:
-    """Results of the gate and of unsealing; it says so if the fresh flights contradict."""
+    """Return the results of the gate and of unsealing in words, also if fresh flights contradict."""
     promoted = [line for line in result.challenges if line.promoted]
     wrong = sum(line.gain <= 0.0 for line in promoted)
     proved = "all of them are better" if not wrong else f"{wrong} of them are NOT better"
@@ -486,7 +486,7 @@ def _on_everhold(result: DemoResult) -> str:
 
 
 def _of_the_honest(trials: Sequence[Trial]) -> list[str]:
-    """The gain that an honest analyst can rely on, and a surprise that was caught."""
+    """Return sentences about the gain that an honest analyst can rely on, and a surprise that was caught."""
     sentences = []
     best = [_best(trials, known) for known in (BEFORE, TAKE_OFF)]
     if best[0] is not None and best[1] is not None:

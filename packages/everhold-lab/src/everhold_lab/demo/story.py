@@ -45,7 +45,7 @@ _HONEST_SURPRISES = 2
 
 @dataclass(frozen=True, slots=True)
 class DemoPlan:
-    """Sizes of a run.
+    """Sizes of the demonstration.
 
     Attributes:
         rules: Random rules that the hill climber scores.
@@ -72,7 +72,7 @@ class DemoPlan:
 
     @property
     def known_before(self) -> tuple[TunedModel, ...]:
-        """The models of act 3."""
+        """Candidates of act 3, which use only what is known before departure."""
         return tuple(candidate for candidate in self.candidates if candidate.known == BEFORE)
 
 
@@ -158,7 +158,7 @@ def _sealed(
     dependence: DependenceModel | None = None,
     **terms: Any,
 ) -> Holdout:
-    """A holdout of the sealed flights; each analyst has one of the same flights, and none sees answers of another.
+    """Seal the flights for one analyst, and return the holdout. No analyst sees answers of another.
 
     Flights of one day resemble each other, and everhold warns of that. Here the population is this one year, whose
     flights were drawn at random: what the flights of a day share belongs to it.
@@ -180,7 +180,7 @@ def _analyst(flights: Flights, plan: DemoPlan) -> HillClimbingAnalyst:
 def _climb_bare(
     flights: Flights, fresh: BareBoard, plan: DemoPlan, advance: Callable[[int], None]
 ) -> tuple[ClimbOutcome, list[ClimbPoint]]:
-    """Act 1: every score is an average over the same flights."""
+    """Play act 1, where every score is a plain average, and return its outcome and points."""
     sealed = flights.sealed
     board = BareBoard(sealed.keys, sealed.late, rules=plan.rules, seed=plan.seed, advance=advance)
     played = [(claim, fresh.score_vote(claim.vote)) for claim in _analyst(flights, plan).play(board)]
@@ -192,7 +192,7 @@ def _climb_bare(
 def _climb_holdout(
     holdout: Holdout, flights: Flights, fresh: BareBoard, plan: DemoPlan, advance: Callable[[int], None]
 ) -> tuple[ClimbOutcome, list[ClimbPoint], list[tuple[Answer, float]], Answer]:
-    """Act 2: the same analyst, the same flights, sealed. Also gives all answers with fresh values, and the best."""
+    """Play act 2 against a sealed holdout, and return outcome, points, answers with fresh values, and the best."""
     board = HoldoutBoard(
         holdout, flights.sealed.keys, training_keys=flights.training.keys, rules=plan.rules, seed=plan.seed,
         advance=advance,
@@ -223,7 +223,7 @@ def _truth_of(claim: Claim, played: list[tuple[Claim, float]]) -> float:
 
 
 def _contains(answer: Answer, truth: float, fresh_flights: int) -> bool:
-    """True if the interval contains the truth, up to the sampling error of the fresh flights."""
+    """Return whether the interval contains the truth, up to the sampling error of the fresh flights."""
     if answer.low is None or answer.high is None:
         return False
     allowed = STANDARD_ERRORS * math.sqrt(truth * (1.0 - truth) / fresh_flights)
@@ -231,7 +231,7 @@ def _contains(answer: Answer, truth: float, fresh_flights: int) -> bool:
 
 
 def _by_name(trials: Iterable[Trial]) -> dict[str, Answer]:
-    """The answers about the analyst's models, by the names that the certificate shows."""
+    """Return the answers about the analyst's models, by the names that the certificate shows."""
     return {f"{trial.candidate.model} {trial.candidate.known}": trial.answer for trial in trials}
 
 
@@ -251,7 +251,7 @@ _FEWEST = 200  # fresh flights of a subgroup, so that its fresh value says somet
 
 
 def ask_members(holdout: Holdout, fresh: pd.DataFrame) -> tuple[Member, ...]:
-    """Ask every member about a subgroup with enough fresh flights.
+    """Ask about every subgroup with enough fresh flights, and return the answers with fresh values.
 
     Args:
         holdout: With the declared family.
@@ -269,7 +269,7 @@ def ask_members(holdout: Holdout, fresh: pd.DataFrame) -> tuple[Member, ...]:
 
 
 def _subgroups(flights: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Each combination of categories that there is, with its condition and its flights."""
+    """Yield each combination of categories, as a condition with its flights."""
     carriers, origins = (sorted(flights[name].unique()) for name in COLUMNS)
     for name, values in zip(COLUMNS, (carriers, origins), strict=True):
         for value in values:
@@ -280,7 +280,7 @@ def _subgroups(flights: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def challenge(holdout: Holdout, trials: Sequence[Trial]) -> tuple[GateNight, ...]:
-    """Let models challenge the first of them, one after the other, through a gate.
+    """Let each model challenge the champion through a gate, and return the verdicts.
 
     Args:
         holdout: The one that was asked about them.
@@ -296,7 +296,7 @@ def challenge(holdout: Holdout, trials: Sequence[Trial]) -> tuple[GateNight, ...
 
 
 def unseal(holdout: Holdout, trials: Sequence[Trial]) -> tuple[UnsealedStudy, ...]:
-    """End the study, and tell what the sealed flights themselves say of every model.
+    """Unseal the study, and return what the sealed flights say of every model.
 
     The other holdouts of the demonstration are of the same flights and lose their promise then; they are asked no more.
     """

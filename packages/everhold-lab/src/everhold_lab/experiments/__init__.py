@@ -1,4 +1,4 @@
-"""Every experiment of the lab, by the name that it has on the command line."""
+"""Registry of all experiments of the laboratory, by their names on the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLACES = {
 
 
 class ExperimentRegistry(Mapping[str, type[Experiment]]):
-    """Experiments by name; a module is imported when its experiment is looked up.
+    """Mapping from names to experiments, which imports a module when its experiment is looked up.
 
     Args:
         places: Name to ``module:Class``, the module inside this package.

@@ -1,4 +1,4 @@
-"""Protocol of an experiment: settings, one repetition as a pure function of a seed, a summary, findings, pictures."""
+"""Protocol of an experiment: settings, a repetition as a pure function of a seed, a summary, findings, pictures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Picture:
 
 
 class Experiment(ABC):
-    """Frozen parameters and pure functions; files, processes and progress belong to the runner.
+    """Base of experiments: frozen parameters and pure functions. The runner does files and processes.
 
     A subclass is a frozen dataclass whose fields, all with defaults, are the sizes of the experiment: the defaults are
     those of the paper, smaller ones serve tests.
@@ -63,22 +63,22 @@ class Experiment(ABC):
 
     @abstractmethod
     def settings(self) -> Sequence[Setting]:
-        """Every setting, each to be repeated."""
+        """Return all settings, each of which is repeated."""
 
     @abstractmethod
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """One repetition of one setting; the same seed gives the same rows, in any process."""
+        """Play one repetition of one setting, and return its rows, the same for the same seed in any process."""
 
     @abstractmethod
     def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """The lines that are printed, from the rows of all repetitions; each of those carries its setting, too."""
+        """Return the lines to print, made from the rows of all repetitions, which include their settings."""
 
     @abstractmethod
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """Findings that the experiment has to show, in words with the measured numbers, and whether each holds."""
+        """Return each finding in words with its numbers, and whether it holds."""
 
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """Charts for the report, which need the extra ``[plots]``; none where the table says it."""
+        """Return charts for the report, which need the extra ``[plots]``."""
         return []
 
 
@@ -87,7 +87,7 @@ _DASHES = ([7, 3], [1, 0], [1, 0], [2, 3], [2, 3], [7, 3])
 
 
 def error_shares(rows: Sequence[Row], *, analysts: Mapping[str, str], populations: Mapping[str, str]) -> alt.FacetChart:
-    """``worst_error / radius`` against the number of attributes, a panel for each population.
+    """Return a chart of ``worst_error / radius`` against the number of attributes, a panel for each population.
 
     Args:
         rows: Lines of a summary, with ``rows_move``, ``analyst``, ``k``, ``worst_error`` and ``radius``.
@@ -151,7 +151,7 @@ def accuracy_bands(
     panel_titles: Mapping[str, str],
     domain: tuple[float, float] | None = None,
 ) -> alt.FacetChart:
-    """Accuracy against something, a panel for each analyst, all with the same vertical scale.
+    """Return a chart of accuracy against a number, a panel for each analyst, with the same vertical scale.
 
     Args:
         rows: Lines of a summary, with ``training``, ``reported`` and ``fresh`` (None where there is none), each with
@@ -202,7 +202,7 @@ def accuracy_bands(
 def _points(
     rows: Sequence[Row], *, horizontal: str, panels: str, panel_titles: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """One point for each line and series; the band is one deviation to each side."""
+    """Return one point for each line and series, with a band of one deviation to each side."""
     return [
         {
             "panel": panel_titles[row[panels]],
@@ -225,7 +225,7 @@ _CHANCE = 0.999  # of no false alarm
 def promises_kept(
     games: Iterable[tuple[Hashable, bool]], *, confidence: float, played: str = "games"
 ) -> dict[str, bool]:
-    """The finding that promises were kept, also by the kind of game that broke most of them.
+    """Return the finding that promises were kept, overall and for the kind of game that broke most of them.
 
     A promise of one mechanism that is always broken would be lost among the games of many that keep theirs.
 
