@@ -272,7 +272,7 @@ class Answer(Display):
 
     @property
     def _counts(self) -> str:
-        """Return sentences on which values are clipped and which rows count as the worst."""
+        """Sentences on which values are clipped and which rows count as the worst."""
         said = [f"It is about the clipped number: {self.clipped}."] if self.clipped else []
         if self.failing is not None and self.failing.value is not None:
             sentence = str(self.failing)

@@ -40,24 +40,24 @@ class Display:
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain data that `json` can write; by default all its fields by name.
+        """Return the result as plain data that `json` can write, by default all its fields by name.
 
         None stands for a number that is infinite, such as an end of an interval that nothing bounds.
         """
         return {field.name: plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """The result as table rows, all with the same keys in the same order; by default one row."""
+        """Return the result as table rows with the same keys in the same order, by default one row."""
         return [self.to_dict()]
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows as a pandas data frame (needs pandas)."""
+        """Return the rows as a pandas data frame (needs pandas)."""
         import pandas
 
         return pandas.DataFrame(self.to_rows())
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table (needs pyarrow); in a column that holds a list, numbers are lists of one."""
+        """Return the rows as an Arrow table (needs pyarrow). In a column with a list, numbers become lists of one."""
         import pyarrow
 
         rows = self.to_rows()
@@ -69,7 +69,7 @@ class Display:
         ])  # fmt: skip
 
     def to_text(self) -> str:
-        """The rows as a plain text table."""
+        """Return the rows as a plain text table."""
         return text_table(self.to_rows())
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Display:
         return text_table(rows[:_MOST_LINES]) + (f"\n{_cut(rows)}" if _cut(rows) else "")
 
     def _headline(self) -> str:
-        """Headline above the table of a notebook; empty where the table says all."""
+        """Return the headline above the table in a notebook, empty where the table says all."""
         return ""
 
     def _repr_html_(self) -> str:

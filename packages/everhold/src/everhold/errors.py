@@ -59,7 +59,7 @@ class EverholdError(Exception):
         self.data = data
 
     def to_dict(self) -> dict[str, Any]:
-        """The error as plain data: ``{"error", "message", **data}``."""
+        """Return the error as plain data: ``{"error", "message", **data}``."""
         return {"error": type(self).__name__, "message": self.message, **self.data}
 
 

@@ -259,7 +259,7 @@ class Holdout:
         return f"Holdout({self._transport!r})"
 
     def _repr_html_(self) -> str:
-        """The holdout at a glance: its promise, what is left, and the latest answers."""
+        """Return the holdout at a glance in HTML: its promise, what is left, and the latest answers."""
         from everhold.asking.reports.status import glance_at
 
         session = self._transport.session
@@ -327,7 +327,7 @@ class Holdout:
         return self._transport.schema
 
     def columns(self) -> list[dict[str, str | None]]:
-        """Name and kind of each column as it was read, and an example from the training rows; None without one."""
+        """Name and kind of each column as it was read, with an example from the training rows, or None without one."""
         session = self._transport.session
         training = None if session is None else session.executor.compiler.training
         examples = {} if training is None else training.examples()
@@ -351,7 +351,7 @@ class Holdout:
 
     @property
     def ways(self) -> ThreeWays | None:
-        """The three ways to ask with their widths for this holdout; None where the mechanism rests on noise."""
+        """The three ways to ask with their widths for this holdout, or None where the mechanism rests on noise."""
         from everhold.planning.choice import three_ways
 
         executor = self._session("ways").executor
@@ -382,7 +382,7 @@ class Holdout:
         return self._transport.perform(Allot(analyst=analyst, queries=queries, charges=charges))
 
     def analyst(self, name: str) -> Self:
-        """The same holdout on behalf of an analyst, who can spend no more than their allotment.
+        """Return the same holdout on behalf of an analyst, who can spend no more than their allotment.
 
         A query that could cost more than what is left of the allotment is refused before the sealed rows are looked
         at, costs nothing and is not recorded. Whatever anybody has asked before is free.
@@ -711,7 +711,7 @@ class Holdout:
         return compare(session, self.ask, (first, second), metric, margin=margin, **terms)
 
     def training_rows(self, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
-        """The training rows as estimators take them, in the types in which they will meet the sealed rows.
+        """Return the training rows as estimators take them, in the types in which they will meet the sealed rows.
 
         Of a table that stays in an engine these are the ones that were copied.
 
@@ -749,7 +749,7 @@ class Holdout:
         return self._transport.perform(AskMany(queries=queries, guesses=guesses, silent=silent, reveal=reveal))
 
     def __getattr__(self, name: str) -> Any:
-        """The accessor of an extension."""
+        """Return the accessor of an extension."""
         if not name.startswith("_"):
             if (accessor := self._transport.accessor(name)) is not None:
                 return accessor
@@ -796,7 +796,7 @@ class Holdout:
     def quote(
         self, query: Query[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None
     ) -> QuotedPrice:
-        """The price of a query before it is asked; nothing is asked, and it is free.
+        """Return the price of a query before it is asked. Nothing is asked, and it is free.
 
         Args:
             query: None for the price of any new one, in units of a mean over [0, 1]. The half-width of a histogram
@@ -811,11 +811,11 @@ class Holdout:
         return self._transport.perform(QuoteQuery(query=query, guess=guess, tolerance=tolerance))
 
     def status(self) -> Facts:
-        """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
+        """Return the public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
         return self._transport.perform(ReadStatus())
 
     def diagnose(self) -> Diagnosis:
-        """True if the rows depend on each other, judged by the training rows alone; nothing is asked, and it is free.
+        """Test the training rows for dependence that was not declared. Nothing is asked, and it is free.
 
         Raises:
             DependenceError: If there are no training rows.
@@ -834,7 +834,7 @@ class Holdout:
         )  # fmt: skip
 
     def transcript(self) -> Transcript:
-        """All queries and answers in order, with the numbers that `ask` returned, in each query's own units.
+        """Return all queries and answers in order, with the numbers that `ask` returned, in each query's own units.
 
         On behalf of an analyst it holds the analyst's new entries only.
 
@@ -852,7 +852,7 @@ class Holdout:
         return self._transport.perform(ReadTranscript())
 
     def spent(self, *, delta: float = 1e-6) -> Any:
-        """Privacy loss of any one sealed row by the answers so far, as differential privacy; free of charge.
+        """Return the privacy loss of any one sealed row by the answers so far, as differential privacy. Free.
 
         Args:
             delta: In (0, 1).
@@ -871,7 +871,7 @@ class Holdout:
         self, answers: Mapping[str, Choice] | Sequence[Choice] | None = None, *, queries: bool = True,
         timestamp: Timestamper | str | None = None,
     ) -> Certificate:  # fmt: skip
-        """Signed document of the promise, the rows, the reasons, and all queries and charges so far.
+        """Return the signed document of the promise, the rows, the reasons, and all queries and charges so far.
 
         The whole ledger is checked first. Of one with more than 20,000 entries those are read again that came after the
         latest checkpoint, which this and ``everhold ledger verify`` leave behind; then the certificate says so.
@@ -896,7 +896,7 @@ class Holdout:
 
 
 def _opened(kind: type[Holdout], storage: str, name: str, analyst: str | None) -> Holdout:
-    """A holdout that was pickled: nothing but its address and its names travelled."""
+    """Open a holdout that was pickled. Only its address and its names travelled."""
     holdout = kind.open(storage, name)
     return holdout if analyst is None else holdout.analyst(analyst)
 

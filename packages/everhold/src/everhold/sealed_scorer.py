@@ -37,7 +37,7 @@ class SealedScorer:
     metric: Any = "accuracy"
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:  # noqa: N803
-        """The value that the holdout confirms or corrects; greater is better.
+        """Ask about a fitted model, and return the value of the answer, where greater is better.
 
         Raises:
             BudgetExhausted: If what is left of the budget may not cover it. Nothing was charged.

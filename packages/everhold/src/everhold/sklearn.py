@@ -352,7 +352,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
 
     def _told(self) -> Sequence[SearchLine]:
-        """All configurations; silent answers have their sealed numbers once the study is unsealed."""
+        """Return all configurations, with sealed numbers of silent answers once the study is unsealed."""
         check_is_fitted(self, "best_index_")
         waiting = [line for line in self._lines if line.awaits_unsealing]
         if not waiting:
@@ -390,7 +390,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         return value if self.judge_.greater_is_better else -value
 
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
-        """The metric of open rows, greater is better: a loss has changed its sign. Nothing is asked."""
+        """Return the metric of open rows, where greater is better. Nothing is asked."""
         _refitted_has("score")(self)
         check_is_fitted(self)
         judge = self.judge_

@@ -208,7 +208,7 @@ def create_dealt(
 
 
 def dealt_parts(store: LedgerStore, name: str) -> DealtTransport | None:
-    """The way to the holdout of that name whose rows were dealt; None if there is none."""
+    """Return access to the dealt holdout of a name, or None if there is none."""
     parts = [each for each in store.records() if each.configuration.get(DEALT, {}).get("of") == name]
     parts.sort(key=lambda part: int(part.configuration[DEALT]["part"]))
     return DealtTransport(store, name, parts) if parts else None

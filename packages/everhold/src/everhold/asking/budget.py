@@ -42,7 +42,7 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 def checked_name(analyst: str, *, of: str = "analyst") -> str:
-    """An analyst's or a team's name.
+    """Check the name of an analyst or a team, and return it.
 
     Raises:
         ValueError: If it cannot be used.

@@ -213,11 +213,11 @@ class QueryExecutor:
         return replace(compiler, families=replace(families, described_of=described))
 
     def state(self) -> State:
-        """The mechanism's present state; secret."""
+        """Return the mechanism's present state. Secret."""
         return self.state_from(self.ledger.head().state)
 
     def state_from(self, data: dict[str, Any]) -> State:
-        """The mechanism's state out of the ledger's.
+        """Return the mechanism's state for this tree from a state of the ledger.
 
         Raises:
             IntegrityError: If the state belongs to other settings of the holdout.

@@ -90,7 +90,7 @@ class HoldoutSession(SeesArrivals):
             self._see(growth)
 
     def of_analyst(self, name: str) -> Self:
-        """The same session on behalf of an analyst.
+        """Return the same session on behalf of an analyst.
 
         Raises:
             QueryRejected: If there is no allotment of that name.

@@ -1,4 +1,4 @@
-"""The style of all pictures, and how they are saved; needs the extra ``[plots]``.
+"""The common style of all charts, and saving them. Needs the extra ``[plots]``.
 
 Colours are those of Okabe and Ito, and of Tol, which people with colour-blindness can tell apart. A line that
 another one covers is drawn wider, so that both are seen. Saved pictures are readable on light and dark pages:
@@ -50,7 +50,7 @@ _NOTHING_RUNS = "default-src 'none'; style-src 'unsafe-inline'"  # nor is anythi
 
 
 def styled(chart: Any, *, label_size: int = 12, grid: float = 1.0, frame: bool = True, padding: Any = 16) -> Any:
-    """The same chart in the style of all pictures; ink, paper and faint lines follow the dark mode of a page.
+    """Return a chart in the common style, whose ink, paper and faint lines follow a page's dark mode.
 
     Args:
         chart: Any Altair chart.
@@ -71,7 +71,7 @@ def styled(chart: Any, *, label_size: int = 12, grid: float = 1.0, frame: bool =
 
 
 def covered_lines(lines: Mapping[str, Mapping[Any, float]], *, log: bool) -> frozenset[str]:
-    """Names of lines that run under a later one wherever both are drawn, and would not be seen.
+    """Return the names of lines that always run under a later line, and so would not be seen.
 
     Args:
         lines: Heights by place of each line, in the order in which they are drawn.
@@ -99,7 +99,7 @@ def covered_lines(lines: Mapping[str, Mapping[Any, float]], *, log: bool) -> fro
 
 
 def line_width(names: Sequence[str], covered: Set[str], *, field: str) -> alt.StrokeWidth:
-    """Width of each line: what another line covers is wider."""
+    """Return the encoding of line widths. A line that another line covers is wider."""
     import altair as alt
 
     widths = [_COVERED_WIDTH if name in covered else _WIDTH for name in names]
@@ -111,7 +111,7 @@ def coloured_lines(
     labels: str = "datum.label", covered: Set[str] = frozenset(),
     legend_at: Literal["right", "bottom"] = "right",
 ) -> alt.Chart:  # fmt: skip
-    """Lines that differ in colour and dash.
+    """Return a chart of lines that differ in colour and dash.
 
     Args:
         points: With the name of their line under ``by``; a line is drawn over those whose points come before.
@@ -142,14 +142,14 @@ def coloured_lines(
 
 
 def mechanism_labels(**more: str) -> str:
-    """Labels of a line in a legend: its name, and a necessary remark; ``more`` is by name of other lines."""
+    """Return a Vega expression for labels in a legend: a line's name with a necessary remark."""
     known = {name: kind.presentation.legend for name, kind in MECHANISMS.items() if kind.presentation.legend} | more
     cases = (f"datum.label == '{name}' ? '{name} ({remark})' : " for name, remark in known.items())
     return "".join(cases) + "datum.label"
 
 
 def svg_text(chart: alt.TopLevelMixin, *, title: str) -> str:
-    """The chart as SVG, with a title for screen readers and a style for dark pages."""
+    """Return the chart as SVG, with a title for screen readers and a style for dark pages."""
     import vl_convert
 
     svg: str = vl_convert.vegalite_to_svg(chart.to_dict())
@@ -162,7 +162,7 @@ def svg_text(chart: alt.TopLevelMixin, *, title: str) -> str:
 
 
 def html_page(svg: str, *, title: str, caption: str) -> str:
-    """A page that holds the picture itself and loads nothing."""
+    """Return a self-contained page with the chart inside."""
     return f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

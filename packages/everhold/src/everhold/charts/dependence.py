@@ -1,4 +1,4 @@
-"""Pictures of dependent rows: what a model says of them, influence against distance, radius against correlation.
+"""Charts of dependent rows: what a model says of them, influence by distance, radius by correlation.
 
 They need the extra ``[plots]``; `everhold.charts.save_chart` saves them.
 """
@@ -45,7 +45,7 @@ _LEAST_INFLUENCE = 1e-5  # nothing below it is drawn
 
 @dataclass(frozen=True, slots=True)
 class Portrait:
-    """The picture of a model of dependence, before it is drawn.
+    """Chart of a dependence model with its texts, before it is drawn.
 
     Attributes:
         title: What stands above it.
@@ -61,7 +61,7 @@ class Portrait:
 
 @lru_cache(maxsize=64)
 def portrait_of(model: DependenceModel) -> Portrait | None:
-    """Picture of a model: influence by distance, rows and lines between them, or sets of rows.
+    """Return the chart of a model: influence by distance, rows and lines between them, or sets of rows.
 
     It is drawn from the model alone, which is public: certificates hold it.
 
@@ -96,7 +96,7 @@ def portrait_of(model: DependenceModel) -> Portrait | None:
 
 
 def _reach(model: DependenceModel) -> bool:
-    """True if the model has influences that can be drawn."""
+    """Return whether the model has influences that can be drawn."""
     try:
         told = model.influences(_DISTANCES)
     except DependenceError:
@@ -107,7 +107,7 @@ def _reach(model: DependenceModel) -> bool:
 def influence_chart(
     model: DependenceModel, *, distances: int = _DISTANCES, alone: bool = True
 ) -> alt.LayerChart | None:  # fmt: skip
-    """Max-influence of a row on rows at a distance: one later, one earlier, both, and the bound from the gap.
+    """Draw the max-influence of a row on rows at a distance: later, earlier, both, and the bound from the gap.
 
     Where one row later and one earlier are alike, as for all chains of two states, they are drawn as one line.
 
@@ -163,7 +163,7 @@ def influence_chart(
 
 
 def _either_side(found: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
-    """The influences on one row as one line where later and earlier rows are alike, as far as a picture can show."""
+    """Return the influences by distance, merged into one line if later and earlier rows are alike."""
     if "one row later" not in found:
         return dict(found)
     later, earlier = found["one row later"], found["one row earlier"]
@@ -180,7 +180,7 @@ def correlation_chart(
     surprises: int = 10,
     model: DependenceModel | None = None,
 ) -> alt.LayerChart:
-    """Radius against the correlation of neighbouring rows, for symmetric chains of two states.
+    """Draw the radius against the correlation of neighbouring rows, for symmetric chains of two states.
 
     Args:
         rows: Number of sealed rows.
@@ -218,7 +218,7 @@ def correlation_chart(
 
 
 def _mechanisms() -> dict[str, tuple[str, list[int]]]:
-    """Colour and dash of the first mechanism by S3, by S1, and where nobody adapts, of those that are installed."""
+    """Return colour and dash of the first installed mechanism by S3, by S1, and for fixed queries."""
     kinds = list(answering().values())
     looks: dict[str, tuple[str, list[int]]] = {}
     for dash, drawn in (
@@ -236,7 +236,7 @@ def _radii(request: PlanRequest, chain: DependenceModel) -> dict[str, float]:
 
 
 def _worth(rows: int, ratio: float, *, own: bool) -> list[alt.Chart]:
-    """A vertical line where chains have that many effective rows, ``(1 - c)/(1 + c)`` of all, and what it says."""
+    """Return a vertical line and its text, at the correlation where rows are worth so many effective rows."""
     import altair as alt
 
     at = max((ratio - 1.0) / (ratio + 1.0), 0.0)
@@ -252,7 +252,7 @@ def _worth(rows: int, ratio: float, *, own: bool) -> list[alt.Chart]:
 
 
 def _two_states(correlation: float) -> MarkovChain:
-    """The symmetric chain of two states in which neighbouring rows have this correlation."""
+    """Return the symmetric chain of two states in which neighbouring rows have this correlation."""
     same, other = (1.0 + correlation) / 2.0, (1.0 - correlation) / 2.0
     return MarkovChain([[same, other], [other, same]])
 
@@ -268,7 +268,7 @@ _FULL = 60  # dots, of which more are drawn smaller
 
 
 def links_chart(links: Links) -> alt.LayerChart:
-    """Rows as dots, with a line between two that tell about each other; latent nodes are hollow."""
+    """Draw rows as dots, with a line between two that tell about each other. Latent nodes are hollow."""
     import altair as alt
 
     dots = [
@@ -296,7 +296,7 @@ def links_chart(links: Links) -> alt.LayerChart:
 
 
 def sets_chart(sets: Mapping[int, int]) -> alt.LayerChart:
-    """Share of all rows in sets of each size.
+    """Draw the share of all rows in sets of each size.
 
     Args:
         sets: Rows of a set to the number of such sets.
@@ -327,7 +327,7 @@ def sets_chart(sets: Mapping[int, int]) -> alt.LayerChart:
 
 
 def placed(links: Links) -> NDArray[np.float64]:
-    """A place for each dot, joined ones near each other, all others apart; always the same, shape (places, 2).
+    """Return a place for each dot, joined ones near each other, always the same, shape (places, 2).
 
     Without lines the dots stand in rows. Otherwise they push each other away and lines pull them together, ever more
     slowly.

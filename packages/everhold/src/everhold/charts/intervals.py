@@ -1,4 +1,4 @@
-"""Pictures of intervals and widths: of a search, over windows of arrivals, by kind of query; they need ``[plots]``."""
+"""Charts of intervals and widths: of a search, over windows of arrivals, by kind of query. Need ``[plots]``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPAQUE = 40  # bars beside each other, beyond which they are drawn thinner and 
 
 
 def search_chart(lines: Sequence[Mapping[str, Any]], *, metric: str, title: str) -> alt.LayerChart:
-    """Intervals of all configurations, ordered by their values.
+    """Draw the intervals of all configurations, ordered by their values.
 
     Args:
         lines: One for each configuration: ``value``, ``low``, ``high`` and ``source`` of its answer; and ``truth``,
@@ -67,7 +67,7 @@ _TOLD, _SURPRISE = "#009e73", "#d55e00"
 
 
 def over_time_chart(rows: Sequence[Mapping[str, Any]], *, title: str) -> alt.LayerChart:
-    """Each window with its interval, and a band of what all windows so far leave possible where there is one law.
+    """Draw each window with its interval, and the band that all windows so far leave if there is one law.
 
     Args:
         rows: One for each window: window, value, low, high, source; joint_low and joint_high under one law.
@@ -105,7 +105,7 @@ _COLOURS = ("#0072b2", "#e69f00")
 
 
 def width_bars(widths: Mapping[str, Sequence[float]], *, values: Sequence[float], rows: int) -> alt.LayerChart:
-    """Half-widths by kind of query and by true value.
+    """Draw half-widths by kind of query and by true value.
 
     Args:
         widths: Half-widths of each kind of query, one for each value.
@@ -142,7 +142,7 @@ _MONTH_COLOURS = ("#009e73", "#0072b2", "#7b8994")
 
 
 def growth_plan_chart(months: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
-    """Half-widths against months of a `GrowthPlan`; one without an interval has no point."""
+    """Draw half-widths against months of a `GrowthPlan`. A month without an interval has no point."""
     import altair as alt
 
     points = [

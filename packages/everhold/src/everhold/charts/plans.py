@@ -1,4 +1,4 @@
-"""Pictures of a plan: radius against queries or rows, half-widths against true values (needs ``[plots]``)."""
+"""Charts of a plan: radius against queries or rows, half-widths against true values. Need ``[plots]``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WIDTH, _HEIGHT = 560, 380
 
 
 def plan_by_queries(request: PlanRequest, *, at: float, radius: float) -> alt.LayerChart:
-    """Radius against the number of queries, for the plan's rows; the request is a cross.
+    """Draw the radius against the number of queries, for the plan's rows. The request is a cross.
 
     A picture point with fewer queries than surprises is planned with one surprise for each query.
 
@@ -45,7 +45,7 @@ def plan_by_queries(request: PlanRequest, *, at: float, radius: float) -> alt.La
 
 
 def plan_by_rows(request: PlanRequest, *, at: float, radius: float) -> alt.LayerChart:
-    """Radius against the number of sealed rows, for the plan's queries; see `plan_by_queries`."""
+    """Draw the radius against the number of sealed rows, for the plan's queries. See `plan_by_queries`."""
     numbers = _around(request.rows, most=MOST_ROWS)
     points = [_point_of(request.with_rows(number), number, at) for number in numbers]
     title = f"sealed rows, for {request.queries:,} adaptive queries"
@@ -53,7 +53,7 @@ def plan_by_rows(request: PlanRequest, *, at: float, radius: float) -> alt.Layer
 
 
 def plan_by_values(tuned: Mechanism | None) -> alt.LayerChart:
-    """Half-widths of guess-and-check against the true value of a yes-or-no query, by what happened before.
+    """Draw half-widths of guess-and-check against the true value of a yes-or-no query, by earlier surprises.
 
     Raises:
         ValueError: If guess-and-check cannot serve the request.
@@ -85,7 +85,7 @@ def plan_by_values(tuned: Mechanism | None) -> alt.LayerChart:
 
 
 def _widths_by_value(tuned: PublicLevels) -> list[dict[str, Any]]:
-    """Before the first surprise, and after all that are planned."""
+    """Return half-widths by true value, before the first surprise and after all planned ones."""
     points = []
     for surprises in sorted({0, min(tuned.surprises, tuned.queries - 1)}):
         for value in np.linspace(0.0, 1.0, _VALUES).tolist():
@@ -102,7 +102,7 @@ def _around(center: int, *, most: int) -> list[int]:
 
 
 def _point_of(request: PlanRequest, number: int, at: float) -> list[dict[str, Any]]:
-    """Every radius below 1 at one place of the picture."""
+    """Return every radius below 1 at one number of queries or rows."""
     radii = {name: radius_of(name, request) for name in answering()}
     radii[_EXPECTED] = radius_of("guess_and_check", request, at=at)
     radii |= {name: published_bound(name, request).radius for name in published_statements(request)}
@@ -118,7 +118,7 @@ def _flat(points: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 
 
 def _labels(at: float, incomplete: dict[str, str]) -> str:
-    """Labels of the lines in the legend."""
+    """Return a Vega expression for the labels of the lines in the legend."""
     expected = f"guess_and_check (if guesses hold around {at:g})"
     return f"datum.label == '{_EXPECTED}' ? '{expected}' : " + mechanism_labels(**incomplete)
 

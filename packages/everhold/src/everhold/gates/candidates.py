@@ -375,7 +375,7 @@ def _of_any_rows() -> str:
 
 
 def _gain_of_classes(procedure: ClassGains, reader: ModelsReader, compiler: QueryCompiler) -> Gain:
-    """The gain in an average over classes, of independent rows."""
+    """Build the gain in an average over classes, for independent rows."""
 
     def gain(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
         own, other = (reader.judged(outputs, sealed) for outputs in (challenger, champion))

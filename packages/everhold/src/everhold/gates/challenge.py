@@ -84,7 +84,7 @@ class Verdict(QueryResult):
         cls, gate: GateAccount, result: ExecutionResult, *, query: str, shown: str, about: str | None, name: str | None,
         confidence: float, promoted: bool = False, charged: int = 0, repeated: bool = False, refused: bool = False,
     ) -> Self:  # fmt: skip
-        """The verdict in the metric's units.
+        """Build the verdict in the metric's units.
 
         Args:
             gate: The gate after the challenge.

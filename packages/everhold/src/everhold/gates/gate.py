@@ -362,7 +362,7 @@ class Gate(SeesArrivals):
 
     @property
     def _cases(self) -> CaseEvidence:
-        """Return the evidence of a gate about cases, or raise for a gate about rows.
+        """The evidence of a gate about cases, or raise for a gate about rows.
 
         Raises:
             QueryRejected: If the gate is about rows.

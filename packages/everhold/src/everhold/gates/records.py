@@ -390,7 +390,7 @@ class OpenChallenges(LedgerExtension):
         return self.opened + self.looked
 
     def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
-        """True: see `keeps_out`."""
+        """Return True, because no rows arrive while a challenge is open. See `keeps_out`."""
         return True
 
     def keeps_out(self) -> str:

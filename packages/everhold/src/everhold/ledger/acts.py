@@ -543,7 +543,7 @@ class Declarations(LedgerExtension):
         return len(self.by_name)
 
     def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
-        """True where members hold at all numbers of rows at once (S14)."""
+        """Return whether members have intervals at all numbers of rows at once (S14), so that rows may arrive."""
         return "families_grow" in configuration
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:

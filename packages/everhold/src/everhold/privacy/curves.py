@@ -1,4 +1,4 @@
-"""Hockey-stick curves: what a mechanism reveals about one row, for every epsilon at once.
+"""Hockey-stick curves: how much a mechanism reveals about one row, for every epsilon at once.
 
 ``delta(eps)`` is the largest ``E_{e^eps}(M(x) || M(x')) = sup_S M(x)(S) - e^eps M(x')(S)`` over neighbours, which
 differ by replacing one row. A curve is an immutable value; ``group``, ``repeat`` and ``compose`` make new ones. The
@@ -32,7 +32,7 @@ from everhold.privacy.tails import (
 
 
 class PrivacyCurve(ABC):
-    """An upper bound, exact where the class says so, on the hockey-stick divergence of neighbours.
+    """Upper bound on the hockey-stick divergence of neighbouring data sets, exact where a class says so.
 
     Curves are frozen, hashable and comparable. ``delta`` is nonincreasing with values in [0, 1]; at 0 it is the total
     variation distance. A new curve defines `kind`, `_log_delta` and `_parameters`, and `_largest_loss` and
@@ -45,18 +45,18 @@ class PrivacyCurve(ABC):
 
     @abstractmethod
     def _log_delta(self, epsilon: Floats) -> Floats:
-        """Logarithm of delta at `epsilon`, shape (points,), non-negative and finite."""
+        """Return the logarithm of delta at `epsilon`, shape (points,), non-negative and finite."""
 
     @abstractmethod
     def _parameters(self) -> dict[str, Any]:
-        """Constructor arguments as plain data."""
+        """Return the constructor's arguments as plain data."""
 
     @overload
     def log_delta(self, epsilon: float) -> float: ...
     @overload
     def log_delta(self, epsilon: NDArray[Any]) -> Floats: ...
     def log_delta(self, epsilon: float | NDArray[Any]) -> float | Floats:
-        """Natural logarithm of ``delta(epsilon)``; -inf where delta is 0.
+        """Return the natural logarithm of ``delta(epsilon)``, -inf where delta is 0.
 
         Args:
             epsilon: Non-negative privacy loss, a number or an array of any shape.
@@ -81,7 +81,7 @@ class PrivacyCurve(ABC):
     @overload
     def delta(self, epsilon: NDArray[Any]) -> Floats: ...
     def delta(self, epsilon: float | NDArray[Any]) -> float | Floats:
-        """The curve itself; see `log_delta` for arguments and errors.
+        """Return ``delta(epsilon)``. See `log_delta` for arguments and errors.
 
         Examples:
             >>> round(GaussianCurve(1.0).delta(1.0), 6)
@@ -91,7 +91,7 @@ class PrivacyCurve(ABC):
         return float(value) if np.ndim(epsilon) == 0 else np.asarray(value)
 
     def epsilon(self, delta: float) -> float:
-        """Smallest epsilon with ``delta(epsilon) <= delta``; infinite if there is none.
+        """Return the smallest epsilon with ``delta(epsilon) <= delta``, infinite if there is none.
 
         Args:
             delta: In [0, 1].
@@ -116,7 +116,7 @@ class PrivacyCurve(ABC):
         return self._solve(target)
 
     def _solve(self, target: float) -> float:
-        """Root of ``log_delta = target`` by bracketing; the floor keeps the secant steps finite where delta is 0."""
+        """Return the root of ``log_delta = target`` by bracketing. A floor keeps steps finite where delta is 0."""
 
         def excess(point: float) -> float:
             return max(self.log_delta(point) - target, -50.0)
@@ -130,34 +130,34 @@ class PrivacyCurve(ABC):
         return float(scipy.optimize.brentq(excess, low, high, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=500))
 
     def group(self, rows: int) -> PrivacyCurve:
-        """The curve for data sets that differ in `rows` rows; generic fallback, see `GroupCurve`."""
+        """Return the curve for data sets that differ in `rows` rows. The fallback is `GroupCurve`."""
         return GroupCurve(self, rows) if whole(rows, "rows") > 1 else self
 
     def repeat(self, times: int) -> PrivacyCurve:
-        """The curve of `times` adaptively chosen mechanisms that each have this curve."""
+        """Return the curve of `times` adaptively chosen mechanisms that each have this curve."""
         return composed([(self, whole(times, "times"))])
 
     def compose(self, other: PrivacyCurve) -> PrivacyCurve:
-        """The curve of this mechanism and `other` together, the second chosen after the first has answered.
+        """Return the curve of this mechanism and `other` together, the second chosen after the first answer.
 
         Same family: closed form. Otherwise a `ComposedCurve`, evaluated with privacy loss distributions.
         """
         return composed([(self, 1), (other, 1)])
 
     def to_dict(self) -> dict[str, Any]:
-        """The curve as plain data: ``{"kind": ..., **parameters}``."""
+        """Return the curve as plain data: ``{"kind": ..., **parameters}``."""
         return {"kind": self.kind, **self._parameters()}
 
     def _family(self, times: int) -> tuple[Any, PrivacyCurve, int]:
-        """Key by which curves are joined (only with equals, by default), and these as so many of a single one."""
+        """Return a key, a base curve and a count. Curves with equal keys are joined by adding counts."""
         return self, self, times
 
     def _joined(self, times: int, other: Self, more: int) -> tuple[PrivacyCurve, int]:
-        """`times` of this curve and `more` of another of its family, as so many of one."""
+        """Join `times` of this curve and `more` of another of its family into a multiple of one curve."""
         return self, times + more
 
     def _largest_loss(self) -> float:
-        """Smallest epsilon from which on delta stays at its limit."""
+        """Return the smallest epsilon from which on delta stays at its limit."""
         return math.inf
 
     def _log_delta_at_infinity(self) -> float:
@@ -201,11 +201,11 @@ class PureCurve(PrivacyCurve):
         return log_delta_pure(epsilon, self.level, self.times)
 
     def group(self, rows: int) -> PureCurve:
-        """Each mechanism is ``rows * epsilon``-private about `rows` rows; exact."""
+        """Return the exact curve about `rows` rows, where each mechanism is ``rows * epsilon``-private."""
         return PureCurve(whole(rows, "rows") * self.level, self.times)
 
     def repeat(self, times: int) -> PureCurve:
-        """The same mechanisms, `times` as many; exact."""
+        """Return the exact curve of the same mechanisms, `times` as many."""
         return PureCurve(self.level, self.times * whole(times, "times"))
 
     def _family(self, times: int) -> tuple[Any, PureCurve, int]:
@@ -255,11 +255,11 @@ class GaussianCurve(PrivacyCurve):
         return np.where(near > FAR, far, mills)
 
     def group(self, rows: int) -> GaussianCurve:
-        """A shift by `rows` rows is `rows` times as long; exact."""
+        """Return the exact curve about `rows` rows, whose shift is `rows` times as long."""
         return GaussianCurve(whole(rows, "rows") * self.mu)
 
     def repeat(self, times: int) -> GaussianCurve:
-        """Squared shifts add up; exact."""
+        """Return the exact curve of `times` mechanisms, whose squared shifts add up."""
         return GaussianCurve(math.sqrt(whole(times, "times")) * self.mu)
 
     def _family(self, times: int) -> tuple[Any, GaussianCurve, int]:
@@ -310,11 +310,11 @@ class ZeroConcentratedCurve(PrivacyCurve):
         return np.asarray(np.minimum(renyi, variation))
 
     def group(self, rows: int) -> ZeroConcentratedCurve:
-        """Bun and Steinke 2016, Proposition 27."""
+        """Return the curve about `rows` rows (Bun and Steinke 2016, Proposition 27)."""
         return ZeroConcentratedCurve(whole(rows, "rows") ** 2 * self.rho)
 
     def repeat(self, times: int) -> ZeroConcentratedCurve:
-        """The rho of mechanisms add up."""
+        """Return the curve of `times` mechanisms, whose rho add up."""
         return ZeroConcentratedCurve(whole(times, "times") * self.rho)
 
     def _family(self, times: int) -> tuple[Any, ZeroConcentratedCurve, int]:
@@ -358,14 +358,14 @@ class BoundedRangeCurve(PrivacyCurve):
         object.__setattr__(self, "width", non_negative(epsilon, "epsilon"))
 
     def _log_delta(self, epsilon: Floats) -> Floats:
-        """``(1 - e^{-(w - eps)/2})^2 / (1 - e^{-w})``."""
+        """Return the logarithm of ``(1 - e^{-(w - eps)/2})^2 / (1 - e^{-w})``."""
         left = np.maximum(self.width - epsilon, 0.0)
         with np.errstate(divide="ignore"):
             within = 2.0 * np.log(-np.expm1(-left / 2.0))
         return within - math.log(-math.expm1(-self.width)) if self.width > 0 else within
 
     def group(self, rows: int) -> BoundedRangeCurve:
-        """Step by step from row to row the ranges add up; exact."""
+        """Return the exact curve about `rows` rows, whose ranges add up from row to row."""
         return BoundedRangeCurve(whole(rows, "rows") * self.width)
 
     def _largest_loss(self) -> float:
@@ -376,14 +376,14 @@ class BoundedRangeCurve(PrivacyCurve):
 
 
 def non_negative(value: float, name: str) -> float:
-    """`value` as a float; ValueError unless it is non-negative and finite."""
+    """Return `value` as a float, or raise ValueError unless it is non-negative and finite."""
     if not 0 <= value < math.inf:
         raise ValueError(f"{name} is {value}; expected a non-negative finite number")
     return float(value)
 
 
 def whole(value: int, name: str) -> int:
-    """`value` as an int; ValueError below 1."""
+    """Return `value` as an int, or raise ValueError if it is below 1."""
     number = operator.index(value)
     if number < 1:
         raise ValueError(f"{name} is {value}; expected an integer of at least 1")
@@ -396,7 +396,7 @@ Part = tuple[PrivacyCurve, int]
 
 
 def composed(parts: Iterable[Part]) -> PrivacyCurve:
-    """The curve of all parts in a row, each chosen after the ones before it have answered.
+    """Return the curve of all parts in a row, each chosen after the ones before it have answered.
 
     Gaussian, zero-concentrated and equal pure parts are joined in closed form first; a
     `ComposedCurve` is built only if several families are left.
@@ -436,7 +436,7 @@ def _flat(parts: Iterable[Part]) -> Iterable[Part]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ComposedCurve(PrivacyCurve):
-    """Mixed composition by privacy loss distributions: an upper bound, tight to its grid.
+    """Composition of different curves by privacy loss distributions: an upper bound, tight up to its grid.
 
     The bound is about 1e-3 above the exact value, relatively, where a part has corners and 1e-6 where it is smooth;
     values below 1e-12 are not resolved. Build it with `composed` or `PrivacyCurve.compose`, which join parts of one
@@ -468,7 +468,7 @@ class ComposedCurve(PrivacyCurve):
         return np.where(epsilon >= self._largest_loss(), self._log_delta_at_infinity(), logs)
 
     def group(self, rows: int) -> PrivacyCurve:
-        """The composition of the parts' own group curves."""
+        """Return the composition of the parts' own group curves."""
         return composed([(curve.group(rows), times) for curve, times in self.parts])
 
     def _largest_loss(self) -> float:
@@ -482,7 +482,7 @@ class ComposedCurve(PrivacyCurve):
         return {"parts": self.parts}
 
     def to_dict(self) -> dict[str, Any]:
-        """The curve as plain data, its parts as ``{"curve", "times"}``."""
+        """Return the curve as plain data, with its parts as ``{"curve", "times"}``."""
         return {"kind": self.kind, "parts": [{"curve": c.to_dict(), "times": n} for c, n in self.parts]}
 
 
@@ -523,7 +523,7 @@ class GroupCurve(PrivacyCurve):
             return np.asarray(np.logaddexp(np.log1p(-share) + logs[cell], np.log(share) + logs[cell + 1]))
 
     def group(self, rows: int) -> PrivacyCurve:
-        """Groups of groups."""
+        """Return the curve for groups of groups."""
         return self.base.group(self.rows * whole(rows, "rows"))
 
     def _largest_loss(self) -> float:
@@ -536,13 +536,13 @@ class GroupCurve(PrivacyCurve):
         return {"base": self.base, "rows": self.rows}
 
     def to_dict(self) -> dict[str, Any]:
-        """The curve as plain data, with its base."""
+        """Return the curve as plain data, with its base."""
         return {"kind": self.kind, "base": self.base.to_dict(), "rows": self.rows}
 
 
 @lru_cache(maxsize=64)
 def _group_table(base: PrivacyCurve, rows: int) -> tuple[Floats, Floats]:
-    """Grid of epsilons ``h x`` and the running minimum of the bound there, both shape (4097,)."""
+    """Return a grid of epsilons ``h x`` and the running minimum of the bound there, both shape (4097,)."""
     last = 1.0
     while last < min(base._largest_loss(), 1e6) and base.log_delta(last) > -700.0:
         last *= 2.0
@@ -555,13 +555,13 @@ def _group_table(base: PrivacyCurve, rows: int) -> tuple[Floats, Floats]:
 
 
 def _log_decay(x: Floats) -> Floats:
-    """``ln(1 - e^{-x})``, -inf at 0."""
+    """Return ``ln(1 - e^{-x})``, -inf at 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(-np.expm1(-x)))
 
 
 def _log_complement(log_probability: float) -> float:
-    """``ln(1 - e^x)``."""
+    """Return ``ln(1 - e^x)``."""
     return math.log1p(-math.exp(log_probability)) if log_probability < 0 else -math.inf
 
 
@@ -573,7 +573,7 @@ _STEPS_PER_SPREAD, _LARGEST_GRID = 1000, 200_000
 
 @lru_cache(maxsize=32)
 def _distribution_of_all(parts: tuple[Part, ...]) -> Any:
-    """The ``PrivacyLossDistribution`` of all `parts`, pessimistic on its grid, by the package `dp-accounting`."""
+    """Return the pessimistic ``PrivacyLossDistribution`` of all `parts` on its grid, by `dp-accounting`."""
     library = _library()
     spreads = [_spread(curve) for curve, _ in parts]
     step = (
@@ -599,13 +599,13 @@ def _library() -> Any:
 
 
 def _spread(curve: PrivacyCurve) -> float:
-    """A scale of the privacy loss: where the curve has fallen to a tenth of its start."""
+    """Return a scale of the privacy loss: where the curve has fallen to a tenth of its start."""
     start, floor = curve.delta(0.0), curve.delta(math.inf)
     return curve.epsilon(max(0.1 * start, floor)) if floor < 0.1 * start else curve.epsilon(0.5 * (start + floor))
 
 
 def _distribution(curve: PrivacyCurve, step: float, library: Any) -> Any:
-    """Connect the dots of `curve` on multiples of `step`, mirrored to negative losses.
+    """Return the distribution that connects `curve` at multiples of `step`, mirrored to negative losses.
 
     Neighbours are symmetric, so ``delta(-eps) = 1 - e^{-eps} (1 - delta(eps))`` bounds the divergence at
     negative losses.
@@ -627,7 +627,7 @@ def _distribution(curve: PrivacyCurve, step: float, library: Any) -> Any:
 
 
 def _convex_hull(epsilon: Floats, delta: Floats) -> NDArray[np.int64]:
-    """Indices of the lower convex hull in ``e^eps``: the divergence behind an upper bound is convex there."""
+    """Return the indices of the lower convex hull in ``e^eps``, in which the true divergence is convex."""
     everything = np.arange(len(epsilon))
     if np.all(_bend(epsilon[:-2], epsilon[1:-1], epsilon[2:], delta[:-2], delta[1:-1], delta[2:]) >= -1e-14):
         return everything
@@ -643,5 +643,5 @@ def _convex_hull(epsilon: Floats, delta: Floats) -> NDArray[np.int64]:
 
 
 def _bend(e0: Any, e1: Any, e2: Any, d0: Any, d1: Any, d2: Any) -> Any:
-    """Change of slope at the middle point, times ``e^{e1}`` so that nothing overflows."""
+    """Return the change of slope at the middle point, times ``e^{e1}`` so that nothing overflows."""
     return (d2 - d1) / np.expm1(e2 - e1) + (d1 - d0) / np.expm1(e0 - e1)

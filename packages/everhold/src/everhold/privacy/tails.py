@@ -41,17 +41,17 @@ def log_gaussian_large(near: Floats, mu: float) -> Floats:
 
 
 def _mills(x: Floats) -> Floats:
-    """``Phi(-x)/phi(x)``."""
+    """Return Mills' ratio ``Phi(-x)/phi(x)``."""
     return np.asarray(math.sqrt(math.pi / 2) * scipy.special.erfcx(x / math.sqrt(2)))
 
 
 def log_density(x: Floats) -> Floats:
-    """Logarithm of the standard normal density."""
+    """Return the logarithm of the standard normal density."""
     return np.asarray(-0.5 * x * x - 0.5 * math.log(2 * math.pi))
 
 
 def best_order(epsilon: Floats, rho: float) -> Floats:
-    """The t = a - 1 that solves ``(2t+1) rho - eps = ln(1 + 1/t)``.
+    """Return the t = a - 1 that solves ``(2t+1) rho - eps = ln(1 + 1/t)``.
 
     The difference of the sides is concave and increasing, so Newton climbs from the left without overshooting. Left of
     the root lie ``(eps-rho)/(2 rho)`` and, since ``ln(1 + 1/t) <= 1/t``, also ``1/expm1((rho-eps)_+ + sqrt(2 rho))``.
@@ -86,7 +86,7 @@ SMALLEST_WEIGHT = 1e-278
 
 
 def log_delta_pure(epsilon: Floats, level: float, times: int) -> Floats:
-    """Logarithm of ``sum_l C(B,l) [e^{l e0} - e^{eps+(B-l) e0}]_+ / (1+e^{e0})^B``.
+    """Return the logarithm of ``sum_l C(B,l) [e^{l e0} - e^{eps+(B-l) e0}]_+ / (1+e^{e0})^B``.
 
     Args:
         epsilon: Shape (points,), non-negative.
@@ -122,12 +122,12 @@ def _sum_from(first: Integers, epsilon: Floats, level: float, times: int) -> Flo
 
 
 def _split(above: Floats, beyond: Floats, gap: Floats) -> Floats:
-    """``A (1 - e^{-d}) + e^{-d} B``."""
+    """Return ``A (1 - e^{-d}) + e^{-d} B``."""
     return np.asarray(-above * np.expm1(-gap) + np.exp(-gap) * beyond)
 
 
 def _first_index(epsilon: Floats, level: float, times: int) -> Integers:
-    """Smallest l with ``(2l-B) e0 > eps``; the rounded quotient may be one off."""
+    """Return the smallest l with ``(2l-B) e0 > eps``. The rounded quotient may be one off."""
     first = np.floor((times + epsilon / level) / 2).astype(np.int64) + 1
     first -= _loss_minus_epsilon(first - 1, epsilon, level, times) > 0
     first += _loss_minus_epsilon(first, epsilon, level, times) <= 0
@@ -135,7 +135,7 @@ def _first_index(epsilon: Floats, level: float, times: int) -> Integers:
 
 
 def _loss_minus_epsilon(index: Integers, epsilon: Floats, level: float, times: int) -> Floats:
-    """``(2l-B) e0 - eps`` with the rounding error of the product put back (Dekker's exact product)."""
+    """Return ``(2l-B) e0 - eps`` with the product's rounding error put back (Dekker's exact product)."""
     count = (2 * index - times).astype(np.float64)
     product = count * level
     # 2l-B needs at most 53-27 bits up to B = 6e7, so that splitting e0 alone makes both partial products exact
@@ -175,7 +175,7 @@ def _table(level: float, times: int) -> _Table:
 
 
 def _beyond(above: Floats, level: float) -> Floats:
-    """B from A by ``B_k - r B_{k+1} = (1-r) A_{k+1}``, a bidiagonal system solved backwards."""
+    """Return B from A by ``B_k - r B_{k+1} = (1-r) A_{k+1}``, a bidiagonal system solved backwards."""
     bands = np.ones((2, len(above)))
     bands[0] = -math.exp(-2 * level)
     right_side = np.append(-math.expm1(-2 * level) * above[1:], 0.0)
@@ -183,7 +183,7 @@ def _beyond(above: Floats, level: float) -> Floats:
 
 
 def _far_tail(first: int, gap: float, level: float, times: int) -> float:
-    """The sum from its first term on, where weights underflow; ratios lead there from the table's last term."""
+    """Return the log of the sum from its first term on, where the table's weights underflow."""
     table = _table(level, times)
     way = np.arange(table.last, first, dtype=np.float64)
     log_first = table.log_unit + table.log_last + float(np.sum(np.log((times - way) / (way + 1)) + level))
@@ -198,7 +198,7 @@ def _mode(level: float, times: int) -> int:
 
 
 def _reach(times: int, decades: float) -> int:
-    """Steps from the mode (or further out) after which the weight has fallen by ``exp(-decades)``: w is log-concave.
+    """Return the steps from the mode after which the log-concave weight has fallen by ``exp(-decades)``.
 
     ``ln w_{l-1} - 2 ln w_l + ln w_{l+1} <= -4/(B+2)``, so j steps cost at least ``2 j (j-1)/(B+2)``.
     """

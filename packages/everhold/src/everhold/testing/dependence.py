@@ -28,7 +28,7 @@ class DependenceContract:
     rows = 2_000
 
     def make(self):
-        """The model to test."""
+        """Return the model to test."""
         raise NotImplementedError
 
     def test_plain_data_and_back(self):

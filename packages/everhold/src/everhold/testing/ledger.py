@@ -24,7 +24,7 @@ Line = tuple[Mapping[str, Any], str, int]
 
 
 class LedgerExtensionContract:
-    """Contract of a ledger extension.
+    """Contract suite of a ledger extension.
 
     Attributes:
         extension: The class.
@@ -37,7 +37,7 @@ class LedgerExtensionContract:
     impossible: ClassVar[Sequence[Line]]
 
     def after(self, count: int) -> Accounts:
-        """The accounts after so many entries."""
+        """Return the accounts after so many entries."""
         accounts = Accounts()
         for description, source, charged in self.entries[:count]:
             assert accounts.replay(description, {"source": source}, charged) is None

@@ -40,11 +40,11 @@ class MechanismContract:
     plan = {"rows": ROWS, "queries": QUERIES, "confidence": 0.95}  # noqa: RUF012
 
     def make(self, **wanted):
-        """The mechanism to test, tuned for a request."""
+        """Return the mechanism to test, tuned for a request."""
         raise NotImplementedError
 
     def evaluations(self, mechanism, means):
-        """Queries with the given sealed mean and error of the guess."""
+        """Return evaluated queries with the given sealed mean and error of the guess."""
         totals, guesses = [], []
         for mean, error in means:
             guess = min(max(mean + error, 0.0), 1.0)
@@ -56,7 +56,7 @@ class MechanismContract:
         )  # fmt: skip
 
     def run(self, mechanism, means, batches, noise):
-        """Ask in batches; returns the states and all replies as rows (value, low, high, source, charged)."""
+        """Ask in batches. Returns the states and all replies as rows (value, low, high, source, charged)."""
         state, states, rows, start = mechanism.start(noise), [], [], 0
         for size in batches:
             batch = means[start : start + size]
@@ -198,7 +198,7 @@ class MechanismContract:
                     type(mechanism)(**shared, **{**mechanism.parameters(), name: wrong})
 
     def mechanism(self):
-        """The mechanism under test, made once for each class."""
+        """Return the mechanism under test, made once for each class."""
         if "_made" not in vars(type(self)):
             type(self)._made = self.make(**self.plan)
         return type(self)._made

@@ -30,17 +30,17 @@ class QueryContract:
     queries = 20
 
     def make(self) -> Query[Any]:
-        """The same query at every call, about columns of `table`."""
+        """Return the same query at every call, about columns of `table`."""
         raise NotImplementedError
 
     def table(self) -> Mapping[str, Any]:
-        """Rows to seal, the first half, and to train on."""
+        """Return the rows to seal, in the first half, and to train on."""
         rng = np.random.default_rng(1)
         return {"x": rng.uniform(0.0, 1.0, 8_000), "y": rng.integers(0, 2, 8_000)}
 
     @pytest.fixture
     def holdout(self, tmp_path: Any) -> Any:
-        """A holdout of `table`, with training rows."""
+        """Return a holdout of `table`, with training rows."""
         wanted: dict[str, Any] = {"queries": self.queries, "mechanism": self.mechanism, "allow_vacuous": True}
         rows = {name: np.array_split(np.asarray(column), 2) for name, column in self.table().items()}
         sealed, training = ({name: halves[side] for name, halves in rows.items()} for side in (0, 1))
@@ -85,5 +85,5 @@ class QueryContract:
         assert (again.charged, again.value, again.low, again.high) == (0, first.value, first.low, first.high)
 
     def fingerprints(self, holdout: Holdout, query: Query[Any]) -> list[str]:
-        """Fingerprints of the query in the ledger; they depend on public facts alone."""
+        """Return the query's fingerprints in the ledger, which depend on public facts alone."""
         return [entry.fingerprint for entry in query.compile(holdout._executor.compiler).asked]

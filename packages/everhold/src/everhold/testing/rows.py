@@ -1,4 +1,4 @@
-"""Contract of a store of rows: the integers of the rows in a file, element by element.
+"""Contract of a row store: the same integers as for the rows in a file, element by element.
 
 An extension inherits it, on a table with the rows of `columns_of_rows`::
 
@@ -49,7 +49,7 @@ _TEXTS = [
 
 
 def columns_of_rows(rows: int = ROWS) -> dict[str, NDArray[Any]]:
-    """Numbers with missing and infinite ones, groups of many sizes, a label; ids beyond 2^53, in no order."""
+    """Return columns with missing and infinite numbers, groups of many sizes, a label and unordered large ids."""
     rng = np.random.default_rng(15)
     x = rng.normal(0.0, 50.0, rows)
     x[:8] = [np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0, -0.0, 5e-324]
@@ -64,20 +64,20 @@ def columns_of_rows(rows: int = ROWS) -> dict[str, NDArray[Any]]:
 
 
 def asked(*queries: RowwiseQuery) -> list[BoundQuery]:
-    """Queries bound to the rows."""
+    """Return queries bound to the rows."""
     return [query.bind(SCHEMA) for query in queries]
 
 
 def joined(
     how: Literal["difference", "within", "outside", "ratio"], first: RowwiseQuery, second: RowwiseQuery
 ) -> BoundQuery:
-    """Two queries as one, as their makers bind it."""
+    """Return two queries combined into one, as query classes bind such a pair."""
     one, other = asked(first, second)
     return BoundQuery({}, how, pair=Pair(how, one, other))
 
 
 def _same(one: object, other: object) -> bool:
-    """True if two statistics are equal, element by element."""
+    """Return whether two statistics are equal, element by element."""
     return type(one) is type(other) and all(
         np.array_equal(getattr(one, field.name), getattr(other, field.name))
         for field in dataclasses.fields(one)  # type: ignore[arg-type]  # statistics are dataclasses
@@ -85,11 +85,11 @@ def _same(one: object, other: object) -> bool:
 
 
 class RowsContract:
-    """Inherit it, with a fixture ``table``: a `SealableTable` with the rows of `columns_of_rows`."""
+    """Contract suite of a row store. Needs a fixture ``table``: a `SealableTable` of `columns_of_rows`."""
 
     @pytest.fixture
     def store(self, table: SealableTable) -> Callable[..., RowStore]:
-        """Makes the store of the sealed rows; changes to the schema are its arguments."""
+        """Return the function that opens the sealed rows, with changes to the schema as arguments."""
 
         def of(**changes: Any) -> RowStore:
             return table.sealed_rows(dataclasses.replace(SCHEMA, **changes), order_key=_ORDER_KEY)
@@ -98,13 +98,13 @@ class RowsContract:
 
     @pytest.fixture
     def there(self, store: Callable[..., RowStore]) -> RowStore:
-        """The store of the extension."""
+        """Return the store of the extension."""
         return store()
 
     @pytest.fixture(scope="class")
     @classmethod
     def here(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RowStore]:
-        """The same rows in a file, in the order of their ids."""
+        """Yield a store of the same rows in a file, in the order of their ids."""
         path = tmp_path_factory.mktemp("here") / "rows.parquet"
         pq.write_table(pa.table(columns_of_rows()).sort_by("id"), path)
         stored = StoredRows(Embedded(path), SCHEMA, rows=ROWS, sealed=True, order_key=_ORDER_KEY)

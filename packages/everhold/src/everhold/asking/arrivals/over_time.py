@@ -70,7 +70,7 @@ class OverTime(Display):
         return [dict(row) for row in self.rows]
 
     def plot(self) -> alt.LayerChart:
-        """A picture of the windows with their intervals; needs the extra ``plots``."""
+        """Draw the windows with their intervals. Needs the extra ``plots``."""
         from everhold.charts.intervals import over_time_chart
 
         return over_time_chart(self.rows, title=self.asked)
@@ -279,7 +279,7 @@ def _arrival(growth: Growth, arrival: int | None) -> int:
 
 
 def _of_columns(executor: QueryExecutor, columns: Sequence[str] | None) -> list[str]:
-    """Queries about the label and the columns; where a column is cut, training rows say."""
+    """Return queries about the label and each column. Training rows decide where a column is cut."""
     schema, training = executor.schema, executor.training
     if training is None:
         return []
@@ -300,7 +300,7 @@ _ABOVE = {">=": np.greater_equal, ">": np.greater}
 
 
 def _cut(name: str, kind: ColumnKind, values: Any) -> str | None:
-    """A condition on a column that about half of the training rows meet; None if it holds nothing."""
+    """Return a condition on a column that about half of the training rows meet, or None if no value allows one."""
     known = [each for each in np.asarray(values).tolist() if each is not None and each == each]
     if not known:
         return None

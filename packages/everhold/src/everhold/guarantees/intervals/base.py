@@ -139,4 +139,4 @@ class Procedure(ABC):
     @property
     @abstractmethod
     def worth(self) -> float:
-        """Return how many independent yes-no rows, half of them yes, would give an equally certain mean."""
+        """How many independent yes-no rows, half of them yes, would give an equally certain mean."""

@@ -470,6 +470,6 @@ class KnownRows:
 
     @property
     def mostly_different(self) -> bool:
-        """Return whether rows hardly repeat, judged by the first hundred thousand hashes."""
+        """Whether rows hardly repeat, judged by the first hundred thousand hashes."""
         some = self.sorted_hashes[:100_000]
         return bool(1 + np.count_nonzero(np.diff(some)) >= _DISTINCT * len(some))

@@ -667,7 +667,7 @@ def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _is_installed(file: Any) -> bool:
-    """True for a file of an installed package, which counts by its version, of the machine, and an open descriptor."""
+    """Return whether a file is an installed package's, the machine's, or an open descriptor, which may be read."""
     if not isinstance(file, str | bytes | os.PathLike):
         return True
     found = Path(os.fsdecode(file)).resolve()

@@ -1,4 +1,4 @@
-"""Search for neighbouring tables on which a statistic moves further than it declares."""
+"""Search for two tables that differ in one row, on which a statistic moves further than it declares."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def counterexample(
 
 
 def neighbours(table: Table, *, rows: int, label: str | None = None) -> Iterator[tuple[str, Table, Table]]:
-    """Pairs of data sets of so many rows that differ in one row, with words for their kind.
+    """Yield pairs of data sets that differ in one row, with words for their kind.
 
     Ordinary ones are drawn from the public rows with replacement. Others repeat one row, or two kinds of rows with 1,
     2, half or all but 1 of the second kind, so that the replaced row tips a boundary. The rows that are swapped are
@@ -81,7 +81,7 @@ def neighbours(table: Table, *, rows: int, label: str | None = None) -> Iterator
 def _arrangement(
     turn: int, *, old: int, new: int, ordinary: int, rows: int, rng: np.random.Generator
 ) -> tuple[str, NDArray[np.int64]]:
-    """Arrangement of the pool's rows, before one is replaced."""
+    """Return an arrangement of the pool's rows and words for it, before one row is replaced."""
     form = turn % 4
     if form == 0:
         return "ordinary rows", rng.integers(ordinary, size=rows)
@@ -95,7 +95,7 @@ def _arrangement(
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """Rows that data sets are made of: the ordinary ones first, then changed copies of some.
+    """Rows that data sets are made of: the public ones first, then changed copies of some.
 
     Attributes:
         columns: Values by name.
@@ -111,7 +111,7 @@ class _Pool:
 
     @classmethod
     def of(cls, table: Table, rng: np.random.Generator, *, label: str | None) -> _Pool:
-        """The public rows, and copies with another value in one column."""
+        """Build the pool of the public rows, and copies with another value in one column."""
         size = len(next(iter(table.values())))
         ordinary = min(size, _MOST_POOLED)
         kept = rng.permutation(size)[:ordinary]
@@ -130,7 +130,7 @@ class _Pool:
         return cls(columns, ordinary, pairs, kinds)
 
     def swap(self, rng: np.random.Generator, turn: int) -> tuple[int, int]:
-        """The row that is replaced, and the row it is replaced by."""
+        """Return the row to replace, and the row to replace it by."""
         if not self.changed or turn % 8 in (0, 5):
             one, other = rng.integers(self.ordinary, size=2)
             return int(one), int(other)
@@ -140,7 +140,7 @@ class _Pool:
         return copied, new
 
     def take(self, index: NDArray[np.int64]) -> Table:
-        """A data set, read-only as the stored columns are."""
+        """Return a data set of these rows as read-only columns."""
         taken = {name: column[index] for name, column in self.columns.items()}
         for column in taken.values():
             column.flags.writeable = False
@@ -148,7 +148,7 @@ class _Pool:
 
 
 def _extremes(column: NDArray[Any], name: str, *, is_label: bool) -> Iterator[tuple[Any, str]]:
-    """Other values for a column, with words for a row that has them."""
+    """Yield other values for a column, with words for a row that has them."""
     if column.dtype.kind == "b":
         yield from ((value, f"{name} is {str(value).lower()}") for value in (False, True))
     elif column.dtype.kind != "f" or is_label:  # sealed numbers are floats, whole ones are labels

@@ -35,7 +35,7 @@ _MOST_CELLS, _FEWEST_ACROSS = 2**22, 4  # of all sizes together; along an axis, 
 
 
 def cells_of(grid: NDArray[np.int64], *, unit: int) -> Cells:
-    """The histogram of row values: value v lies in the cell ``v * 256 // unit``, 1 in the last one.
+    """Return the histogram of row values. Value v lies in the cell ``v * 256 // unit``, and 1 in the last one.
 
     Args:
         grid: Shape (rows,): row values in grid units, from 0 to ``unit``.
@@ -63,7 +63,7 @@ def cells_of(grid: NDArray[np.int64], *, unit: int) -> Cells:
 
 
 def exact_sums(values: NDArray[np.int64], places: NDArray[np.int64], size: int, *, unit: int) -> NDArray[np.int64]:
-    """Sums of whole numbers from 0 to ``unit`` by place, shape (size,).
+    """Return exact sums of whole numbers from 0 to ``unit`` by index, shape (size,).
 
     Doubles add them up exactly below 2^53; larger ones are added up in two pieces.
     """
@@ -79,7 +79,7 @@ def exact_sums(values: NDArray[np.int64], places: NDArray[np.int64], size: int, 
 def group_sums_of(
     sizes: NDArray[np.int64], sums: NDArray[np.int64], *, unit: int, across: int = 0
 ) -> GroupSums:  # fmt: skip
-    """Groups in the order of their sizes and then of their sums, equal ones counted.
+    """Return the sizes and sums of groups in order, with equal groups counted.
 
     Args:
         sizes: Shape (groups,): rows of each group.
@@ -103,7 +103,7 @@ def group_sums_of(
 def row_pairs_of(
     numerators: NDArray[np.int64], denominators: NDArray[np.int64], *, unit: int, across: int = 0
 ) -> Pairs:  # fmt: skip
-    """Rows as units, in the order of their denominators and numerators, equal ones counted; both of shape (rows,)."""
+    """Return rows as pairs in the order of denominator and numerator, with equal pairs counted."""
     if unit > _MOST_KEYED or across:
         return pairs_of(np.ones(len(numerators), dtype=np.int64), numerators, denominators, unit=unit, across=across)
     (keys,), counts = _counted(denominators * (unit + 1) + numerators)
@@ -114,7 +114,7 @@ def pairs_of(
     sizes: NDArray[np.int64], numerators: NDArray[np.int64], denominators: NDArray[np.int64], *,
     unit: int, across: int = 0,
 ) -> Pairs:  # fmt: skip
-    """Units in the order of their sizes, denominators and numerators, equal ones counted; all of shape (units,)."""
+    """Return units as pairs in the order of size, denominator and numerator, with equal pairs counted."""
     if across:
         sums, step = (numerators, denominators), sizes * (unit // across)
         cells = _cells(numerators, sizes, across, unit), _cells(denominators, sizes, across, unit)
@@ -131,7 +131,7 @@ def pairs_of(
 
 
 def cells_across(sizes: NDArray[np.int64], counts: NDArray[np.int64], *, axes: int, unit: int, yes_no: bool) -> int:
-    """Cells along each axis in which units of one size are counted; 0 where all that differ are told apart.
+    """Return the cells along each axis in which units of one size are counted, or 0 to keep units apart.
 
     From public facts: the sizes of the units, how many have each, and whether row values are 0 or 1 by type.
 
@@ -158,7 +158,7 @@ def group_lotteries(
     sizes: NDArray[np.int64], cells: NDArray[np.int64], counts: NDArray[np.int64], sums: NDArray[np.int64], *,
     across: int, unit: int,
 ) -> GroupSums:  # fmt: skip
-    """Groups in cells, as lotteries over the ends of their cells with the same sums; all of shape (cells,).
+    """Return groups in cells, as lotteries over the ends of their cells with the same sums.
 
     Args:
         sizes: Rows of each group.
@@ -186,7 +186,7 @@ def pair_lotteries(
     sizes: NDArray[np.int64], cells: tuple[NDArray[np.int64], NDArray[np.int64]], counts: NDArray[np.int64],
     sums: tuple[NDArray[np.int64], NDArray[np.int64]], *, across: int, unit: int,
 ) -> Pairs:  # fmt: skip
-    """Units in halves of square cells, as lotteries over the corners of the halves with the same sums.
+    """Return units in halves of square cells, as lotteries over the corners of the halves with the same sums.
 
     A square is cut along its diagonal, so that no corner of a half has a numerator above its denominator where no unit
     has, and so that the means alone say what the lottery is. All arrays are of shape (halves,).
@@ -212,7 +212,7 @@ def pair_lotteries(
 
 
 def apart_of(query: BoundQuery, grid: NDArray[np.int64]) -> tuple[int, Cells]:
-    """The total of a difference of two public arrays, and the histogram of the rows where they differ."""
+    """Return the total of a difference of two public arrays, and the histogram of the rows where they differ."""
     if query.pair is None or query.pair.apart is None:
         raise ValueError(f"{query.shown!r} is no difference of two arrays; expected one")
     apart = query.pair.apart
@@ -220,7 +220,7 @@ def apart_of(query: BoundQuery, grid: NDArray[np.int64]) -> tuple[int, Cells]:
 
 
 def named(group_by: str | None) -> str:
-    """The column of groups that a procedure needs.
+    """Return the column of groups that a procedure needs, or raise if there is none.
 
     Raises:
         ValueError: If there is none.
@@ -231,7 +231,7 @@ def named(group_by: str | None) -> str:
 
 
 def parts_of_ratio(query: BoundQuery) -> tuple[BoundQuery, ...]:
-    """Numerator and denominator; none of what is no ratio."""
+    """Return the numerator and the denominator of a ratio, or nothing for any other query."""
     return (query.pair.first, query.pair.second) if query.pair is not None and query.pair.how == "ratio" else ()
 
 
@@ -240,7 +240,7 @@ def _cells(sums: NDArray[np.int64], sizes: NDArray[np.int64], across: int, unit:
 
 
 def _runs(*keys: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64]]:
-    """The order of tuples, where in it the next one begins, and how often each is there."""
+    """Return the order of tuples, where in it each new tuple begins, and how often each occurs."""
     order = np.lexsort(keys[::-1])
     starts = _starts([key[order] for key in keys])
     return order, starts, np.diff(np.append(starts, len(order))).astype(np.int64)
@@ -249,7 +249,7 @@ def _runs(*keys: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp],
 def _weighed(
     keys: list[NDArray[np.int64]], weights: NDArray[np.float64]
 ) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
-    """Different tuples in order, with the sums of their weights; none of weight 0."""
+    """Return the different tuples in order with the sums of their weights, without those of weight 0."""
     filled = weights > 0.0
     keys, weights = [key[filled] for key in keys], weights[filled]
     order = np.lexsort(keys[::-1])
@@ -259,7 +259,7 @@ def _weighed(
 
 
 def _counted(*keys: NDArray[np.int64]) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
-    """Different tuples in order, the first key first, and how often each is there."""
+    """Return the different tuples in order, by the first key first, and how often each occurs."""
     if len(keys) == 1:
         ordered = np.sort(keys[0])
         starts = _starts([ordered])
@@ -269,7 +269,7 @@ def _counted(*keys: NDArray[np.int64]) -> tuple[list[NDArray[np.int64]], NDArray
 
 
 def _starts(ordered: list[NDArray[np.int64]]) -> NDArray[np.intp]:
-    """Start of the next tuple."""
+    """Return where each new tuple starts."""
     first = np.zeros(len(ordered[0]), dtype=bool)
     first[:1] = True
     for key in ordered:

@@ -1,4 +1,4 @@
-"""Evaluating queries on the rows of a file: DuckDB reads its columns, and NumPy evaluates everything.
+"""Rows of a file as a row store: DuckDB reads the columns, and NumPy evaluates queries.
 
 Expressions are evaluated by `everhold.sealing.rows.table`, in a time that says nothing of the rows.
 """
@@ -48,7 +48,7 @@ _BEYOND_NUMPY = ("HUGEINT", "UHUGEINT")
 
 
 class StoredRows(EvaluatedRows):
-    """The rows of one file, as exact integer sums. Columns are read when a query first needs them.
+    """Row store of one file, with exact integer sums. Columns are read when a query first needs them.
 
     Args:
         engine: The file, and what reads it.
@@ -75,7 +75,7 @@ class StoredRows(EvaluatedRows):
         self._orders: dict[tuple[str, ...], NDArray[np.int64] | None] = {}
 
     def close(self) -> None:
-        """Close the engine, and that of all rows; they open again when needed."""
+        """Close the engine, also that of all rows. They open again when needed."""
         self.engine.close()
         self._embedded.close()
         if self.whole is not None:
@@ -94,7 +94,7 @@ class StoredRows(EvaluatedRows):
             return lacking_columns(self.engine.rows, self._schema.columns, self.engine.source)
 
     def examples(self) -> dict[str, str]:
-        """A value of each column from the first public rows; none of columns that have no value there.
+        """Return a value of each column from the first public rows, without columns that have none there.
 
         Raises:
             ValueError: If the rows are sealed.
@@ -120,7 +120,7 @@ class StoredRows(EvaluatedRows):
         return self.engine.reading()
 
     def counting(self, query: BoundQuery) -> RowStore:
-        """The rows in which a query to public rows is counted: all, where their store itself can evaluate it."""
+        """Return the rows in which a query to public rows is counted: all, if their store can evaluate it."""
         return self if self.whole is None or not self.whole.counts(query) else self.whole
 
     def _expression_totals(self, values: Sequence[Any], *, parts: int, unit: int) -> NDArray[np.int64]:
@@ -139,7 +139,7 @@ class StoredRows(EvaluatedRows):
     def _counted(
         self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
     ) -> dict[int, tuple[int, Any]]:
-        """Histograms block by block, where all queries are expressions."""
+        """Return histograms computed block by block, if all queries are expressions."""
         new = [query for query in queries if not is_known(query, sealed=self._sealed)]
         values = [query.row_value for query in new if query.row_value is not None]
         if len(values) < len(queries) or any(need != "cells" for need in needs):
@@ -153,7 +153,7 @@ class StoredRows(EvaluatedRows):
         return found.astype(np.int64), counts.astype(np.int64)
 
     def grids(self, query: BoundQuery, *, unit: int = UNIT) -> tuple[NDArray[np.int64], ...]:
-        """Row values of public rows in grid units, shape (rows,): one array, or two of a ratio.
+        """Return row values of public rows in grid units, shape (rows,): one array, or two of a ratio.
 
         Raises:
             QueryRejected: If a function fails.
@@ -165,7 +165,7 @@ class StoredRows(EvaluatedRows):
             return tuple(grids_of(self, parts_of_ratio(query) or (query,), unit=unit))
 
     def each_grid(self, queries: Sequence[BoundQuery], *, unit: int = UNIT) -> Iterator[NDArray[np.int64]]:
-        """Row values of public rows in grid units, shape (rows,) for each query; none of them is a ratio.
+        """Yield for each query the row values of public rows in grid units, shape (rows,). None is a ratio.
 
         Raises:
             QueryRejected: If a function fails.
@@ -189,7 +189,7 @@ class StoredRows(EvaluatedRows):
         return index
 
     def groups_of_rows(self, column: str) -> NDArray[np.int64]:
-        """The group of each public row, by equal values of a column, from 0; shape (rows,).
+        """Return the group of each public row, by equal values of a column, from 0, shape (rows,).
 
         Raises:
             ValueError: If the rows are sealed.
@@ -199,7 +199,7 @@ class StoredRows(EvaluatedRows):
         return self.group_index(column)
 
     def blocks_of_rows(self, order_by: Sequence[str]) -> NDArray[np.int64]:
-        """The block of each public row in an order, as for `block_totals`; shape (rows,)."""
+        """Return the block of each public row in an order, as in `block_totals`, shape (rows,)."""
         with self.reading():
             blocks = self._blocks(tuple(order_by)) if order_by else None
         return block_of_rows(self.rows) if blocks is None else blocks
@@ -207,7 +207,7 @@ class StoredRows(EvaluatedRows):
     def block_totals(
         self, queries: Sequence[BoundQuery], *, order_by: Sequence[str] = (), unit: int = UNIT
     ) -> NDArray[np.int64]:
-        """Exact sums of row values over blocks of public rows that follow each other, in one pass as for `totals`.
+        """Return exact sums of row values over consecutive blocks of public rows, in one pass as for `totals`.
 
         Args:
             queries: Queries with an expression or with a function of training rows.
@@ -241,12 +241,12 @@ class StoredRows(EvaluatedRows):
         return totals
 
     def is_in_order(self, column: str) -> bool:
-        """True if the file is in the order of a column already; of public rows only."""
+        """Return whether the file is in the order of a column already. For public rows only."""
         with self.reading():
             return self._blocks((column,)) is None
 
     def _blocks(self, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
-        """The block of each row in an order; None if that is the order of the file."""
+        """Return the block of each row in an order, or None if that is the order of the file."""
         if order_by not in self._orders:
             place = f"row_number() OVER (ORDER BY {', '.join(map(quoted, (*order_by, POSITION)))}) - 1"
             found = self._arrays_of(f"SELECT {POSITION} AS p, {place} AS place FROM {self.engine.source}")
@@ -288,7 +288,7 @@ def _part_of(parts: int, start: int, stop: int) -> NDArray[np.int64]:
 
 
 class EmbeddedRows:
-    """Rows whose columns are beside everhold.
+    """Evaluator of expressions on columns that lie beside everhold, in a file.
 
     Args:
         store: Their columns.
@@ -299,11 +299,11 @@ class EmbeddedRows:
         self._store, self._rows = store, rows
 
     def close(self) -> None:
-        """Let go of the columns."""
+        """Release the columns."""
         self._store.close()
 
     def totals(self, values: Sequence[RowValue], *, unit: int) -> NDArray[np.int64]:
-        """Exact sums over all rows, shape (values,)."""
+        """Return exact sums over all rows, shape (values,)."""
         totals = np.zeros(len(values), dtype=np.int64)
         for _, _, arrays in self._blocks(values, unit):
             for place, found in enumerate(arrays):
@@ -313,7 +313,7 @@ class EmbeddedRows:
     def sums(
         self, values: Sequence[RowValue], part_of: Callable[[int, int], NDArray[np.int64]], parts: int, *, unit: int
     ) -> NDArray[np.int64]:
-        """Exact sums over disjoint parts of the rows, shape (values, parts).
+        """Return exact sums over disjoint parts of the rows, shape (values, parts).
 
         Args:
             values: What to add up.
@@ -332,7 +332,7 @@ class EmbeddedRows:
         return sums
 
     def cells(self, values: Sequence[RowValue], *, unit: int) -> list[Cells]:
-        """The histogram of each row value."""
+        """Return the histogram of each row value."""
         found: list[Cells | None] = [None] * len(values)
         for _, _, arrays in self._blocks(values, unit):
             for place, array in enumerate(arrays):
@@ -344,7 +344,7 @@ class EmbeddedRows:
         return [cells_of(none, unit=unit) if cells is None else cells for cells in found]
 
     def grids(self, values: Sequence[RowValue], *, unit: int) -> list[NDArray[np.int64]]:
-        """The row values in grid units, in the order of the file, each of shape (rows,)."""
+        """Return row values in grid units, in the order of the file, each of shape (rows,)."""
         grids = [np.empty(self._rows, dtype=np.int64) for _ in values]
         for start, stop, arrays in self._blocks(values, unit):
             for grid, found in zip(grids, arrays, strict=True):
@@ -352,7 +352,7 @@ class EmbeddedRows:
         return grids
 
     def _blocks(self, values: Sequence[RowValue], unit: int) -> Iterator[tuple[int, int, list[NDArray[Any]]]]:
-        """Positions and row values of some rows at a time."""
+        """Yield positions and row values of some rows at a time."""
         program: ArrayProgram | None = None
         words: dict[str, Any] = {}
         nodes = [node for value in values for node in value.expression.nodes if node.operation is Operation.COLUMN]
@@ -379,7 +379,7 @@ def _on_grid(found: NDArray[Any], unit: int) -> NDArray[np.int64]:
 
 
 class _Chained:
-    """Column stores of several files as one."""
+    """Column stores of several files, read as one."""
 
     def __init__(self, stores: Sequence[ColumnStore], sizes: Sequence[int]) -> None:
         self._stores, self._sizes = stores, sizes
@@ -399,7 +399,7 @@ class _Chained:
 
 
 class PartedRows(StoredRows):
-    """The rows of several files, in order.
+    """Row store of several files, in order.
 
     Args:
         parts: One store for each file.
@@ -416,7 +416,7 @@ class PartedRows(StoredRows):
         self.parts = tuple(parts)
 
     def close(self) -> None:
-        """Close all parts; they open again when needed."""
+        """Close all parts, which open again when needed."""
         for part in self.parts:
             part.close()
 
@@ -448,14 +448,14 @@ class PartedRows(StoredRows):
         return np.asarray(index, dtype=np.int64)
 
     def _blocks(self, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
-        """See `StoredRows`; rows that arrive are in no order but that of their arrival."""
+        """Return None, because rows that arrive have no order but that of their arrival."""
         return None
 
 
 def parted(
     parts: Sequence[StoredRows], schema: Schema, *, sealed: bool, order_key: bytes | None = None
 ) -> StoredRows:  # fmt: skip
-    """The rows of several files; those of a single one are its store itself, and a table puts its windows together."""
+    """Return one row store for several files. A single file keeps its store, and a table joins its windows."""
     if len(parts) > 1 and not isinstance(parts[0], StoredRows):
         return cast("StoredRows", parts[0].together(parts, schema))
     return parts[0] if len(parts) == 1 else PartedRows(parts, schema, sealed=sealed, order_key=order_key)
@@ -486,7 +486,7 @@ _TYPES = {ColumnKind.NUMBER: np.float64, ColumnKind.TIME: np.float64, ColumnKind
 
 @dataclass(frozen=True, slots=True)
 class KeptColumn:
-    """A column, or a part of it, as `everhold.values.expressions.arrays.ArrayProgram` takes it.
+    """A column, or part of it, as `everhold.values.expressions.arrays.ArrayProgram` reads it.
 
     Attributes:
         values: Doubles, truth values as 0, 1 and 2 for a missing one, or numbers of words.
@@ -499,7 +499,7 @@ class KeptColumn:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Some rows that follow each other, with columns by name."""
+    """Consecutive rows, with columns by name."""
 
     start: int
     stop: int
@@ -507,7 +507,7 @@ class Span:
 
 
 class _Kept:
-    """Columns of all stores of the process, the least recently used ones first."""
+    """Cache of the columns of all stores of the process. The least recently used are dropped first."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a finalizer may run while it is held
@@ -540,7 +540,7 @@ _stores: weakref.WeakSet[ColumnStore] = weakref.WeakSet()
 
 
 class ColumnStore:
-    """The columns of one file.
+    """Reader of the columns of one file, which keeps them in memory where they fit.
 
     Args:
         fetch: Runs a statement on the file and gives an array for each column, by name.
@@ -556,11 +556,11 @@ class ColumnStore:
         weakref.finalize(self, _kept.drop, id(self))
 
     def close(self) -> None:
-        """Let go of what is kept; it is read again when needed."""
+        """Release what is kept in memory. It is read again when needed."""
         _kept.drop(id(self))
 
     def spans(self, wanted: Mapping[str, ColumnKind]) -> Iterator[Span]:
-        """The rows with these columns: all at once where they are kept, else as many as are read at once."""
+        """Yield the rows with these columns: all at once if they are in memory, else a part at a time."""
         columns: dict[str, KeptColumn] = {}
         if self._rows * len(wanted) <= MOST_KEPT:  # not too many together: those that are kept, read now if need be
             with self.lock:
@@ -596,7 +596,7 @@ class ColumnStore:
         return ((start, min(start + _SPAN, self._rows)) for start in range(0, self._rows, _SPAN))
 
     def _read(self, wanted: Mapping[str, ColumnKind], start: int, stop: int) -> dict[str, NDArray[Any]]:
-        """Columns of some rows in the order of the file, which the engine keeps."""
+        """Read columns of some rows, in the order of the file."""
         if not wanted:
             return {}
         listed = ", ".join(
@@ -612,7 +612,7 @@ def _quoted(name: str) -> str:
 
 
 def _after_fork_in_child() -> None:
-    """A lock may be held for ever by a thread that stayed with the parent."""
+    """Replace the lock, which a thread that stayed with the parent may hold for ever."""
     _kept.lock = threading.RLock()
     for store in list(_stores):
         store.lock = threading.Lock()
@@ -623,12 +623,12 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 
 
 def _no_words() -> dict[str | None, int]:
-    """Words by number: what is missing has the first one."""
+    """Return an empty numbering of words, in which a missing value has the first number."""
     return {None: 0}
 
 
 def _numbered(texts: NDArray[Any], numbers: dict[str | None, int]) -> NDArray[np.int32]:
-    """The number of each text; new ones get new numbers."""
+    """Return the number of each text. New texts get new numbers."""
     return np.fromiter(
         (numbers.setdefault(text, len(numbers)) for text in texts.tolist()), dtype=np.int32, count=len(texts)
     )

@@ -66,7 +66,7 @@ class Bets(Procedure):
 
     @cached_property
     def _cautious(self) -> Units:
-        """Return the expected sealed units, with a little doubt."""
+        """The expected sealed units, with a little doubt."""
         return self.prediction.cautious(self.prediction.mean if self.guess is None else self.guess)
 
     def _stake(self, nats: float, *, upper: bool) -> float:

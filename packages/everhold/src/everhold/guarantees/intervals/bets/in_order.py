@@ -43,7 +43,7 @@ class OrderedBetting(GroupBetting):
 
     @cached_property
     def centre(self) -> float:
-        """Return c, the analyst's guess or the training mean. Public."""
+        """C, the analyst's guess or the training mean. Public."""
         expected = self.prediction.mean if self.guess is None else self.guess
         return min(max(expected, _INSIDE), 1.0 - _INSIDE)
 

@@ -121,7 +121,7 @@ class CalibrationBets(OfScore):
 
     @cached_property
     def _error(self) -> float:
-        """Return the calibration error's standard error, from the independent means of the bins."""
+        """Standard error of the calibration error, from the independent means of the bins."""
         squares = self.planned.mass @ _VALUES**2 / max(float(self.planned.mass.sum()), 1.0)
         scatter = math.sqrt(float(squares.sum()) * (1.0 / self.rows + 1.0 / self.training))
         larger = abs(self.rows**-0.5 - self.training**-0.5) * float(np.sqrt(squares).sum())

@@ -148,7 +148,7 @@ class OperatingPoint(OfScore):
 
     @cached_property
     def _likely(self) -> SeenRules:
-        """Return the planned rules with as many rows as are sealed."""
+        """The planned rules with as many rows as are sealed."""
         scale = self.rows / max(self._planned_rows, 1)
         hits, alarms = (np.rint(counts * scale).astype(np.int64) for counts in (self.planned.hits, self.planned.alarms))
         return SeenRules(self.planned.score, hits, alarms)

@@ -211,7 +211,7 @@ class OfScore(Procedure):
     @property
     @abstractmethod
     def _error(self) -> float:
-        """Return the expected distance of an honest guess from the sealed score."""
+        """The expected distance of an honest guess from the sealed score."""
 
     def standard_error(self, guess: float) -> float:
         """See `Procedure.standard_error`; of the planned rows, whatever the guess is."""
@@ -281,7 +281,7 @@ class Composite(OfScore):
 
     @cached_property
     def _error(self) -> float:
-        """Return the standard error by the delta method, with independent errors of the parts."""
+        """The standard error by the delta method, with independent errors of the parts."""
         means = np.array([part.ratio for part in self.planned.parts])
         moves = []
         for place, part in enumerate(self.parts):

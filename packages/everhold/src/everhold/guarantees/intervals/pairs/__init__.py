@@ -1,1 +1,1 @@
-"""Intervals of ratios, and of comparisons of two models or two arms: `ratios` and `outcome_gain` first."""
+"""Intervals of comparisons of two models or two arms: start with `gains` and `arms`."""

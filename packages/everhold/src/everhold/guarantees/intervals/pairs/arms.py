@@ -34,7 +34,7 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenArms:
-    """The units of both arms.
+    """Evaluated units of both arms.
 
     Attributes:
         treated: Rows of each unit in the arm that is subtracted from, and sums of their values; shape (units,) each.
@@ -48,22 +48,22 @@ class SeenArms:
 
     @property
     def score(self) -> float:
-        """``(1 + difference) / 2``; 1/2 for the mean of an arm without rows."""
+        """Difference on the scale ``(1 + difference) / 2``. The mean of an arm without rows counts as 1/2."""
         means = [units.mean if units.total > 0.0 else 0.5 for units in (self.treated, self.control)]
         return (1.0 + means[0] - means[1]) / 2.0
 
     @property
     def swapped(self) -> SeenArms:
-        """With the arms in each other's place."""
+        """The same units with the two arms exchanged."""
         return SeenArms(self.control, self.treated, self.rounded)
 
     def times(self, scale: float) -> SeenArms:
-        """So many units for each one."""
+        """Return the units with every count multiplied by a number."""
         treated, control = (replace(units, counts=units.counts * scale) for units in (self.treated, self.control))
         return SeenArms(treated, control, self.rounded)
 
     def ends(self, procedure: PartBets, nats: float, *, control: bool) -> Ends:
-        """Means of one arm that are not excluded, whatever the values were before they were rounded."""
+        """Return the means of one arm that are not excluded, whatever the values were before rounding."""
         units = _counting(self.control if control else self.treated)
         low, high = procedure.ends(units, nats)
         return low, high if self.rounded == 0.0 else procedure.ends(_raised(units, self.rounded), nats)[1]
@@ -91,12 +91,12 @@ class _BettingPlan:
 
     @property
     def cap(self) -> float:
-        """No factor is 0 with a smaller stake."""
+        """Largest stake with which no factor of the bet can become 0."""
         worst = max(self.most / self.treated, (1.0 - self.least) / self.control)
         return 1.0 / (worst * self.largest)
 
     def stake(self, nats: float) -> float:
-        """The stake that is best where sealed units spread as planned; six digits."""
+        """Return the best stake if sealed units spread as planned, with six digits."""
         best = math.sqrt(2.0 * nats / max(self.variance, 1e-300))
         return float(f"{min(best, _CAP * self.cap):.6g}")
 
@@ -134,7 +134,7 @@ class ArmDifference(OfScore):
         return self.interval(self._likely, nats)
 
     def _ends(self, seen: SeenArms, nats: float, *, joint: bool) -> Ends:
-        """The least and the largest difference that is not excluded.
+        """Return the least and the largest difference that is not excluded.
 
         Args:
             seen: The units.
@@ -151,7 +151,7 @@ class ArmDifference(OfScore):
         return low, -_least_difference(seen.swapped, self._plans[1], side, control, treated)
 
     def _is_joint(self, nats: float) -> bool:
-        """True if bets on both arms are expected to be narrower, from public facts."""
+        """Return whether bets on both arms are expected to be narrower, from public facts."""
         if nats not in self._joint:
             widths = [
                 high - low for low, high in (self._ends(self._likely, nats, joint=both) for both in (False, True))
@@ -186,12 +186,12 @@ class ArmDifference(OfScore):
 
     @cached_property
     def _plans(self) -> list[_BettingPlan]:
-        """Against small and against large differences."""
+        """Plans of the bets against small and against large differences."""
         return [_plan(planned, self.scale) for planned in (self.planned, self.planned.swapped)]
 
 
 def _plan(planned: SeenArms, scale: float) -> _BettingPlan:
-    """Weights, the pairs that are bet against, and the variance, from training units."""
+    """Plan a bet from training units: weights, the pairs to bet against, and the variance."""
     treated, control = planned.treated, planned.control
     errors = [math.sqrt(units.spread() * (1.0 + 1.0 / scale)) / units.total for units in (treated, control)]
     rest = (treated.values - treated.mean * treated.sizes) / treated.total
@@ -205,7 +205,7 @@ def _plan(planned: SeenArms, scale: float) -> _BettingPlan:
 
 
 def _least_difference(seen: SeenArms, plan: _BettingPlan, nats: float, treated: Ends, control: Ends) -> float:
-    """The least ``b - a`` in the box of both intervals that the bets leave, rounded down (Statement K).
+    """Return the least ``b - a`` in the box of both intervals that the bets leave, rounded down (Statement K).
 
     Args:
         seen: The units; values of the treated arm rounded down.
@@ -222,7 +222,7 @@ def _least_difference(seen: SeenArms, plan: _BettingPlan, nats: float, treated: 
     bets = JointBets(np.stack(moves, axis=-1)[None], largest_loss, up.counts, stakes, _WEIGHTS)
 
     def capital(difference: float) -> float:
-        """Of all pairs in the box with the difference; no bet is made on unlikely ones."""
+        """Return the log capital against all pairs in the box with the difference, or -inf for unlikely pairs."""
         ends = max(control[0], treated[0] - difference), min(control[1], treated[1] - difference)
         if ends[0] < plan.least or ends[1] + difference > plan.most:
             return -math.inf
@@ -234,12 +234,12 @@ def _least_difference(seen: SeenArms, plan: _BettingPlan, nats: float, treated: 
 
 
 def _counting(units: Units) -> Units:
-    """Without the units that have no row in the arm."""
+    """Return the units without those that have no row in the arm."""
     some = units.sizes > 0.0
     return Units(units.sizes[some], units.values[some], units.counts[some], units.largest)
 
 
 def _raised(units: Units, rounded: float) -> Units:
-    """With values as large as they may have been before they were rounded down."""
+    """Return the units with values as large as they may have been before they were rounded down."""
     values = np.minimum(units.values + rounded * units.sizes, units.sizes)
     return Units(units.sizes, values, units.counts, units.largest)

@@ -46,7 +46,7 @@ _SHARES = np.log([[0.5], [0.25], [0.25]])  # of the paired mean, and of the equa
 
 @dataclass(frozen=True, slots=True)
 class GateClaim:
-    """One claim of a gate.
+    """One claim of a gate about cases: a metric's mean gain is above a floor.
 
     Attributes:
         floor: The mean gain is claimed to be above this, in [-1, 1), in units of the metric's range.
@@ -68,10 +68,10 @@ class GateClaim:
 
 
 class UnitValues(Protocol):
-    """Values of one claim, unit by unit."""
+    """Protocol of the values of one claim, unit by unit."""
 
     def first_look(self, claim: GateClaim, *, planned: int, nats: float, looks: Sequence[int]) -> int:
-        """Index of the first look at which the claim is proved; the number of looks if never."""
+        """Return the index of the first look that proves the claim, or the number of looks if none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class ClaimUnits:
     tail: bool = False
 
     def first_look(self, claim: GateClaim, *, planned: int, nats: float, looks: Sequence[int]) -> int:
-        """Index of the first look at which the capital has reached the level; the number of looks if never.
+        """Return the index of the first look that proves the claim, or the number of looks if none does.
 
         Args:
             claim: The claim.
@@ -133,7 +133,7 @@ class RatioUnits:
     spent: NDArray[np.bool_]
 
     def first_look(self, claim: GateClaim, *, planned: int, nats: float, looks: Sequence[int]) -> int:
-        """Index of the first look at which the claim is proved; the number of looks if never.
+        """Return the index of the first look that proves the claim, or the number of looks if none does.
 
         Different ratios of the other version may be ruled out at different looks.
 
@@ -148,7 +148,7 @@ class RatioUnits:
         return max(first_look(each, nats) for each in capital)
 
     def bets(self, counts: NDArray[np.float64], stakes: NDArray[np.float64], most_floor: float) -> JointBets:
-        """Bets at points ``(a, b, a floor)``, where the other version's ratio is b / a.
+        """Return bets at points ``(a, b, a floor)``, where the other version's ratio is b / a.
 
         Args:
             counts: See `JointBets`.
@@ -167,7 +167,7 @@ class RatioUnits:
         return JointBets(moves, losses * self.largest, counts, stakes, _SHARES - math.log(len(stakes)))
 
     def paths(self, floor: float) -> NDArray[np.float64]:
-        """Points for all ratios from 0 to infinity, shape (paths, points, 3)."""
+        """Return points for all ratios from 0 to infinity, shape (paths, points, 3)."""
         middle, numbers = self.top[1] / self.bottom[1], np.arange(-_OCTAVES * _PATHS, _OCTAVES * _PATHS + 1)
         edges = middle * 2.0 ** (numbers / _PATHS)
         b = np.vstack([np.linspace(0.0, edges[0], _POINTS), np.linspace(edges[:-1], edges[1:], _POINTS, axis=1)])
@@ -178,7 +178,7 @@ class RatioUnits:
 
 
 def stakes_for(units: int, nats: float) -> NDArray[np.float64]:
-    """Constant stakes that a mixture bets with, from public facts; all alike in weight, shape (stakes,).
+    """Return the constant stakes of a mixture of bets, with equal weights, from public facts, shape (stakes,).
 
     The smallest is the best one for gains that spread as far as possible.
 
@@ -200,7 +200,7 @@ def stakes_for(units: int, nats: float) -> NDArray[np.float64]:
 def log_capital(
     units: ClaimUnits, null: float, stakes: NDArray[np.float64], looks: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Logarithm of the capital after so many units, shape (looks,); it starts with 1.
+    """Return the logarithm of the capital after so many units, shape (looks,). It starts with 1.
 
     Each factor is ``1 + c (sum - size null) / (largest null)``. If the mean is at most the null, the expected product
     is at most 1: for independent units by the means of unlike laws, and for any order at a fixed number of units.
@@ -222,19 +222,19 @@ def log_capital(
 
 
 def first_look(capital: NDArray[np.float64], nats: float) -> int:
-    """Index of the first look at which the capital suffices, shape (looks,); the number of looks if it never does."""
+    """Return the index of the first look with enough capital, or the number of looks if there is none."""
     return int(np.argmax(np.append(capital >= nats, True)))
 
 
 def _looked_at(units: int, looks: Sequence[int]) -> NDArray[np.float64]:
-    """Shape (units, looks): 1 for the units that count at a look."""
+    """Return which units count at each look, as 1 and 0, shape (units, looks)."""
     return (np.arange(units)[:, None] < np.asarray(looks)).astype(np.float64)
 
 
 def first_proof(
     claims: Sequence[GateClaim], units: Sequence[UnitValues], *, planned: int, nats: float, looks: Sequence[int]
 ) -> int | None:
-    """Index of the first look at which all claims are proved; None if there is none.
+    """Return the index of the first look at which all claims are proved, or None.
 
     Each claim may reach its level at a look of its own. All guards have to be proved, and one of the successes, which
     share the level among them.
@@ -257,12 +257,12 @@ def first_proof(
 
 
 def _extra(claims: Sequence[GateClaim], claim: GateClaim) -> float:
-    """Nats that a success pays because any of several is enough; guards pay nothing."""
+    """Return the nats that a success pays because any of several is enough. Guards pay nothing."""
     return 0.0 if claim.guard else math.log(sum(not each.guard for each in claims))
 
 
 def sign_nats(values: NDArray[np.float64]) -> float:
-    """ln(1 / p) of the exact one-sided sign test: as many wins among the units that differ, or more.
+    """Return ln(1 / p) of the exact one-sided sign test: at least as many wins among units that differ.
 
     Args:
         values: Shape (units,), each 0 (lost), 1/2 or 1 (won).
@@ -276,7 +276,7 @@ def sign_nats(values: NDArray[np.float64]) -> float:
 
 
 def tail_nats(events: int, of: int, chance: float) -> float:
-    """ln(1 / p) of so many independent events or more, whose chances have at most this mean.
+    """Return ln(1 / p) of at least so many independent events, whose chances have at most this mean.
 
     Source: Hoeffding 1956, theorem 4. It holds from one event above the mean on; below that it says nothing.
 
@@ -295,7 +295,7 @@ def tail_nats(events: int, of: int, chance: float) -> float:
 
 
 def least_by_tail(units: int, floor: float, nats: float) -> float:
-    """The smallest mean gain of so many yes-or-no runs that the binomial tail proves; above 1 if none is.
+    """Return the smallest mean gain of yes-or-no runs that the binomial tail proves, above 1 if none is.
 
     Examples:
         >>> round(least_by_tail(300, 0.0, 3.74), 3), least_by_tail(2, 0.0, 3.74) > 1.0
@@ -307,7 +307,7 @@ def least_by_tail(units: int, floor: float, nats: float) -> float:
 
 
 def least_gain(units: int, floor: float, nats: float) -> float:
-    """The smallest mean gain that so many units can prove if none spreads; above 1 if none can be.
+    """Return the smallest mean gain that units without spread can prove, above 1 if none can be.
 
     Source: n ln(1 + stake (gain - floor) / (1 + floor)) = nats.
 
@@ -319,7 +319,7 @@ def least_gain(units: int, floor: float, nats: float) -> float:
 
 
 def most_nats(units: int, floor: float, *, gain: float = 1.0) -> float:
-    """The most that a bet can prove with so many units, if each has this gain; smaller levels are not provable.
+    """Return the most that a bet can prove if each unit has this gain. Smaller levels are not provable.
 
     Examples:
         >>> round(most_nats(60, 0.0, gain=0.1), 2)

@@ -60,7 +60,7 @@ _NUDGE = 1e-4  # of a share, for the influence of a pair of outcomes
 
 
 def outcome_codes(values: NDArray[np.int64], unit: int) -> NDArray[np.int64]:
-    """Codes of outcomes, shape (rows,).
+    """Return the code of each row's outcome, shape (rows,).
 
     Args:
         values: Shape (rows,): row values ``code / 4`` in grid units.
@@ -70,12 +70,12 @@ def outcome_codes(values: NDArray[np.int64], unit: int) -> NDArray[np.int64]:
 
 
 def counts_of_pairs(seen: Cells) -> NDArray[np.float64]:
-    """Counts of pairs of outcomes, shape (outcomes of the first model, outcomes of the second one)."""
+    """Return counts of pairs of outcomes, shape (outcomes of the first model, outcomes of the second one)."""
     return np.asarray(seen.counts[_CELL_OF_PAIR], dtype=np.float64).reshape(_KINDS, _KINDS)
 
 
 def cells_of_pairs(counts: NDArray[np.float64] | NDArray[np.int64]) -> Cells:
-    """The inverse of `counts_of_pairs`."""
+    """Return counts of pairs of outcomes as a histogram, the inverse of `counts_of_pairs`."""
     cells = np.zeros(CELLS)
     cells[_CELL_OF_PAIR] = counts.ravel()
     return Cells(cells, np.zeros(CELLS), CELLS)
@@ -83,7 +83,7 @@ def cells_of_pairs(counts: NDArray[np.float64] | NDArray[np.int64]) -> Cells:
 
 @dataclass(frozen=True)
 class OneSidedGain(Procedure):
-    """Bets on the gain in a score over that of another model; one-sided, so the upper end is always 1.
+    """Base of bets on the gain in a score over another model. One-sided, so the upper end is always 1.
 
     A mean stands for the gain, as ``(1 + gain) / 2``.
 
@@ -98,7 +98,7 @@ class OneSidedGain(Procedure):
 
     @abstractmethod
     def gain(self, seen: Any) -> float:
-        """The gain on the sealed rows; 0 where a score has no row below."""
+        """Return the gain on the sealed rows. A score without a row in its denominator counts as 0."""
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
         """See `Procedure.expected`: nothing is known beforehand."""
@@ -116,13 +116,13 @@ class OneSidedGain(Procedure):
 
 @dataclass(frozen=True)
 class OutcomeGain(OneSidedGain):
-    """A gain from the pairs of outcomes."""
+    """Base of bets on a gain that follows from the pairs of two models' outcomes."""
 
     needs: ClassVar[Needs] = "cells"
 
     @staticmethod
     def paired(challenger: NDArray[np.int64], champion: NDArray[np.int64], *, unit: int) -> NDArray[np.int64]:
-        """Pairs of outcomes as row values in grid units, each in a different cell.
+        """Return pairs of outcomes as row values in grid units, each pair in a different cell.
 
         Args:
             challenger: Shape (rows,): codes of outcomes as values ``code / 4`` in grid units.
@@ -134,17 +134,17 @@ class OutcomeGain(OneSidedGain):
 
     @staticmethod
     def cells(challenger: NDArray[np.int64], champion: NDArray[np.int64]) -> Cells:
-        """Counts of pairs of outcomes, given by their codes, shape (rows,)."""
+        """Return the counts of pairs of outcomes from their codes, shape (rows,)."""
         return cells_of_pairs(np.bincount(_KINDS * challenger + champion, minlength=_KINDS**2).astype(np.int64))
 
 
 @dataclass(frozen=True)
 class GainBets(OutcomeGain):
-    """Joint bets on a gain and a nuisance value."""
+    """Base of joint bets on a gain and a nuisance value."""
 
     @abstractmethod
     def capital(self, seen: Cells, nats: float) -> Callable[[float], float]:
-        """From a gain in (-1, 1) to the logarithm of the capital against it and all smaller ones.
+        """Return the function from a gain in (-1, 1) to the log capital against it and all smaller gains.
 
         Args:
             seen: Counts of pairs of outcomes.
@@ -250,7 +250,7 @@ class BalancedGain(GainBets):
 
 
 def apart_by_label(seen: Cells) -> list[NDArray[np.float64]]:
-    """Numbers of rows of label 1 and of label 0 by d = -1, 0, 1, each of shape (3,)."""
+    """Return the numbers of rows of label 1 and of label 0 by d = -1, 0, 1, each of shape (3,)."""
     counts = counts_of_pairs(seen).ravel()
     return [np.asarray(np.bincount(1 + _APART[of], counts[of], 3), np.float64) for of in (_ONE[0], ~_ONE[0])]
 
@@ -271,7 +271,7 @@ class SeenClasses:
     def of(
         cls, labels: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64], classes: int
     ) -> SeenClasses:
-        """From numbers of classes, shape (rows,) each; a label of no class is -1, and a failing row nan."""
+        """Count outcomes from numbers of classes, shape (rows,) each. No class is -1, and a failing row nan."""
         known = [int(np.count_nonzero(labels == number)) for number in range(classes)]
         pairs = []
         for number in range(classes):
@@ -283,7 +283,7 @@ class SeenClasses:
 
 @dataclass(frozen=True)
 class ClassGains(OneSidedGain):
-    """The gain in the average of one of `RATIOS` over classes.
+    """Bets on the gain in the average of one of `RATIOS` over classes.
 
     Attributes:
         weighted: Whether classes are weighted by their shares of the labels.
@@ -362,13 +362,13 @@ GAINS: dict[str, type[OutcomeGain]] = {
 
 
 def gain_of(score: str, rows: int) -> OutcomeGain:
-    """Bets on the gain in one of `GAINS`."""
+    """Return the bets on the gain in one of `GAINS`."""
     return GAINS[score](score, rows)
 
 
 @dataclass(frozen=True)
 class GainDifference(OutcomeGain):
-    """The interval of a difference in one of `GAINS`.
+    """Interval procedure of the difference of two models in one of `GAINS`.
 
     Attributes:
         planned: Counts by pair of the outcomes of the training rows, or the likely ones of public predictions; None
@@ -416,7 +416,7 @@ class GainDifference(OutcomeGain):
 
     @cached_property
     def _variance(self) -> float:
-        """Variance of the influence of a row on the difference."""
+        """Return the variance of a row's influence on the difference."""
         counts = counts_of_pairs(_likely(self.rows, self.planned))
         shares = (counts / counts.sum()).ravel()
         there = np.flatnonzero(shares)
@@ -430,7 +430,7 @@ class GainDifference(OutcomeGain):
 
 
 def likely_pairs(first: NDArray[np.bool_], second: NDArray[np.bool_], share: float | None = None) -> tuple[float, ...]:
-    """Counts of the pairs of outcomes to plan with where predictions are public and labels are not, by pair.
+    """Return the counts of outcome pairs to plan with, if predictions are public and labels are not.
 
     Where they differ, either is right as often. Where both say 1, they are right on four rows of five.
 
@@ -451,7 +451,7 @@ def likely_pairs(first: NDArray[np.bool_], second: NDArray[np.bool_], share: flo
 
 
 def _likely(rows: int, planned: tuple[float, ...] | None) -> Cells:
-    """Counts of pairs of outcomes to plan with: those of training rows as parts of so many sealed ones."""
+    """Return the counts of outcome pairs to plan with, scaled from training rows to so many sealed ones."""
     if planned is None:
         counts = np.zeros((_KINDS, _KINDS))
         counts[_LIKELY[0], _LIKELY[1]] = rows * _LIKELY_SHARES
@@ -461,7 +461,7 @@ def _likely(rows: int, planned: tuple[float, ...] | None) -> Cells:
 
 @lru_cache(maxsize=256)
 def _ends_around(score: str, rows: int, planned: tuple[float, ...] | None, nats: float) -> tuple[float, float]:
-    """Distances of both ends of the interval from the difference of the planned counts."""
+    """Return the distances of both ends of the interval from the difference of the planned counts."""
     likely, procedure = _likely(rows, planned), GainDifference(score, rows)
     centre = (1.0 + procedure.gain(likely)) / 2.0
     low, high = procedure.interval(likely, nats)

@@ -1,1 +1,1 @@
-"""Intervals of one mean, from exact tails: read `means` first."""
+"""Intervals of one mean from exact tails. Start with `means`."""

@@ -22,7 +22,7 @@ _ROUNDING = 1e-15
 
 @dataclass(frozen=True)
 class OfDisagreement(Procedure):
-    """An interval from the rows on which two arrays differ.
+    """Base of intervals that use only the rows on which two public arrays differ.
 
     Means are those of ``(1 + D) / 2`` over all n rows, where D is a gain as a share of the metric's range. Shares are
     those of ``(1 + D / c) / 2`` over the d differing rows. With ``s = c d / n`` a share v is the mean
@@ -48,11 +48,11 @@ class OfDisagreement(Procedure):
         return self.reach * self.differing / self.rows
 
     def share(self, mean: float) -> float:
-        """The share of a mean, clipped to [0, 1]."""
+        """Return the share of differing rows that a mean stands for, clipped to [0, 1]."""
         return min(max(0.5 + (mean - 0.5) / self.scale, 0.0), 1.0) if self.differing else 0.5
 
     def _means(self, shares: tuple[float, float]) -> tuple[float, float]:
-        """Both ends as means, rounded outwards; 1/2 exactly where no row differs."""
+        """Return both ends as means, rounded outwards, or exactly 1/2 where no row differs."""
         if not self.differing:
             return 0.5, 0.5
         low, high = (0.5 + self.scale * (share - 0.5) for share in shares)
@@ -65,10 +65,10 @@ class OfDisagreement(Procedure):
 
     @abstractmethod
     def _variance(self, share: float) -> float:
-        """Variance of the distance of an honest guess of the share from the sealed share."""
+        """Return the variance of an honest guess of the share around the sealed share."""
 
     def standard_error(self, guess: float) -> float:
-        """That of the share, and that of the number of differing rows where training rows made the guess."""
+        """See `Procedure.standard_error`. It also covers the number of differing rows if training rows guess."""
         if not self.differing:
             return 0.0
         share, part = self.share(guess), self.differing / self.rows
@@ -89,7 +89,7 @@ class OfDisagreement(Procedure):
 
 @dataclass(frozen=True)
 class DisagreementBetting(OfDisagreement):
-    """Hedged bets on the differing rows after division by the reach.
+    """Hedged bets on the differing rows, whose differences are divided by the reach.
 
     Attributes:
         bets: On the shares of the differing rows.
@@ -113,7 +113,7 @@ class DisagreementBetting(OfDisagreement):
         return self._means(self.bets.expected(self.share(guess), nats) if self.differing else (0.5, 0.5))
 
     def roughly(self, nats: float) -> float:
-        """Expected half-width of a mean without a computed stake, after Bernstein; decides between procedures alone."""
+        """Return about the half-width of a mean (Bernstein), to choose between procedures before a stake."""
         side, spread = side_of(nats) + math.log(2.0), self.bets.prediction.spread(self.bets.prediction.mean)
         scattered = spread * self.bets.prediction.scale
         return self.scale * (math.sqrt(2.0 * side * scattered) + side / 3.0) / self.differing
@@ -169,7 +169,7 @@ class DisagreementSigns(OfDisagreement):
 
 @dataclass(frozen=True)
 class RowRanges(OfDisagreement):
-    """Hoeffding's bound with a range for each row, whatever its label is.
+    """Interval by Hoeffding's bound with a range for each row, whatever its label is.
 
     Attributes:
         squares: Sum of ``r_i^2``, where the row value ``(1 + D_i) / 2`` of a differing row lies in an interval of
@@ -208,7 +208,7 @@ class RowRanges(OfDisagreement):
         return min(self._half(nats) + 2.0 * _ROUNDING, 0.5) if self.differing else 0.0
 
     def _variance(self, share: float) -> float:
-        """No row value has a variance above ``r_i^2 / 4``."""
+        """Return an upper bound of the variance, because no row value's variance is above ``r_i^2 / 4``."""
         most = self.squares / 4.0 / (self.rows * self.scale) ** 2
         guessed = self.rows / self.training if self.training else 1.0
         return most * (1.0 + guessed)

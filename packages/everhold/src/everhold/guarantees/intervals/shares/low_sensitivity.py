@@ -1,4 +1,4 @@
-"""Statistics of all rows that no single row can move far: McDiarmid's inequality (S8)."""
+"""Intervals of statistics of all rows that no single row can move far, by McDiarmid's inequality (S8)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROUNDING = 1e-15
 
 @dataclass(frozen=True)
 class BoundedDifferences(Procedure):
-    """``statistic ± sqrt(ln(2 / level) n c^2 / 2)`` for n independent rows, each of which moves it by at most c.
+    """Interval ``statistic ± sqrt(ln(2 / level) n c^2 / 2)`` for n independent rows that move it by at most c.
 
     The interval is about the statistic's expectation over sealed sets of this size. The sensitivity must hold for
     every data set that could have been sealed, not only for this one.
@@ -49,7 +49,7 @@ class BoundedDifferences(Procedure):
         return max(seen - reach, 0.0), min(seen + reach, 1.0)
 
     def reach(self, nats: float) -> float:
-        """Half-width of every interval at this level, before it is clipped."""
+        """Return the half-width of every interval at this level, before it is clipped."""
         return self.sensitivity * math.sqrt((nats + math.log(2.0)) * self.rows / 2.0) + _ROUNDING
 
     def widest(self, nats: float) -> float:

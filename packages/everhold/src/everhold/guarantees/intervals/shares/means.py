@@ -29,7 +29,7 @@ Ends = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 
 @dataclass(frozen=True)
 class OfMeans(Procedure):
-    """An interval that is a function of the sealed mean.
+    """Base of interval procedures that depend on the sealed mean alone.
 
     Attributes:
         rows: Effective number n of independent sealed rows.
@@ -45,7 +45,7 @@ class OfMeans(Procedure):
 
     @abstractmethod
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
-        """All values that some sealed mean between ``low`` and ``high`` does not exclude, each of shape (...)."""
+        """Return all values that some sealed mean between ``low`` and ``high`` does not exclude, (...) each."""
 
     def interval(self, seen: float, nats: float) -> tuple[float, float]:
         """See `Procedure.interval`; what is seen is the mean."""
@@ -53,11 +53,11 @@ class OfMeans(Procedure):
         return float(low), float(high)
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """The interval of a mean that is the guess."""
+        """Return the interval of a sealed mean that equals the guess."""
         return self.interval(guess, nats)
 
     def honest(self, guesses: ArrayLike, errors: float) -> Ends:
-        """Sealed means at most so many standard errors from honest guesses, shape (...); Wilson's form.
+        """Return the sealed means within so many standard errors of honest guesses, shape (...) (Wilson's form).
 
         A guess in [0, 1] says how far values can spread: at most ``sqrt(g (1 - g))``. Near 0 and 1 the corrections
         allow for what the guess itself may miss.
@@ -69,18 +69,18 @@ class OfMeans(Procedure):
         return np.clip(g - reach, 0.0, 1.0), np.clip(g + reach, 0.0, 1.0)
 
     def standard_error(self, guess: float) -> float:
-        """``sqrt(g (1 - g) (1/n + 1/n_t))``."""
+        """See `Procedure.standard_error`: ``sqrt(g (1 - g) (1/n + 1/n_t))``."""
         return math.sqrt(guess * (1.0 - guess) * (1.0 / self.rows + 1.0 / self.training))
 
     @property
     def worth(self) -> float:
-        """The effective rows."""
+        """See `Procedure.worth`: the effective rows."""
         return self.rows
 
 
 @dataclass(frozen=True)
 class Hoeffding(OfMeans):
-    """``mean ± sqrt(ln(2 / level) / (2 n))`` for n effective rows (P9, S5)."""
+    """Interval ``mean ± sqrt(ln(2 / level) / (2 n))`` for n effective rows (P9, S5)."""
 
     name: ClassVar[str] = "hoeffding"
     title: ClassVar[str] = "Hoeffding's bound for rows that depend on each other"
@@ -94,7 +94,7 @@ class Hoeffding(OfMeans):
 
 @dataclass(frozen=True)
 class Chernoff(OfMeans):
-    """Values in [0, 1], spread unknown: a value q is excluded when ``n kl(mean || q) > ln(2 / level)``."""
+    """Interval for values in [0, 1] of unknown spread: q is excluded when ``n kl(mean || q) > ln(2 / level)``."""
 
     name: ClassVar[str] = "chernoff"
     title: ClassVar[str] = "the Chernoff bound for values in [0, 1]"
@@ -107,7 +107,7 @@ class Chernoff(OfMeans):
 
 @dataclass(frozen=True)
 class ClopperPearson(OfMeans):
-    """Exact binomial tails for yes-or-no values of independent rows.
+    """Interval by exact binomial tails, for yes-or-no values of independent rows.
 
     They hold as well for rows that are not identically distributed (Hoeffding 1956, Theorem 5) with two repairs: with
     one yes the lower limit is ``a / n``, with one no the upper one ``1 - a / n``, where a, the level of a tail, is at
@@ -132,7 +132,7 @@ class ClopperPearson(OfMeans):
         return 1.0 - self._upper(least, nats), self._upper(np.ceil(high * self.rows - 1e-9), nats)
 
     def _upper(self, ones: NDArray[np.float64], nats: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Upper limits for so many ones."""
+        """Return the upper limits for so many ones."""
         n, tail = self.rows, np.exp(-np.maximum(nats, _FEWEST_NATS)) / 2.0
         inner = np.clip(ones, 0.0, n - 1.0)
         exact = 1.0 - scipy.special.betaincinv(n - inner, inner + 1.0, tail)
@@ -145,7 +145,7 @@ class ClopperPearson(OfMeans):
 
 @dataclass(frozen=True)
 class SignTest(OfMeans):
-    """Clopper-Pearson on the M rows where the predictions differ; which these are is public.
+    """Interval of a difference by Clopper-Pearson on the M rows where the public predictions differ.
 
     There exactly one of two predictions for two classes is right, on the other rows nothing is at stake. So the number
     W of wins is a sum of M independent coins, unlike ones, and with limits p of their mean chance the difference of
@@ -175,7 +175,7 @@ class SignTest(OfMeans):
         return ClopperPearson(rows=self.differing, training=self.training * self.differing / self.rows)
 
     def _wins(self, means: ArrayLike) -> NDArray[np.float64]:
-        """Share of wins among the differing rows; whole numbers of wins are met exactly."""
+        """Return the share of wins among the differing rows. Whole numbers of wins are met exactly."""
         wins = self.rows * (np.asarray(means, dtype=np.float64) - 0.5) + self.differing / 2.0
         whole = np.rint(wins)
         wins = np.where(np.abs(wins - whole) < 1e-6, whole, wins)
@@ -204,12 +204,12 @@ class SignTest(OfMeans):
         return self._means(low), self._means(high)
 
     def standard_error(self, guess: float) -> float:
-        """That of the share of wins, times M / n."""
+        """See `Procedure.standard_error`: the standard error of the share of wins, times M / n."""
         if self.differing == 0:
             return 0.0
         return self._coins.standard_error(float(self._wins(guess))) * self.differing / self.rows
 
     @property
     def worth(self) -> float:
-        """``n^2 / M``: the other rows are known to be ties."""
+        """See `Procedure.worth`: ``n^2 / M``, because the other rows are known to be ties."""
         return self.rows**2 / max(self.differing, 1)
