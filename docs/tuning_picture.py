@@ -42,7 +42,7 @@ def loop(folder: str, guesses: str) -> list[dict[str, Any]]:
 
     storage = f"sqlite:///{folder}/{GUESSES.index(guesses)}.db"
     with eh.Holdout.create(storage, "trees", holdout=sealed_rows, training=training, label="y", queries=220) as holdout:
-        sealed = SealedObjective(objective, holdout)
+        sealed = SealedObjective(objective, holdout, silent=False)
         study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=0))
         study.optimize(sealed, n_trials=TRIALS, callbacks=[sealed.stop_in_time])
     return [
