@@ -1,4 +1,4 @@
-"""Records of attributes that may lean towards a label, the classifiers that vote with them, and holdouts that answer.
+"""Simulated attributes of rows, some of which lean towards the label, and holdouts that are asked about them.
 
 An analyst who correlates attributes with the label and lets them vote looks at nothing but the products ``x_j y`` of
 attribute and label. With y uniform on {-1, 1} and ``x_j = shift_j y + N(0, 1)`` all products are independent and
@@ -38,7 +38,7 @@ _STRIP = 10  # attributes put on the grid at a time: they stay in the processor'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeLaw:
-    """The law of one row of products of attribute and label.
+    """Distribution of one row's products of attribute and label.
 
     Attributes:
         informative: How many of them, the first ones, are shifted; the others have nothing to do with the label.
@@ -50,13 +50,13 @@ class AttributeLaw:
     shift: float
 
     def shifts(self) -> NDArray[np.float64]:
-        """Shape (attributes,): the mean of each product."""
+        """Mean of each product, shape (attributes,)."""
         return np.where(np.arange(self.attributes) < self.informative, self.shift, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class LinearSample:
-    """A set of rows: what an analyst or a mechanism can need of it.
+    """Summary of a set of rows, with all that an analyst or a mechanism needs of it.
 
     Attributes:
         correlations: Shape (attributes,): averages of the products.
@@ -78,7 +78,7 @@ def draw_samples(
     training: np.random.Generator,
     holdout: np.random.Generator,
 ) -> tuple[LinearSample, LinearSample]:
-    """A training set and a holdout; columns are kept where the training correlation is beyond a cutoff.
+    """Draw a training set and a holdout, keeping columns whose training correlation is beyond a cutoff.
 
     Args:
         law: Of the attributes.
@@ -106,14 +106,14 @@ def draw_samples(
 
 
 def _fill(block: NDArray[np.float32], shifts: NDArray[np.float64], generator: np.random.Generator) -> None:
-    """Draw products in place, one line for each attribute."""
+    """Draw products into an array, one line for each attribute."""
     generator.standard_normal(out=block, dtype=np.float32)
     for position in np.flatnonzero(shifts):
         block[position] += np.float32(shifts[position])
 
 
 def draw_columns(law: AttributeLaw, *, rows: int, chosen: Iterable[int], generator: np.random.Generator) -> Columns:
-    """Fresh rows of the chosen attributes alone: attributes are independent, so the others need not be drawn."""
+    """Draw fresh rows of the chosen attributes alone, which is enough because attributes are independent."""
     shifts, columns = law.shifts(), {}
     for attribute in sorted(chosen):
         column = np.empty((1, rows), dtype=np.float32)
@@ -123,7 +123,7 @@ def draw_columns(law: AttributeLaw, *, rows: int, chosen: Iterable[int], generat
 
 
 def grid_totals(products: NDArray[np.float32], *, clip: float) -> NDArray[np.int64]:
-    """Sums over the rows of ``(clipped product + clip) / (2 clip)``, on the grid of `everhold.values.evaluation`.
+    """Return the sums over rows of ``(clipped product + clip) / (2 clip)``, on the grid of row values.
 
     The same as summing `clip_to_grid` of it, in a third of the time: sums of whole numbers below 2^53 are exact.
 
@@ -142,7 +142,7 @@ def grid_totals(products: NDArray[np.float32], *, clip: float) -> NDArray[np.int
 
 
 def clipped_mean(means: NDArray[np.float64], *, clip: float) -> NDArray[np.float64]:
-    """Population value of a product clipped to ``[-clip, clip]``, for products ``N(mean, 1)``."""
+    """Return the population mean of a product clipped to ``[-clip, clip]``, for products ``N(mean, 1)``."""
     low, high = -clip - means, clip - means
     inside = means * (norm.cdf(high) - norm.cdf(low)) - (norm.pdf(high) - norm.pdf(low))
     return np.asarray(inside + clip * (norm.sf(high) - norm.cdf(low)), dtype=np.float64)
@@ -152,7 +152,7 @@ def right_votes(
     columns: Mapping[int, NDArray[np.float32]], *, order: NDArray[np.int64], signs: NDArray[np.float64],
     counts: Sequence[int],
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Number of rows that the first k attributes classify correctly, by the sign of their signed sum.
+    """Return how many rows the first k attributes classify correctly, by the sign of their signed sum.
 
     Args:
         columns: Products of attribute and label; a row is classified rightly if their signed sum is positive.
@@ -179,7 +179,7 @@ def right_votes(
 def vote_accuracy(
     law: AttributeLaw, *, order: NDArray[np.int64], signs: NDArray[np.float64], counts: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Population accuracy of the same classifiers: the signed sum is normal, its variance the number of voters.
+    """Return the population accuracy of these classifiers, whose signed sums are normal.
 
     Returns:
         Shape (counts,); one half where there are no votes.
@@ -191,7 +191,7 @@ def vote_accuracy(
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Answers for accuracies; every array has the shape (classifiers,).
+    """Answers about accuracies with intervals, as arrays of shape (classifiers,).
 
     Attributes:
         values: The answers; nan where refused.
@@ -205,38 +205,38 @@ class Reported:
 
     @classmethod
     def bare(cls, values: NDArray[np.float64]) -> Reported:
-        """Answers without intervals."""
+        """Return answers without intervals."""
         nothing = np.full(len(values), np.nan)
         return cls(values, nothing, nothing)
 
 
 class AttributeHoldout(ABC):
-    """One holdout for one analyst; first it is asked for all correlations, then for the accuracies."""
+    """Protocol of a holdout for one analyst, who asks for all correlations and then for accuracies."""
 
     @abstractmethod
     def correlations(self, training: LinearSample, holdout: LinearSample) -> NDArray[np.float64]:
-        """Shape (attributes,): answers for the correlation of each attribute with the label; nan where refused."""
+        """Return answers about each attribute's correlation with the label, nan where refused."""
 
     @abstractmethod
     def accuracies(self, training: NDArray[np.int64], holdout: NDArray[np.int64], *, rows: int) -> Reported:
-        """Answers for accuracies, from how many of the training rows and of the sealed rows are classified rightly."""
+        """Return answers about accuracies, given how many training and sealed rows are classified correctly."""
 
 
 class PlainHoldout(AttributeHoldout):
-    """The averages of the sealed rows, used again and again."""
+    """Holdout that answers with plain averages of the sealed rows."""
 
     def correlations(self, training: LinearSample, holdout: LinearSample) -> NDArray[np.float64]:
-        """The sealed correlations themselves."""
+        """Return the sealed correlations."""
         return holdout.correlations
 
     def accuracies(self, training: NDArray[np.int64], holdout: NDArray[np.int64], *, rows: int) -> Reported:
-        """The sealed accuracies themselves."""
+        """Return the sealed accuracies."""
         return Reported.bare(holdout / rows)
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedThresholdout(AttributeHoldout):
-    """Thresholdout as in the published experiment of Dwork et al. 2015: a rule of thumb without a budget.
+    """Thresholdout of the published experiment by Dwork et al. 2015: a rule of thumb without a budget.
 
     An answer is the training value while the two differ by at most ``4/sqrt(n)`` plus noise, else the sealed value
     plus noise; both noises are normal with standard deviation ``1/sqrt(n)`` and drawn anew for every query. So much
@@ -248,11 +248,11 @@ class PublishedThresholdout(AttributeHoldout):
     generator: np.random.Generator = field(repr=False)
 
     def correlations(self, training: LinearSample, holdout: LinearSample) -> NDArray[np.float64]:
-        """Each query with noise of its own."""
+        """Return answers about correlations, each with noise of its own."""
         return self._answers(training.correlations, holdout.correlations)
 
     def accuracies(self, training: NDArray[np.int64], holdout: NDArray[np.int64], *, rows: int) -> Reported:
-        """The same rule with the same threshold."""
+        """Return answers about accuracies by the same rule and threshold."""
         return Reported.bare(self._answers(training / rows, holdout / rows))
 
     def _answers(self, training: NDArray[np.float64], holdout: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -263,7 +263,7 @@ class PublishedThresholdout(AttributeHoldout):
 
 
 class PromisingHoldout(AttributeHoldout):
-    """A mechanism of everhold: every correlation and every accuracy is a statistical query with the training guess.
+    """Holdout with a mechanism of everhold, which is asked with training values as guesses.
 
     A correlation is asked for as the mean of ``(clipped product + clip) / (2 clip)``, which lies in [0, 1]; what is
     promised is the population value of that.
@@ -281,12 +281,12 @@ class PromisingHoldout(AttributeHoldout):
         self._correlations = Reported.bare(np.empty(0))
 
     def correlations(self, training: LinearSample, holdout: LinearSample) -> NDArray[np.float64]:
-        """In one batch: no query depends on an answer."""
+        """Return answers about all correlations, asked in one batch."""
         self._correlations = self._ask(training.totals, holdout.totals, rows=self.mechanism.rows)
         return np.asarray((2.0 * self._correlations.values - 1.0) * self._clip)
 
     def accuracies(self, training: NDArray[np.int64], holdout: NDArray[np.int64], *, rows: int) -> Reported:
-        """In one batch: the classifiers depend on the correlations alone."""
+        """Return answers about all accuracies, asked in one batch."""
         return self._ask(training * UNIT, holdout * UNIT, rows=rows)
 
     def _ask(self, guesses: NDArray[np.int64], totals: NDArray[np.int64], *, rows: int) -> Reported:
@@ -295,7 +295,7 @@ class PromisingHoldout(AttributeHoldout):
         return Reported(replies.values, replies.lows, replies.highs)
 
     def correlations_hold(self, law: AttributeLaw) -> bool:
-        """Check that every answer for a correlation is as near to its population value as was promised and stated."""
+        """Return whether every answer about a correlation is as close to its population value as promised."""
         population = (clipped_mean(law.shifts(), clip=self._clip) / self._clip + 1.0) / 2.0
         told = self._correlations
         answered = ~np.isnan(told.values)
@@ -310,7 +310,7 @@ _MOST_ROWS = 1 << 24  # whole numbers below are exact in a float32
 
 @dataclass(frozen=True)
 class AttributeSample:
-    """Rows, as the different records that they carry. Analysts who ask the same of it share the answers.
+    """Rows given by the different records that they carry. Analysts with equal queries share the answers.
 
     Attributes:
         agreements: Whether each attribute of each record equals the label, shape (attributes, records), 0 or 1.
@@ -332,14 +332,14 @@ class AttributeSample:
 
     @cached_property
     def agreeing(self) -> NDArray[np.int64]:
-        """Rows in which each attribute equals the label, shape (attributes,)."""
+        """Return the number of rows in which each attribute equals the label, shape (attributes,)."""
         total = np.zeros(len(self.agreements), dtype=np.float32)
         for part in self._parts():
             total += self.agreements[:, part].astype(np.float32) @ self.copies[part].astype(np.float32)
         return np.rint(total).astype(np.int64)
 
     def right_votes(self, weights: NDArray[np.int8]) -> NDArray[np.int64]:
-        """Twice the number of rows in which each vote is right; a tie is right by half.
+        """Return twice the number of rows in which each vote is right, where a tie counts as half.
 
         Args:
             weights: -1, 0 or 1 of each attribute in each vote, shape (attributes, votes).
@@ -367,7 +367,7 @@ class AttributeSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """The law of one record.
+    """Distribution of one record of attributes and label.
 
     Attributes:
         count: Number of attributes, a multiple of those of a block.
@@ -396,11 +396,11 @@ class Attributes:
 
     @property
     def truth(self) -> NDArray[np.float64]:
-        """Probability of each attribute to equal the label, shape (count,)."""
+        """Probability that each attribute equals the label, shape (count,)."""
         return np.where(np.arange(self.count) % self.blocks < self.knowing, self.agreement, 0.5)
 
     def records(self, records: int, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Agreements of independent records, shape (count, records), 0 or 1."""
+        """Draw for independent records whether each attribute equals the label, shape (count, records)."""
         width = (records + 7) // 8  # eight records in a byte
         copying, own = (rng.integers(0, 256, (self.count, width), dtype=np.uint8) for _ in range(2))
         coins = np.tile(rng.integers(0, 256, (self.blocks, width), dtype=np.uint8), (self.block, 1))
@@ -413,13 +413,13 @@ class Attributes:
         return drawn
 
     def sample(self, population: Population, rows: int, rng: np.random.Generator) -> AttributeSample:
-        """Rows of a population in which several rows may carry the same record."""
+        """Draw rows of a population in which several rows may carry the same record."""
         copies = np.bincount(population.sources(rows, rng))
         copies = copies[copies > 0]
         return AttributeSample(self.records(len(copies), rng), np.asarray(copies, dtype=np.int64))
 
     def accuracy(self, weights: NDArray[np.int8]) -> float:
-        """Probability that a vote is right on a fresh record, exactly; a tie is right with probability 1/2.
+        """Return the exact probability that a vote is right on a fresh record, where a tie counts as half.
 
         The sum of ``weight * agreement`` adds up over independent blocks, so its characteristic function is a product,
         and one discrete Fourier transform gives its law.
@@ -446,7 +446,7 @@ class Attributes:
     def _block_function(
         self, wave: NDArray[np.complex128], plus: int, minus: int, *, knowing: bool
     ) -> NDArray[np.complex128]:
-        """Characteristic function of a block that so many attributes enter with weight 1 and with weight -1."""
+        """Return the characteristic function of a block of attributes that vote with weights 1 and -1."""
         agreement = self.agreement if knowing else 0.5
         total = np.zeros_like(wave)
         for coin, share in ((1.0, agreement), (0.0, 1.0 - agreement)):

@@ -1,4 +1,4 @@
-"""Fifty teams, twenty submissions each: do the places of a leaderboard say who is better for new labels?"""
+"""Fifty teams with twenty submissions each: do places on a leaderboard say who is better for new labels?"""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BARE, _NONE, _LEADER = "bare scores", "feedback none", "feedback leader"
 
 @dataclass(frozen=True, kw_only=True)
 class Competitions(Experiment):
-    """A competition among teams of known quality.
+    """Experiment with a competition among teams of known quality.
 
     Attributes:
         submissions: Of each team.
@@ -74,11 +74,11 @@ class Competitions(Experiment):
     widest: float = 0.02
 
     def settings(self) -> Sequence[Setting]:
-        """Feedback that submissions receive."""
+        """Return the kinds of feedback to play with."""
         return [{"told": told} for told in (_NONE, _LEADER, _BARE)]
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """One competition."""
+        """Play one competition."""
         game = _CompetitionGame(self, np.random.default_rng(seed))
         if setting["told"] == _BARE:
             return [game.bare()]
@@ -98,7 +98,7 @@ class Competitions(Experiment):
                 return [game.held(holdout)]
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """By what is told."""
+        """Return one line for each kind of feedback."""
         lines = []
         for setting in self.settings():
             games = [row for row in rows if setting.items() <= row.items()]
@@ -115,7 +115,7 @@ class Competitions(Experiment):
         return lines
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """Places are true and sharp; without the protection a false leader is common."""
+        """Find that places are true and sharp, and that without protection a false leader is common."""
         kept = [(row["told"], row["false"] > 0) for row in rows if row["told"] != _BARE]
         found = promises_kept(kept, confidence=self.confidence)
         by_told = {line["told"]: line for line in summary}
@@ -134,7 +134,7 @@ class Competitions(Experiment):
 
 
 class _CompetitionGame:
-    """The labels of one competition, and what teams make of it."""
+    """One competition: its labels, and the predictions of all teams."""
 
     def __init__(self, sizes: Competitions, rng: np.random.Generator) -> None:
         self._sizes, self._rng = sizes, rng
@@ -148,7 +148,7 @@ class _CompetitionGame:
         self._told: list[tuple[NDArray[np.int64], float]] = []
 
     def _drawn(self, quality: float) -> NDArray[np.bool_]:
-        """Rows on which a team of this quality errs, of those whose labels are no coins."""
+        """Draw the rows on which a team of this quality errs, among those whose labels are not coins."""
         sure = ~self._coins
         most = float(np.mean(self._chance))
         share = (most - quality) / ((2.0 * _SURE - 1.0) * float(np.mean(sure)))
@@ -158,7 +158,7 @@ class _CompetitionGame:
         return wrong
 
     def submission(self, team: int, number: int) -> NDArray[np.int64]:
-        """Predictions; of the team that fits coins, the vote of what it was told to be good as its last one."""
+        """Return a team's predictions. The team that fits coins submits a vote of its told successes last."""
         wrong = self._errors[team].copy()
         moved = self._rng.choice(np.flatnonzero(wrong), round(_CHANGED * wrong.sum()), replace=False)
         wrong[moved] = False
@@ -173,18 +173,18 @@ class _CompetitionGame:
         return np.asarray(predicted)
 
     def true(self, predicted: NDArray[np.int64]) -> float:
-        """Accuracy for labels drawn anew."""
+        """Return the accuracy of predictions for labels drawn again."""
         return float(np.mean(np.where(predicted == self._better, self._chance, 1.0 - self._chance)))
 
     def _turns(self) -> Sequence[tuple[int, int]]:
-        """Team and number of each submission, in rounds of random order."""
+        """Return team and number of each submission, in rounds of random order."""
         return [
             (int(team), number) for number in range(self._sizes.submissions)
             for team in self._rng.permutation(self._sizes.teams)
         ]  # fmt: skip
 
     def bare(self) -> Row:
-        """The protection removed."""
+        """Play with plain scores, without protection, and return the row of results."""
         shown, truths = np.zeros(self._sizes.teams), np.zeros(self._sizes.teams)
         for team, number in self._turns():
             predicted = self.submission(team, number)
@@ -202,7 +202,7 @@ class _CompetitionGame:
         }  # fmt: skip
 
     def held(self, holdout: eh.Holdout) -> Row:
-        """Through a holdout, to the end."""
+        """Play through a holdout until its end, and return the row of results."""
         truth: dict[str, float] = {}
         for team, number in self._turns():
             predicted = self.submission(team, number)

@@ -1,4 +1,4 @@
-"""Cost of dependence between rows, and the fate of a promise that ignores it."""
+"""What dependence between rows costs, and what happens to a promise that ignores it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DASHES = ([1, 0], [6, 4], [2, 3])
 
 @dataclass(frozen=True, slots=True)
 class PanelPoint:
-    """One point of a line.
+    """One point of a line in a panel.
 
     Attributes:
         kind: What kind of number it is.
@@ -49,7 +49,7 @@ class PanelPoint:
 
 @dataclass(frozen=True, slots=True)
 class PanelAxis:
-    """An axis of all panels: its title, and whether it is logarithmic."""
+    """Axis of all panels: its title, and whether it is logarithmic."""
 
     title: str
     log: bool = True
@@ -64,7 +64,7 @@ def panel_chart(
     kinds: Sequence[str],
     columns: int = 3,
 ) -> Any:
-    """Panels side by side.
+    """Return a chart of panels side by side.
 
     Args:
         points: All points, in the order in which the panels shall stand.
@@ -121,7 +121,7 @@ def panel_chart(
 
 
 def _covered(points: Sequence[PanelPoint], names: Sequence[str], *, log: bool) -> frozenset[str]:
-    """Series that a later one covers wherever both are drawn."""
+    """Return the series that a later one covers wherever both are drawn."""
     lines = {
         name: {(point.panel, point.kind, point.at): point.value for point in points if point.series == name}
         for name in names
@@ -146,7 +146,7 @@ _ROWS_COLOURS = {"worth": "#d55e00"}
 
 @dataclass(frozen=True, kw_only=True)
 class DependenceExperiment(Experiment):
-    """Radius and effective rows against the strength of dependence, and a promise that ignores it under attack.
+    """Experiment on radius and effective rows by strength of dependence, with attacks on a promise that ignores it.
 
     Attributes:
         rows: Sealed rows, a whole number of groups of each size.
@@ -181,12 +181,12 @@ class DependenceExperiment(Experiment):
     confidence: float = 0.95
 
     def settings(self) -> Sequence[Setting]:
-        """Every family of populations at every strength."""
+        """Return every family of populations at every strength."""
         groups: list[Setting] = [{"family": "groups", "strength": float(size)} for size in self.group_sizes]
         return groups + [{"family": "chain", "strength": correlation} for correlation in self.correlations]
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """One game against each mechanism with each declaration, all on rows that are drawn alike."""
+        """Play one game against each mechanism with each declaration, on rows drawn alike."""
         population = _population(setting, self.points)
         rows: list[Row] = []
         for name in _MECHANISMS:
@@ -206,7 +206,7 @@ class DependenceExperiment(Experiment):
         return rows
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """One line for each mechanism and declaration at each strength, and the promises for a Gaussian AR(1)."""
+        """Return one line for each mechanism, declaration and strength, and promises for a Gaussian AR(1)."""
         games: dict[tuple[Any, ...], list[Row]] = {}
         for row in rows:
             games.setdefault((row["family"], row["strength"], row["mechanism"], row["declared"]), []).append(row)
@@ -224,7 +224,7 @@ class DependenceExperiment(Experiment):
         ]
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """The right model keeps its promise, independence does not, and dependence is never free."""
+        """Find that the right model keeps its promise, that independence does not, and what dependence costs."""
         right = [
             ((row["family"], row["strength"], row["mechanism"]), row["violated"])
             for row in rows
@@ -247,7 +247,7 @@ class DependenceExperiment(Experiment):
         return findings
 
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """Radii with the errors seen, and what the rows are worth; in groups and in order."""
+        """Return charts of radii with errors, and of what the rows are worth, in groups and in order."""
         seen = (
             "Solid: the radius that the right model promises. Dashed: the one that is promised if rows are declared "
             "independent, which does not change. Dotted: worst error of the attack under that wrong declaration, mean "
@@ -312,7 +312,7 @@ def _seen(games: Sequence[Row]) -> Row:
 
 
 def _grows(summary: Sequence[Row]) -> bool:
-    """True if the radius of the right model never falls with the strength."""
+    """Return whether the radius of the right model never falls with the strength."""
     lines: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for line in summary:
         if line["declared"] == _RIGHT:

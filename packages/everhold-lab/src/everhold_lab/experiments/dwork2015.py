@@ -1,4 +1,4 @@
-"""The reusable holdout (Dwork et al. 2015): attributes are chosen with the holdout, then judged by it."""
+"""Experiment on the reusable holdout (Dwork et al. 2015), where attributes are chosen and judged by the holdout."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SERIES = ("training", "reported", "fresh")
 
 
 def without_signal(lines: Mapping[tuple[bool, str, int], Row], *, most: int) -> dict[str, bool]:
-    """Plain reuse reports luck as accuracy, the published Thresholdout does not.
+    """Find that plain reuse reports luck as accuracy, and that the published Thresholdout does not.
 
     Args:
         lines: Of the summary, by signal, analyst and k.
@@ -70,7 +70,7 @@ def without_signal(lines: Mapping[tuple[bool, str, int], Row], *, most: int) -> 
 
 
 def with_signal(lines: Mapping[tuple[bool, str, int], Row], *, law: AttributeLaw) -> dict[str, bool]:
-    """With as many attributes as lean, all three accuracies agree, near that of a vote of exactly those.
+    """Find that all three accuracies agree if as many attributes vote as lean, near that of an ideal vote.
 
     Args:
         lines: Of the summary, by signal, analyst and k.
@@ -89,7 +89,7 @@ def with_signal(lines: Mapping[tuple[bool, str, int], Row], *, law: AttributeLaw
 
 
 def promise_kept(analyst: str, rows: Sequence[Row]) -> dict[str, bool]:
-    """Check that every answer of every repetition is within its radius and its stated interval."""
+    """Find whether every answer of every repetition is within its radius and stated interval."""
     if not rows:
         return {}
     answered = [row for row in rows if row["low"] is not None]
@@ -106,7 +106,7 @@ def promise_kept(analyst: str, rows: Sequence[Row]) -> dict[str, bool]:
 
 
 def time_spent(rows: Sequence[Row]) -> dict[str, bool]:
-    """Check that drawing numbers and adding up products is most of the work."""
+    """Find whether drawing numbers and adding up products is most of the work."""
     every, drawing = sum(row["seconds"] for row in rows), sum(row["seconds_drawing"] for row in rows)
     return {
         f"a repetition takes {every / len(rows):.1f} seconds of one core, {drawing / every:.0%} of them for drawing "
@@ -133,7 +133,7 @@ _SEEN = {
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Choice of an analyst, with the holdout's answer."""
+    """The attributes that an analyst chose, with the holdout's answers."""
 
     analyst: str
     access: AttributeHoldout
@@ -145,7 +145,7 @@ class _Choice:
     def rows(
         self, game: Dwork2015, law: AttributeLaw, *, fresh: NDArray[np.int64], population: NDArray[np.float64]
     ) -> Iterator[Row]:
-        """Measured lines, one for each number of attributes."""
+        """Yield the measured lines, one for each number of attributes."""
         access, told = self.access, self.reported
         reported, lows, highs = (_placed(part, self.voted) for part in (told.values, told.lows, told.highs))
         radius = access.mechanism.promise().radius if isinstance(access, PromisingHoldout) else None
@@ -170,7 +170,7 @@ class _Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dwork2015(Experiment):
-    """Attributes that look good on training set and holdout vote; does the holdout still tell how well they do?
+    """Experiment in which attributes that look good on training set and holdout vote, judged by the holdout.
 
     For ``k = 0``, or if no attribute was kept, the classifier is a fair coin: one half by definition, as in the paper's
     figure, and nothing is asked. If fewer than k are kept, all of them vote.
@@ -216,11 +216,11 @@ class Dwork2015(Experiment):
             )
 
     def settings(self) -> Sequence[Setting]:
-        """Without and with signal."""
+        """Return the settings without and with signal."""
         return [{"signal": False}, {"signal": True}]
 
     def law(self, *, signal: bool) -> AttributeLaw:
-        """The law of the attributes."""
+        """Return the distribution of the attributes."""
         return AttributeLaw(
             attributes=self.attributes,
             informative=self.informative if signal else 0,
@@ -228,7 +228,7 @@ class Dwork2015(Experiment):
         )
 
     def mechanism(self, analyst: str) -> Mechanism:
-        """The mechanism of a tuned analyst: all correlations and all accuracies are planned.
+        """Return the mechanism of a tuned analyst, planned for all correlations and accuracies.
 
         Each accuracy may surprise. No correlation does: training and sealed rows are equally new to those queries.
         """
@@ -236,7 +236,7 @@ class Dwork2015(Experiment):
         return _tuned(analyst, self.rows, self.attributes + asked, asked, self.confidence)
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """All analysts on the same rows, a row for each of them and each k.
+        """Play all analysts on the same rows, and return a row for each of them and each k.
 
         ``seconds`` is the processor time of the repetition, ``seconds_drawing`` the part of it that went into drawing
         numbers and adding up products; they alone differ from run to run.
@@ -279,7 +279,7 @@ class Dwork2015(Experiment):
     def _choose(
         self, analyst: str, access: AttributeHoldout, training: LinearSample, holdout: LinearSample, drawing: _Clock
     ) -> _Choice:
-        """Keep, order, let vote and ask how well they do."""
+        """Choose and order attributes, let them vote, and ask for the accuracies of the votes."""
         seen, told = training.correlations, access.correlations(training, holdout)
         agrees = (np.sign(seen) == np.sign(told)) & (np.minimum(np.abs(seen), np.abs(told)) > _cutoff(self.rows))
         kept = np.flatnonzero(agrees)  # nan, a refused answer, agrees with nothing
@@ -294,7 +294,7 @@ class Dwork2015(Experiment):
         return _Choice(analyst, access, order, right[0], told_of, voted)
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """Means and standard deviations over the repetitions; an answer that was refused counts in ``refused`` only."""
+        """Return means and standard deviations over the repetitions, without refused answers."""
         groups: dict[tuple[str, bool, int], list[Row]] = {}
         for row in rows:
             groups.setdefault((row["analyst"], row["signal"], row["k"]), []).append(row)
@@ -316,7 +316,7 @@ class Dwork2015(Experiment):
         return lines
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """Findings of the paper's figures, and the promises, for the settings that were played."""
+        """Return the findings of the paper's figures and the promises, for the settings that were played."""
         lines = {(line["signal"], line["analyst"], line["k"]): line for line in summary}
         played = {line["signal"] for line in summary}
         found: dict[str, bool] = {}
@@ -329,7 +329,7 @@ class Dwork2015(Experiment):
         return found | time_spent(rows)
 
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """One for each setting, with the vertical axis of the paper's figures."""
+        """Return one chart for each setting, with the vertical axis of the paper's figures."""
         played = dict.fromkeys(line["signal"] for line in summary)
         return [_picture(self, [line for line in summary if line["signal"] == signal], signal) for signal in played]
 
@@ -357,12 +357,12 @@ def _tuned(analyst: str, rows: int, queries: int, surprises: int, confidence: fl
 
 
 def _cutoff(rows: int) -> float:
-    """Correlation above which an attribute is kept."""
+    """Return the correlation above which an attribute is kept."""
     return 1.0 / math.sqrt(rows)
 
 
 def _placed(values: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Values at the places where something was asked, nan elsewhere."""
+    """Return values at the places that were asked, nan elsewhere."""
     placed = np.full(len(where), np.nan)
     placed[where] = values
     return placed
@@ -373,14 +373,14 @@ def _number(value: np.float64) -> float | None:
 
 
 class _Clock:
-    """Processor time that was spent in certain places."""
+    """Measures the processor time of marked blocks of code."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Count the time until the end of the block."""
+        """Return a context whose time is counted."""
         started = time.process_time()
         yield
         self.seconds += time.process_time() - started

@@ -31,7 +31,7 @@ _BATCH = 250  # challengers that are judged at once
 
 @dataclass(frozen=True, kw_only=True)
 class GatesExperiment(Experiment):
-    """An agent challenges a gate all night.
+    """Experiment in which an agent challenges a gate all night.
 
     Attributes:
         challengers: How many there are in a game.
@@ -65,20 +65,20 @@ class GatesExperiment(Experiment):
 
     @cached_property
     def mechanism(self) -> GuessAndCheck:
-        """The mechanism of the holdout."""
+        """Mechanism of the holdout."""
         return GuessAndCheck.tuned(
             rows=self.rows, queries=self.challengers, surprises=self.surprises, confidence=self.confidence
         )
 
     def settings(self) -> Sequence[Setting]:
-        """Both attackers, with and without the protection."""
+        """Return both attackers, with and without the protection."""
         return [
             {"agent": agent, "judge": judge}
             for agent in ("hill climbing", "boosting") for judge in ("gate", "one shot")
         ]  # fmt: skip
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """One night; one row with what was promoted."""
+        """Play one night, and return a row with what was promoted."""
         game = _GateGame(self, np.random.default_rng([seed, ["hill climbing", "boosting"].index(setting["agent"])]))
         judge = self._gate() if setting["judge"] == "gate" else partial(_one_shot, self.mechanism)
         promoted, wrong = [], 0
@@ -89,7 +89,7 @@ class GatesExperiment(Experiment):
         return [{"promotions": len(promoted), "real_steps": sum(promoted), "wrong": wrong}]
 
     def _gate(self) -> Judge:
-        """The mechanism itself: how many challengers of a batch are kept before one is promoted, or None."""
+        """Return a judge by the mechanism: how many challengers come before a promoted one, or None."""
         state = State()
 
         def judge(turned: Sequence[Rows], wins: NDArray[np.int64]) -> int | None:
@@ -110,7 +110,7 @@ class GatesExperiment(Experiment):
         return judge
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """By setting: games with a wrong promotion, and real steps that were seen."""
+        """Return for each setting the games with a wrong promotion, and the real steps that were seen."""
         lines = []
         for setting in self.settings():
             games = [row for row in rows if setting.items() <= row.items()]
@@ -123,7 +123,7 @@ class GatesExperiment(Experiment):
         return lines
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """Promotions of the gate are real, nearly all real steps are seen, and without the protection luck wins."""
+        """Find that promotions are real, that nearly all real steps are seen, and that luck wins without protection."""
         games = [(row["agent"], row["wrong"] > 0) for row in rows if row["judge"] == "gate"]
         gate = [line for line in summary if line["judge"] == "gate"]
         alone = [line for line in summary if line["judge"] == "one shot"]
@@ -137,7 +137,7 @@ class GatesExperiment(Experiment):
 
 
 def _evaluations(mechanism: GuessAndCheck, turned: Sequence[Rows], wins: NDArray[np.int64]) -> Evaluations:
-    """Sealed evaluations of accuracies that differ where predictions were flipped."""
+    """Return sealed evaluations of accuracies that differ where predictions were flipped."""
     unit, rows = mechanism.unit, mechanism.rows
     differing = np.array([len(each) for each in turned])
     totals = rows * (unit // 2) + (2 * wins - differing) * (unit // 2)
@@ -149,7 +149,7 @@ def _evaluations(mechanism: GuessAndCheck, turned: Sequence[Rows], wins: NDArray
 
 
 def _one_shot(mechanism: GuessAndCheck, turned: Sequence[Rows], wins: NDArray[np.int64]) -> int | None:
-    """The protection removed: a single sign test at level beta for everybody."""
+    """Judge without protection, by a sign test at level beta for every challenger."""
     nats = -math.log(2.0 * (1.0 - mechanism.confidence))
     evaluations = _evaluations(mechanism, turned, wins)
     assert evaluations.procedures is not None
@@ -162,7 +162,7 @@ def _one_shot(mechanism: GuessAndCheck, turned: Sequence[Rows], wins: NDArray[np
 
 @dataclass
 class _GateGame:
-    """The labels of one night, and the champion as it is on each row."""
+    """One night: its labels, and where the champion is right."""
 
     sizes: GatesExperiment
     rng: np.random.Generator
@@ -180,16 +180,16 @@ class _GateGame:
         self._to_mend = self.rng.permutation(self._pools[0])
 
     def better(self, turned: Rows) -> float:
-        """By how much the challenger is better for new labels."""
+        """Return how much better the challenger is for new labels."""
         return float(np.sum(1.0 - 2.0 * self._chance[turned])) / self.sizes.rows
 
     def accept(self, turned: Rows) -> None:
-        """Let the challenger be the champion."""
+        """Make the challenger the champion."""
         self._chance[turned] = 1.0 - self._chance[turned]
         self._right[turned] = ~self._right[turned]
 
     def promotions(self, judge: Judge, *, boosting: bool) -> Iterator[tuple[bool, Rows]]:
-        """Challengers that the judge promotes, each with whether it is a real step; the caller accepts them."""
+        """Yield the challengers that the judge promotes, each with whether it is a real step."""
         number, every = 0, self.sizes.challengers // self.sizes.steps
         while number < self.sizes.challengers:
             batch = list(range(number, min(number + _BATCH, self.sizes.challengers)))
@@ -208,13 +208,13 @@ class _GateGame:
             number += last
 
     def _step(self) -> Rows:
-        """Rows on which the champion errs systematically, as many as make a real step."""
+        """Return rows on which the champion errs systematically, as many as make a real step."""
         wanted = round(self.sizes.rows * self.sizes.step / (1.0 - 2.0 * _SYSTEMATIC))
         mended, self._to_mend = self._to_mend[:wanted], self._to_mend[wanted:]
         return mended
 
     def _luck(self, *, boosting: bool) -> Rows:
-        """Rows whose labels are coins: a random set; for boosting, none that the latest promotions turned."""
+        """Return a random set of rows whose labels are coins, for boosting without the latest promotions' rows."""
         count = int(self.sizes.rows * self.sizes.disagreement * self.rng.choice([0.02, 0.2, 1.0]))
         coins = self._pools[1]
         drawn = self.rng.choice(coins, max(min(count, len(coins)), 1), replace=False)

@@ -1,4 +1,4 @@
-"""The boosting attack, a hill climber and a crowd against leaderboards: what is shown of votes that know nothing."""
+"""Attacks on leaderboards by boosting, hill climbing and a crowd, with votes that know nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _EXACT = 1e-9
 
 @dataclass(frozen=True)
 class LadderAttack(Experiment):
-    """Random labellings of rows with fair labels are submitted, and votes are made of what is shown.
+    """Experiment in which random labellings are submitted to leaderboards, and votes are made of the scores.
 
     Attributes:
         rows: Number of sealed rows; the training rows, which make guesses, are as many.
@@ -70,11 +70,11 @@ class LadderAttack(Experiment):
     )
 
     def settings(self) -> list[Setting]:
-        """Every attack against every board."""
+        """Return every attack against every board."""
         return [{"attack": attack, "board": board} for attack in _ATTACKS for board in LEADERBOARDS]
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """One game for each number of submissions, all on the same labels and labellings."""
+        """Play one game for each number of submissions, on the same labels and labellings."""
         generator = np.random.default_rng([seed, self.rows])
         world = SubmittedFiles.drawn(generator, rows=self.rows, labellings=max(self.submissions))
         return [self._game(world, setting["attack"], setting["board"], k, seed) for k in self.submissions]
@@ -95,7 +95,7 @@ class LadderAttack(Experiment):
         }
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """One line for each attack, board and number of submissions."""
+        """Return one line for each attack, board and number of submissions."""
         return [self._line(attack, board, k, games) for (attack, board, k), games in _grouped(rows)]
 
     def _line(self, attack: str, board: str, submissions: int, games: Sequence[Row]) -> Row:
@@ -117,7 +117,7 @@ class LadderAttack(Experiment):
         }
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> dict[str, bool]:
-        """The bare leaderboard is climbed, the Ladder is not, and promises are kept."""
+        """Find that the bare leaderboard is climbed, that the Ladder is not, and that promises are kept."""
         most = max(self.submissions)
         last = {(line["attack"], line["board"]): line for line in summary if line["submissions"] == most}
         deviation = 0.5 / math.sqrt(self.rows)
@@ -141,7 +141,7 @@ class LadderAttack(Experiment):
         return found
 
     def _promises_kept(self, summary: Sequence[Row]) -> dict[str, bool]:
-        """A promise may fail with probability beta: more broken games of one kind than chance allows are a finding."""
+        """Find whether no kind of game breaks its promise more often than chance allows."""
         lines = [line for line in summary if line["broken"] is not None]
         games, broken = (sum(line[name] for line in lines) for name in ("games", "broken"))
         worst = max(lines, key=lambda line: line["broken"] / line["games"])
@@ -154,7 +154,7 @@ class LadderAttack(Experiment):
         return {finding: worst["broken"] <= most}
 
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """One picture for each attack: the reported score against submissions, one line for each board."""
+        """Return one chart for each attack: the reported score against submissions, a line for each board."""
         return [
             Picture(
                 name=attack.replace(" ", "-"),
@@ -170,7 +170,7 @@ class LadderAttack(Experiment):
 
 
 def _attacker(attack: str, submissions: int) -> tuple[Analyst, int]:
-    """Attacker with so many random labellings, and its number of queries including the votes."""
+    """Return an attacker with this many random labellings, and its number of queries."""
     if attack == _BOOSTING:
         return BoostingAnalyst(), submissions + 1
     if attack == _CLIMBING:

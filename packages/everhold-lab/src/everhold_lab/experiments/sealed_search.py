@@ -1,4 +1,4 @@
-"""Searches for a model on real flights: by asking the holdout about every configuration, and by a tuning loop."""
+"""Searches for a model on real flights: one asks the holdout about every configuration, one is a tuning loop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TURNS = 10  # the share of models that are made anew is one in so many, once th
 
 @dataclass(frozen=True, kw_only=True)
 class TuningLoop(Experiment):
-    """Models of scikit-learn in a row, each a random one or a variation of the best answer so far.
+    """Experiment with models of scikit-learn, each random or a variation of the best answer so far.
 
     Attributes:
         training: Flights that models are fitted and cross-validated on.
@@ -57,11 +57,11 @@ class TuningLoop(Experiment):
     at_random: int = 40
 
     def settings(self) -> Sequence[Setting]:
-        """Features of a flight that models may use."""
+        """Return the sets of flight features that models may use."""
         return [{"known": known} for known in _KNOWN]
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """One loop; one row for each model."""
+        """Play one loop, and return a row for each model."""
         from threadpoolctl import threadpool_limits
 
         flights, rng = load_flights(sealed=self.sealed, training=self.training, seed=seed), np.random.default_rng(seed)
@@ -86,7 +86,7 @@ class TuningLoop(Experiment):
         return rows
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """One line for each state of knowledge."""
+        """Return one line for each set of features."""
         lines = []
         for setting in self.settings():
             mine = [row for row in rows if row["known"] == setting["known"]]
@@ -104,7 +104,7 @@ class TuningLoop(Experiment):
         return lines
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """All models are answered, few of them at a cost, and every interval is narrow and holds."""
+        """Find that all models are answered, few at a cost, and that every interval is narrow and holds."""
         found: dict[str, bool] = {}
         loops = len({row["repetition"] for row in rows}) or 1
         for line in summary:
@@ -137,7 +137,7 @@ def _varied(described: Described, rng: np.random.Generator) -> Described:
 
 
 def _made(described: Described) -> Any:
-    """The unfitted estimator."""
+    """Return the unfitted estimator that a description names."""
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.naive_bayes import GaussianNB
@@ -164,7 +164,7 @@ def _made(described: Described) -> Any:
 
 
 def _cross_validated(described: Described, part: FlightRows, known: slice) -> tuple[Any, NDArray[np.bool_]]:
-    """A model that is fitted on all training rows, and what models of the other fold predict for each of them."""
+    """Return a model fitted on all training rows, and predictions by the models of the other folds."""
     features, late = part.features[:, known], part.late
     fold, predicted = np.arange(len(part)) % _FOLDS, np.empty(len(part), dtype=np.bool_)
     for left_out in range(_FOLDS):
@@ -189,7 +189,7 @@ _MOST_OVERHEAD = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class SealedSearch(Experiment):
-    """Random forests of one search space, drawn once for both searches.
+    """Experiment with random forests of one search space, drawn once for both searches.
 
     Attributes:
         trees: Of each forest.
@@ -217,11 +217,11 @@ class SealedSearch(Experiment):
     jobs: int = 1
 
     def settings(self) -> Sequence[Setting]:
-        """Features of a flight that models may use."""
+        """Return the sets of flight features that models may use."""
         return [{"known": known} for known in _KNOWN]
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """Both searches; one row for each configuration."""
+        """Run both searches, and return a row for each configuration."""
         from sklearn.base import clone
         from sklearn.ensemble import RandomForestClassifier
         from sklearn.model_selection import RandomizedSearchCV
@@ -255,14 +255,14 @@ class SealedSearch(Experiment):
         ]
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """One line for each state of knowledge."""
+        """Return one line for each set of features."""
         return [
             {**setting, **_line([row for row in rows if row["known"] == setting["known"]])}
             for setting in self.settings() if any(row["known"] == setting["known"] for row in rows)
         ]  # fmt: skip
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """All are answered, at little cost; every interval holds; what is selected is no worse."""
+        """Find that all are answered at little cost, that intervals hold, and that the selected one is no worse."""
         found: dict[str, bool] = {}
         for line in summary:
             known, gain = line["known"], line["truth_of_proven"] - line["truth_of_plain"]
@@ -282,7 +282,7 @@ class SealedSearch(Experiment):
         return found
 
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """Intervals of all configurations, in the order of their cross-validation."""
+        """Return a chart of all intervals, in the order of their cross-validation."""
         return [
             Picture(
                 f"sealed-search-{known.replace(' ', '-')}", f"All configurations, {known}",
@@ -298,7 +298,7 @@ class SealedSearch(Experiment):
 
 
 def _draws() -> dict[str, Any]:
-    """Distributions of a forest's parameters."""
+    """Return the distributions of a forest's parameters."""
     from scipy.stats import loguniform, randint, uniform
 
     return {
@@ -319,7 +319,7 @@ def _columns(part: FlightRows, known: slice) -> dict[str, NDArray[Any]]:
 
 
 def _timed(search: Any, rows: Any, labels: Any) -> tuple[Any, float]:
-    """A search that was run, and the seconds that it took."""
+    """Run a search, and return it with the seconds that it took."""
     start = time.perf_counter()
     search.fit(rows, labels)
     return search, time.perf_counter() - start
@@ -339,7 +339,7 @@ def _search_row(results: Mapping[str, Any], place: int, truth: float, fresh: int
 
 
 def _folds(line: Mapping[str, Any]) -> list[float]:
-    """Seconds of all fits of a configuration."""
+    """Return the seconds of all fits of a configuration."""
     folds = sum(name.startswith("split") for name in line)
     return [folds * float(line["mean_fit_time"]), float(line["refit_time"])]
 

@@ -64,7 +64,7 @@ _BONFERRONI = 1.06
 
 @dataclass(frozen=True, kw_only=True)
 class Sharpness(Experiment):
-    """Half-widths of answers, told and unsealed, at the last planned query and without a surprise before it.
+    """Experiment on half-widths of answers, told and unsealed, at the last planned query.
 
     Attributes:
         rows: Sealed rows, and as many training rows.
@@ -87,11 +87,11 @@ class Sharpness(Experiment):
     queries: int = _PLANNED
 
     def settings(self) -> Sequence[Setting]:
-        """Everything that is measured."""
+        """Return everything that is measured."""
         return [{"measured": name} for name in _WANTED]
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """One holdout."""
+        """Measure with one holdout."""
         name, rng = setting["measured"], np.random.default_rng(seed)
         kind, _, rest = name.partition(", ")
         if kind == "flights":
@@ -108,7 +108,7 @@ class Sharpness(Experiment):
         return plays[kind](rng)
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """One line for each measurement: means over the repetitions, and how many of its intervals hold."""
+        """Return one line for each measurement, with means over the repetitions and how many intervals hold."""
         lines = []
         for name, (told, unsealed) in _WANTED.items():
             mine = [row for row in rows if row["measured"] == name]
@@ -126,7 +126,7 @@ class Sharpness(Experiment):
         return lines
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """Every half-width is as small as it should be, and no interval misses."""
+        """Find that every half-width is as small as it should be, and that no interval misses."""
         found, by_name = {}, {line["measured"]: line for line in summary}
         for line in summary:
             for what, limit in (("told", "at_most"), ("unsealed", "unsealed_at_most")):
@@ -179,7 +179,7 @@ class Sharpness(Experiment):
         return self._measure(*_halves(labels, self.rows), asked, "x > {}", 0.0, label="y")
 
     def _two_accuracies(self, rng: np.random.Generator) -> list[Row]:
-        """The sum of two half-widths is that of the difference."""
+        """Measure the interval of a difference made from two accuracies: the sum of both half-widths."""
         labels, models = _classifiers(self.rows, rng)
         parts = [
             self._measure(
@@ -195,13 +195,13 @@ class Sharpness(Experiment):
         return self._measure(*_halves(table, self.rows), eh.ratio("y = 1", "x < 0.25"), "x > 0.5 + 0.0001 * {}", 0.3)
 
     def _quarter(self, rng: np.random.Generator) -> list[Row]:
-        """As many rows as the ratio has in its denominator."""
+        """Measure a mean over a quarter of the rows, as many as the ratio has in its denominator."""
         rows = self.rows // 4
         table = {"x": rng.random(2 * rows), "y": (rng.random(2 * rows) < 0.3).astype(np.int64)}
         return self._measure(*_halves(table, rows), "y = 1", "x > 0.0001 * {}", 0.3)
 
     def _silent(self, share: float, rng: np.random.Generator) -> list[Row]:
-        """Nothing is told before the end, of any query."""
+        """Measure queries of which nothing is told before the end."""
         table = {"x": rng.random(2 * self.rows)}
         sealed, training = _halves(table, self.rows)
         with SealedHoldout(sealed, training, queries=self.queries) as holdout:
@@ -234,7 +234,7 @@ class Sharpness(Experiment):
         truth: float,
         **options: Any,
     ) -> list[Row]:
-        """The last planned query, after silent ones with different numbers in one expression."""
+        """Measure the last planned query, after silent ones that differ in a number."""
         with SealedHoldout(sealed, training, queries=self.queries, **options) as holdout:
             holdout.ask_many([silent.format(1.0625 + number / 8.0) for number in range(self.queries - 1)], silent=True)
             answer = holdout.ask(asked)
@@ -255,7 +255,7 @@ class Sharpness(Experiment):
 
 
 class SealedHoldout:
-    """A holdout in a folder of its own, which is gone afterwards."""
+    """Context with a holdout in a temporary folder."""
 
     def __init__(self, sealed: Mapping[str, Any], training: Mapping[str, Any], **options: Any) -> None:
         self._folder = tempfile.TemporaryDirectory()
@@ -276,7 +276,7 @@ class SealedHoldout:
 
 
 def _classifiers(rows: int, rng: np.random.Generator) -> tuple[dict[str, NDArray[Any]], list[NDArray[np.int64]]]:
-    """Two that are right equally often, and disagree on a fixed share of rows."""
+    """Draw a table and two classifiers that are right equally often and disagree on a fixed share of rows."""
     count = 2 * rows
     truth, right, turned = rng.integers(0, 2, count), rng.random(count), rng.random(count)
     both_right = _ACCURACY - _DISAGREEMENT / 2.0
@@ -287,14 +287,14 @@ def _classifiers(rows: int, rng: np.random.Generator) -> tuple[dict[str, NDArray
 
 
 def _halves(table: Mapping[str, NDArray[Any]], rows: int) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-    """The first rows, to be sealed, and as many of the next ones."""
+    """Split a table into the first rows, to be sealed, and as many training rows after them."""
     both = slice(0, rows), slice(rows, 2 * rows)
     sealed, training = ({name: values[part] for name, values in table.items()} for part in both)
     return sealed, training
 
 
 def _arrived(rng: np.random.Generator) -> pd.DataFrame:
-    """All flights that arrived, in random order."""
+    """Return all flights that arrived, in random order."""
     flights = all_flights()
     arrived = flights[flights["arr_delay"].notna()]
     return arrived.iloc[rng.permutation(len(arrived))].reset_index(drop=True)

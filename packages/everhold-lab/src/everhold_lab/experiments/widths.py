@@ -1,4 +1,4 @@
-"""Promised radius of every mechanism and every published statement, beside the error that attacks really reach."""
+"""The promised radius of every mechanism and published statement, beside the errors that attacks reach."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COLOURS = _ADAPTIVE | {  # greys for published ones
 
 @dataclass(frozen=True, kw_only=True)
 class WidthsExperiment(Experiment):
-    """Radius against queries and surprises, and what analysts who adapt really reach.
+    """Experiment on radius against queries and surprises, and on the errors that adaptive analysts reach.
 
     Attributes:
         rows: Numbers of sealed rows, powers of 2, each at least 16.
@@ -75,7 +75,7 @@ class WidthsExperiment(Experiment):
     confidence: float = 0.95
 
     def settings(self) -> Sequence[Setting]:
-        """Every place of the two sweeps."""
+        """Return every place of the two sweeps."""
         by_queries = [("queries", many, min(self.usual_surprises, many)) for many in self.queries]
         by_surprises = [("surprises", self.usual_queries, few) for few in self.surprises if few <= self.usual_queries]
         return [
@@ -85,7 +85,7 @@ class WidthsExperiment(Experiment):
         ]
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """One game of each attack against each mechanism, and against the bare averages of the same rows.
+        """Play one game of each attack against each mechanism and against bare averages of the same rows.
 
         Mechanisms that promise half the range or more are not played against.
         """
@@ -104,7 +104,7 @@ class WidthsExperiment(Experiment):
         return rows + [_game(_BARE, analyst, error, None) for analyst, error in bare.items()]
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """One line for each width at each place, with the worst error of an attack over the games that were played."""
+        """Return one line for each width at each place, with the worst error of an attack."""
         games = _by_place(rows)
         lines = []
         for setting in self.settings():
@@ -114,7 +114,7 @@ class WidthsExperiment(Experiment):
         return lines
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """Promises are kept, and the best of them is below every published one."""
+        """Find that promises are kept, and that the best is below every published one."""
         played = [
             (tuple(row[name] for name in (*_PLACE, "width")), row["violated"])
             for row in rows
@@ -138,7 +138,7 @@ class WidthsExperiment(Experiment):
         return findings
 
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """Promises by queries and by surprises, and for each the errors that were seen."""
+        """Return charts of promises by queries and by surprises, and of the errors that were seen."""
         promised = (
             f"One panel for each number of sealed rows, both axes logarithmic, at {self.confidence:.0%} confidence. "
             "Solid: everhold. Dashed: published statements, among them Hoeffding's for one query that was fixed "
@@ -160,7 +160,7 @@ class WidthsExperiment(Experiment):
         return pictures
 
     def _widths(self, setting: Setting) -> list[Row]:
-        """Every width at one place; without a radius where nothing below the whole range is promised."""
+        """Return every width at one place, without a radius where nothing below the whole range is promised."""
         planned = _planned(setting["sealed"], setting["queries"], setting["surprises"], self.confidence)
         own = [
             {"width": line["mechanism"], "statement": line["statement"], "published": False, "radius": line["radius"]}
@@ -178,14 +178,14 @@ class WidthsExperiment(Experiment):
 
 @lru_cache(maxsize=256)
 def _planned(rows: int, queries: int, surprises: int, confidence: float) -> dict[str, Any]:
-    """The plan as plain data; never to be changed."""
+    """Return the plan as plain data, which is cached and must not be changed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", VacuousGuaranteeWarning)  # lines simply end there
         return plan(rows=rows, queries=queries, surprises=surprises, confidence=confidence).to_dict()
 
 
 def _playable(planned: Mapping[str, Any], *, sweep: str) -> list[str]:
-    """Mechanisms that promise something about every answer; in the sweep over surprises those alone that count them."""
+    """Return the mechanisms that promise something about every answer, by surprises those that count them."""
     promised = {line["mechanism"]: line["radius"] for line in planned["lines"]}
     return [
         name
@@ -204,7 +204,7 @@ def _game(width: str, analyst: str, error: float, violated: bool | None) -> Row:
 
 
 def _by_place(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[int, list[Row]]]:
-    """Games by setting and width, and among those by repetition."""
+    """Return the games by setting and width, and within these by repetition."""
     games: dict[tuple[Any, ...], dict[int, list[Row]]] = {}
     for row in rows:
         place = tuple(row[name] for name in (*_PLACE, "width"))
@@ -213,7 +213,7 @@ def _by_place(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[int, list[Row]]
 
 
 def _seen(games: Mapping[int, Sequence[Row]]) -> Row:
-    """The worst error of the strongest attack: its mean over repetitions, the smallest and the largest."""
+    """Return the worst error of the strongest attack: mean over repetitions, smallest and largest."""
     if not games:
         return {"worst_error": None, "worst_error_low": None, "worst_error_high": None, "games": 0, "violations": 0}
     worst = [max(row["worst_error"] for row in attacks) for attacks in games.values()]
@@ -235,7 +235,7 @@ def _places(summary: Sequence[Row]) -> list[list[Row]]:
 
 
 def _gain(place: Sequence[Row]) -> float | None:
-    """Narrowest published width for adaptive queries by the narrowest promise about every answer."""
+    """Return the narrowest published width divided by the narrowest promise about every answer, or None."""
     own = [
         line["radius"]
         for line in place

@@ -1,4 +1,4 @@
-"""Figures 2 and 3 of Zhao 2017: how a holdout of rows that depend on each other is used up, and what protects it.
+"""Figures 2 and 3 of Zhao 2017: how reuse wears out a holdout of dependent rows, and what protects it.
 
 The paper does not say how its rows depend on each other. Here they copy: in a chain each row repeats the record of the
 row before with some probability and is drawn anew otherwise; in groups all rows of a group carry one record. Training
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """Result of one analyst's use of one holdout; the arrays have one entry for each k.
+    """Result of one analyst's use of one holdout, in arrays with one entry for each k.
 
     Attributes:
         selected: Attributes that voted.
@@ -61,7 +61,7 @@ class Reuse:
     refused: int
 
     def lines(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
-        """One line for each k; nan becomes None."""
+        """Return one dictionary for each k, with None for nan."""
         return [
             {
                 "k": k,
@@ -86,7 +86,7 @@ def reuse_holdout(
     holdout: AttributeSample,
     numbers: Sequence[int],
 ) -> Reuse:
-    """Ask about every attribute, then about the vote of the best k for every k.
+    """Ask about every attribute and then about the vote of the best k for every k, and return the results.
 
     Args:
         mechanism: What stands between the analyst and the holdout.
@@ -132,7 +132,7 @@ def reuse_holdout(
 def select(
     training: NDArray[np.float64], holdout: NDArray[np.float64], *, least: float, numbers: Sequence[int]
 ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-    """The votes of the k attributes that are largest in training, among those that the holdout confirms.
+    """Return the votes of the k largest attributes in training, among those that the holdout confirms.
 
     Args:
         training: Correlation of each attribute with the label on the training rows, shape (attributes,).
@@ -157,7 +157,7 @@ def select(
 
 
 def _largest(errors: NDArray[np.float64] | Sequence[float]) -> float:
-    """The largest absolute error of what was answered, 0 if nothing was."""
+    """Return the largest absolute error of answered queries, 0 if none was answered."""
     sizes = np.abs(np.asarray(errors, dtype=np.float64))
     return float(np.max(sizes[~np.isnan(sizes)], initial=0.0))
 
@@ -170,7 +170,7 @@ _SLACK = 1.0 / 3.0  # c of Theorem 2
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A population and how many rows are drawn of it, for training and for the holdout each.
+    """A population, and how many rows are drawn for training and for the holdout each.
 
     Attributes:
         name: In words, such as "chain 0.5".
@@ -185,7 +185,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Game:
-    """Game that a mechanism is planned for.
+    """The game that a mechanism is planned for.
 
     Attributes:
         queries: m, queries about attributes and about votes.
@@ -204,7 +204,7 @@ class Game:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A mechanism and the claim that is made for it.
+    """A mechanism, and the radius that is claimed for it.
 
     Attributes:
         radius: Half-width that is claimed for all its answers.
@@ -219,7 +219,7 @@ class Contender:
 
 @lru_cache(maxsize=256)
 def contender(game: Game, name: str) -> Contender:
-    """One of the analysts; planned once in each process.
+    """Return one of the analysts' mechanisms, planned once in each process.
 
     The radius of common reuse is what independent rows would give to queries that were fixed beforehand (P9).
 
@@ -249,7 +249,7 @@ def _promised(name: str, mechanism: Mechanism) -> Contender:
 
 
 def _request(game: Game, declared: DependenceModel) -> dict[str, Any]:
-    """Rows, queries, the declared model, and the confidence that makes up for what the model leaves out.
+    """Return rows, queries, the declared model, and a confidence that makes up for what the model leaves out.
 
     Any two different records of a chain that copies are ``P^h(x, .)`` and ``P^h(x', .)`` apart by the same ``rho^h``,
     whatever the number of possible records, which is astronomical here. A declared chain of S states gives the same
@@ -270,7 +270,7 @@ def _request(game: Game, declared: DependenceModel) -> dict[str, Any]:
 
 
 def rows_of_theorem_2(game: Game) -> int:
-    """Rows that Theorem 2 needs for its tolerance with the quilts of the population (P2; published, proof incomplete).
+    """Return the rows that Theorem 2 needs for its tolerance with the population's quilts (P2).
 
     A row of a group has an empty quilt, and its group is nearby. A row of a chain has the quilts ``{i-h, i+h}``. Their
     influence is a ratio of probabilities of single records, ``1 + rho^h / ((1 - rho^h) p)`` with the least probability
@@ -292,7 +292,7 @@ def rows_of_theorem_2(game: Game) -> int:
 
 
 def _chain_price(epsilon: float, *, correlation: float, log_least: float) -> float:
-    """``min_h (2h - 1)/(eps - 8 b(h))`` with ``b(h) = ln(1 + rho^h / ((1 - rho^h) p))`` (P5)."""
+    """Return ``min_h (2h - 1)/(eps - 8 b(h))`` with ``b(h) = ln(1 + rho^h / ((1 - rho^h) p))`` (P5)."""
     enough = (log_least - math.log(epsilon) + 40.0) / -math.log(correlation)  # there b is below e^-40 eps
     steps = np.arange(1, math.ceil(enough) + 1)
     kept = steps * math.log(correlation)
@@ -335,13 +335,13 @@ _ANALYSTS = {
 
 
 def _cases(rows: Mapping[str, int]) -> tuple[Case, ...]:
-    """Populations by name, each with its number of rows."""
+    """Return the populations by name, each with its number of rows."""
     return tuple(Case(name, number, _POPULATIONS[name]) for name, number in rows.items())
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Reuse(Experiment):
-    """Common part of both figures.
+    """Base of both figures' experiments.
 
     Attributes:
         cases: Populations with their numbers of rows.
@@ -361,7 +361,7 @@ class _Reuse(Experiment):
     analysts: ClassVar[tuple[str, ...]]
 
     def settings(self) -> Sequence[Setting]:
-        """Every population, without and with a signal."""
+        """Return every population, without and with a signal."""
         return [
             {"rows_move": case.name, "rows": case.rows, "signal": signal}
             for case in self.cases
@@ -369,7 +369,7 @@ class _Reuse(Experiment):
         ]
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """All analysts on the same training rows and the same sealed rows."""
+        """Play all analysts on the same training rows and the same sealed rows."""
         case = next(case for case in self.cases if case.name == setting["rows_move"])
         law = Attributes(count=self.attributes, knowing=_KNOWING if setting["signal"] else 0)
         game = Game(
@@ -390,7 +390,7 @@ class _Reuse(Experiment):
         return rows
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """Means and standard deviations for each population, analyst and k, of what was not refused."""
+        """Return means and standard deviations by population, analyst and k, without refused answers."""
         lines: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
         for row in rows:
             lines[row["rows_move"], row["signal"], row["analyst"], row["k"]].append(row)
@@ -399,7 +399,7 @@ class _Reuse(Experiment):
 
 @dataclass(frozen=True, kw_only=True)
 class Figure2(_Reuse):
-    """Common reuse of a holdout whose rows depend on each other more and more."""
+    """Experiment on common reuse of a holdout whose rows depend on each other more and more."""
 
     name: ClassVar[str] = "figure2"
     title: ClassVar[str] = "Common reuse of a holdout whose rows depend on each other"
@@ -416,7 +416,7 @@ class Figure2(_Reuse):
     attributes: int = 2_000
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """Without a signal, common reuse of dependent rows reports far too much."""
+        """Find that without a signal common reuse of dependent rows reports far too much."""
         gaps = {
             line["rows_move"]: line["reported"] - line["fresh"]
             for line in summary
@@ -430,7 +430,7 @@ class Figure2(_Reuse):
         }
 
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """Accuracy against the number of attributes, a panel for each population."""
+        """Return charts of accuracy against the number of attributes, a panel for each population."""
         return [
             _bands(summary, signal=signal, panels="rows_move", titles=_TITLES, name=name, what=what)
             for signal, name, what in (
@@ -442,7 +442,7 @@ class Figure2(_Reuse):
 
 @dataclass(frozen=True, kw_only=True)
 class Figure3(_Reuse):
-    """Algorithm 1 and what protects a holdout of dependent rows."""
+    """Experiment on Algorithm 1 and what else protects a holdout of dependent rows."""
 
     name: ClassVar[str] = "figure3"
     title: ClassVar[str] = "A protected holdout whose rows depend on each other"
@@ -468,7 +468,7 @@ class Figure3(_Reuse):
     )
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """Findings: bounds for dependent rows hold in every repetition; bounds that ignore dependence do not."""
+        """Find that bounds for dependent rows always hold, and that bounds that ignore dependence do not."""
         found: dict[str, bool] = {}
         for case in self.cases:
             for name in PROTECTED:
@@ -485,7 +485,7 @@ class Figure3(_Reuse):
         return found
 
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """Accuracy for each population, a panel for each analyst; and errors in shares of the claimed radius."""
+        """Return charts of accuracy for each population, and of errors as shares of the claimed radius."""
         drawn = [
             _bands(
                 [line for line in summary if line["rows_move"] == case.name],
@@ -521,12 +521,12 @@ class Figure3(_Reuse):
 
 
 def _worst(lines: Iterable[Row]) -> Row:
-    """The line whose error is the largest share of the claimed radius."""
+    """Return the line whose error is the largest share of the claimed radius."""
     return max(lines, key=lambda line: float(line["worst_error"] / line["radius"]))
 
 
 def _summed(same: Sequence[Row]) -> Row:
-    """One line for rows of one population, analyst and k."""
+    """Return one line from the rows of one population, analyst and k."""
     first = same[0]
     answered = [row for row in same if row["reported"] is not None]
     values = {

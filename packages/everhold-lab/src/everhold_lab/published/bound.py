@@ -1,4 +1,4 @@
-"""Published statements: what each gives in both directions, and their common checks."""
+"""Published statements about whole sessions: their protocol, their results and common checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from everhold.arguments import fraction
 
 @dataclass(frozen=True, slots=True)
 class BoundOfSource:
-    """A published statement, evaluated.
+    """Result of evaluating a published statement.
 
     Attributes:
         statement: Name of the statement, e.g. ``zhao_theorem_2``.
@@ -32,7 +32,7 @@ class BoundOfSource:
 
 
 class SessionBound(Protocol):
-    """A statement about a whole session, as the planner calls it."""
+    """Protocol of a statement about a whole session, as the planner calls it."""
 
     def __call__(
         self, subject: float, /, *, queries: int, surprises: int, confidence: float, slack: float
@@ -57,7 +57,7 @@ class SessionBound(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StatementOfSource:
-    """A statement about a whole session, in both directions.
+    """A statement about a whole session, as radius for rows and as rows for a radius.
 
     Attributes:
         name: Name of the statement, the key in ``STATEMENTS``.
@@ -78,7 +78,7 @@ class StatementOfSource:
 
 
 def check_nonnegative(name: str, value: float) -> None:
-    """Raise ValueError unless value is at least 0 (infinity is allowed: it makes the bound vacuous)."""
+    """Raise ValueError unless the value is at least 0. Infinity is allowed and makes the bound vacuous."""
     if not value >= 0.0:
         raise ValueError(f"{name} is {value!r}, expected a number of at least 0; pass 0 for independent rows")
 
@@ -101,12 +101,12 @@ def check_session(*, queries: int, surprises: int, confidence: float, slack: flo
 
 
 def whole_rows(rows: float) -> float:
-    """Round up to a whole number of rows, at least 1; infinity stays."""
+    """Round up to a whole number of rows, at least 1, and leave infinity."""
     return rows if math.isinf(rows) else max(1, math.ceil(rows))
 
 
 def smallest_radius(rows_for: Callable[[float], float], rows: float) -> float:
-    """Invert a sample size that falls in the radius: the smallest radius in (0, 1) whose rows suffice, or ``inf``.
+    """Return the smallest radius in (0, 1) for which the rows suffice, or ``inf``.
 
     To a relative accuracy of 1e-12, on the side where `rows` is enough.
     """

@@ -38,7 +38,7 @@ _SEARCH = [(-3.0, 4.0), (-30.0, 0.0), (-2.0, 3.5)]
 
 
 def gaussian_sample_failure(scale: float, *, answers: int) -> SampleFailure:
-    """Sample accuracy of k answers with Gaussian noise: ``alpha -> min(1, 2 k Phi(-alpha/sigma))``.
+    """Return the failure of k answers with Gaussian noise: ``alpha -> min(1, 2 k Phi(-alpha/sigma))``.
 
     Raises:
         ValueError: If the scale is not positive or `answers` is below 1.
@@ -49,7 +49,7 @@ def gaussian_sample_failure(scale: float, *, answers: int) -> SampleFailure:
 
 
 def laplace_sample_failure(scale: float, *, answers: int) -> SampleFailure:
-    """Sample accuracy of k answers with Laplace noise: ``alpha -> min(1, k exp(-alpha/b))``.
+    """Return the failure of k answers with Laplace noise: ``alpha -> min(1, k exp(-alpha/b))``.
 
     Raises:
         ValueError: If the scale is not positive or `answers` is below 1.
@@ -60,7 +60,7 @@ def laplace_sample_failure(scale: float, *, answers: int) -> SampleFailure:
 
 
 def jung_radius(sample_failure: SampleFailure, curve: PrivacyCurve, confidence: float) -> BoundOfSource:
-    """Radius ``alpha + (e^eps - 1) + c + 2d`` that fails with at most ``beta_s/c + delta/d`` (statement P7).
+    """Return the radius ``alpha + (e^eps - 1) + c + 2d`` that fails with at most ``beta_s/c + delta/d`` (P7).
 
     The best c and d for given alpha and eps are ``c = sqrt(beta_s) t``, ``d = sqrt(delta/2) t`` with
     ``t = (sqrt(beta_s) + sqrt(2 delta)) / beta``, so that ``c + 2d = beta t^2``. Alpha and eps are searched on a
@@ -100,7 +100,7 @@ def jung_radius(sample_failure: SampleFailure, curve: PrivacyCurve, confidence: 
 
 
 def jung_pure_radius(sample_failure: SampleFailure, *, epsilon: float, rows: int, confidence: float) -> BoundOfSource:
-    """Radius ``alpha + (e^eps - 1) + sqrt(2 ln(1/eta)/n)`` that fails with at most ``beta_s + eta`` (statement P7).
+    """Return ``alpha + (e^eps - 1) + sqrt(2 ln(1/eta)/n)``, which fails with at most ``beta_s + eta`` (P7).
 
     Args:
         sample_failure: beta_s(alpha) of the whole session, non-increasing.
@@ -132,7 +132,7 @@ def jung_pure_radius(sample_failure: SampleFailure, *, epsilon: float, rows: int
 
 
 def _refined_minimum(radii: Callable[[Floats, Floats], Floats]) -> tuple[float, float, float]:
-    """Least entry of ``radii(alphas, epsilons)``, alpha and eps in [1e-9, 1], with its alpha and eps."""
+    """Return the least ``radii(alphas, epsilons)`` for alpha and eps in [1e-9, 1], with both arguments."""
     alphas = epsilons = np.geomspace(_LEAST, 1.0, _POINTS)
     step = alphas[1] / alphas[0]
     best = (math.inf, 1.0, 1.0)
@@ -147,7 +147,7 @@ def _refined_minimum(radii: Callable[[Floats, Floats], Floats]) -> tuple[float, 
 
 
 def jung_2020(rows: float, /, *, queries: int, surprises: int, confidence: float, slack: float) -> BoundOfSource:
-    """Radius of P7 for k answers with Gaussian noise, its scale, alpha, eps, c and d optimised.
+    """Return the radius of P7 for k answers with Gaussian noise, with all parameters optimised.
 
     With ``mu = sqrt(k)/(n sigma)`` and ``z = alpha/sigma`` the radius to minimise over z, eps and mu is
     ``z sqrt(k)/(n mu) + (e^eps - 1) + (sqrt(beta_s(z)) + sqrt(2 delta(eps; mu)))^2 / beta``.
@@ -169,7 +169,7 @@ def jung_2020(rows: float, /, *, queries: int, surprises: int, confidence: float
 
 
 def jung_2020_rows(radius: float, /, *, queries: int, surprises: int, confidence: float, slack: float) -> BoundOfSource:
-    """Rows for a requested radius: the least ``z sqrt(k) / (mu (tau - everything else))``; see :func:`jung_2020`."""
+    """Return the rows for a radius: the least ``z sqrt(k) / (mu (tau - everything else))``, see :func:`jung_2020`."""
     fraction(radius, "radius")
     check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
 
@@ -192,7 +192,7 @@ def _bias_and_losses(z: float, epsilon: float, mu: float, queries: int, beta: fl
 
 
 def _nelder_mead(objective: Callable[[Floats], float], queries: int, noise: float) -> tuple[float, Floats]:
-    """Least value over (ln z, ln eps, ln eps/mu), from a start where noise ``z noise/mu`` and bias eps balance."""
+    """Return the least value over (ln z, ln eps, ln eps/mu), and where it is."""
     z = math.sqrt(2.0 * math.log(1e4 * queries))
     start = np.log([z, min(0.7, math.sqrt(5.0 * z * noise)), 5.0])
     found = scipy.optimize.minimize(

@@ -1,4 +1,4 @@
-"""Rogers et al. 2020, Guaranteed Validity for Empirical Approaches to Adaptive Data Analysis: the monitor's width.
+"""Width of the monitor by Rogers et al. 2020, Guaranteed Validity for Empirical Approaches to Adaptive Data Analysis.
 
 The authors are Rogers, Roth, Smith, Srebro, Thakkar and Woodworth; the argument is Russo and Zou's of 2016.
 
@@ -34,7 +34,7 @@ _NAME = "rogers_2020_monitor"
 
 
 def rogers_width(rows: int, *, queries: int, scale: float, confidence: float) -> float:
-    """Half-width for k Gaussian answers of a given noise scale, all at once.
+    """Return the half-width for k Gaussian answers of a given noise scale, all at once.
 
     ``sqrt( (1/(2 n beta)) min_{0<l<1} (2 rho k n - ln(1-l))/l ) + sigma sqrt(2 ln(4k/beta))``,
     ``rho = 1/(8 n^2 sigma^2)`` (derived at the top of this module).
@@ -64,7 +64,7 @@ def rogers_width(rows: int, *, queries: int, scale: float, confidence: float) ->
 def rogers_2020_monitor(
     rows: float, /, *, queries: int, surprises: int, confidence: float, slack: float
 ) -> BoundOfSource:
-    """Radius for k Gaussian answers, the noise scale optimised; it falls exactly like ``1/sqrt(n)``.
+    """Return the radius for k Gaussian answers at the best noise scale, proportional to ``1/sqrt(n)``.
 
     Arguments and errors are those of every `SessionBound`; rows are independent.
 
@@ -81,7 +81,7 @@ def rogers_2020_monitor(
 def rogers_2020_monitor_rows(
     radius: float, /, *, queries: int, surprises: int, confidence: float, slack: float
 ) -> BoundOfSource:
-    """Rows for a requested radius: the inverse of :func:`rogers_2020_monitor`."""
+    """Return the rows for a requested radius, the inverse of :func:`rogers_2020_monitor`."""
     fraction(radius, "radius")
     check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
     width, scale = _scale_free(queries, 1.0 - confidence)
@@ -90,7 +90,7 @@ def rogers_2020_monitor_rows(
 
 
 def _best_odds(information: float) -> float:
-    """``min_{0<l<1} (a - ln(1-l))/l`` for ``a = information``: the root u > 1 of ``u - ln u = 1 + a``, u = 1/(1-l)."""
+    """Return the u > 1 with ``u - ln u = 1 + a``, which is ``min_{0<l<1} (a - ln(1-l))/l`` for a = information."""
     odds = 1.0 + information + math.sqrt(2.0 * information)
     for _ in range(50):
         step = (odds - math.log(odds) - 1.0 - information) / (1.0 - 1.0 / odds) if odds > 1.0 else 0.0
@@ -101,7 +101,7 @@ def _best_odds(information: float) -> float:
 
 
 def _scale_free(queries: int, beta: float) -> tuple[float, float]:
-    """Least half-width and its noise scale, both times sqrt(n), searched over the odds u of :func:`_best_odds`."""
+    """Return the least half-width and its noise scale, both times sqrt(n)."""
     quantile = math.sqrt(2.0 * math.log(4.0 * queries / beta))
 
     def scale_at(log_excess: float) -> float:

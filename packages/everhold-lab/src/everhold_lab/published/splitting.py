@@ -1,4 +1,4 @@
-"""Sample splitting: Hoeffding's inequality for queries that each get rows of their own (statement P9)."""
+"""Sample splitting by Hoeffding's inequality, where each query gets rows of its own (statement P9)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME = "hoeffding_splitting"
 
 
 def hoeffding_radius(rows: int, *, queries: int = 1, confidence: float) -> float:
-    """Half-width for k queries fixed in advance, all at once: ``sqrt(ln(2k/beta) / (2n))`` (statement P9).
+    """Return the half-width for k queries fixed in advance: ``sqrt(ln(2k/beta) / (2n))`` (statement P9).
 
     Not for adaptive queries.
 
@@ -30,7 +30,7 @@ def hoeffding_radius(rows: int, *, queries: int = 1, confidence: float) -> float
 def hoeffding_splitting(
     rows: float, /, *, queries: int, surprises: int, confidence: float, slack: float
 ) -> BoundOfSource:
-    """Radius when each of k adaptive queries gets a part of the rows of its own (statement P9).
+    """Return the radius if each of k adaptive queries gets its own part of the rows (statement P9).
 
     ``sqrt(k ln(2k/beta) / (2n))`` where k divides n; in general each part has ``floor(n/k)`` rows.
 
@@ -48,7 +48,7 @@ def hoeffding_splitting(
 def hoeffding_splitting_rows(
     radius: float, /, *, queries: int, surprises: int, confidence: float, slack: float
 ) -> BoundOfSource:
-    """Rows for a requested radius: ``k ceil(ln(2k/beta) / (2 alpha^2))``; see :func:`hoeffding_splitting`."""
+    """Return the rows for a radius: ``k ceil(ln(2k/beta) / (2 alpha^2))``, see :func:`hoeffding_splitting`."""
     fraction(radius, "radius")
     check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
     part = math.ceil(math.log(2.0 * queries / (1.0 - confidence)) / (2.0 * radius**2))

@@ -31,7 +31,7 @@ _DWORK_SLACK = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Parameters of Thresholdout, in units of the query.
+    """Parameters of Thresholdout in units of the query.
 
     Attributes:
         scale: sigma; which Laplace noises are its multiples is said at the top of the module.
@@ -56,12 +56,12 @@ def _bound(
 
 
 def independent_price(tolerance: float) -> float:
-    """Price of noise for independent rows, ``1 / (tau/3)``: the reciprocal of the privacy loss that P4 allows."""
+    """Return the price of noise for independent rows, ``1 / (tau/3)``, one over the loss that P4 allows."""
     return 3.0 / tolerance
 
 
 def zhao_theorem_1_rows(surprises: float, scale: float, tolerance: float, failure: float, *, price: float) -> float:
-    """Rows for one query, ``max{9 ln(4/beta)/tau^2, 9 B price/(4 sigma)}`` (statement P1).
+    """Return the rows for one query, ``max{9 ln(4/beta)/tau^2, 9 B price/(4 sigma)}`` (statement P1).
 
     With so many rows ``P[|Q_i(X) - Q_i(P)| >= tau] <= beta`` for each query i of Algorithm 1.
 
@@ -89,7 +89,7 @@ def zhao_theorem_1_rows(surprises: float, scale: float, tolerance: float, failur
 
 
 def zhao_theorem_2_calibration(radius: float, *, queries: int, confidence: float, slack: float) -> Calibration:
-    """Noise and threshold of statement P2: ``sigma = (1-c) tau / (12 ln(4m/beta))``, ``T = (1+c) tau / 2``.
+    """Return noise and threshold of P2: ``sigma = (1-c) tau / (12 ln(4m/beta))``, ``T = (1+c) tau / 2``.
 
     Raises:
         ValueError: If `radius`, `confidence` or `slack` is outside (0, 1).
@@ -113,7 +113,7 @@ def zhao_theorem_2_rows(
     slack: float,
     price: Callable[[float], float] = independent_price,
 ) -> BoundOfSource:
-    """Rows for a requested radius, ``n_#(B, sigma, (1-c) tau/4, beta/(2m))`` (statement P2).
+    """Return the rows for a radius, ``n_#(B, sigma, (1-c) tau/4, beta/(2m))`` (statement P2).
 
     With probability `confidence`, every query before the budget of `surprises` is used up is answered within
     `radius` of the population; budget is not spent while ``|Q(D) - Q(P)| < c tau``.
@@ -144,7 +144,7 @@ def zhao_theorem_2(
     slack: float,
     price: Callable[[float], float] = independent_price,
 ) -> BoundOfSource:
-    """Radius of statement P2 for the rows at hand: the inverse of :func:`zhao_theorem_2_rows`."""
+    """Return the radius of statement P2 for the rows at hand, the inverse of :func:`zhao_theorem_2_rows`."""
     check_count("rows", rows)
     check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
     fraction(slack, "slack")
@@ -183,19 +183,19 @@ ZHAO_THEOREM_2 = StatementOfSource(
 
 
 def dwork_n_0(surprises: int, scale: float, tolerance: float, failure: float) -> float:
-    """Rows by pure privacy, ``n_0 = max{2B/(sigma tau), ln(6/beta)/tau^2}``, not rounded; see `dwork_lemma_24`."""
+    """Return the rows that Lemma 24 needs by pure privacy, ``n_0 = max{2B/(sigma tau), ln(6/beta)/tau^2}``."""
     _check_lemma_24(surprises, scale, tolerance, failure)
     return max(2.0 * surprises / (scale * tolerance), math.log(6.0 / failure) / tolerance**2)
 
 
 def dwork_n_1(surprises: int, scale: float, tolerance: float, failure: float) -> float:
-    """Rows by approximate privacy, ``n_1 = 80 sqrt(B ln(1/(tau beta))) / (tau sigma)``; see `dwork_lemma_24`."""
+    """Return the rows that Lemma 24 needs by approximate privacy, ``80 sqrt(B ln(1/(tau beta))) / (tau sigma)``."""
     _check_lemma_24(surprises, scale, tolerance, failure)
     return 80.0 * math.sqrt(surprises * math.log(1.0 / (tolerance * failure))) / (tolerance * scale)
 
 
 def dwork_lemma_24(surprises: int, scale: float, tolerance: float, failure: float) -> float:
-    """Rows for one query, ``min{n_0, n_1}``: then ``P[|f_i(X) - f_i(P)| >= tau] <= beta`` for each query i.
+    """Return the rows for one query, ``min{n_0, n_1}``: then ``P[|f_i(X) - f_i(P)| >= tau] <= beta`` for each.
 
     Args:
         surprises: B.
@@ -222,7 +222,7 @@ def _check_lemma_24(surprises: int, scale: float, tolerance: float, failure: flo
 
 
 def dwork_theorem_25_calibration(radius: float, *, queries: int, confidence: float) -> Calibration:
-    """Noise and threshold of Theorem 25: ``sigma = tau/(96 ln(4m/beta))``, ``T = 3 tau/4``.
+    """Return noise and threshold of Theorem 25: ``sigma = tau/(96 ln(4m/beta))``, ``T = 3 tau/4``.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -238,7 +238,7 @@ def dwork_theorem_25_calibration(radius: float, *, queries: int, confidence: flo
 def dwork_theorem_25_rows(
     radius: float, /, *, queries: int, surprises: int, confidence: float, slack: float = _DWORK_SLACK
 ) -> BoundOfSource:
-    """Rows for a requested radius: ``min{n_0, n_1}(B, sigma, tau/8, beta/(2m))``.
+    """Return the rows for a radius by Theorem 25: ``min{n_0, n_1}(B, sigma, tau/8, beta/(2m))``.
 
     With probability `confidence`, every query before the budget is used up is answered within `radius` of the
     population; budget is not spent while ``|f(D) - f(P)| <= tau/2``. So c = 1/2 is built in: the theorem serves every
@@ -257,7 +257,7 @@ def dwork_theorem_25_rows(
 def dwork_theorem_25(
     rows: float, /, *, queries: int, surprises: int, confidence: float, slack: float = _DWORK_SLACK
 ) -> BoundOfSource:
-    """Radius of Theorem 25 for the rows at hand: the inverse of :func:`dwork_theorem_25_rows`."""
+    """Return the radius of Theorem 25 for the rows at hand, the inverse of :func:`dwork_theorem_25_rows`."""
     check_count("rows", rows)
     check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
     radius = math.inf

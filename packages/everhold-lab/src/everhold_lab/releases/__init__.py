@@ -1,4 +1,4 @@
-"""Releases of the literature that no holdout uses: numbers told once, other choices, published constants."""
+"""Private releases from the literature that no holdout uses: single numbers, choices and tables."""
 
 from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, composed_epsilon
 from everhold_lab.releases.one_shot import GaussianFieldMechanism, Release

@@ -39,13 +39,13 @@ _MOST_QUILTS = 1_000_000
 
 
 def remote_rows(quilt: Quilt, rows: int) -> tuple[int, ...]:
-    """The rows behind a quilt, increasing, of ``rows`` rows in all."""
+    """Return the rows behind a quilt, increasing, among ``rows`` rows."""
     named = {quilt.row, *quilt.nearby, *quilt.quilt}
     return tuple(node for node in range(rows) if node not in named)
 
 
 def validate(quilt: Quilt, graph: Graph, remote: Collection[int] | None = None) -> None:
-    """Refuse what is no Markov quilt of the graph.
+    """Check that a quilt is a Markov quilt of the graph.
 
     Args:
         quilt: The quilt.
@@ -90,7 +90,7 @@ def validate(quilt: Quilt, graph: Graph, remote: Collection[int] | None = None) 
 
 
 def _walk(graph: Graph, row: int, inside: Collection[int], barred: Collection[int]) -> dict[int, int]:
-    """Rows that paths inside reach without a barred row, each with the row before; one step outside they stop."""
+    """Return the rows that paths inside reach without a barred row, each with the row before it."""
     before = {row: row}
     order = [row]
     for node in order:
@@ -103,7 +103,7 @@ def _walk(graph: Graph, row: int, inside: Collection[int], barred: Collection[in
 
 
 def chain_quilts(row: int, rows: int, *, most_nearby: int | None = None) -> tuple[Quilt, ...]:
-    """All quilts of a row of a chain: two-sided {i-a, i+b}, one-sided, and empty; by number of nearby rows.
+    """Return all quilts of a row of a chain, two-sided {i-a, i+b}, one-sided and empty, by nearby rows.
 
     Args:
         row: The row i, from 0 on.
@@ -141,7 +141,7 @@ def chain_quilts(row: int, rows: int, *, most_nearby: int | None = None) -> tupl
 
 
 def tree_quilts(graph: Graph, row: int, *, most_nearby: int | None = None) -> tuple[Quilt, ...]:
-    """Quilts of a row of a forest, by number of nearby rows; the empty one is always there.
+    """Return quilts of a row of a forest, sorted by number of nearby rows, always including the empty one.
 
     For each radius r two of them: all rows at distance r; and the same without those behind which at most r rows lie,
     which are cheaper to take in than to have in the quilt.
@@ -165,7 +165,7 @@ def tree_quilts(graph: Graph, row: int, *, most_nearby: int | None = None) -> tu
 
 
 def _fewer_behind(graph: Graph, back: int, node: int, limit: int) -> bool:
-    """True if at most ``limit`` rows of a tree are ``node`` or lie behind it, seen from ``back``."""
+    """Return whether at most ``limit`` rows of a tree are ``node`` or lie behind it, seen from ``back``."""
     order = [(node, back)]
     for here, came in order:
         order += [(other, here) for other in graph.adjacency[here] if other != came]
@@ -185,7 +185,7 @@ _FIRST_REACH = 16
 
 @dataclass(frozen=True, slots=True)
 class ChainSearch:
-    """The best quilt of every row; arrays of shape (rows,).
+    """The best quilt of every row of a chain, in arrays of shape (rows,).
 
     Attributes:
         left: Distance of the quilt's row before this one; 0 without one.
@@ -201,7 +201,7 @@ class ChainSearch:
 
     @property
     def count(self) -> NDArray[np.int64]:
-        """Nearby rows and the row itself."""
+        """Number of nearby rows of each row, including itself."""
         rows = len(self.scale)
         place = np.arange(rows)
         before = np.where(self.left > 0, self.left - 1, place)
@@ -209,7 +209,7 @@ class ChainSearch:
         return before + after + 1
 
     def quilt(self, row: int) -> Quilt:
-        """The quilt of one row."""
+        """Return the quilt of one row."""
         rows, left, right = len(self.scale), int(self.left[row]), int(self.right[row])
         first = row - left + 1 if left else 0
         last = row + right - 1 if right else rows - 1
@@ -225,7 +225,7 @@ class _FoundQuilt(NamedTuple):
 
 
 def chain_search(model: MarkovChain, *, rows: int, epsilon: float, exact: bool = True) -> ChainSearch:
-    """The best quilts for a model: exact for a known chain, and good ones for a set of chains or from two numbers.
+    """Return the best quilts for a known chain, or good ones for a set of chains or two numbers.
 
     Raises:
         DependenceError: If that is not possible for the model.
@@ -245,7 +245,7 @@ def chain_search(model: MarkovChain, *, rows: int, epsilon: float, exact: bool =
 
 
 def spectral_search(*, norm: float, least: float, rows: int, epsilon: float) -> ChainSearch:
-    """Good quilts of a stationary chain from two numbers alone (`MQMApprox`).
+    """Return good quilts of a stationary chain from two numbers alone (`MQMApprox`).
 
     Args:
         norm: Norm of the kernel on mean-zero functions of L2(pi): one minus the spectral gap of a reversible chain, and
@@ -267,7 +267,7 @@ def spectral_search(*, norm: float, least: float, rows: int, epsilon: float) -> 
 def search_from_law(
     transition: NDArray[np.float64], law: NDArray[np.float64], *, rows: int, epsilon: float
 ) -> ChainSearch:
-    """The best quilts of a chain whose first row has a given law.
+    """Return the best quilts of a chain whose first row has a given law.
 
     Raises:
         DependenceError: If there are more than 1,000 rows.
@@ -294,7 +294,7 @@ def search_from_law(
 
 
 def _laws(transition: NDArray[np.float64], law: NDArray[np.float64], rows: int) -> list[NDArray[np.float64]]:
-    """The law of every row; a positive probability too small for a float is refused."""
+    """Return the law of every row, and reject positive probabilities too small for a float."""
     laws, possible = [law], law > 0.0
     for _ in range(rows - 1):
         laws.append(laws[-1] @ transition)
@@ -310,7 +310,7 @@ def _laws(transition: NDArray[np.float64], law: NDArray[np.float64], rows: int) 
 def _best_of_row(
     left: NDArray[np.float64], right: NDArray[np.float64], *, row: int, rows: int, epsilon: float
 ) -> _FoundQuilt:
-    """The best quilt of one row with tables of its own; rows further than the best can reach are not looked at."""
+    """Return the best quilt of one row with tables of its own, looking only as far as the best can reach."""
     choices = [_FoundQuilt(rows / epsilon, 0, 0, 0.0)]
     choices += _one_sided(left, others=rows - 1 - row, epsilon=epsilon, before=True)
     choices += _one_sided(right, others=row, epsilon=epsilon, before=False)
@@ -329,7 +329,7 @@ def _best_of_row(
 def best_quilts(
     sides: Callable[[int], tuple[NDArray[np.float64], NDArray[np.float64]]], *, rows: int, epsilon: float
 ) -> ChainSearch:
-    """The best quilt of every row, where the tables are the same for all rows.
+    """Return the best quilt of every row, where the tables are the same for all rows.
 
     A quilt with a row beyond the reach has at least ``reach`` rows nearby and a scale of ``reach/epsilon`` or more; the
     reach is doubled until no row's best is above that.
@@ -345,7 +345,7 @@ def best_quilts(
 
 
 def _within(left: NDArray[np.float64], right: NDArray[np.float64], *, rows: int, epsilon: float) -> ChainSearch:
-    """The best quilt of every row among those within reach."""
+    """Return the best quilt of every row among those within reach."""
     reach = len(left)
     table, influence = _two_sided(left, right, epsilon=epsilon)
     order = np.argsort(table, axis=None, kind="stable")
@@ -371,7 +371,7 @@ def _within(left: NDArray[np.float64], right: NDArray[np.float64], *, rows: int,
 
 
 def _one_sided(pairs: NDArray[np.float64], *, others: int, epsilon: float, before: bool) -> list[_FoundQuilt]:
-    """The best quilt of one row on one side, with all ``others`` rows of the other side nearby."""
+    """Return the best quilt of one row on one side, with all ``others`` rows of the other side nearby."""
     if not pairs.size:
         return []
     influence = pairs.max(axis=(1, 2))
@@ -383,7 +383,7 @@ def _one_sided(pairs: NDArray[np.float64], *, others: int, epsilon: float, befor
 def _two_sided(
     left: NDArray[np.float64], right: NDArray[np.float64], *, epsilon: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scale and influence of the quilts ``{i-a, i+b}``, both of shape (a, b)."""
+    """Return scale and influence of the quilts ``{i-a, i+b}``, both of shape (a, b)."""
     influence = np.array([(side + right).max(axis=(1, 2)) for side in left])
     count = np.add.outer(np.arange(len(left)), np.arange(len(right))) + 1
     return _scale(count, influence, epsilon), influence
@@ -406,7 +406,7 @@ _FIRST_NEARBY = 16
 
 
 class _QuiltSearch(Protocol):
-    """The best quilt of every row; see `ChainSearch`."""
+    """Protocol of a result with the best quilt of every row, such as `ChainSearch`."""
 
     @property
     def influence(self) -> NDArray[np.float64]: ...
@@ -422,7 +422,7 @@ class _QuiltSearch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ActiveQuilt:
-    """The quilt of a row that needs the least noise.
+    """The quilt of a row that needs the least noise, with its influence and noise scale.
 
     Attributes:
         quilt: The row, the rows nearby and the quilt around them.
@@ -436,7 +436,7 @@ class ActiveQuilt:
     scale: float
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"row", "nearby", "quilt", "remote", "influence", "scale"}``; the nearby rows without the row itself."""
+        """Return plain data: row, nearby (without the row itself), quilt, remote, influence and scale."""
         return {
             "row": self.quilt.row,
             "nearby": list(self.quilt.nearby),
@@ -449,7 +449,7 @@ class ActiveQuilt:
 
 @dataclass(frozen=True)
 class MarkovQuiltMechanism(Display):
-    """Laplace noise for one Lipschitz query on a Markov chain or a network, with Pufferfish privacy.
+    """Mechanism that adds Laplace noise to one Lipschitz query on a chain or network, with Pufferfish privacy.
 
     The noise scale is ``lipschitz * max_i min_Q (|N_i| + 1)/(epsilon - I(X_Q <~ X_i))`` over the quilts Q of row i with
     the nearby rows N_i, where I is the max-influence of the row on its quilt; quilts whose influence reaches epsilon do
@@ -507,7 +507,7 @@ class MarkovQuiltMechanism(Display):
         return self.lipschitz * float(np.max(self.found.scale))
 
     def quilt_of(self, row: int) -> ActiveQuilt:
-        """The quilt of a row, numbered from 0.
+        """Return the quilt of a row, numbered from 0.
 
         Raises:
             ValueError: If there is no such row.
@@ -520,11 +520,11 @@ class MarkovQuiltMechanism(Display):
 
     @property
     def quilts(self) -> Iterator[ActiveQuilt]:
-        """The quilts of all rows, in order."""
+        """Yield the quilts of all rows, in order."""
         return map(self.quilt_of, range(self.rows))
 
     def loss(self, releases: int = 1) -> float:
-        """Privacy loss of several releases with this noise, each of any query with this Lipschitz constant.
+        """Return the privacy loss of several releases of any queries with this Lipschitz constant.
 
         It is ``max_i I_i + releases (|N_i| + 1)/scale``, at most ``releases * epsilon``, and the queries may be chosen
         from the outputs before.
@@ -534,7 +534,7 @@ class MarkovQuiltMechanism(Display):
 
     @property
     def statement(self) -> str:
-        """Promise of a release, in words."""
+        """The promise of a release in words."""
         return (
             f"if the rows follow the model ({_law(self.model)}), then for every row and any two values that it can "
             f"have, every output is at most e^{self.epsilon:g} times as likely under one value as under the other, for "
@@ -543,7 +543,7 @@ class MarkovQuiltMechanism(Display):
         )
 
     def release(self, value: float, noise: Noise) -> Release:
-        """Release the value of a query once; every further release costs `epsilon` again.
+        """Release the value of a query once. Every further release costs `epsilon` again.
 
         Args:
             value: The query's value on the rows, evaluated to within half a step of `Release.step`.
@@ -563,15 +563,15 @@ class MarkovQuiltMechanism(Display):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"scale", "rows": [a quilt for each row]}``."""
+        """Return plain data: the noise scale, and a quilt for each row."""
         return {"scale": self.scale, "rows": [quilt.to_dict() for quilt in self.quilts]}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One table row for each row: how many rows are nearby, and which are the quilt."""
+        """Return one dictionary for each row, with its number of nearby rows and its quilt."""
         return [self.row_of(row) for row in range(self.rows)]
 
     def row_of(self, row: int) -> dict[str, Any]:
-        """The table row of one row; quick even where many rows are nearby."""
+        """Return the dictionary of one row, quickly even where many rows are nearby."""
         return {
             "row": row,
             "nearby": int(self._counts[row]) - 1,
@@ -586,7 +586,7 @@ class MarkovQuiltMechanism(Display):
 
 
 def _ends(found: _QuiltSearch, row: int) -> tuple[int, ...]:
-    """The quilt of a row; that of a chain without its rows nearby, which may be thousands."""
+    """Return the quilt of a row, for a chain without listing its nearby rows."""
     if not isinstance(found, ChainSearch):
         return found.quilt(row).quilt
     left, right = int(found.left[row]), int(found.right[row])
@@ -594,7 +594,7 @@ def _ends(found: _QuiltSearch, row: int) -> tuple[int, ...]:
 
 
 def _law(model: DependenceModel | FactorModel) -> str:
-    """Assumption of a release about the rows, in words: nothing about columns, sealed rows or training rows."""
+    """Return in words what a release assumes about the rows."""
     if isinstance(model, MarkovChain):
         start = "in its stationary law" if model.initial == "stationary" else "that starts in a given law"
         said = f"a Markov chain of {len(model.states):,} states {start}, one row per step"
@@ -609,7 +609,7 @@ def _law(model: DependenceModel | FactorModel) -> str:
 
 
 def composed_epsilon(mechanisms: Sequence[MarkovQuiltMechanism]) -> float:
-    """Privacy loss of one release of each mechanism on the same rows: the sum of their losses.
+    """Return the privacy loss of one release of each mechanism on the same rows, the sum of their losses.
 
     It holds because every row has the same quilt each time: its influence is paid once and each release adds
     ``(|N_i| + 1)/scale`` at most, ``epsilon - influence``. `MarkovQuiltMechanism.loss` says more for equal mechanisms.
@@ -680,7 +680,7 @@ def _network(model: FactorModel, *, epsilon: float) -> _NetworkSearch:
 
 
 def _best_quilt(model: FactorModel, row: int, epsilon: float) -> tuple[Quilt, float, float]:
-    """The best quilt of a row among those by distance; a quilt with more nearby rows than the best allows is no better.
+    """Return the best quilt of a row among those by distance, with its influence and scale.
 
     Nearby rows are added step by step, so that far quilts of large networks are not even built.
     """

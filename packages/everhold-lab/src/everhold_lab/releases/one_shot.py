@@ -69,7 +69,7 @@ class NoiseGrid:
 
     @classmethod
     def of(cls, *, sensitivity: float, multiple: float) -> NoiseGrid:
-        """The grid for noise of scale ``multiple * sensitivity``.
+        """Return the grid for noise of scale ``multiple * sensitivity``.
 
         Raises:
             ValueError: If the scale is outside what can be drawn.
@@ -84,7 +84,7 @@ class NoiseGrid:
         return cls(Fraction(sensitivity) / steps, scale)
 
     def noisy(self, value: float, noise: Noise, *, stream: str) -> float:
-        """The value on the grid with noise; only this last conversion to a float is rounded, and it is of public data.
+        """Return the value on the grid plus noise. Only the last conversion to a float is rounded.
 
         Raises:
             ValueError: If the value is not finite; it is not quoted.
@@ -97,7 +97,7 @@ class NoiseGrid:
     def release(
         self, value: float, noise: Noise, *, stream: str, epsilon: float, statement: str, source: str
     ) -> Release:
-        """The value with noise, and what it promises.
+        """Add noise to a value, and return it with what it promises.
 
         Raises:
             ValueError: If the value is not finite, or the noise cannot be drawn.
@@ -126,7 +126,7 @@ _SAME = 1e-12  # of entries that differ by less, relative to the diagonal, the d
 
 @dataclass(frozen=True, eq=False, init=False)
 class GaussianFieldMechanism:
-    """One release of the sum of rows that are a Gaussian Markov random field, with Bayesian differential privacy.
+    """Mechanism that releases the sum of a Gaussian Markov random field once, with Bayesian privacy.
 
     An adversary who knows some rows and not others sees, through the sum, row i and whatever the unknown rows tell
     about it. Given row i and the known rows, the sum is Gaussian with a mean linear in row i: two values that are
@@ -179,13 +179,13 @@ class GaussianFieldMechanism:
 
     @cached_property
     def positively_correlated(self) -> bool:
-        """True if no partial correlation is negative: no entry of the precision off its diagonal is positive."""
+        """True if no partial correlation is negative."""
         matrix = np.array(self.precision)
         return bool(np.all(matrix[~np.eye(len(matrix), dtype=bool)] <= 0.0))
 
     @cached_property
     def spread(self) -> float:
-        """By how much the sum moves, for the worst adversary, when a row moves by one; rounded up."""
+        """How much the sum moves when a row moves by one, for the worst adversary, rounded up."""
         matrix = np.array(self.precision)
         if self.positively_correlated:
             return shift(matrix)
@@ -198,7 +198,7 @@ class GaussianFieldMechanism:
 
     @property
     def statement(self) -> str:
-        """Promise of a release, in words."""
+        """The promise of a release in words."""
         return (
             f"if the rows are a Gaussian field with this precision matrix, then for every adversary, whichever rows it "
             f"knows, and any two values of a row it does not know that are at most {self.width:g} apart, every output "
@@ -207,7 +207,7 @@ class GaussianFieldMechanism:
         )
 
     def release(self, value: float, noise: Noise) -> Release:
-        """Release the sum once; every further release costs `epsilon` again.
+        """Release the sum once. Every further release costs `epsilon` again.
 
         Args:
             value: The sum of the rows, evaluated to within half a step of `Release.step`.
@@ -228,7 +228,7 @@ class GaussianFieldMechanism:
 
 
 def shift(precision: NDArray[np.float64]) -> float:
-    """``max_i |sum_j S_ji / S_ii|`` for a field with the covariance S: what the sum moves when a row does; rounded up.
+    """Return ``max_i |sum_j S_ji / S_ii|`` for covariance S, what the sum moves when a row does, rounded up.
 
     With the rows and columns of the unknown rows alone, it is what an adversary sees who knows all the others.
     """
@@ -247,7 +247,7 @@ def shift(precision: NDArray[np.float64]) -> float:
 
 
 def _subsets(rows: int) -> list[list[int]]:
-    """Every set of rows that an adversary may not know."""
+    """Return every set of rows that an adversary may not know."""
     every = itertools.chain.from_iterable(itertools.combinations(range(rows), k) for k in range(1, rows + 1))
     return [list(unknown) for unknown in every]
 

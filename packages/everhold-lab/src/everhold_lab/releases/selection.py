@@ -1,4 +1,4 @@
-"""One choice, told once: permute-and-flip, and a quantile's bin with its promise on the population."""
+"""One private choice, released once: permute-and-flip, and the bin of a quantile with its promise."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TINY = np.finfo(np.float64).tiny
 
 
 class PermuteAndFlip(ExponentialMechanism):
-    """Candidates in random order, each taken with ``exp(-epsilon (loss_k - least loss) / (2 Delta))``.
+    """Takes candidates in random order, each with chance ``exp(-epsilon (loss_k - least loss) / (2 Delta))``.
 
     Parameters are those of the exponential mechanism.
 
@@ -54,7 +54,7 @@ class PermuteAndFlip(ExponentialMechanism):
     """
 
     def law(self, losses: NDArray[np.int64]) -> NDArray[np.float64]:
-        """``p_k int_0^1 prod_{j != k} (1 - p_j + p_j t) dt``, a polynomial that Gauss-Legendre integrates exactly."""
+        """Return the chance of each candidate, ``p_k int_0^1 prod_{j != k} (1 - p_j + p_j t) dt``, by quadrature."""
         chances = chances_of(gaps_of(losses), self.slope)
         if len(chances) > _LARGEST_LAW:
             raise ValueError(f"there are {len(chances)} candidates; expected at most {_LARGEST_LAW}; draw instead")
@@ -66,13 +66,13 @@ class PermuteAndFlip(ExponentialMechanism):
         return law
 
     def choose(self, losses: NDArray[np.int64], noise: Noise, *, stream: str = "selection") -> int:
-        """Flip all coins, then take one of the heads; 0.1 s for a million candidates."""
+        """Return the index of a chosen candidate, in 0.1 s for a million candidates."""
         gaps = gaps_of(losses)
         heads = np.flatnonzero(_heads(gaps, self.slope, noise, stream))
         return int(heads[uniform_below(len(heads), words_of(noise, stream))])
 
     def curve(self) -> PureCurve:  # type: ignore[override]  # another law has another curve
-        """Pure epsilon."""
+        """Return the privacy curve of one choice, of pure epsilon."""
         return PureCurve(self.epsilon)
 
     def exceedance(self, alpha: float, *, candidates: int, steps: int) -> float:
@@ -81,7 +81,7 @@ class PermuteAndFlip(ExponentialMechanism):
 
 
 def _heads(gaps: NDArray[np.int64], slope: Fraction, noise: Noise, stream: str) -> NDArray[np.bool_]:
-    """One coin for each candidate, heads with probability ``exp(-slope gap)``.
+    """Flip one coin for each candidate, heads with probability ``exp(-slope gap)``.
 
     A coin is heads when a uniform number is below its probability; 64 digits of it nearly always decide.
     """
@@ -98,7 +98,7 @@ def _heads(gaps: NDArray[np.int64], slope: Fraction, noise: Noise, stream: str) 
 
 @dataclass(frozen=True, slots=True)
 class QuantileBin:
-    """The bin that was chosen.
+    """The bin that was chosen for a quantile.
 
     Attributes:
         low: Its lower edge, which belongs to it; minus infinity for the first bin.
@@ -111,7 +111,7 @@ class QuantileBin:
 
 @dataclass(frozen=True, slots=True)
 class QuantileBound:
-    """Promise of a chosen bin about the population, with F its distribution function.
+    """What a chosen bin promises about the population, with F its distribution function.
 
     Attributes:
         radius: e, in units of probability: ``F(low-) - e <= q <= F(high-) + e`` (S1).
@@ -130,7 +130,7 @@ class QuantileBound:
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileRelease(QuantileBins):
-    """One quantile of a column, to the width of a bin, by any private choice.
+    """Releases one quantile of a column, up to the width of a bin, by any private choice.
 
     Attributes:
         selection: How a bin is chosen; its sensitivity is one row, `unit`.
@@ -164,7 +164,7 @@ class QuantileRelease(QuantileBins):
             )
 
     def below(self, values: ArrayLike) -> NDArray[np.int64]:
-        """Rows below each inner edge, in grid units, shape (bins - 1,): totals of the queries ``1[x < edge]``.
+        """Return the number of rows below each inner edge in grid units, shape (bins - 1,).
 
         Args:
             values: The column, shape (rows,), real numbers; nan lies below no edge.
@@ -178,24 +178,24 @@ class QuantileRelease(QuantileBins):
         return np.searchsorted(np.sort(column), self.edges[1:-1], side="left").astype(np.int64) * int(self.unit)
 
     def law(self, below: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Probability of each bin, shape (bins,); see `losses` for argument and errors."""
+        """Return the probability of each bin, shape (bins,). Takes and raises the same as `losses`."""
         return self.selection.law(self.losses(below))
 
     def choose(self, below: NDArray[np.int64], noise: Noise, *, stream: str = "quantile") -> QuantileBin:
-        """A bin drawn by the exact law; see `losses` for `below` and errors."""
+        """Return a bin drawn by the exact law. Takes and raises the same as `losses`."""
         chosen = self.selection.choose(self.losses(below), noise, stream=stream)
         return QuantileBin(*self.bin(chosen))
 
     def curve(self) -> PrivacyCurve:
-        """Hockey-stick curve of one choice for one replaced row."""
+        """Return the hockey-stick curve of one choice for one replaced row."""
         return self.selection.curve()
 
     def exceedance(self, alpha: float) -> float:
-        """``E(loss / n - alpha)_+`` at its greatest (the r of S1)."""
+        """Return the greatest ``E(loss / n - alpha)_+`` (the r of S1)."""
         return self.selection.exceedance(alpha, candidates=self.bins, steps=self.steps)
 
     def bound(self, leakage: PrivacyCurve | None = None, *, confidence: float = 0.95) -> QuantileBound:
-        """Promise of the chosen bin about the population (S1 and S2).
+        """Return what the chosen bin promises about the population (S1 and S2).
 
         Args:
             leakage: Hockey-stick curve of the whole transcript about one row, averaged over rows; without it that of

@@ -53,7 +53,7 @@ _FIXED = "the queries were fixed before anything that depends on the sealed rows
 
 @dataclass(frozen=True, slots=True)
 class TableBound:
-    """Promise of a synthetic table about the population, for all queries of the family at once.
+    """What a synthetic table promises about the population, for all queries of the family at once.
 
     Attributes:
         radius: Half-width.
@@ -72,7 +72,7 @@ class TableBound:
 
 @dataclass(frozen=True)
 class TableRelease:
-    """A maker of synthetic tables and what is promised for one of them.
+    """A synthesizer, with what is promised for one of its tables.
 
     Attributes:
         maker: MWEM or BLR.
@@ -115,15 +115,15 @@ class TableRelease:
 
     @property
     def beta(self) -> float:
-        """Probability that is left for the statement to fail once the model may be wrong."""
+        """Probability that is left for the statement to fail, besides that the model is wrong."""
         return 1.0 - self.confidence - self.dependence.miss
 
     def weights(self, histogram: ArrayLike, noise: Noise) -> NDArray[np.float64]:
-        """The drawn weights, shape (cells,), without any promise; arguments and errors as for `draw`."""
+        """Return drawn weights without any promise, shape (cells,). Takes and raises the same as `draw`."""
         return self.maker.learned(self.maker.release(histogram, noise))
 
     def draw(self, histogram: ArrayLike, noise: Noise, *, leakage: PrivacyCurve | None = None) -> SyntheticTable:
-        """A table; drawing another one costs as much again.
+        """Draw a table, and return it. Drawing another one costs as much again.
 
         Args:
             histogram: How many sealed rows lie in each cell, shape (cells,).
@@ -143,7 +143,7 @@ class TableRelease:
         )  # fmt: skip
 
     def bound(self, leakage: PrivacyCurve | None = None) -> TableBound:
-        """The promise, before anything is drawn (S1; S5 for fixed queries).
+        """Return the promise before anything is drawn (S1, or S5 for fixed queries).
 
         Args:
             leakage: Hockey-stick curve of everything that has been or will be released from these rows, this table
@@ -171,7 +171,7 @@ class TableRelease:
 
 
 def small_tables(*, accuracy: float, queries: QueryFamily, **others: Any) -> BLR:
-    """BLR with the size of P10, ``s = ceil(ln|Q| / alpha^2)``.
+    """Return BLR with the size of P10, ``s = ceil(ln|Q| / alpha^2)``.
 
     Args:
         accuracy: alpha, what smallness may cost; at least `everhold_privacy.synthetic.small_table_error`.
@@ -185,7 +185,7 @@ def tuned_blr(
     *, universe: Universe, queries: QueryFamily, rows: int, epsilon: float | None = None,
     limit: int = MOST_CANDIDATES, **promise: Any,
 ) -> TableRelease:  # fmt: skip
-    """BLR of the size, and of the epsilon if none is requested, with the smallest radius within the limit.
+    """Return BLR with the size, and without a request the epsilon, of the smallest radius within the limit.
 
     Args:
         universe: As for `everhold_privacy.synthetic.BLR`.
@@ -219,7 +219,7 @@ def tuned_mwem(
     *, universe: Universe, queries: QueryFamily, rows: int, rho: float | None = None, most_rounds: int = 2000,
     **promise: Any,
 ) -> TableRelease:  # fmt: skip
-    """MWEM with the rounds, and the rho if none is requested, of the smallest radius.
+    """Return MWEM with the rounds, and without a request the rho, of the smallest radius.
 
     Args:
         universe: As for `everhold_privacy.synthetic.MWEM`.
@@ -248,7 +248,7 @@ def tuned_mwem(
 
 
 def _least(draft: Callable[[float], TableRelease], low: float, high: float, fine: float) -> float:
-    """Argument with the smallest radius, to `fine`."""
+    """Return the argument with the smallest radius, to the precision `fine`."""
     found = minimize_scalar(
         lambda place: draft(place).bound().radius, bounds=(low, high), method="bounded", options={"xatol": fine}
     )
@@ -271,13 +271,13 @@ def _sizes(cells: int, limit: int) -> Iterator[int]:
 
 
 class LaplaceMWEM(MWEM):
-    """`everhold_privacy.synthetic.MWEM` with Laplace noise of the same scale in its measurements."""
+    """MWEM with Laplace noise of the same scale in its measurements."""
 
     method: ClassVar[str] = "mwem"
 
     @classmethod
     def hardt2012(cls, *, epsilon: float, rounds: int, rows: int, **others: Any) -> Self:
-        """The calibration of the paper: ``epsilon / 2T`` for each choice and each measurement.
+        """Return the calibration of the paper: ``epsilon / 2T`` for each choice and each measurement.
 
         Args:
             epsilon: Pure privacy loss of the whole run.
@@ -293,7 +293,7 @@ class LaplaceMWEM(MWEM):
         return cls(rounds=rounds, rows=rows, choice_epsilon=share, scale=1.0 / (share * rows), **others)
 
     def curve(self) -> PrivacyCurve:
-        """The whole run in closed form.
+        """Return the privacy curve of the whole run in closed form.
 
         Laplace measurements are ``1/(2 s^2)``-zero-concentrated at most, too, with s the noise in rows. The 2T-fold
         pure curve of the larger loss holds as well. Of the two the one is returned that adds less to the radius with
@@ -307,17 +307,17 @@ class LaplaceMWEM(MWEM):
         return self.rounds * (self.choice_epsilon + UNIT / self.scale_on_grid), 0.0
 
     def measured(self, noise: Noise) -> int:
-        """Laplace noise of one measurement, in grid units."""
+        """Return the Laplace noise of one measurement in grid units."""
         return int(noise.laplace(self.scale_on_grid, 1, stream="measurement")[0])
 
     def excess(self) -> NDArray[np.float64]:
-        """``E(V - v)_+ <= E(e^2 - v)_+ = 2 (t + 1) e^{-t}``, ``t = sqrt(v)``, in units of the squared scale."""
+        """Return ``2 (t + 1) e^{-t}``, ``t = sqrt(v)``, which bounds ``E(V - v)_+`` in units of the squared scale."""
         t = np.sqrt(EXCESSES)
         return np.asarray(2.0 * (t + 1.0) * np.exp(-t))
 
 
 def published_error(*, rows: int, cells: int, queries: int, rounds: int, epsilon: float) -> tuple[float, float]:
-    """Largest error on the sealed rows as published, ``2 sqrt(ln N / T) + 10 T ln|Q| / (n epsilon)``.
+    """Return the largest error on the sealed rows as published, ``2 sqrt(ln N / T) + 10 T ln|Q| / (n epsilon)``.
 
     For the calibration of `LaplaceMWEM.hardt2012`; it may fail with probability ``2T/|Q|``, which has to be below 1 for
     the statement to say anything.
@@ -340,7 +340,7 @@ _LONGEST_BATCH = 256
 
 
 class MultiplicativeWeights:
-    """Public weights over cells; immutable, an update makes new ones.
+    """Immutable public weights over cells. An update returns new ones.
 
     Updates are those of `everhold_privacy.synthetic.taught`.
 
@@ -392,11 +392,11 @@ class MultiplicativeWeights:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Shape (cells,), summing to 1; read-only."""
+        """The weights, read-only, shape (cells,), with sum 1."""
         return self._weights
 
     def guess(self, query: ArrayLike) -> float:
-        """The mean of a query under the weights.
+        """Return the mean of a query under the weights.
 
         Args:
             query: Shape (cells,), boolean or numbers in [0, 1].
@@ -407,7 +407,7 @@ class MultiplicativeWeights:
         return mean_under(self._weights, _checked_query(query, self.cells))
 
     def update(self, query: ArrayLike, released: float) -> Self:
-        """The weights after an answer that came from the sealed rows.
+        """Return the weights after an answer that came from the sealed rows.
 
         Args:
             query: As for `guess`.
@@ -426,7 +426,7 @@ class MultiplicativeWeights:
         return new
 
     def most_updates(self, gap: float, *, error: float = 0.0) -> int:
-        """Largest possible number of updates: ``capacity / (2 (gap^2 - error^2))``.
+        """Return the largest possible number of updates: ``capacity / (2 (gap^2 - error^2))``.
 
         Args:
             gap: Every guess that led to an update was at least this far from the sealed average.
@@ -459,7 +459,7 @@ def _checked_query(query: ArrayLike, cells: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightsSession:
-    """State between two queries.
+    """State of a session with public weights between two queries.
 
     Attributes:
         state: The mechanism's; it may hold secret noise.
@@ -472,7 +472,7 @@ class WeightsSession:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateMultiplicativeWeights:
-    """Queries are answered from public weights while a mechanism confirms them; each release teaches the weights.
+    """Answers queries by public weights while a mechanism confirms them, and updates the weights if not.
 
     With Thresholdout that is Hardt and Rothblum's private multiplicative weights; with GuessAndCheck it is the same
     without noise. The promise is the mechanism's own, for all queries that are asked.
@@ -501,7 +501,7 @@ class PrivateMultiplicativeWeights:
             object.__setattr__(self, "mechanism", replace(self.mechanism, endless=False))
 
     def start(self, noise: Noise, *, training: ArrayLike | None = None) -> WeightsSession:
-        """A session that has not been asked anything; `training` as for `MultiplicativeWeights`."""
+        """Return a session without queries. `training` is as for `MultiplicativeWeights`."""
         return WeightsSession(
             self.mechanism.start(noise), MultiplicativeWeights(self.universe.cells, training=training)
         )
@@ -509,7 +509,7 @@ class PrivateMultiplicativeWeights:
     def ask(
         self, session: WeightsSession, query: ArrayLike, histogram: ArrayLike, noise: Noise
     ) -> tuple[WeightsSession, Replies]:
-        """One query that arrives now, whatever it was chosen after.
+        """Answer one query, which may depend on earlier answers, and return the new session with the reply.
 
         Args:
             session: The session so far.
@@ -534,7 +534,7 @@ class PrivateMultiplicativeWeights:
         totals: NDArray[np.int64],
         noise: Noise,
     ) -> tuple[WeightsSession, Replies]:
-        """A batch with guesses from the same weights; releases teach them in order."""
+        """Answer a batch with guesses from the same weights, which releases then update in order."""
         steps = self.mechanism.steps
         guesses = np.minimum(np.rint(means * steps).astype(np.int64), steps)
         evaluations = Evaluations(totals=totals[:, None], guesses=guesses, rows=self.mechanism.rows)
@@ -547,7 +547,7 @@ class PrivateMultiplicativeWeights:
     def draw(
         self, queries: QueryFamily, histogram: ArrayLike, noise: Noise, *, training: ArrayLike | None = None
     ) -> SyntheticTable:
-        """Ask all queries in turns until all are confirmed by the same weights; these are the table.
+        """Ask all queries in turns until the same weights confirm them all, and return these as a table.
 
         The table answers every query of the family within the mechanism's radius. How many updates that takes shows
         only in the run, mostly far fewer than `MultiplicativeWeights.most_updates`.

@@ -35,12 +35,12 @@ SOURCES: Mapping[str, tuple[str, tuple[Item, ...]]] = MappingProxyType(
 
 
 def number(item: Item) -> Any:
-    """The number of an item, computed now; None for experiments and for items that nothing evaluates."""
+    """Compute the number of an item, None for experiments and items that nothing evaluates."""
     return item.run.value() if isinstance(item.run, Call) else None
 
 
 def written(value: Any) -> str:
-    """A number, or some of them, to four significant digits."""
+    """Return a number, or several, to four significant digits as a text."""
     if isinstance(value, (tuple, list)):
         return ", ".join(written(part) for part in value) or "none"
     if isinstance(value, int):

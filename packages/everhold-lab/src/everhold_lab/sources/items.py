@@ -33,7 +33,7 @@ from everhold_privacy.without_curator import ContinualCounter, DensityEstimator,
 
 @dataclass(frozen=True)
 class Call:
-    """A function with its arguments. What is shown is made from what is called.
+    """A function with its arguments, which can be shown as code and evaluated.
 
     Attributes:
         read: Attribute of the result that holds the number; None if the result is the number.
@@ -52,7 +52,7 @@ class Call:
         return f"{name}({', '.join(parts)})" + (f".{self.read}" if self.read else "")
 
     def value(self) -> Any:
-        """The number, computed now."""
+        """Evaluate the call, and return its number."""
         arguments = [value.value() if isinstance(value, Call) else value for value in self.arguments]
         named = {name: value.value() if isinstance(value, Call) else value for name, value in self.named.items()}
         found = self.function(*arguments, **named)
@@ -91,7 +91,7 @@ class Item:
 
 
 def call(function: Callable[..., Any], *arguments: Any, read: str | None = None, **named: Any) -> Call:
-    """A `Call`; arguments may be calls themselves."""
+    """Build a `Call`, whose arguments may be calls themselves."""
     return Call(function, arguments, named, read)
 
 
@@ -108,34 +108,34 @@ _PLAN: dict[str, Any] = {"rows": 50_000, "queries": 1000}
 
 
 def jung_of_gaussian_noise(rows: int, *, queries: int, scale: float) -> float:
-    """The transfer theorem for Gaussian noise, at 95 %."""
+    """Return the radius of the transfer theorem for Gaussian noise, at 95 %."""
     curve = GaussianCurve(math.sqrt(queries) / (rows * scale))
     return jung_radius(gaussian_sample_failure(scale, answers=queries), curve, confidence=0.95).radius
 
 
 def jung_of_laplace_noise(rows: int, *, queries: int, scale: float) -> float:
-    """The simpler version for Laplace noise, at 95 %."""
+    """Return the radius of the simpler theorem for Laplace noise, at 95 %."""
     failure = laplace_sample_failure(scale, answers=queries)
     return jung_pure_radius(failure, epsilon=queries / (rows * scale), rows=rows, confidence=0.95).radius
 
 
 def failure_on_the_rows(radius: float, *, scale: float, answers: int) -> float:
-    """Probability that some Gaussian answer is further than the radius from the average of the rows."""
+    """Return the probability that a Gaussian answer is farther than the radius from the rows' average."""
     return gaussian_sample_failure(scale, answers=answers)(radius)
 
 
 def rows_by_hoeffding(radius: float, *, functions: int, failure: float) -> int:
-    """Rows after which all of a family of fixed functions are within the radius."""
+    """Return the rows after which all of a family of fixed functions are within the radius."""
     return math.ceil(math.log(2.0 * functions / failure) / (2.0 * radius**2))
 
 
 def failure_of_a_family(radius: float, *, rows: int, functions: int) -> float:
-    """Union bound over a family of fixed functions."""
+    """Return the union bound over a family of fixed functions."""
     return functions * classical.hoeffding_failure(rows, radius=radius)
 
 
 def utility(real: tuple[float, ...], synthetic: tuple[float, ...]) -> float:
-    """BLR's score of a synthetic table: minus the largest error of a query."""
+    """Return BLR's score of a synthetic table, minus the largest error of a query."""
     return -max(abs(a - b) for a, b in zip(real, synthetic, strict=True))
 
 
@@ -241,30 +241,30 @@ _SESSION: dict[str, Any] = {"queries": 1000, "surprises": 10, "confidence": 0.95
 
 
 def first_chosen(epsilon: float, *losses: int) -> float:
-    """Probability with which the exponential mechanism chooses the first candidate."""
+    """Return the probability that the exponential mechanism chooses the first candidate."""
     return float(ExponentialMechanism(epsilon, sensitivity=1).law(np.array(losses))[0])
 
 
 def neighbours_in_a_chain(row: int, rows: int) -> tuple[int, ...]:
-    """The Markov blanket of a row of a chain."""
+    """Return the Markov blanket of a row of a chain."""
     return Graph(rows, np.array([[place, place + 1] for place in range(rows - 1)])).neighbours(row)
 
 
 def network_rows() -> float:
-    """Effective rows of a Bayesian network: a fair parent and two children that copy it with probability 0.9."""
+    """Return the effective rows of a Bayesian network: a fair parent and two children that copy it at 0.9."""
     copy = [[0.9, 0.1], [0.1, 0.9]]
     network = eh.BayesianNetwork({"a": (2, (), [0.5, 0.5]), "b": (2, ("a",), copy), "c": (2, ("a",), copy)})
     return float(network.concentration(3))
 
 
 def field_rows() -> float:
-    """Effective rows of a Markov network: two bits in a factor that favours equal ones nine to one."""
+    """Return the effective rows of a Markov network: two bits, nine to one for equal ones."""
     network = eh.MarkovNetwork({"a": 2, "b": 2}, [(("a", "b"), [[9.0, 1.0], [1.0, 9.0]])])
     return float(network.concentration(2))
 
 
 def rows_on_a_chain(radius: float) -> float:
-    """Rows of Theorem 2 on the chain that stays with probability 0.75, with the price of exact quilts."""
+    """Return the rows of Theorem 2 on the chain that stays at 0.75, with the price of exact quilts."""
     chain = eh.MarkovChain([[0.75, 0.25], [0.25, 0.75]])
     return zhao_theorem_2_rows(
         radius, **_SESSION, price=lambda tolerance: chain.bayesian_price(tolerance / 3.0, 1_000_000)
@@ -272,7 +272,7 @@ def rows_on_a_chain(radius: float) -> float:
 
 
 def price_of_lemma_4(tolerance: float) -> float:
-    """Price of a tolerance in Theorem 2 on a Markov chain, by Lemma 4."""
+    """Return the price of a tolerance in Theorem 2 on a Markov chain, by Lemma 4."""
     return 1.0 / bayes.chain_privacy_for(tolerance / 3.0, rows=1_000_000, gap=0.4, least=0.3)
 
 
