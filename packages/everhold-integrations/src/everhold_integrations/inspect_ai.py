@@ -1,4 +1,4 @@
-"""Inspect: evaluations of language models on a holdout of cases. The log holds no outcome of a single case.
+"""Integration with Inspect: evaluates language models on a holdout of cases, logging no outcome of a single case.
 
 A case is a public prompt and a sealed target. The task's samples have prompts and no targets. The scorer logs the
 model's answer to each sample. The metrics are the holdout's answer about all of them at once.
@@ -38,7 +38,7 @@ _NOTHING = float("nan")
 
 
 class CaseAccuracy(AccuracyQuery):
-    """Share of cases whose target is the model's answer; made by `case_accuracy`.
+    """Query for the share of cases whose target is the model's answer, made by `case_accuracy`.
 
     An answer that can be no target counts as wrong and is not refused, because models give such answers.
     """
@@ -50,7 +50,7 @@ class CaseAccuracy(AccuracyQuery):
 
 
 def case_accuracy(answers: Any, *, training: Any = None) -> CaseAccuracy:
-    """Share of cases that are answered correctly: `accuracy` that accepts every output of a model.
+    """Return a query for the share of correctly answered cases, which accepts every output of a model.
 
     Args:
         answers: One for each sealed case, as predictions for `accuracy`; `answers_of` makes them from a log.
@@ -64,7 +64,7 @@ def case_accuracy(answers: Any, *, training: Any = None) -> CaseAccuracy:
 
 
 def answer_of(state: TaskState) -> str:
-    """A model's answer: the letters that it chose, or else its completion without surrounding spaces."""
+    """Return a model's answer: the letters that it chose, or else its completion without surrounding spaces."""
     chosen = [chr(ord("A") + each.original_position) for each in state.choices if each.correct]
     return ",".join(sorted(chosen)) if len(state.choices) else state.output.completion.strip()
 
@@ -77,7 +77,7 @@ def sealed_accuracy(
     guess: float | None = None,
     analyst: str | None = None,
 ) -> Scorer:
-    """Scorer of cases with sealed targets: it logs the answers and the accuracy that the holdout reports.
+    """Return a scorer of cases with sealed targets, which logs the answers and the holdout's accuracy.
 
     Samples are joined with cases by their id. They have no target, unless they are open cases, which are training rows
     of the holdout: answers to those make the guess. The holdout is asked once, when no case is missing. A run with a
@@ -122,7 +122,7 @@ def _logged(answer: Callable[[TaskState], str]) -> Scorer:
 def through_holdout(
     name: str, *, storage: str = DEFAULT_STORAGE, guess: float | None = None, analyst: str | None = None
 ) -> Metric:
-    """Accuracy of all answers as the holdout reports it: the metric of `sealed_accuracy`.
+    """Return the metric of `sealed_accuracy`: the accuracy of all answers as the holdout reports it.
 
     Returns:
         A metric with ``accuracy``, ``low`` and ``high``; ``from_holdout``, 1 for a surprise and 0 for a guess that was
@@ -169,7 +169,7 @@ def _told(holdout: Holdout, cases: Iterable[tuple[Any, str, bool]], guess: float
 
 
 def answers_of(log: EvalLog, holdout: Holdout, *, opened: bool = False) -> Mapping[str, Any]:
-    """The answers of an evaluation as a table by the ids of cases, for other queries: differences, a gate.
+    """Return the answers of an evaluation as a table by case id, for other queries such as a gate.
 
     Args:
         log: Of an evaluation with `sealed_accuracy`, with its samples.
@@ -191,7 +191,7 @@ def answers_of(log: EvalLog, holdout: Holdout, *, opened: bool = False) -> Mappi
 
 
 def _table(schema: Schema, cases: Iterable[tuple[Any, str, bool]]) -> dict[str, Any]:
-    """Answers by the ids of cases, in the type of the targets. An answer that is not a number is nan.
+    """Return answers as a table by case id, in the type of the targets, nan for an answer that is no number.
 
     Answers longer than any target are truncated.
     """
@@ -219,13 +219,13 @@ def _id(schema: Schema) -> str:
 
 
 def _opened(storage: str, name: str, analyst: str | None) -> Holdout:
-    """The holdout, on behalf of an analyst where one is named."""
+    """Open the holdout, on behalf of an analyst if one is named."""
     holdout = Holdout.open(storage, name)
     return holdout if analyst is None else holdout.analyst(analyst)
 
 
 def _check(holdout: Holdout) -> None:
-    """Refuse a holdout whose cases cannot be joined."""
+    """Reject a holdout whose cases cannot be joined."""
     if holdout.schema.row_id is None or holdout.schema.label is None:
         raise QueryRejected(
             "The holdout has no row ids or no label, but samples are joined with cases by their ids. Create it with "

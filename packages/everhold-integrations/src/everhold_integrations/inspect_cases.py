@@ -1,4 +1,4 @@
-"""Inspect: the results of an evaluation with epochs as a table for a gate about cases."""
+"""Integration with Inspect: turns evaluations with epochs into results for a gate about cases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OUTAGES = ("time", "working", "operator", "custom")  # limits that say nothing 
 
 
 def case_results_of(log: EvalLog) -> dict[str, list[Any]]:
-    """Results by case and epoch: a metric for each scorer, and ``tokens`` and ``seconds``.
+    """Return results by case and epoch, with a metric for each scorer, ``tokens`` and ``seconds``.
 
     An epoch is a run of its case. A limit of tokens, messages, turns, context or cost is part of the task, so a score
     at such a limit counts.
@@ -37,7 +37,7 @@ def case_results_of(log: EvalLog) -> dict[str, list[Any]]:
 
 
 def runs_of_log(log: EvalLog) -> Iterator[CaseRun]:
-    """The runs of a log: an epoch is a run of its case; arguments and errors as for `case_results_of`."""
+    """Yield the runs of a log, one for each epoch of a case. Takes and raises the same as `case_results_of`."""
     samples = log.samples or []
     if not samples:
         raise QueryRejected("The log has no samples. Read it whole, by read_eval_log(file).")
@@ -51,7 +51,7 @@ def runs_of_log(log: EvalLog) -> Iterator[CaseRun]:
 
 
 def _fault_of(sample: EvalSample) -> tuple[str | None, str]:
-    """Why a sample is no outcome, as a key of `everhold.gates.cases.files.REFUSED`, and what the log says."""
+    """Return why a sample has no outcome, as a key of `everhold.gates.cases.files.REFUSED`, and what the log says."""
     if sample.error is not None:
         return "crashed", sample.error.message[:80]
     if sample.limit is not None and sample.limit.type in _OUTAGES:

@@ -1,4 +1,4 @@
-"""JUnit: test cases of an XML file as runs of cases, and what of them is an outcome.
+"""Reads the test cases of a JUnit XML file as runs of cases.
 
 Files may come from strangers. XML is read by events, and a document type or an entity is refused.
 """
@@ -42,7 +42,7 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 def exception_in(kind: str, message: str, text: str) -> str | None:
-    r"""Name of what a failure of a test was, if that was no assertion; None for a failed assertion.
+    r"""Return the name of the exception in a failure, or None for a failed assertion.
 
     Some tools write every exception as a failure, so an outage looks like a wrong answer. The name is in the type, at
     the start of the message or text, or at the end of a traceback of Python.
@@ -69,7 +69,7 @@ def exception_in(kind: str, message: str, text: str) -> str | None:
 
 
 def junit_runs(content: bytes) -> list[CaseRun]:
-    """The runs of a JUnit file: ``passed`` and ``duration`` (seconds) of cases named by suite, class and test.
+    """Return the runs of a JUnit file: ``passed`` and ``duration`` (seconds) by suite, class and test.
 
     Properties of a test case that are numbers are metrics too, by their names.
 
@@ -93,7 +93,7 @@ def _refuse_declarations(*_: Any) -> None:
 
 
 class _JUnit:
-    """The test cases of a JUnit file, while it is read."""
+    """Parser that collects the test cases of a JUnit file."""
 
     def __init__(self) -> None:
         self.runs: list[CaseRun] = []
@@ -109,7 +109,7 @@ class _JUnit:
         self._run: str | None = None
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """A suite, a test case, or what became of it."""
+        """Handle the start of a suite, a test case or a failure."""
         name, parent = tag.rpartition(" ")[2], self._tags[-1] if self._tags else ""
         self._tags.append(name)
         if len(self._tags) > _MOST_DEPTH:
@@ -142,7 +142,7 @@ class _JUnit:
             self._property(attributes.get("name", ""), attributes.get("value", ""))
 
     def _property(self, name: str, value: str) -> None:
-        """The number of the run, or a score; a property that is no number is a note."""
+        """Take a property as the number of the run or as a score, and ignore one that is no number."""
         if name == RUN:
             self._run = value
         elif _NUMBER.fullmatch(value):
@@ -152,13 +152,13 @@ class _JUnit:
             self._scores[name] = float(value)
 
     def characters(self, text: str) -> None:
-        """Text of a failure; its start and its end tell what failed."""
+        """Keep the text of a failure, of which start and end tell what failed."""
         if self._tags[-1] == "failure" and self._case is not None:
             whole = self._text + text
             self._text = whole if len(whole) <= _LONGEST_MESSAGE else whole[:500] + whole[-500:]
 
     def end(self, tag: str) -> None:
-        """The end of an element."""
+        """Handle the end of an element."""
         name = self._tags.pop()
         if name == "testsuite":
             self._suites.pop()
@@ -194,7 +194,7 @@ class _JUnit:
 
 
 def _duration(text: str | None) -> Any:
-    """Seconds; None where there are none, and the text as it is where it is no number."""
+    """Return seconds as a number, None if they are missing, and the text itself if it is no number."""
     if not text:
         return None
     plain = text.replace(",", "") if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d*)?", text) else text

@@ -1,4 +1,4 @@
-"""MLflow: answers in a run, and an evaluator for ``mlflow.models.evaluate`` that asks a holdout.
+"""Integration with MLflow: logs answers in runs, and evaluates models through a holdout.
 
 MLflow finds the evaluator by its entry point, ``mlflow.model_evaluator``. It follows the protocol without inheriting
 from MLflow's class, whose import needs matplotlib and more: logging answers needs only `mlflow-skinny`.
@@ -39,7 +39,7 @@ _SETTINGS = ("storage", "holdout", "metric", "name", "analyst")
 
 
 def log_answer(answer: Answer, name: str, *, step: int | None = None, run_id: str | None = None) -> dict[str, float]:
-    """Log an answer in a run: numbers as metrics, the rest as tags.
+    """Log an answer in a run, with numbers as metrics and the rest as tags, and return the metrics.
 
     The metrics are ``name``, ``name.low``, ``name.high`` and ``name.charged``; after unsealing ``name.sealed`` and so
     on; and the remaining budget, ``name.left.queries`` and so on. The tags are ``name.source``, ``name.query``
@@ -70,7 +70,7 @@ def log_answer(answer: Answer, name: str, *, step: int | None = None, run_id: st
 
 
 class HoldoutEvaluator:
-    """The evaluator ``"everhold"``: asks a holdout how good a model is, and checks the score on open data.
+    """MLflow evaluator ``"everhold"``, which asks a holdout how good a model is.
 
     MLflow evaluates on open data, and their score is the guess that the holdout confirms or corrects. So pass rows that
     the model was not fitted on. The fitted estimator itself predicts the sealed rows, in this process. Functions,
@@ -82,7 +82,7 @@ class HoldoutEvaluator:
 
     @classmethod
     def can_evaluate(cls, *, model_type: str | None, evaluator_config: Mapping[str, Any], **_: Any) -> bool:
-        """True if the configuration names a holdout: MLflow tries every installed evaluator."""
+        """Return whether the configuration names a holdout, as MLflow tries every installed evaluator."""
         return "holdout" in evaluator_config
 
     def evaluate(
@@ -120,7 +120,7 @@ def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _estimator(model: Any) -> Any:
-    """The fitted estimator in an MLflow model.
+    """Return the fitted estimator in an MLflow model.
 
     Raises:
         QueryRejected: If there is none that predicts in this process.
@@ -135,7 +135,7 @@ def _estimator(model: Any) -> Any:
 
 
 def _score(metric: str, estimator: Any, dataset: Any) -> float | None:
-    """Score on MLflow's open data, as the guess; None without targets, or if it is not finite."""
+    """Return the score on MLflow's open data as the guess, or None without targets or a finite score."""
     features, labels = dataset.features_data, dataset.labels_data
     if labels is None:
         return None

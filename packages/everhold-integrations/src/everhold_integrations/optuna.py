@@ -1,4 +1,4 @@
-"""Optuna: a study whose objective asks a holdout. It stops while enough budget is left for its end.
+"""Integration with Optuna: an objective that asks a holdout and stops while budget is left for the end.
 
 An objective returns a query, and `SealedObjective` asks it. The ledger does the accounting, so threads, processes that
 share a storage, and trials repeated after a crash are all counted correctly.
@@ -55,7 +55,7 @@ _NOTHING_HAPPENED = "Nothing was released, charged or closed."
 
 
 class SealedObjective:
-    """An objective that asks a holdout; nothing is charged for trials that fail or are pruned.
+    """Objective of an Optuna study that asks a holdout. Trials that fail or are pruned cost nothing.
 
     A holdout that goes on beyond its plan answers every trial, with wider intervals after surprises. Elsewhere, and for
     the view of an analyst, the remaining budget is compared before and after each trial with what the end of the study
@@ -105,7 +105,7 @@ class SealedObjective:
         self._is_free = isinstance(objective, GridFamily)
 
     def __call__(self, trial: Trial) -> float:
-        """The answer's value, with its interval in the trial's user attributes.
+        """Ask about a trial, and return the answer's value. Its interval goes into the trial's attributes.
 
         Raises:
             TrialPruned: If the remaining budget is kept for the end, or may not cover the query. Nothing was charged.
@@ -126,12 +126,12 @@ class SealedObjective:
         return float(answer.value)
 
     def stop_in_time(self, study: Study, trial: FrozenTrial) -> None:
-        """Callback of ``study.optimize``: stop when only the budget for the end of the study is left."""
+        """Stop the study when only the budget for its end is left, as a callback of ``study.optimize``."""
         if self._spare(study) < 1:
             study.stop()
 
     def _spare(self, study: Study, before: int | None = None) -> int:
-        """Number of further trials that may ask, beside running trials with a smaller number."""
+        """Return how many further trials may ask, besides running trials with smaller numbers."""
         if self._is_free or _goes_on(self._holdout):
             return 1
         left, mechanism = self._holdout.remaining, self._holdout.mechanism
@@ -199,7 +199,7 @@ class SealedObjective:
         return BestTrials(rows, trials[0].number, told.confidence, told.statement)
 
     def _same_query(self, trial: FrozenTrial, made_by: Callable[[Any], Asked]) -> Query[Any] | str:
-        """The query of a trial, made again.
+        """Return the query of a trial, made again from the trial.
 
         Raises:
             QueryRejected: If it differs from the one that was asked.
@@ -225,7 +225,7 @@ class SealedObjective:
 
 @dataclass(frozen=True, slots=True)
 class BestTrials(Display):
-    """Sealed values of the best trials after the study; all intervals hold simultaneously.
+    """Sealed values of the best trials after the study, with intervals that all hold at once.
 
     Attributes:
         rows: One dict for each trial, the best on the sealed rows first: trial, params; value, low, high and source as
@@ -246,24 +246,24 @@ class BestTrials(Display):
         return len(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"trials": [...], "first", "confidence", "statement"}``."""
+        """Return plain data: the trials, the first one, the confidence and the statement."""
         rest = {name: getattr(self, name) for name in ("first", "confidence", "statement")}
         return {"trials": self.to_rows(), **rest}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each trial."""
+        """Return one dictionary for each trial."""
         return [dict(row) for row in self.rows]
 
 
 def _goes_on(holdout: Holdout) -> bool:
-    """True for a holdout that answers beyond its plan, and is asked on nobody's allotment."""
+    """Return whether a holdout answers beyond its plan and no allotment limits the analyst."""
     if holdout.is_served or holdout._executor.analyst is not None:
         return False
     return holdout.mechanism.endless
 
 
 def _guess_of(returned: Asked) -> float:
-    """The guess that stands for the value of a silent trial."""
+    """Return the guess that stands for the value of a silent trial."""
     guess = None if isinstance(returned, Answer) else _query_of(returned)[1]
     if guess is None:
         raise TypeError(
@@ -284,7 +284,7 @@ def _query_of(returned: Any) -> tuple[Query[Any] | str, float | None]:
 
 
 def _best(study: Study, most: int) -> list[FrozenTrial]:
-    """The best answered trials, the best first; one for each query."""
+    """Return the best answered trials, the best first, one for each query."""
     answered: dict[str, FrozenTrial] = {}
     for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
         if _QUERY in trial.user_attrs:
@@ -298,13 +298,13 @@ def _best(study: Study, most: int) -> list[FrozenTrial]:
 
 
 def _watched(trials: Sequence[FrozenTrial]) -> Iterator[FrozenTrial]:
-    """The same trials, with a progress bar: models are fitted again."""
+    """Yield the same trials with a progress bar, as their models are fitted again."""
     stderr = Console(stderr=True)
     return iter(track(trials, "best trials", console=stderr, transient=True, disable=not stderr.is_terminal))
 
 
 def _apart(other: Query[Any] | str, first: Query[Any] | str) -> Query[Answer] | None:
-    """Paired difference of two queries; None unless both are means over rows."""
+    """Return the query for the paired difference of two queries, or None unless both are means over rows."""
     rowwise = all(isinstance(each, (RowwiseQuery, str)) for each in (other, first))
     return difference(other, first) if rowwise else None
 

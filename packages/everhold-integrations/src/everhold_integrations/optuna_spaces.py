@@ -1,4 +1,4 @@
-"""Search spaces of Optuna that have steps, to be declared on a holdout: each trial is a member of a family."""
+"""Search spaces of Optuna with steps, declared as families so that each trial is a member."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def declared_space(
     estimator: Any, distributions: Mapping[str, BaseDistribution], *, seed: int = 0, metric: str = "accuracy",
     features: Sequence[str] | None = None,
 ) -> GridFamily:  # fmt: skip
-    """The models of an Optuna space, to be declared; see `everhold.grid`.
+    """Return the family of all models in an Optuna space, to be declared on a holdout, see `everhold.grid`.
 
     Args:
         estimator: An unfitted estimator of scikit-learn.
@@ -59,7 +59,7 @@ def _values(name: str, distribution: Any) -> Sequence[Any]:
 
 
 def suggested(trial: Trial, family: GridFamily) -> dict[str, Any]:
-    """A point of a space that a trial suggests: steps as numbers, everything else as categories."""
+    """Return the point of a space that a trial suggests, with steps as numbers and the rest as categories."""
     if len(family.space.grids) != 1:
         raise QueryRejected(
             "the space has several grids, and a trial suggests points of one; expected one mapping from parameters to "
@@ -79,7 +79,7 @@ def _suggested(trial: Trial, name: str, values: Sequence[Any]) -> Any:
 
 
 def _step(values: Sequence[Any]) -> int | float | None:
-    """The distance of neighbours, if it is the same for all of them."""
+    """Return the distance of neighbouring values if it is the same for all, or None."""
     if len(values) < 2 or any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
         return None
     steps = [second - first for first, second in pairwise(values)]

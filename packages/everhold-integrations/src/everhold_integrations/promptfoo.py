@@ -1,4 +1,4 @@
-"""promptfoo: rows of its results, in JSON or JSONL, as runs of cases, and what of them is an outcome."""
+"""Reads results of promptfoo, in JSON or JSONL, as runs of cases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CRASHED = 2  # failureReason of promptfoo: the provider or the test itself fail
 
 
 def promptfoo_runs(results: Any) -> Iterator[CaseRun]:
-    """The runs of results of promptfoo: ``passed``, ``score``, ``cost``, ``latency`` (seconds) and its named scores.
+    """Yield the runs in promptfoo's results: ``passed``, ``score``, ``cost``, ``latency`` (seconds), named scores.
 
     Cases are named by their description and variables.
 
@@ -72,12 +72,12 @@ def promptfoo_runs(results: Any) -> Iterator[CaseRun]:
 
 
 def _promptfoo_passed(row: Mapping[str, Any]) -> Any:
-    """Whether the assertions held: True or False, or what is written there."""
+    """Return whether the assertions held, or whatever is written in that place."""
     return row["success"] if "success" in row else (row.get("gradingResult") or {}).get("pass")
 
 
 def _promptfoo_fault(row: Mapping[str, Any]) -> tuple[str | None, str]:
-    """Why a row is no outcome of a run: a key of `REFUSED`, and what the row says."""
+    """Return why a row has no outcome, as a key of `REFUSED`, and what the row says."""
     response, passed, graded = row.get("response") or {}, _promptfoo_passed(row), row.get("gradingResult") or {}
     told = response if isinstance(response, dict) else {}
     tokens = [each.get("tokenUsage") for each in (row, told)]

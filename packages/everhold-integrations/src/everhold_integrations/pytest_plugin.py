@@ -1,4 +1,4 @@
-"""pytest: a suite of sealed cases as the evidence of a gate. Tests with the marker `sealed` are its cases.
+"""Plugin of pytest: tests with the marker `sealed` are the cases of a gate.
 
 Without one of the options the plugin does nothing. With ``--everhold-gate NAME`` the session ends with the verdict as
 its exit code: 0 promoted, 1 kept, 2 an error, 3 the budget is spent. A sealed test that fails is a result and no error.
@@ -60,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and the collector of results where one of the options asks for it."""
+    """Register the marker, and the collector of results if an option asks for it."""
     config.addinivalue_line("markers", "sealed(case=None): the test is a case of a suite that everhold has sealed.")
     requested = [f"--everhold-{name}" for name in ("gate", "seal", "add") if config.getoption(f"--everhold-{name}")]
     if len(requested) > 1:
@@ -83,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class SealedCases:
-    """The results of sealed tests, and what becomes of them at the end of the session."""
+    """Collects the results of sealed tests, and seals or challenges with them at the end of the session."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -104,14 +104,14 @@ class SealedCases:
             pytest.exit(f"everhold: {fault}", returncode=_FAULT)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Repeat sealed tests."""
+        """Repeat sealed tests as often as requested."""
         runs = int(self._config.getoption("--everhold-runs"))
         if runs > 1 and metafunc.definition.get_closest_marker(_MARKER):
             metafunc.fixturenames.append(_RUN)
             metafunc.parametrize(_RUN, range(runs), ids=[f"{_RUN}{run}" for run in range(runs)])
 
     def _place(self, item: pytest.Item, marker: pytest.Mark) -> tuple[str, int]:
-        """Case and run of a sealed test.
+        """Return the case and the run that a sealed test stands for.
 
         Its id begins at the folder where pytest was called; pytest's own begins at a folder that options may change.
         """
@@ -123,7 +123,7 @@ class SealedCases:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
-        """Note what became of a sealed test, and take it away from what is shown.
+        """Record the outcome of a sealed test, and remove it from what is shown.
 
         What is noted travels with the report from workers, and not to JUnit.
         """
@@ -141,14 +141,14 @@ class SealedCases:
             report.sections, report.user_properties, report.duration = [], [], 0.0
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Show a sealed test as sealed, whatever became of it."""
+        """Show a sealed test as sealed, whatever its outcome."""
         if not hasattr(report, "sealed") or self._option("show") or not report.passed:
             return None
         return ("sealed", ".", "SEALED") if report.when == "call" else ("", "", "")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take what became of one phase of a test, before others write the report down."""
+        """Take the outcome of one phase of a test before others write the report."""
         from everhold.gates.cases.files import CaseRun
 
         if hasattr(self._config, "workerinput"):
@@ -171,7 +171,7 @@ class SealedCases:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Seal, or challenge; the verdict is the exit code."""
+        """Seal the results or challenge with them, and set the exit code by the verdict."""
         if hasattr(session.config, "workerinput"):
             return
         if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
@@ -195,7 +195,7 @@ class SealedCases:
         terminalreporter.write_line(self._said)
 
     def _check_storage(self) -> None:
-        """Check the storage, and that its holdout is there, or is not where one will be sealed."""
+        """Check the storage, and that its holdout exists, or does not where one will be sealed."""
         from everhold.errors import HoldoutNotFound
         from everhold.holdout import Holdout
 
@@ -273,7 +273,7 @@ class SealedCases:
 
 
 def _fault_of(report: pytest.TestReport, call: pytest.CallInfo[None]) -> tuple[str | None, str]:
-    """Why a phase of a test has no outcome, as a key of `everhold.gates.cases.files.REFUSED`, and what happened."""
+    """Return why a phase of a test has no outcome, as a key of `everhold.gates.cases.files.REFUSED`, and a message."""
     if hasattr(report, "wasxfail") or (report.failed and call.excinfo is None):
         return "skipped", "it is expected to fail"
     if report.skipped:
@@ -286,7 +286,7 @@ def _fault_of(report: pytest.TestReport, call: pytest.CallInfo[None]) -> tuple[s
 
 
 def _case_of(node: str, run: int) -> str:
-    """Id of a test without the number of its run.
+    """Return the id of a test without the number of its run.
 
     Examples:
         >>> _case_of("test_a.py::test_case[3-everhold_run1]", 1), _case_of("test_a.py::test_b[everhold_run0]", 0)

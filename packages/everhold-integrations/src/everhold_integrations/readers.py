@@ -1,4 +1,4 @@
-"""Files that test and evaluation tools write, as runs of cases: one registry, one reader for each format.
+"""Registry of readers for files of test and evaluation tools, each of which yields runs of cases.
 
 `FORMATS` is the registry. A reader takes the content of a file and yields a `CaseRun` for each result, with its place
 in the file. It says what is no outcome, and `everhold.gates.cases.files.outcomes` refuses that. JUnit, promptfoo and
@@ -27,7 +27,7 @@ _MOST_OBJECTS = 2_500_000  # of a JSON file
 
 @dataclass(frozen=True, slots=True)
 class ResultFormat:
-    """A form of files of results.
+    """A file format of results, with its reader.
 
     Attributes:
         name: Of the tool or form.
@@ -43,7 +43,7 @@ class ResultFormat:
 
 
 def runs_of(content: bytes, kind: str, columns: Columns) -> Iterable[CaseRun]:
-    """The runs of a file.
+    """Return the runs in a file of a given format.
 
     Args:
         content: Of the file.
@@ -105,7 +105,7 @@ def _inspect(content: bytes, _: Columns) -> Iterator[CaseRun]:
 
 
 def _lm_eval(lines: Mapping[int, Mapping[str, Any]], _: Columns) -> Iterator[CaseRun]:
-    """Samples of lm-evaluation-harness: a case is a document. Of several filters each is a prefix of its metrics."""
+    """Yield the runs of lm-evaluation-harness, a case for each document. Filters become prefixes of metrics."""
     filters = list(dict.fromkeys(line.get("filter") or "none" for line in lines.values()))
     found: dict[Any, tuple[int, dict[str, Any]]] = {}
     for number, line in lines.items():
@@ -124,7 +124,7 @@ def _lm_eval(lines: Mapping[int, Mapping[str, Any]], _: Columns) -> Iterator[Cas
 
 
 def _deepeval(document: Mapping[str, Any], _: Columns) -> Iterator[CaseRun]:
-    """A test run of deepeval: ``passed``, and the score of each metric; cases with one name and input are runs."""
+    """Yield the runs of a deepeval test run: ``passed`` and each metric's score, by name and input."""
     told = document.get("testRunData", document)
     rows = [*(told.get("testCases") or []), *(told.get("conversationalTestCases") or [])]
     numbers: dict[str, int] = {}

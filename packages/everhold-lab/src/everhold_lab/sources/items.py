@@ -264,7 +264,7 @@ def field_rows() -> float:
 
 
 def rows_on_a_chain(radius: float) -> float:
-    """Return the rows of Theorem 2 on the chain that stays at 0.75, with the price of exact quilts."""
+    """Return the rows of Theorem 2 on the chain that stays with probability 0.75, priced by exact quilts."""
     chain = eh.MarkovChain([[0.75, 0.25], [0.25, 0.75]])
     return zhao_theorem_2_rows(
         radius, **_SESSION, price=lambda tolerance: chain.bayesian_price(tolerance / 3.0, 1_000_000)

@@ -31,14 +31,14 @@ CORRELATED = [[0.45, 0.05], [0.05, 0.45]]
 
 
 def told_with_odds(odds: float) -> list[list[list[float]]]:
-    """Law of the output for two bits, each of which is told with these odds, shape (2, 2, 4)."""
+    """Return the law of an output that tells each of two bits with these odds, shape (2, 2, 4)."""
     right = odds / (1.0 + odds)
     bits = ([right, 1.0 - right], [1.0 - right, right])
     return [[[a * b for a in one for b in other] for other in bits] for one in bits]
 
 
 def responses(rows: int, epsilon: float) -> NDArray[np.float64]:
-    """Joint law of `rows` fair bits and their randomised responses, shape (2^n, 2^n)."""
+    """Return the joint law of `rows` fair bits and their randomised responses, shape (2^n, 2^n)."""
     keep = 1.0 / (1.0 + math.exp(-epsilon))
     joint: NDArray[np.float64] = np.ones((1, 1))
     for _ in range(rows):
@@ -52,14 +52,14 @@ def _shares(rows: int) -> NDArray[np.float64]:
 
 
 def highest_likelihood_bits(rows: int, *, epsilon: float) -> float:
-    """Least k of Lemma 6 with beta = 0 minus the exact max-information, for randomised response: 0 up to rounding."""
+    """Return the least k of Lemma 6 (beta = 0) minus the exact max-information, for randomised response."""
     joint = responses(rows, epsilon)
     ratio = joint / np.outer(joint.sum(axis=1), joint.sum(axis=0))
     return abs(math.log2(float(ratio.max())) - exact_max_information(joint))
 
 
 def resampling_gap(rows: int, *, epsilon: float) -> float:
-    """Largest difference of the laws of (D, transcript) and of (D' drawn from the posterior, transcript)."""
+    """Return the largest difference of the laws of (D, transcript) and (D' from the posterior, transcript)."""
     joint = responses(rows, epsilon)
     posterior = joint / joint.sum(axis=0)
     resampled = np.einsum("dt,et->et", joint, posterior)
@@ -67,20 +67,20 @@ def resampling_gap(rows: int, *, epsilon: float) -> float:
 
 
 def posterior_ratio(rows: int, *, epsilon: float) -> float:
-    """Largest ``f(Q) / f(P)`` of the share of ones, over all transcripts of randomised response; at most e^eps."""
+    """Return the largest ``f(Q) / f(P)`` of the share of ones over all transcripts, at most e^eps."""
     joint = responses(rows, epsilon)
     return float((_shares(rows) @ (joint / joint.sum(axis=0))).max() / 0.5)
 
 
 def selected_bias(rows: int, *, epsilon: float) -> float:
-    """``E h(S) - E h(P)``, where h is the share of ones or of zeros, whichever looks larger in the responses."""
+    """Return ``E h(S) - E h(P)``, with h the share of ones or of zeros, whichever looks larger in the responses."""
     joint, shares = responses(rows, epsilon), _shares(rows)
     chosen = shares > 0.5
     return float((joint * np.where(chosen[None, :], shares[:, None], 1.0 - shares[:, None])).sum() - 0.5)
 
 
 def doob_steps(rows: int, *, epsilon: float) -> float:
-    """Largest step of the Doob martingale of g(x) = ln P[y|x] / P[y] for independent rows; at most eps."""
+    """Return the largest step of the Doob martingale of g(x) = ln P[y|x] / P[y] for independent rows."""
     joint = responses(rows, epsilon)
     loss = np.log(joint / np.outer(joint.sum(axis=1), joint.sum(axis=0)))[:, 0].reshape((2,) * rows)
     steps, before = [], loss
@@ -92,13 +92,13 @@ def doob_steps(rows: int, *, epsilon: float) -> float:
 
 
 def sum_of_tails(queries: int, *, failure: float) -> float:
-    """Erratum 9: the three tails of Theorem 2's proof, rearranged, in shares of the beta/2 that they may use."""
+    """Return the sum of the three tails in Theorem 2's proof, as a share of the beta/2 for them (erratum 9)."""
     share = failure / (4.0 * queries)
     return queries * share * (math.pow(2, -2 / 3) + math.pow(2, 1 / 3) + math.pow(share, 1.25)) / (failure / 2.0)
 
 
 def chosen_on_the_sample(rows: int) -> tuple[float, float]:
-    """``h(S)`` and ``h(P)`` of the indicator of the sample, for rows uniform on [0, 1]."""
+    """Return ``h(S)`` and ``h(P)`` of the indicator of the sample, for rows uniform on [0, 1]."""
     rng = np.random.default_rng(1)
     sample = set(rng.random(rows).tolist())
     return float(np.mean([value in sample for value in sample])), float(
@@ -107,12 +107,12 @@ def chosen_on_the_sample(rows: int) -> tuple[float, float]:
 
 
 def failure_of_one_coin(*, epsilon: float) -> float:
-    """``P[|h(S) - h(P)| > eps]`` for one fair coin and a fixed h; the quoted bound is delta^eps with any delta > 0."""
+    """Return ``P[|h(S) - h(P)| > eps]`` for one fair coin and a fixed h."""
     return float(epsilon < 0.5)
 
 
 def first_above(values: tuple[int, ...], *, threshold: int, epsilon: float) -> int:
-    """Place of the first value that AboveThreshold reports, by seeded noise."""
+    """Return the place of the first value that AboveThreshold reports, by seeded noise."""
     noise = SeededNoise(1)
     stream = SparseVector.above_threshold(epsilon=epsilon, threshold=threshold, sensitivity=1)
     found = stream.first(list(values), noise)
@@ -120,7 +120,7 @@ def first_above(values: tuple[int, ...], *, threshold: int, epsilon: float) -> i
 
 
 def sparse_answers(values: tuple[int, ...], *, tops: int, threshold: int, epsilon: float) -> list[int]:
-    """Verdicts of Sparse: 0 below, 1 above, 2 after it has stopped; by seeded noise."""
+    """Return verdicts of Sparse by seeded noise: 0 below, 1 above, 2 after it has stopped."""
     noise = SeededNoise(1)
     stream = SparseVector.sparse(epsilon=epsilon, tops=tops, threshold=threshold, sensitivity=1)
     _, replies = stream.ask(stream.start(noise), list(values), noise)
@@ -128,13 +128,13 @@ def sparse_answers(values: tuple[int, ...], *, tops: int, threshold: int, epsilo
 
 
 def common_child() -> tuple[int, ...]:
-    """Neighbours of node 0 in the moral graph of 0 -> 2 <- 1: its child, and the child's other parent."""
+    """Return the neighbours of node 0 in the moral graph of 0 -> 2 <- 1: its child, and the other parent."""
     child = Factor((0, 1, 2), np.full((2, 2, 2), 0.5))
     return FactorModel((2, 2, 2), (child,)).graph.neighbours(0)
 
 
 def remote_rows_of_a_chain(row: int, rows: int, *, a: int, b: int) -> tuple[int, int, int]:
-    """Numbers of nearby, quilt and remote rows of the quilt {i-a, i+b} of a chain."""
+    """Return the numbers of nearby, quilt and remote rows of the quilt {i-a, i+b} of a chain."""
     from everhold_lab.releases.markov_quilt import chain_quilts, remote_rows
 
     (quilt,) = [one for one in chain_quilts(row, rows) if set(one.quilt) == {row - a, row + b}]
@@ -142,7 +142,7 @@ def remote_rows_of_a_chain(row: int, rows: int, *, a: int, b: int) -> tuple[int,
 
 
 def transferred_radius(rows: int, *, answers: int, scale: float) -> float:
-    """S1 for Gaussian noise at 95 %."""
+    """Return the radius of S1 for Gaussian noise, at 95 %."""
     return transfer_radius(
         lambda alpha: gaussian_exceedance(alpha=alpha, scale=scale, answers=answers),
         GaussianCurve(math.sqrt(answers) / (rows * scale)),
@@ -151,12 +151,12 @@ def transferred_radius(rows: int, *, answers: int, scale: float) -> float:
 
 
 def tuned_radius(mechanism: type[Any], **plan: Any) -> float:
-    """Half-width that a mechanism of everhold promises for a plan, for all answers at once at 95 %."""
+    """Return the half-width that a mechanism promises for a plan, for all answers at once at 95 %."""
     return float(mechanism.tuned(**plan).promise().radius)
 
 
 def mean_after_answers(queries: int, *, rows: int) -> tuple[float, float]:
-    """Worst error of plain averages and the sealed radius, when an analyst picks the query that fits best.
+    """Return the worst error of plain averages and the sealed radius, if the best-fitting query is picked.
 
     The analyst asks about random rules for fair labels, lets those with a score above one half vote, and asks for the
     score of the vote, which is one half in the population.
@@ -169,7 +169,7 @@ def mean_after_answers(queries: int, *, rows: int) -> tuple[float, float]:
 
 
 def median_by_gradients(rows: int, *, steps: int) -> tuple[float, float]:
-    """The median of normal numbers around 0.3 by noisy gradients of ``|parameter - x|``, and its promised regret.
+    """Return the median of normal numbers around 0.3 by noisy gradients, and its promised regret.
 
     A simulation of `everhold.minimise` with seeded noise and constant steps.
     """
@@ -188,7 +188,7 @@ def median_by_gradients(rows: int, *, steps: int) -> tuple[float, float]:
 
 
 def regret_of_a_choice(rows: int, *, candidates: int, epsilon: float) -> float:
-    """Regret on the population of the candidate that permute-and-flip chooses, at 95 %."""
+    """Return the population regret of the candidate that permute-and-flip chooses, at 95 %."""
     mechanism = PermuteAndFlip(epsilon)
     return minimisation_radius(
         lambda alpha: mechanism.exceedance(alpha, candidates=candidates, steps=rows * 2**30),
@@ -198,14 +198,14 @@ def regret_of_a_choice(rows: int, *, candidates: int, epsilon: float) -> float:
 
 
 def vector_radius(rows: int, *, queries: int, dimension: int) -> float:
-    """Euclidean half-width of a gradient, in units of twice the clipping length."""
+    """Return the Euclidean half-width of a gradient, in units of twice the clipping length."""
     budget = eh.PrivacyBudget.tuned(rows=rows, queries=queries)
     return VectorNoise(budget, dimension).radius_at(budget.scale)
 
 
 @lru_cache(maxsize=1)
 def asked() -> dict[str, float]:
-    """Answers of a sealed holdout to the examples of Lecture 23, all from guesses that were confirmed."""
+    """Return the answers of a sealed holdout to the examples of Lecture 23, all by confirmed guesses."""
     rng = np.random.default_rng(5)
 
     def part(count: int) -> dict[str, NDArray[np.float64]]:
@@ -230,5 +230,5 @@ def asked() -> dict[str, float]:
 
 
 def answer(kind: str) -> float:
-    """One number of that session: ``mean``, ``variance``, ``correlation``, ``error`` or ``entries``."""
+    """Return one number of the session in `asked`, such as ``mean``, ``variance`` or ``entries``."""
     return asked()[kind]

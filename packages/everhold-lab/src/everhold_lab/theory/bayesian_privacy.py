@@ -43,7 +43,7 @@ Options = Sequence[Sequence[tuple[int, float]]]
 
 @dataclass(frozen=True, slots=True)
 class BayesianPrivacy:
-    """The worst adversary.
+    """The least Bayesian privacy loss of a mechanism, with the worst adversary.
 
     Attributes:
         leakage: Bayesian privacy loss, in nats; infinite where something is told for certain.
@@ -60,7 +60,7 @@ class BayesianPrivacy:
 
 
 def bayesian_leakage(joint: ArrayLike, law: ArrayLike, *, row: int, known: Sequence[int] = ()) -> float:
-    """Leakage of an output to one adversary, ``BDPL_A(Y) = sup ln P[y | x_i, x_S] / P[y | x_i', x_S]``.
+    """Return the leakage to one adversary, ``BDPL_A(Y) = sup ln P[y | x_i, x_S] / P[y | x_i', x_S]``.
 
     Args:
         joint: Joint law of the rows, shape (k_1, ..., k_n), sum 1.
@@ -90,7 +90,7 @@ def bayesian_leakage(joint: ArrayLike, law: ArrayLike, *, row: int, known: Seque
 
 
 def bayesian_privacy(joint: ArrayLike, law: ArrayLike) -> BayesianPrivacy:
-    """The least eps for which a mechanism is eps-BDP on a model: the worst of all n 2^(n-1) adversaries.
+    """Return the least eps for which a mechanism is eps-BDP on a model, over all n 2^(n-1) adversaries.
 
     Args:
         joint: Joint law of the rows, shape (k_1, ..., k_n), sum 1.
@@ -113,7 +113,7 @@ def bayesian_privacy(joint: ArrayLike, law: ArrayLike) -> BayesianPrivacy:
 
 
 def enumerated_influence(joint: ArrayLike, *, targets: Sequence[int], row: int, given: Sequence[int] = ()) -> float:
-    """Max-influence of a row on others, ``I(X_T <~ X_i | X_K) = ln max P[x_T | x_i, x_K] / P[x_T | x_i', x_K]``.
+    """Return ``I(X_T <~ X_i | X_K) = ln max P[x_T | x_i, x_K] / P[x_T | x_i', x_K]``, by enumeration.
 
     Args:
         joint: Joint law of the rows, shape (k_1, ..., k_n), sum 1.
@@ -134,7 +134,7 @@ def enumerated_influence(joint: ArrayLike, *, targets: Sequence[int], row: int, 
 
 
 def enumerated_quilt_influence(joint: ArrayLike, *, row: int, quilt: Sequence[int], nearby: Sequence[int]) -> float:
-    """``b_i``, the largest influence of a row on its quilt, whichever of the nearby rows are given.
+    """Return ``b_i``, the largest influence of a row on its quilt over all given nearby rows.
 
     Args:
         joint: Joint law of the rows, shape (k_1, ..., k_n), sum 1.
@@ -154,7 +154,7 @@ def enumerated_quilt_influence(joint: ArrayLike, *, row: int, quilt: Sequence[in
 def _adversaries(
     both: NDArray[np.float64], prior: NDArray[np.float64], row: int, *, axis: int = 0, known: tuple[int, ...] = ()
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], tuple[int, ...]]]:
-    """Tables of ``P[y, x_i, x_S]`` and ``P[x_i, x_S]`` for every S; all S that lack a row share the sum over it."""
+    """Yield tables of ``P[y, x_i, x_S]`` and ``P[x_i, x_S]`` for every set S of known rows."""
     if axis == prior.ndim:
         yield both, prior, known
     elif axis == row:
@@ -166,7 +166,7 @@ def _adversaries(
 
 
 def _log_ratio(table: NDArray[np.float64], context: NDArray[np.float64], row: int) -> float:
-    """Logarithm of the largest ``table/context`` over the smallest, along the axis of the row, in possible contexts."""
+    """Return the log of the largest ``table/context`` over the smallest along the row's axis, in possible contexts."""
     possible = context > 0.0
     share = np.divide(table, context, out=np.zeros(np.broadcast_shapes(table.shape, context.shape)), where=possible)
     largest = share.max(axis=row)
@@ -177,7 +177,7 @@ def _log_ratio(table: NDArray[np.float64], context: NDArray[np.float64], row: in
 
 
 def _tables(joint: ArrayLike, law: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The joint law of the rows, and of rows and output."""
+    """Return the joint law of the rows, and that of rows and output."""
     prior, outputs = _probabilities(joint), np.asarray(law, dtype=np.float64)
     if outputs.shape[:-1] != prior.shape:
         raise ValueError(
@@ -207,7 +207,7 @@ def _check_rows(rows: int, row: int, others: Sequence[int]) -> None:
 
 
 def privacy_for(epsilon: float, options: Options) -> float:
-    """The differential privacy that gives a wanted BDP, ``eps' = min_i max_Q (eps - 4 b_i)/(|N_i|+1)`` (P5).
+    """Return the differential privacy that gives a wanted BDP, ``eps' = min_i max_Q (eps - 4 b_i)/(|N_i|+1)`` (P5).
 
     Args:
         epsilon: The wanted Bayesian privacy loss.
@@ -232,7 +232,7 @@ def privacy_for(epsilon: float, options: Options) -> float:
 
 
 def leakage_from(privacy: float, options: Options) -> float:
-    """The BDP that a mechanism's differential privacy gives, ``max_i min_Q [(|N_i|+1) eps' + 4 b_i]`` (P5).
+    """Return the BDP that differential privacy gives, ``max_i min_Q [(|N_i|+1) eps' + 4 b_i]`` (P5).
 
     Args:
         privacy: eps', the mechanism's pure privacy loss about one row.
@@ -262,7 +262,7 @@ def _checked(options: Options) -> Options:
 
 
 def chain_privacy_for(epsilon: float, *, rows: int, gap: float, least: float) -> float:
-    """The differential privacy that gives a wanted BDP on a Markov chain, Zhao's h at its best c (P6).
+    """Return the differential privacy for a wanted BDP on a Markov chain, Zhao's h at its best c (P6).
 
     The chain must be homogeneous, aperiodic, irreducible and reversible. For any c in (0, 1/6) with ``n >= 2d``,
     ``h = min{(1-6c) eps/(2d-1), (1/3-2c) eps/(d+s)}``, ``d = ceil((1/g) ln((e^{c eps}+1)/(rho (e^{c eps}-1))))``,
@@ -302,7 +302,7 @@ def chain_privacy_for(epsilon: float, *, rows: int, gap: float, least: float) ->
 
 
 def chain_leakage_from(privacy: float, *, rows: int, gap: float, least: float) -> float:
-    """The BDP that a mechanism's differential privacy gives on a Markov chain: the least eps with h >= eps' (P6).
+    """Return the BDP that differential privacy gives on a Markov chain, the least eps with h >= eps' (P6).
 
     Args:
         privacy: eps', the mechanism's pure privacy loss about one row, positive.
@@ -338,7 +338,7 @@ def chain_leakage_from(privacy: float, *, rows: int, gap: float, least: float) -
 
 
 def _peak(value: Callable[[int], float], low: int, high: int) -> int:
-    """Argument at which a function with a single peak is largest, by bisection on its slope."""
+    """Return the argument at which a function with a single peak is largest, by bisection on its slope."""
     while low < high:
         middle = (low + high) // 2
         if value(middle) < value(middle + 1):
@@ -358,7 +358,7 @@ def _check_chain(rows: Any, gap: float, least: float) -> None:
 
 
 def max_influence(model: FactorModel, targets: Collection[int], row: int, *, given: Collection[int] = ()) -> float:
-    """``I(X_S <~ X_i | X_K) = ln max P[x_S | x_i, x_K] / P[x_S | x_i', x_K]``, exactly.
+    """Return ``I(X_S <~ X_i | X_K) = ln max P[x_S | x_i, x_K] / P[x_S | x_i', x_K]``, exactly.
 
     It is 0 for an empty S. Contexts (x_i, x_K) of probability zero are skipped; a positive probability over a zero is
     infinite.
@@ -391,12 +391,12 @@ def max_influence(model: FactorModel, targets: Collection[int], row: int, *, giv
 
 
 def blanket_influence(model: FactorModel, row: int) -> float:
-    """``a_i``, the influence of a row on its Markov blanket, and so on all other rows; see `influence_bound`."""
+    """Return ``a_i``, the influence of a row on its Markov blanket, and so on all other rows."""
     return influence_bound(model, model.graph.neighbours(row), row).value
 
 
 def blanket_influences(model: FactorModel) -> NDArray[np.float64]:
-    """``a_i`` of all rows; shape (nodes,). Forests take one step for all rows together."""
+    """Return ``a_i`` of all rows, shape (nodes,). Forests take one step for all rows together."""
     if not is_forest_model(model):
         return np.array([blanket_influence(model, row) for row in range(model.nodes)])
     law = forest_law(model)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def small_database_rows(queries: int, *, accuracy: float) -> int:
-    """Rows of a small data set that answers every query within `accuracy`: ``s = ceil(ln|Q| / alpha^2)`` (P10).
+    """Return the rows of a small table that answers every query to `accuracy`: ``s = ceil(ln|Q| / alpha^2)`` (P10).
 
     Args:
         queries: |Q|, at least 2: sampling s rows fails with probability below ``2|Q| e^{-2 s alpha^2} <= 2/|Q|``.
@@ -53,7 +53,7 @@ def small_database_rows(queries: int, *, accuracy: float) -> int:
 
 
 def mcsherry_bias(epsilon: float, *, delta: float = 0.0) -> float:
-    """Bias of a privately chosen query, ``|E h(S) - E h(P)| <= e^eps - 1 + delta`` (statement P8).
+    """Return the bias of a privately chosen query, ``|E h(S) - E h(P)| <= e^eps - 1 + delta`` (statement P8).
 
     Args:
         epsilon: Privacy loss of the choice of h, at least 0.
@@ -76,7 +76,7 @@ def mcsherry_bias(epsilon: float, *, delta: float = 0.0) -> float:
 
 
 def hoeffding_failure(rows: int, *, radius: float) -> float:
-    """Probability that the average of one fixed query is off: ``2 exp(-2 n alpha^2)``, at most 1 (statement P9).
+    """Return the chance that the average of a fixed query is off: ``2 exp(-2 n alpha^2)``, at most 1 (P9).
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -89,7 +89,7 @@ def hoeffding_failure(rows: int, *, radius: float) -> float:
 
 
 def azuma_failure(steps: int, *, size: float, excess: float) -> float:
-    """Probability that a martingale rises by `excess`: ``exp(-t^2 / (2 n c^2))``, at most 1.
+    """Return the probability that a martingale rises by `excess`: ``exp(-t^2 / (2 n c^2))``, at most 1.
 
     Args:
         steps: n, the number of steps.
@@ -109,7 +109,7 @@ def azuma_failure(steps: int, *, size: float, excess: float) -> float:
 
 
 def blr_error(rows: int, *, queries: int, universe: int, accuracy: float, epsilon: float, confidence: float) -> float:
-    """Largest error of BLR's synthetic data on the sealed rows: ``alpha + 2/(eps n) (s ln|U| + ln(1/beta))`` (P10).
+    """Return the error of BLR's table on the sealed rows: ``alpha + 2/(eps n) (s ln|U| + ln(1/beta))`` (P10).
 
     The exponential mechanism picks among all ``|U|^s`` data sets of ``s = ceil(ln|Q|/alpha^2)`` rows by the score
     ``-max_f |f(x) - f(y)|``, which one row moves by 1/n.
@@ -134,7 +134,7 @@ def blr_error(rows: int, *, queries: int, universe: int, accuracy: float, epsilo
 
 
 def blr_rows(error: float, *, queries: int, universe: int, accuracy: float, epsilon: float, confidence: float) -> int:
-    """Rows for which :func:`blr_error` is at most `error`, rounded up; same arguments (statement P10).
+    """Return the rows for which :func:`blr_error` is at most `error`, rounded up (statement P10).
 
     Raises:
         ValueError: If `accuracy` is not below `error`, or an argument is out of its range.
@@ -156,7 +156,7 @@ def _shortfall(log_outcomes: float, sensitivity: float, epsilon: float, confiden
 
 
 def exponential_utility(outcomes: int, *, sensitivity: float, epsilon: float, confidence: float) -> float:
-    """Distance of the chosen score below the best: ``(2 Delta_u / eps) ln(|R| / beta)`` (statement P11).
+    """Return how far the chosen score is below the best: ``(2 Delta_u / eps) ln(|R| / beta)`` (statement P11).
 
     For the mechanism ``P[y] ~ exp(eps u(x,y) / (2 Delta_u))``, with probability `confidence`.
 
@@ -180,7 +180,7 @@ def exponential_utility(outcomes: int, *, sensitivity: float, epsilon: float, co
 
 
 def ladder_failure(rows: int, *, excess: float, submissions: int, step: float) -> float:
-    """Failure of the leaderboard: ``exp(-2 e^2 n + (1/eta + 2) ln(4t/eta) + 1)``, at most 1 (statement P12).
+    """Return the leaderboard's failure: ``exp(-2 e^2 n + (1/eta + 2) ln(4t/eta) + 1)``, at most 1 (P12).
 
     It bounds ``P[|min_{i<=t} R_P(f_i) - R_t| > e + eta]``: the best score shown after t submissions against the
     least true loss among them. Other scores are not promised.
@@ -202,7 +202,7 @@ def ladder_failure(rows: int, *, excess: float, submissions: int, step: float) -
 
 
 def ladder_excess(rows: int, *, submissions: int, step: float, failure: float) -> float:
-    """The e at which :func:`ladder_failure` equals `failure`: ``sqrt(((1/eta+2) ln(4t/eta) + 1 + ln(1/beta)) / (2n))``.
+    """Return the e of a failure: ``sqrt(((1/eta+2) ln(4t/eta) + 1 + ln(1/beta)) / (2n))``.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -215,7 +215,7 @@ def ladder_excess(rows: int, *, submissions: int, step: float, failure: float) -
 
 
 def ladder_radius(rows: int, *, submissions: int, confidence: float) -> BoundOfSource:
-    """Error of the best score shown, ``e + eta``, with the step eta that makes it least (statement P12).
+    """Return the error of the best score shown, ``e + eta``, at the best step eta (statement P12).
 
     Args:
         rows: n, independent.
@@ -254,7 +254,7 @@ Exceedance = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True)
 class RegretBound:
-    """Largest loss of the chosen candidate against the best on the population.
+    """Bound on the loss of the chosen candidate against the best one in the population.
 
     Attributes:
         radius: The regret that is not exceeded, in the units of the loss.
@@ -273,7 +273,7 @@ class RegretBound:
 def minimisation_radius(
     exceedance: Exceedance, leakage: PrivacyCurve, *, confidence: float, fixed_rows: float | None = None
 ) -> RegretBound:
-    """Regret on the population of what was chosen on the sealed rows (S1, S2 for minimisation).
+    """Return the population regret of what was chosen on the sealed rows (S1, S2 for minimisation).
 
     With probability at least 1 - beta it is at most ``alpha + 2 tanh(eps/4) + (r(alpha) + 2 leak(eps)) / beta``. The
     asymmetric form S2 of that is computed, which is never larger: ``1 - 2 s``, where s solves ``s + g(s) = (1 - m)/2``
@@ -326,7 +326,7 @@ def minimisation_radius(
 
 
 def uniform_deviation(queries: int, *, rows: float, beta: float, sides: int = 2) -> float:
-    """``gamma + c(gamma) / beta`` at its least, ``c(gamma) = sides |Q| int_gamma^inf e^{-2 n s^2} ds`` (S5).
+    """Return the least ``gamma + c(gamma) / beta``, ``c(gamma) = sides |Q| int_gamma^inf e^{-2 n s^2} ds`` (S5).
 
     The least is where ``sides |Q| e^{-2 n gamma^2} = beta``, the radius of Hoeffding's bound for |Q| fixed queries. The
     second term is the price of having one Markov step for the distance to the rows and that to the population.
@@ -347,7 +347,7 @@ _ROUNDED_UP = 1.0 + 2.0**-40  # means and steps are computed in floating point
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParameterFreeLadder:
-    """The best loss so far, and the sealed losses behind it (Blum and Hardt 2015, parameter-free Ladder; P12).
+    """State of the parameter-free Ladder: the best loss so far, and its sealed losses (Blum and Hardt 2015).
 
     A submission is a new best if its mean loss is below ``R - s / sqrt(n)``, where s is the standard deviation of the
     differences to the losses of the best so far (0 before the first). **A heuristic**: nothing is promised, unless
@@ -372,7 +372,7 @@ class ParameterFreeLadder:
             raise ValueError(f"grid is {self.grid}; expected a whole number of at least 1, or None")
 
     def submit(self, losses: ArrayLike) -> ParameterFreeLadder:
-        """The ladder after one more submission.
+        """Return the ladder after one more submission.
 
         Args:
             losses: Shape (rows,), the submission's loss in [0, 1] on each sealed row.
@@ -394,7 +394,7 @@ class ParameterFreeLadder:
 
 
 def discretised_radius(rows: int, *, submissions: int, grid: int, confidence: float) -> float:
-    """Half-width around ``shown`` for the least population loss so far, if scores are rounded to ``1/grid`` (S3).
+    """Return the half-width for the least population loss so far, with scores rounded to ``1/grid`` (S3).
 
     What is shown never rises and has ``grid + 1`` values, so the tree of all submissions is the Ladder's. No
     submission's sealed mean is more than ``1/sqrt(n)`` below what is shown, as s is at most 1. So the radius is
@@ -419,7 +419,7 @@ def discretised_radius(rows: int, *, submissions: int, grid: int, confidence: fl
 
 @dataclass(frozen=True, slots=True)
 class CandidateLoss:
-    """A statement that was evaluated for a mechanism as it stands.
+    """A statement that was evaluated for a given mechanism.
 
     Attributes:
         statement: Number or name of the statement.
@@ -433,7 +433,7 @@ class CandidateLoss:
 
 
 def best_radius(mechanism: Mechanism) -> tuple[CandidateLoss, ...]:
-    """All statements that say something about a mechanism with these parameters, the promise first.
+    """Return all statements that say something about a mechanism, its own promise first.
 
     The promise is always everhold's own statement (S1 or S3, for `Empirical` P9); published ones stand beside it for
     comparison and are left out for dependent rows, where they do not hold.
@@ -454,7 +454,7 @@ def best_radius(mechanism: Mechanism) -> tuple[CandidateLoss, ...]:
 
 
 def _published(mechanism: Mechanism) -> Iterator[tuple[str, float]]:
-    """Published statements with their radius for exact averages and continuous noise."""
+    """Yield published statements with their radius for exact averages and continuous noise."""
     confidence, queries = mechanism.confidence, mechanism.queries
     if isinstance(mechanism, GaussianMechanism):
         failure = gaussian_sample_failure(mechanism.scale, answers=queries)

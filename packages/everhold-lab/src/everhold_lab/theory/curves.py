@@ -52,7 +52,7 @@ class ApproximateCurve(PrivacyCurve):
         return np.logaddexp(_log1mexp(log_kept), log_kept + log_delta_pure(epsilon, self.level, self.times))
 
     def group(self, rows: int) -> ApproximateCurve:
-        """Each mechanism is ``(h epsilon, delta (e^{h epsilon}-1)/(e^epsilon-1))``-private about h rows."""
+        """Return the curve about h rows, ``(h epsilon, delta (e^{h epsilon}-1)/(e^epsilon-1))`` for each."""
         rows = whole(rows, "rows")
         steps = np.arange(rows) * self.level
         with np.errstate(over="ignore"):
@@ -60,7 +60,7 @@ class ApproximateCurve(PrivacyCurve):
         return ApproximateCurve(rows * self.level, failure, self.times)
 
     def repeat(self, times: int) -> ApproximateCurve:
-        """The same mechanisms, `times` as many; exact."""
+        """Return the exact curve of `times` as many mechanisms."""
         return ApproximateCurve(self.level, self.failure, self.times * whole(times, "times"))
 
     def _family(self, times: int) -> tuple[Any, ApproximateCurve, int]:
@@ -82,7 +82,7 @@ class ApproximateCurve(PrivacyCurve):
 
 
 def basic_composition(parts: Sequence[tuple[float, float]]) -> ApproximateCurve:
-    """Basic composition: the epsilons add up, and so do the deltas.
+    """Return the basic composition, in which epsilons and deltas add up.
 
     Args:
         parts: Pairs ``(epsilon, delta)``, one for each mechanism.
@@ -147,7 +147,7 @@ class AdvancedCompositionCurve(PrivacyCurve):
         return np.minimum(np.logaddexp(self._log_delta_at_infinity(), slack), 0.0)
 
     def group(self, rows: int) -> AdvancedCompositionCurve:
-        """Advanced composition of the mechanisms' group parameters."""
+        """Return the advanced composition of the mechanisms' group parameters."""
         single = ApproximateCurve(self.level, self.failure).group(rows)
         return AdvancedCompositionCurve(single.level, single.failure, self.times)
 
@@ -237,12 +237,12 @@ class SubsampledCurve(PrivacyCurve):
         return {"base": self.base, "rate": self.rate, "scheme": self.scheme}
 
     def to_dict(self) -> dict[str, Any]:
-        """The curve as plain data, with its base."""
+        """Return the curve as plain data, with its base."""
         return {"kind": self.kind, "base": self.base.to_dict(), "rate": self.rate, "scheme": self.scheme}
 
 
 def _log1mexp(x: float) -> float:
-    """``ln(1 - e^x)`` for ``x <= 0``."""
+    """Return ``ln(1 - e^x)`` for ``x <= 0``."""
     if x == 0:
         return -math.inf
     return math.log(-math.expm1(x)) if x > -math.log(2) else math.log1p(-math.exp(x))

@@ -49,7 +49,7 @@ _BITS = 1.0 / math.log(2.0)
 
 
 def exact_max_information(joint: ArrayLike, *, failure: float = 0.0) -> float:
-    """Approximate max-information of a finite joint law, exactly: ``log2 max_O (P[O] - beta) / (P x P)[O]``.
+    """Return the approximate max-information of a finite law, ``log2 max_O (P[O] - beta) / (P x P)[O]``.
 
     For a given v the event that maximises ``P[O] - v (P x P)[O]`` holds the cells whose likelihood ratio is above v. So
     the best event is a prefix of the cells in decreasing order of that ratio, and sorting finds it.
@@ -91,7 +91,7 @@ def exact_max_information(joint: ArrayLike, *, failure: float = 0.0) -> float:
 
 
 def dwork_theorem_17(transcripts: int, *, failure: float) -> float:
-    """Max-information of a transcript that takes one of finitely many values: ``log2(|Y| / beta)`` bits.
+    """Return the max-information of a transcript with finitely many values: ``log2(|Y| / beta)`` bits.
 
     Args:
         transcripts: |Y|, the number of transcripts that can occur, at least 1; any size of integer.
@@ -109,7 +109,7 @@ def dwork_theorem_17(transcripts: int, *, failure: float) -> float:
 
 
 def dwork_theorem_19(rows: int, *, epsilon: float) -> float:
-    """Max-information of a purely private transcript: ``eps n log2(e)`` bits, with beta = 0.
+    """Return the max-information of a purely private transcript: ``eps n log2(e)`` bits, with beta = 0.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -122,7 +122,7 @@ def dwork_theorem_19(rows: int, *, epsilon: float) -> float:
 
 
 def dwork_theorem_20(rows: int, *, epsilon: float, failure: float) -> float:
-    """Max-information for independent rows: ``(eps^2 n/2 + eps sqrt(n ln(2/beta)/2)) log2(e)`` bits.
+    """Return the max-information for independent rows: ``(eps^2 n/2 + eps sqrt(n ln(2/beta)/2)) log2(e)`` bits.
 
     Args:
         rows: n.
@@ -141,7 +141,7 @@ def dwork_theorem_20(rows: int, *, epsilon: float, failure: float) -> float:
 
 
 def zhao_theorem_3(rows: int, *, leakage: float, failure: float) -> float:
-    """Max-information under Bayesian privacy: ``(2 eps^2 n + eps sqrt(2 n ln(2/beta))) log2(e)`` bits (P3).
+    """Return the max-information under BDP: ``(2 eps^2 n + eps sqrt(2 n ln(2/beta))) log2(e)`` bits (P3).
 
     This is Theorem 20 at twice the epsilon. For independent rows the leakage is the pure privacy loss, and
     :func:`dwork_theorem_20` is smaller. For dependent rows the published proof has an open gap (erratum 5).
@@ -160,7 +160,7 @@ def zhao_theorem_3(rows: int, *, leakage: float, failure: float) -> float:
 
 
 def theorems_19_and_3_cross_at(rows: int, *, failure: float) -> float:
-    """Privacy loss from which on Dwork et al.'s Theorem 19 is smaller than Zhao's Theorem 3 (erratum 10).
+    """Return the privacy loss above which Theorem 19 of Dwork et al. is below Zhao's Theorem 3 (erratum 10).
 
     Theorem 3 has ``2 eps^2 n + eps sqrt(2 n ln(2/beta))`` nats and Theorem 19 has ``eps n``. They are equal at
     ``eps = (1 - sqrt(2 ln(2/beta) / n)) / 2``, which is below 1/2 for every number of rows.
@@ -185,7 +185,7 @@ def theorems_19_and_3_cross_at(rows: int, *, failure: float) -> float:
 
 
 def p_value_threshold(level: float, *, bits: float, failure: float = 0.0) -> float:
-    """Threshold for the p-value of a test chosen after a session: ``(level - beta) / 2^k`` (statement P3).
+    """Return the threshold for a p-value chosen after a session: ``(level - beta) / 2^k`` (statement P3).
 
     Rejecting at this threshold keeps the probability of a false rejection at most `level`, whatever test was chosen.
 
@@ -231,7 +231,7 @@ class RogersBound:
 
 
 def rogers_2016(rows: int, *, epsilon: float, delta: float, failure: float) -> RogersBound:
-    """Max-information of an (eps, delta)-private session on independent rows, with explicit constants.
+    """Return the max-information of an (eps, delta)-private session on independent rows, with explicit constants.
 
     For every ``c > eps`` and ``beta_1, beta_2 > 0`` with ``beta_1 + beta_2 + n delta / (1 - e^{eps-c}) <= beta`` it is
     at most ``(n c tanh(c/2) + c sqrt(2 n ln(1/beta_1)) + n delta c / (beta_2 sinh(c))) log2(e)`` bits. For delta = 0
@@ -262,7 +262,7 @@ def rogers_2016(rows: int, *, epsilon: float, delta: float, failure: float) -> R
 
 
 def max_information_of_curve(curve: PrivacyCurve, *, rows: int, failure: float) -> RogersBound:
-    """Max-information of a session with a whole privacy curve, such as Gaussian noise, on independent rows.
+    """Return the max-information of a session with a whole privacy curve on independent rows.
 
     As `rogers_2016`, with ``n delta(eps) / (1 - e^{eps-c})`` in the failure and ``delta(c)`` in the bits, for the best
     eps of a grid. Finite for Gaussian noise.
@@ -294,7 +294,7 @@ def _best(
     deltas: NDArray[np.float64],
     delta_at: Callable[[NDArray[np.float64]], NDArray[Any]],
 ) -> RogersBound:
-    """The least bits over eps, c and the split of the failure; all that is tried is valid."""
+    """Return the least bits over eps, c and the split of the failure, all of which are valid."""
     check_count("rows", rows)
     fraction(failure, "failure")
     caps = epsilons[:, None] + _EXCESSES
@@ -318,7 +318,7 @@ _ROUNDING = 1e-12
 
 
 class DependentRows(Protocol):
-    """Protocol of a dependence model; each model of `everhold.dependence` fulfils it."""
+    """Protocol of a dependence model, which each model of `everhold.dependence` fulfils."""
 
     @property
     def independent(self) -> bool:
@@ -332,15 +332,15 @@ class DependentRows(Protocol):
         """Total variation between training and sealed rows and independent ones."""
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-        """The curve of a session about one row, averaged over rows (S4); training rows are counted in it."""
+        """Return the curve of a session about one row, averaged over rows including training rows (S4)."""
 
     def concentration(self, rows: int) -> float:
-        """Effective number of independent rows (S5)."""
+        """Return the effective number of independent rows (S5)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PostSelectionBound:
-    """Distance of the sealed average of a parameter chosen after a session from the population value.
+    """Distance of a parameter's sealed average from its population value, if it was chosen after a session.
 
     Attributes:
         radius: Half-width around the exact sealed average, in the units of a mean over [0, 1].
@@ -360,7 +360,7 @@ class PostSelectionBound:
 def corrected_level(
     level: float, *, bits: float, failure: float = 0.0, dependence: DependentRows | None = None
 ) -> float:
-    """Level at which to test a hypothesis chosen after a session: ``(level - beta) / 2^k`` (P3).
+    """Return the level at which to test a hypothesis chosen after a session: ``(level - beta) / 2^k`` (P3).
 
     What the dependence gives up comes off, too: ``(level - beta - miss - distance) / 2^k``.
 
@@ -382,7 +382,7 @@ def corrected_level(
 def corrected_p_value(
     p_value: float, *, bits: float, failure: float = 0.0, dependence: DependentRows | None = None
 ) -> float:
-    """P-value of a hypothesis chosen after a session: ``min(1, 2^k p + beta)`` (P3), the inverse of `corrected_level`.
+    """Return the p-value of a hypothesis chosen after a session: ``min(1, 2^k p + beta)`` (P3).
 
     What the dependence gives up is added. It is at most a level exactly if the p-value is at most the corrected level.
 
@@ -411,7 +411,7 @@ def corrected_p_value(
 def max_information_bits(
     curve: PrivacyCurve, *, rows: int, failure: float, dependence: DependentRows | None = None
 ) -> float:
-    """Approximate max-information of a session in bits, from the privacy curve of its whole transcript (P3).
+    """Return a session's approximate max-information in bits, from its whole privacy curve (P3).
 
     The smallest of Theorem 19 of Dwork et al. 2015, for any law of the rows, and, for independent rows, of their
     Theorem 20 and of the bound for approximate privacy (`max_information_of_curve`). The last one alone is finite for
@@ -438,7 +438,7 @@ def max_information_bits(
 
 
 def selected_level(level: float, *, log_inverse_weight: float, dependence: DependentRows | None = None) -> float:
-    """Level at which to test a hypothesis chosen from a tree: ``level * w`` (S3).
+    """Return the level at which to test a hypothesis chosen from a tree: ``level * w`` (S3).
 
     With weights ``w`` of all hypotheses that could have been chosen, fixed in advance, that sum to at most 1: ``1 / N``
     for N of them, or the weight of the next node of a `QueryTree`. For dependent rows it is
@@ -460,7 +460,7 @@ def selected_level(level: float, *, log_inverse_weight: float, dependence: Depen
 
 
 def selected_p_value(p_value: float, *, log_inverse_weight: float, dependence: DependentRows | None = None) -> float:
-    """P-value of a hypothesis chosen from a tree: ``min(1, p / w)`` (S3), the inverse of `selected_level`.
+    """Return the p-value of a hypothesis chosen from a tree: ``min(1, p / w)`` (S3).
 
     What the dependence gives up is added.
 
@@ -491,7 +491,7 @@ def selected_p_value(p_value: float, *, log_inverse_weight: float, dependence: D
 def selected_radius(
     *, rows: int, confidence: float, log_inverse_weight: float, dependence: DependentRows | None = None
 ) -> float:
-    """Half-width around the exact sealed average of a parameter chosen from a tree: ``conc(n, 1/w, beta)`` (S3).
+    """Return the half-width around the sealed average of a parameter chosen from a tree: ``conc(n, 1/w, beta)`` (S3).
 
     The parameter is the next node of the tree, so this interval holds together with all others of the session.
 
@@ -519,7 +519,7 @@ def selected_radius(
 def max_information_radius(
     *, rows: int, confidence: float, bits: float, failure: float = 0.0, dependence: DependentRows | None = None
 ) -> float:
-    """Half-width around the exact sealed average of a parameter chosen after a session (P3 with P9).
+    """Return the half-width around the sealed average of a parameter chosen after a session (P3 with P9).
 
     Hoeffding's at the level ``(beta - beta') / 2^k``, for what the rows are worth (S5).
 
@@ -552,7 +552,7 @@ def max_information_radius(
 def post_selection_radius(
     curve: PrivacyCurve, *, rows: int, confidence: float, dependence: DependentRows | None = None
 ) -> PostSelectionBound:
-    """Half-width around the exact sealed average of one parameter chosen after a session (S1, imagined noise).
+    """Return the half-width around the sealed average of one parameter chosen after a session (S1).
 
     Let f be any query chosen from the transcript, and imagine that its average were released with Gaussian noise Z of
     scale sigma. S1 holds for that answer, with the curve of the session and of the Gaussian mechanism together. As Z is
@@ -605,7 +605,7 @@ def post_selection_radius(
 
 
 def _given_up(dependence: DependentRows | None, *, training_in_leakage: bool = False) -> float:
-    """Probability that the model is wrong or that training rows tell about sealed ones.
+    """Return the probability that the model is wrong or that training rows tell about sealed ones.
 
     S1 counts training rows in the leakage instead, as `Mechanism.statement_confidence` does.
     """
@@ -615,7 +615,7 @@ def _given_up(dependence: DependentRows | None, *, training_in_leakage: bool = F
 
 
 def _left_of(chance: float, dependence: DependentRows | None, *, training_in_leakage: bool = False) -> float:
-    """Part of an allowed failure probability that the dependence leaves."""
+    """Return the part of an allowed failure probability that the dependence leaves."""
     lost = _given_up(dependence, training_in_leakage=training_in_leakage)
     if not lost < chance:
         raise DependenceError(

@@ -26,7 +26,7 @@ from everhold_privacy.mechanisms.thresholdout import Thresholdout
 
 
 def dwork_lemma_23_pure(rows: int, *, surprises: int, scale: float) -> float:
-    """Pure privacy loss of Thresholdout about one row: ``2 B / (sigma n)``.
+    """Return the pure privacy loss of Thresholdout about one row: ``2 B / (sigma n)``.
 
     Raises:
         ValueError: If a count is below 1 or the scale is not positive.
@@ -40,7 +40,7 @@ def dwork_lemma_23_pure(rows: int, *, surprises: int, scale: float) -> float:
 
 
 def dwork_lemma_23_approximate(rows: int, *, surprises: int, scale: float, delta: float) -> float:
-    """Epsilon of Thresholdout at a given delta: ``sqrt(32 B ln(2/delta)) / (sigma n)``.
+    """Return the epsilon of Thresholdout at a given delta: ``sqrt(32 B ln(2/delta)) / (sigma n)``.
 
     Stated in the source for every delta > 0. It is advanced composition of B tops of ``e = 2/(sigma n)`` each, which
     yields this number while ``e sqrt(B) <= sqrt(8 ln(2/delta))``. Beyond that it can be false and is refused: for
@@ -69,7 +69,7 @@ def dwork_lemma_23_approximate(rows: int, *, surprises: int, scale: float, delta
 
 
 def zhao_privacy(rows: int, *, surprises: int, scale: float) -> float:
-    """Pure privacy loss of Algorithm 1 about one row: ``9 B / (4 sigma n)``.
+    """Return the pure privacy loss of Algorithm 1 about one row: ``9 B / (4 sigma n)``.
 
     Each top costs ``Delta (1/sigma + 2/(2 sigma) + 1/(4 sigma))`` with sensitivity ``Delta = 1/n``.
 
@@ -85,7 +85,7 @@ def zhao_privacy(rows: int, *, surprises: int, scale: float) -> float:
 
 
 def quilt_price(tolerance: float, *, nearby: int = 0, quilt_influence: float = 0.0) -> float:
-    """Price of noise with a Markov quilt, ``(|N|+1) / (tau/3 - 4 b)``, ``inf`` where the quilt does not count.
+    """Return the price of noise with a Markov quilt, ``(|N|+1) / (tau/3 - 4 b)``, ``inf`` where it does not count.
 
     Args:
         tolerance: tau, in units of the query.
@@ -96,7 +96,7 @@ def quilt_price(tolerance: float, *, nearby: int = 0, quilt_influence: float = 0
 
 
 def blanket_price(tolerance: float, *, blanket_influence: float = 0.0) -> float:
-    """Price of noise with the Markov blanket, ``1 / (tau/3 - 4 a)``, ``inf`` where that is not positive."""
+    """Return the price of noise with the Markov blanket, ``1 / (tau/3 - 4 a)``, ``inf`` where not positive."""
     positive(tolerance, "tolerance")
     check_nonnegative("influence", blanket_influence)
     room = tolerance / 3.0 - 4.0 * blanket_influence
@@ -106,7 +106,7 @@ def blanket_price(tolerance: float, *, blanket_influence: float = 0.0) -> float:
 def zhao_n_star(
     surprises: int, scale: float, tolerance: float, failure: float, *, blanket_influence: float = 0.0
 ) -> float:
-    """Rows by Markov blankets, ``n_* = max{9 ln(4/beta)/tau^2, 9B/(4 sigma (tau/3 - 4a))}`` (statement P1).
+    """Return the rows by Markov blankets, ``n_* = max{9 ln(4/beta)/tau^2, 9B/(4 sigma (tau/3 - 4a))}`` (P1).
 
     With so many rows ``P[|Q_i(X) - Q_i(P)| >= tau] <= beta`` for each query i of Algorithm 1.
 
@@ -139,7 +139,7 @@ def zhao_n_sharp(
     nearby: int = 0,
     quilt_influence: float = 0.0,
 ) -> float:
-    """Rows by Markov quilts, ``n_# = max{9 ln(4/beta)/tau^2, 9B(|N|+1)/(4 sigma (tau/3 - 4b))}`` (statement P1).
+    """Return the rows by Markov quilts, ``n_# = max{9 ln(4/beta)/tau^2, 9B(|N|+1)/(4 sigma (tau/3 - 4b))}`` (P1).
 
     For several rows and quilts take the largest over rows of the smallest over quilts. See :func:`zhao_n_star`
     for the promise, the arguments and the errata.
@@ -168,7 +168,7 @@ def zhao_n_sharp(
 def zhao_theorem_2_rows_as_printed(
     radius: float, *, queries: int, surprises: int, confidence: float, slack: float
 ) -> float:
-    """Rows of the printed (31), ``n_#(B, sigma, tau, beta)``, for comparison only (erratum 2).
+    """Return the rows of the printed (31), ``n_#(B, sigma, tau, beta)``, for comparison only (erratum 2).
 
     It is smaller than the definition requires and promises nothing.
 
@@ -183,7 +183,7 @@ def zhao_theorem_2_rows_as_printed(
 
 
 def zhao_lemma_1(rows: int, *, tolerance: float, epsilon: float, sensitivity: float | None = None) -> float:
-    """Failure probability of one chosen query, ``4 exp(-tau^2 / (9 n Delta^2))`` (statement P4).
+    """Return the failure probability of one chosen query, ``4 exp(-tau^2 / (9 n Delta^2))`` (statement P4).
 
     Args:
         rows: n.
@@ -212,7 +212,7 @@ def zhao_lemma_1(rows: int, *, tolerance: float, epsilon: float, sensitivity: fl
 
 
 def zhao_lemma_2(epsilon: float, *, nearby: int = 0, quilt_influence: float = 0.0) -> float:
-    """Bayesian privacy loss by a quilt, ``(|N|+1) eps' + 4 b``; ``eps'`` itself for independent rows (statement P5).
+    """Return the Bayesian privacy loss by a quilt, ``(|N|+1) eps' + 4 b``, or ``eps'`` for independent rows (P5).
 
     The lemma reads: eps'-DP implies eps-BDP for ``eps' = min_i max_Q (eps - 4 b_i)/(|N_i|+1)``. This is that
     sentence read forwards for one row and quilt; take the largest over rows of the smallest over quilts (erratum 1).
@@ -229,7 +229,7 @@ def zhao_lemma_2(epsilon: float, *, nearby: int = 0, quilt_influence: float = 0.
 
 
 def zhao_lemma_3(epsilon: float, *, blanket_influence: float = 0.0) -> float:
-    """Bayesian privacy loss by the blanket, ``eps' + 4 a``; ``eps'`` itself for independent rows (statement P5).
+    """Return the Bayesian privacy loss by the blanket, ``eps' + 4 a``, or ``eps'`` for independent rows (P5).
 
     Raises:
         ValueError: If an argument is negative.
@@ -243,7 +243,7 @@ def thresholdout_zhao2017(
     *, rows: int, queries: int, surprises: int, tolerance: float, confidence: float = 0.95,
     slack: float = 1.0 / 3.0, **shared: Any,
 ) -> Thresholdout:  # fmt: skip
-    """The mechanism of Zhao 2017, Theorem 2 (P2); its promise is what S1 proves for these scales, and is not copied.
+    """Return the mechanism of Zhao 2017, Theorem 2 (P2), with the promise that S1 proves for its scales.
 
     Args:
         rows: Number of sealed rows.
@@ -264,7 +264,7 @@ def thresholdout_zhao2017(
 def thresholdout_dwork2015(
     *, rows: int, queries: int, surprises: int, tolerance: float, confidence: float = 0.95, **shared: Any
 ) -> Thresholdout:
-    """The mechanism of Dwork et al., NIPS 2015, Theorem 25; its promise is what S1 proves for these scales.
+    """Return the mechanism of Dwork et al., NIPS 2015, Theorem 25, with the promise that S1 proves.
 
     Args:
         rows: Number of sealed rows.
@@ -284,7 +284,7 @@ def thresholdout_dwork2015(
 def thresholdout_numeric(
     *, rows: int, queries: int, surprises: int, threshold: float, epsilon: float, delta: float = 0.0, **shared: Any
 ) -> Thresholdout:
-    """NumericSparse on the distances between guesses and sealed averages: Thresholdout with its scales.
+    """Return Thresholdout with the scales of NumericSparse on distances of guesses from sealed averages.
 
     Its promise to the population is S1's, with the exact curve. `Thresholdout.tuned` has better scales.
 
