@@ -322,7 +322,7 @@ class Answer(Display):
 
 @dataclass(frozen=True, slots=True)
 class Shares(Display):
-    """The shares of the bins of a histogram; all intervals hold at once.
+    """The shares of the bins of a histogram. All intervals hold at once.
 
     Attributes:
         answers: One answer for each bin, by the bin's name.
@@ -370,7 +370,7 @@ class Shares(Display):
 
 @dataclass(frozen=True, slots=True)
 class Contrasts(Shares):
-    """A contrast of two arms in each of some groups; all intervals hold at once.
+    """A contrast of two arms in each of some groups. All intervals hold at once.
 
     Attributes:
         answers: One answer for each group, by the group's name.
@@ -476,7 +476,7 @@ class Transcript(Display):
 
 @dataclass(frozen=True, slots=True)
 class Unsealed(Display):
-    """All sealed numbers of a study that is over; every interval holds, together with all others.
+    """All sealed numbers of a study that is over. Every interval holds, together with all others.
 
     Attributes:
         rows: One dict for each answer of which they were kept: sequence, query, asked, sealed, sealed_low,
@@ -517,10 +517,10 @@ class Unsealed(Display):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"entries": [...], "not_kept", "lost", "unsealed_at", "confidence", "statement"}``."""
+        """Return ``{"entries": [...], "not_kept", "lost", "unsealed_at", "confidence", "statement"}``."""
         rest = {name: getattr(self, name) for name in ("not_kept", "lost", "unsealed_at", "confidence", "statement")}
         return {"entries": self.to_rows(), **rest}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each answer; None for infinite numbers."""
+        """Return one row for each answer, with None for infinite numbers."""
         return [plain(row) for row in self.rows]

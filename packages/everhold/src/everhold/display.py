@@ -403,7 +403,7 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows as Parquet; a column is of truth values, whole numbers, numbers or text, lists become JSON text."""
+    """Write rows as Parquet. Columns are booleans, integers, numbers or text, and lists become JSON text."""
     if not rows:
         raise ValueError("there are no rows to write; expected at least one")
     types = {name: _column_type([row.get(name) for row in rows]) for name in columns_of(rows)}

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class EverholdError(Exception):
-    """Base of all errors; carries data, an exit code for shells and a status for HTTP.
+    """Base of all errors. Carries data, an exit code for shells and a status for HTTP.
 
     Args:
         message: What was wrong, what was expected, what to do next. A class whose errors change nothing adds that to a
@@ -220,7 +220,7 @@ def is_of_everhold(frame: FrameType) -> bool:
 
 
 def warn_caller(warning: EverholdWarning) -> None:
-    """Warn at the caller's line, the first one outside everhold; or in this thread's list of warnings."""
+    """Warn at the caller's line, the first one outside everhold, or in this thread's list of warnings."""
     collected = _COLLECTED.get()
     if collected is not None:
         collected.append(warning)

@@ -73,7 +73,7 @@ __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
 
 class Holdout:
-    """A sealed holdout that answers adaptive queries; made by `create` and `open`, or by `everhold.connect`.
+    """A sealed holdout that answers adaptive queries. Made by `create` and `open`, or by `everhold.connect`.
 
     Each method builds an operation (`everhold.operations`) and lets the transport perform it: on this machine, or in a
     service elsewhere. What needs the rows themselves, such as `evaluate`, is refused there.
@@ -313,7 +313,7 @@ class Holdout:
 
     @property
     def is_served(self) -> bool:
-        """Whether a service performs its operations; the rows are elsewhere then."""
+        """Whether a service performs the operations, so that the rows are elsewhere."""
         return self._transport.session is None
 
     @property
@@ -327,7 +327,7 @@ class Holdout:
         return self._transport.schema
 
     def columns(self) -> list[dict[str, str | None]]:
-        """Name and kind of each column as it was read, with an example from the training rows, or None without one."""
+        """Return name, kind and an example of each column, or None as the example without training rows."""
         session = self._transport.session
         training = None if session is None else session.executor.compiler.training
         examples = {} if training is None else training.examples()
@@ -359,11 +359,11 @@ class Holdout:
 
     @property
     def remaining(self) -> dict[str, int]:
-        """Remaining budget, by name; for an analyst, that of the allotment."""
+        """Remaining budget by name, or that of the allotment for an analyst."""
         return self._transport.perform(ReadRemaining())
 
     def allot(self, analyst: str, *, queries: int, charges: int | None = None) -> Allotment:
-        """Let a named analyst spend a part of the budget, and no more; an act of the steward, kept in the ledger.
+        """Let a named analyst spend a part of the budget and no more, an act that the ledger keeps.
 
         The limits replace earlier ones of the same analyst. They may add up to more than there is (with a warning):
         then it is first come, first served. All answers stay in one transcript under one promise.
@@ -396,7 +396,7 @@ class Holdout:
     def gate(
         self, metric: Any = None, *, champion: Any = None, name: str = "gate", **terms: Unpack[GateTerms]
     ) -> Gate:  # fmt: skip
-        """A champion that gives way only to challengers that are proved to be better: keep or revert.
+        """Open a gate, or return it: a champion that only a challenger proved to be better replaces.
 
         Every promotion is proved, all of them at once, however many challengers failed in between and however they were
         chosen. A promotion costs a surprise; a challenger that is not promoted costs nothing but one of the planned
@@ -467,7 +467,7 @@ class Holdout:
         )
 
     def allotments(self) -> Allotments:
-        """Allotments of analysts, their spending, and the acts by which the steward set them."""
+        """Return the allotments of analysts, what they spent, and the acts by which the steward set them."""
         return self._transport.perform(ListAllotments())
 
     @overload
@@ -648,7 +648,7 @@ class Holdout:
     def evaluate(
         self, estimator: Any, metric: Any = "accuracy", *, by: Sequence[str] | None = None, **terms: Unpack[FitTerms]
     ) -> Any:  # fmt: skip
-        """Fit an estimator on the training rows and ask how good it is; cross-validation makes the guess.
+        """Fit an estimator on the training rows and ask how good it is. Cross-validation makes the guess.
 
         Args:
             estimator: Of scikit-learn, or what looks like one. It is fitted in place on all training rows; clones of it
@@ -902,7 +902,7 @@ def _opened(kind: type[Holdout], storage: str, name: str, analyst: str | None) -
 
 
 class Study(Holdout):
-    """A study of its own part of the sealed rows; made by `Holdout.study`.
+    """A study on its own part of the sealed rows. Made by `Holdout.study`.
 
     Everything that is asked in it is silent. Leaving its ``with`` block unseals the part, unless an error ended the
     block, nothing was asked, or it was an analyst's.
@@ -922,7 +922,7 @@ class Study(Holdout):
 
     @classmethod
     def begun(cls, storage: str, part: str) -> Self:
-        """The study of a part; one that has ended has its result."""
+        """Return the study of a part. One that has ended has its result."""
         session = Holdout.open(storage, part)._session("study")
         session.silent = True
         study = cls(LocalTransport(session))
@@ -937,7 +937,7 @@ class Study(Holdout):
 
 
 class DealtHoldout(Holdout):
-    """A holdout whose rows were dealt into parts, one for each study; made by ``Holdout.create(studies=...)``."""
+    """A holdout whose rows were dealt into parts, one for each study. Made by ``Holdout.create(studies=...)``."""
 
     _transport: DealtTransport
 

@@ -179,7 +179,7 @@ class _Keystream:
 
 
 class SeededNoise:
-    """Reproducible noise for simulations and tests; never for a real holdout.
+    """Reproducible noise for simulations and tests. Never for a real holdout.
 
     Every stream name has a generator of its own, seeded by `seed` and the SHA-256 of the name, so that what is drawn
     from one stream does not depend on the others. ``size=k`` equals k draws of size 1.

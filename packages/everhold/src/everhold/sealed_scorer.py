@@ -1,4 +1,4 @@
-"""A scorer of scikit-learn that asks a sealed holdout; worker processes open the holdout once."""
+"""A scorer for scikit-learn that asks a sealed holdout. Worker processes open the holdout once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search and a scorer for scikit-learn that ask a sealed holdout; needs the extra ``[sklearn]``.
+"""A search and a scorer for scikit-learn that ask a sealed holdout. Needs the extra ``[sklearn]``.
 
 `SealedSearchCV` fits each configuration as `RandomizedSearchCV` does, fits it once more on all rows, and asks the
 holdout about all of these models together, for which cross-validation is the guess. `SealedScorer` goes wherever
@@ -194,7 +194,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         self.scoring = scoring
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:  # noqa: N803
-        """Search; one query for each configuration, as long as the budget pays.
+        """Search, with one query for each configuration as long as the budget pays.
 
         Args:
             X: Features of open rows, as ``holdout.training_rows()`` gives them.
@@ -398,7 +398,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         return value if judge.greater_is_better else -value
 
     def chart(self) -> alt.LayerChart:
-        """Every configuration with the interval of its answer; needs the extra ``[plots]``."""
+        """Draw every configuration with the interval of its answer. Needs the extra ``[plots]``."""
         check_is_fitted(self)
         metric = self.metric if isinstance(self.metric, str) else "metric"
         columns = {"value": "answer", "low": "answer_low", "high": "answer_high", "source": "answer_source"}

@@ -1,4 +1,4 @@
-"""A suite of cases with a gate: sealed in one step, and enlarged in one; for repositories with tests or evaluations."""
+"""A suite of cases with a gate, sealed in one step and enlarged in one, for repositories with tests or evaluations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declaring families of queries: with the holdout, or later; and the level of their members (S10)."""
+"""Declaring families of queries, at creation or later, and the levels of their members (S10)."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def declare_first(executor: QueryExecutor, families: Sequence[tuple[str, BoundFa
 
 
 def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
-    """Declare a family now; it takes one place among the queries.
+    """Declare a family now. It takes one place among the queries.
 
     Its members share the level of that place. Texts have the level that they are checked at anyway, if it is larger:
     their events are the same.
@@ -285,7 +285,7 @@ class DeclaredFamilies(Display):
         return len(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"families": [...]}``."""
+        """Return the families as ``{"families": [...]}``."""
         return {"families": self.to_rows()}
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -312,7 +312,7 @@ class Refits(Display):
         return all(row["same"] for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"refits": [...], "all_same"}``."""
+        """Return the comparison as ``{"refits": [...], "all_same"}``."""
         return {"refits": self.to_rows(), "all_same": self.all_same}
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -321,7 +321,7 @@ class Refits(Display):
 
 
 class HoldoutFamilies(HoldoutAccessor):
-    """`holdout.declared`: the families of a holdout."""
+    """The declared families of a holdout: `holdout.declared`."""
 
     def check(self, families: Mapping[str, Family]) -> None:
         """Check that several families could be declared now.
@@ -384,12 +384,12 @@ class HoldoutFamilies(HoldoutAccessor):
         return Refits(rows)
 
     def status_facts(self, head: Head) -> dict[str, Any]:
-        """All families in public facts."""
+        """Return the public facts of all declared families, for `Holdout.status`."""
         declared = head.accounts.of(Declarations).by_name.values()
         return {"declared": [{"name": each.name, "holds": each.shown} for each in declared]} if declared else {}
 
     def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
-        """All families with the level that their members share, and the time when they were fixed."""
+        """Return all families with their members' level and the time of declaration, for the certificate."""
         declared = head.accounts.of(Declarations).by_name.values()
 
         def fixed(entry: int) -> str:

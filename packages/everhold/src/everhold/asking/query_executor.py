@@ -65,7 +65,7 @@ _REFUSED = "the remaining budget may not cover this query; nothing was charged; 
 
 
 class RowsArrived(Unavailable):
-    """Another process appended rows since the holdout was opened; nothing was charged."""
+    """Error: another process appended rows since the holdout was opened. Nothing was charged."""
 
 
 _NOTHING = State()
@@ -184,12 +184,12 @@ class QueryExecutor:
 
     @cached_property
     def promise(self) -> Promise:
-        """The promise of all answers; computed once."""
+        """Promise of all answers, computed once."""
         return self.mechanism.promise()
 
     @cached_property
     def compiler(self) -> QueryCompiler:
-        """Makes queries plan; looks at public facts and training rows only."""
+        """Compiler that turns queries into plans. It reads public facts and training rows only."""
         configuration = self.record.configuration
         families = replace(
             MemberLevels.recorded(configuration),

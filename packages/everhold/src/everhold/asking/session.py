@@ -137,11 +137,11 @@ class HoldoutSession(SeesArrivals):
                 accessor.check_query()
 
     def in_charge(self) -> Sequence[HoldoutAccessor]:
-        """Accessors of the extensions that the holdout was created with."""
+        """Return the accessors of the extensions that the holdout was created with."""
         return self._accessors_of(()) if self.recorded else ()
 
     def accessors(self, head: Head) -> Sequence[HoldoutAccessor]:
-        """Accessors of all extensions that the ledger or the settings name."""
+        """Return the accessors of all extensions that the ledger or the settings name."""
         used = [extension.name for extension in head.accounts.extensions.values()]
         return self._accessors_of(used) if used or self.recorded else ()
 
@@ -174,14 +174,14 @@ class HoldoutSession(SeesArrivals):
 
 
 class AskTerms(TypedDict, total=False):
-    """Options of a query; see `Holdout.ask`."""
+    """Keywords of a query. See `Holdout.ask`."""
 
     strict: bool
     silent: bool
 
 
 class FitTerms(AskTerms, total=False):
-    """Options of a model that is fitted and judged; see `Holdout.evaluate`."""
+    """Keywords for a model that is fitted and evaluated. See `Holdout.evaluate`."""
 
     cv: Any
     features: Sequence[str] | None
@@ -190,7 +190,7 @@ class FitTerms(AskTerms, total=False):
 
 
 class CaseClaims(TypedDict, total=False):
-    """Claims of a gate about cases; see `Holdout.gate`."""
+    """Keywords for the claims of a gate about cases. See `Holdout.gate`."""
 
     better: str | None
     any_of: Sequence[str] | None
@@ -204,7 +204,7 @@ class CaseClaims(TypedDict, total=False):
 
 
 class GateTerms(CaseClaims, total=False):
-    """Terms of a gate; see `Holdout.gate`."""
+    """Keywords of a gate. See `Holdout.gate`."""
 
     margin: float
     challenges: int | None
@@ -212,7 +212,7 @@ class GateTerms(CaseClaims, total=False):
 
 
 class SuiteTerms(CaseClaims, total=False):
-    """Terms of a suite of cases with its gate; see `everhold.seal_cases`."""
+    """Keywords of a suite of cases with its gate. See `everhold.seal_cases`."""
 
     margin: float
     challenges: int

@@ -49,7 +49,7 @@ ALGORITHM = "Ed25519 over the canonical JSON of the sections' SHA-256 digests"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Certificate(Display):
-    """Signed promise of a holdout; made by `Holdout.certificate`.
+    """Signed promise of a holdout. Made by `Holdout.certificate`.
 
     A certificate that was loaded is only as good as what `verify_certificate` finds about it.
     """

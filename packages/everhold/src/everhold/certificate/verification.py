@@ -60,7 +60,7 @@ class CertificateReport(Display):
         return not self.findings and not self.unchecked
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"ok", "findings", "unchecked", "notes", "promise", "public_key", "trusted_time"}``."""
+        """Return ``{"ok", "findings", "unchecked", "notes", "promise", "public_key", "trusted_time"}``."""
         certificate = self.certificate
         return {
             "ok": self.ok,

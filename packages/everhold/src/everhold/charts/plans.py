@@ -166,7 +166,7 @@ def _picture(
 
 
 def _lines_from_the_top(points: Sequence[dict[str, Any]]) -> dict[str, dict[float, float]]:
-    """Heights by place of each line, in the order in which lines end: first those that leave the picture early."""
+    """Return the heights of each line by place, lines that leave the picture early first."""
     lines: dict[str, dict[float, float]] = {}
     for point in points:
         lines.setdefault(point["by"], {})[point["number"]] = point["radius"]

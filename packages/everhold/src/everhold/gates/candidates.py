@@ -1,4 +1,4 @@
-"""Champions and challengers of gates about rows, and the procedure of their gains; nothing sealed is looked at."""
+"""Champions and challengers of gates about rows, and the procedure of their gains, from public facts alone."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def procedure_for_gain(
 
 
 def _labels_that_matter(challenger: Candidate, champion: Candidate, schema: Schema) -> list[NDArray[Any]]:
-    """Labels, one for each row, between which gains lie; none where the possible labels are unknown."""
+    """Return labels of all rows between which gains lie, or none where the possible labels are unknown."""
     if schema.label_kind == "binary":
         return [np.zeros(schema.rows), np.ones(schema.rows)]
     if challenger.metric["kind"] != "accuracy":

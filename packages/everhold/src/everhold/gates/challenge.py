@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict(QueryResult):
-    """Verdict of a gate on a challenge; 1 is charged for a promotion, and for a stop for futility.
+    """Verdict of a gate on a challenge. A promotion costs 1, and so does a stop for futility.
 
     Confidence is that of all promotions together with all answers of the holdout. Where challenges are limited, the
     gate's own ``challenges`` are among what remains.
@@ -112,7 +112,7 @@ class Verdict(QueryResult):
         return self.promoted
 
     def to_dict(self) -> dict[str, Any]:
-        """``verdict`` in a word, ``"promoted"``, ``"kept"`` or ``"refused"``, and the attributes by name."""
+        """Return the attributes by name, with ``verdict``: ``"promoted"``, ``"kept"`` or ``"refused"``."""
         word = "refused" if self.refused else PROMOTED if self.promoted else "kept"
         named = ("low", "high", "champion", "promotions", "challenges", "charged", "remaining", "query", "repeated")
         about = {} if self.about is None else {"about": self.about}
@@ -137,7 +137,7 @@ class Verdict(QueryResult):
         )
 
     def explain(self) -> str:
-        """In words: what is proved, and what is not."""
+        """Explain in words what is proved, and what is not."""
         if self.refused:
             return (
                 "The challenge was refused because what is left of the budget, of the analyst's allotment or of the "

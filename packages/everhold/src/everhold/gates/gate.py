@@ -39,7 +39,7 @@ Made = TypeVar("Made")
 
 
 class Gate(SeesArrivals):
-    """A champion and its challengers; made by `Holdout.gate`.
+    """A champion and its challengers. Made by `Holdout.gate`.
 
     A gate about rows compares models by their values on the sealed rows. A gate about cases compares results that
     versions report; `open`, `find_open`, `cases_left`, `shares` and `suite` are for those alone.
@@ -80,7 +80,7 @@ class Gate(SeesArrivals):
         self, candidate: Any, *, training: Any = None, challenger: str | None = None, champion: Any = None,
         baseline: Any = None, strict: bool = False,
     ) -> Verdict:  # fmt: skip
-        """Let a candidate challenge the champion; if it is proved to be better, it is the champion from now on.
+        """Let a candidate challenge the champion. If it is proved to be better, it becomes the champion.
 
         The planned number of queries is no limit, as for `Holdout.ask`: beyond it a promotion is proved all the same
         and needs a larger gain, which `status` tells. A limit is the gate's ``challenges``, or an allotment.
@@ -192,7 +192,7 @@ class Gate(SeesArrivals):
 
     @current
     def complete(self, champion: Any, *, training: Any = None, baseline: Any = None) -> None:
-        """Give what the champion lacks, as rows or cases arrived or it was promoted early; see `status`, `cases_left`.
+        """Give what the champion lacks after rows or cases arrived, or after an early promotion.
 
         The gate answers no challenge before. Values for rows are given by the steward; results on cases by the steward,
         or by the analyst whose challenge promoted the champion.
@@ -262,7 +262,7 @@ class Gate(SeesArrivals):
 
     @current
     def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> OpenChallenge:
-        """Open a challenge that is decided as early as possible; it costs two queries, and a surprise if promoted.
+        """Open a challenge that is decided as early as possible. It costs two queries, and a surprise if promoted.
 
         Opening takes one place among the queries and the verdict another, however the challenge ends. An analyst's
         allotment pays for both, and for a surprise, when the challenge is opened; the surprise comes back unless it is
@@ -307,7 +307,7 @@ class Gate(SeesArrivals):
 
     @current
     def cases_left(self) -> list[Any]:
-        """Ids of cases without results of the champion, as it was promoted early or cases were added; see `complete`.
+        """Return the ids of cases without results of the champion, for `complete`.
 
         Those without results of the baseline are among them.
 

@@ -1,4 +1,4 @@
-"""The champions of a gate one after the other: what is proved of each, and what was spent; all of it public."""
+"""The champions of a gate one after the other, with what is proved of each and what was spent. All public."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ class Gates(LedgerExtension):
 
 
 def _arrived_in(description: Mapping[str, Any]) -> int:
-    """Arrival up to which rows had come, as an entry says it.
+    """Return the arrival up to which rows had come, as an entry states it.
 
     Raises:
         ValueError: If it says none that can be.
@@ -394,7 +394,7 @@ class OpenChallenges(LedgerExtension):
         return True
 
     def keeps_out(self) -> str:
-        """While cases are handed out none arrive, as the order of the challenge is that of the cases there."""
+        """Return why no rows can arrive while cases are handed out, or an empty text if none are."""
         return "".join(
             f"a challenge of gate {gate!r} is open; expected its report first; report it, or withdraw it; nothing was "
             "changed"
@@ -536,7 +536,7 @@ class ModelStore:
         return found
 
     def keep(self, champion: Champion) -> None:
-        """Write a champion durably, readable by its owner alone; what is there under its name is replaced.
+        """Write a champion durably, readable by its owner alone, in place of an earlier file of its name.
 
         Raises:
             EverholdError: If it cannot be written.

@@ -164,7 +164,7 @@ class RowEvidence(Evidence[RowVersion]):
         )  # fmt: skip
 
     def complete(self, gate: GateAccount, given: Any, *, training: Any = None) -> None:
-        """Add the champion's values for rows that arrived; see `everhold.gates.gate.Gate.complete`."""
+        """Add the champion's values for rows that arrived. See `everhold.gates.gate.Gate.complete`."""
         executor, growth = self.executor, growth_of(self.executor)
         if executor.analyst is not None:
             raise QueryRejected(
@@ -337,7 +337,7 @@ def open_row_gate(
     executor: QueryExecutor, folder: Path, name: Any, metric: Any = None, *, champion: Any = None, training: Any = None,
     margin: Any = 0.0, challenges: Any = None, telling: Telling | None = None,
 ) -> Gate:  # fmt: skip
-    """Open a gate about rows; the first time that is an act of the steward, kept in the ledger.
+    """Open a gate about rows. The first time it is an act of the steward that the ledger keeps.
 
     Args:
         executor: The holdout at work.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class HashedEntry(NamedTuple):
-    """The fields of an entry that its hash is over; `description` and `answer` as canonical JSON."""
+    """The fields of an entry that its hash covers, with `description` and `answer` as canonical JSON."""
 
     holdout: str
     sequence: int

@@ -94,7 +94,7 @@ class LedgerDatabase(ABC):
         """Begin a transaction. A writer waits for its turn."""
 
     def close(self) -> None:
-        """Close all idle connections; new ones are opened when needed."""
+        """Close all idle connections. New ones are opened when needed."""
         self._engine.dispose()
 
     @contextlib.contextmanager

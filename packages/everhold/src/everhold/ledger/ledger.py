@@ -88,7 +88,7 @@ class Transaction:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The ledger of one holdout under the steward's key; made by `LedgerStore.of`.
+    """The ledger of one holdout under the steward's key. Made by `LedgerStore.of`.
 
     Attributes:
         database: The open database.

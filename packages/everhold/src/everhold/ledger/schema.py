@@ -219,7 +219,7 @@ _statements: dict[str, tuple[str, ...]] = {}
 
 
 def create_tables(connection: sa.Connection) -> None:
-    """Make all tables in an empty database; commits nothing."""
+    """Make all tables in an empty database, without a commit."""
     dialect = connection.dialect
     if dialect.name not in _statements:
         tables = metadata.sorted_tables

@@ -112,7 +112,7 @@ class NewHoldout:
 
 
 class LedgerStore:
-    """All holdouts of one database; made by `LedgerStore.open`.
+    """All holdouts of one database. Made by `LedgerStore.open`.
 
     Safe to share between threads, to use from many processes, to pickle, and to use after a fork.
 
@@ -161,7 +161,7 @@ class LedgerStore:
         self.close()
 
     def close(self) -> None:
-        """Close all idle connections; the store opens new ones if it is used again."""
+        """Close all idle connections. The store opens new ones if it is used again."""
         self.database.close()
 
     def create(

@@ -18,7 +18,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
 def log_gaussian_small(near: Floats, mu: float) -> Floats:
-    """For ``mu <= 1``: ``phi(a) int_0^inf e^{-a s - s^2/2} (1 - e^{-mu s}) ds`` with ``a = eps/mu - mu/2``.
+    """Return ln of ``phi(a) int_0^inf e^{-a s - s^2/2} (1 - e^{-mu s}) ds``, ``a = eps/mu - mu/2``, ``mu <= 1``.
 
     It is ``Phi(-a) - e^eps Phi(-a-mu)`` by ``e^eps phi(a+mu) = phi(a)`` and Mills' ratio as a Laplace transform; the
     integrand is positive. It is cut where the exponent reaches 45; 64 Gauss-Legendre points leave 1e-15.
@@ -30,7 +30,7 @@ def log_gaussian_small(near: Floats, mu: float) -> Floats:
 
 
 def log_gaussian_large(near: Floats, mu: float) -> Floats:
-    """For ``mu > 1`` the difference of Mills' ratios loses no digits; below the mean the complement is small."""
+    """Return the same for ``mu > 1``, by Mills' ratios above the mean, and by the small complement below it."""
     upper = _mills(near + mu)
     above = near > 0
     result = np.empty(near.shape)

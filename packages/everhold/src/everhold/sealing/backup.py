@@ -238,7 +238,7 @@ def _check(copy: LedgerStore, record: HoldoutRecord, rows: Path, *, head_file: b
 
 
 def _move(records: list[HoldoutRecord], source: Path, rows: Path, moved: list[Path]) -> None:
-    """Move the private folders to their places; one that is there stays if it is the same holdout's."""
+    """Move the private folders to their places, except those of a holdout that is already there."""
     for record in records:
         name = record.configuration["folder"]
         if (rows / name).exists():
@@ -294,7 +294,7 @@ def inspect(
     store: LedgerStore, record: HoldoutRecord, folder: Path, key: StewardKey | None, *,
     expected_head: tuple[int, str] | None = None, head_file: bool = True, tables: bool = True,
 ) -> Inspection:  # fmt: skip
-    """Check the ledger of a holdout, its rows and the files of its gates; rows in an engine are read there.
+    """Check the ledger of a holdout, its rows and the files of its gates. Rows in an engine are read there.
 
     Args:
         store: The ledger.

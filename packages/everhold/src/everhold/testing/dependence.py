@@ -23,7 +23,7 @@ CURVES = (GaussianCurve(0.3), PureCurve(0.05, times=4), PureCurve(0.0))
 
 
 class DependenceContract:
-    """Properties of every model; `make` returns one that can be planned with."""
+    """Contract suite of a dependence model. `make` returns one that can be planned with."""
 
     rows = 2_000
 

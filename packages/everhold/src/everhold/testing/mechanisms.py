@@ -33,7 +33,7 @@ INHERITED = settings(
 
 
 class MechanismContract:
-    """Properties of every mechanism; `make` returns one for the request ``rows``, ``queries``, ``confidence``."""
+    """Contract suite of a mechanism. `make` returns one for ``rows``, ``queries`` and ``confidence``."""
 
     _made: Any
     price = 1  # of an answer that comes from the holdout

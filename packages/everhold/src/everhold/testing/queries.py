@@ -17,7 +17,7 @@ from everhold.queries.query import Query
 
 
 class QueryContract:
-    """Properties of every kind of query that an extension adds.
+    """Contract suite of a kind of query that an extension adds.
 
     Attributes:
         kind: Name of its entry point in `everhold.queries`.

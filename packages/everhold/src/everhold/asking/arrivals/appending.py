@@ -144,7 +144,7 @@ def append(
     first: QueryExecutor, folder: Path, *, rows: RowSource | None, training: RowSource | None, until: str | None = None,
     known: Growth | None = None,
 ) -> tuple[Arrived, Growth]:  # fmt: skip
-    """Append rows; see `everhold.holdout.Holdout.append`. Returns the rows that are there then, too.
+    """Append rows, and return the arrival and the trees and rows after it. See `everhold.holdout.Holdout.append`.
 
     Args:
         first: The executor of the holdout as it was created.
@@ -386,7 +386,7 @@ def _next(growth: Growth, head: Head) -> float:
 
 
 def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
-    """End the trees about rows before an arrival, and open those rows; see `everhold.holdout.Holdout.retire`.
+    """End the trees about rows before an arrival, and return those rows. See `everhold.holdout.Holdout.retire`.
 
     Rows that are retired already are returned again, so an interrupted call is repeated.
 

@@ -108,7 +108,7 @@ class RowsByArrival:
         return found
 
     def close(self) -> None:
-        """Close all files; they open again when needed."""
+        """Close all files, which open again when needed."""
         for part in self.parts[1:]:
             for rows in (part.sealed, part.training):
                 if rows is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class HoldoutLedger:
-    """The ledger of a holdout; made by `Holdout.ledger`.
+    """Facts of a holdout's ledger besides answers. Made by `Holdout.ledger`.
 
     Args:
         executor: The holdout at work.

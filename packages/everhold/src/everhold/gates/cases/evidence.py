@@ -240,7 +240,7 @@ class CaseEvidence(Evidence[CaseVersion]):
             )
 
     def complete(self, gate: GateAccount, given: Any, *, baseline: Any = None) -> None:
-        """Add results on the cases that are left; see `everhold.gates.gate.Gate.complete`."""
+        """Add results on the cases that are left. See `everhold.gates.gate.Gate.complete`."""
         self._check_may_complete(gate)
         (values, fixed), suite = self.stored(gate), self.units.suite
         left = self._left(values, fixed)
@@ -348,7 +348,7 @@ class ClaimChallenge(Challenge):
         return {} if self.opened is None else {OPENED: self.opened.entry}
 
     def is_short(self, rows: int) -> bool:
-        """True, because no sealed rows are read."""
+        """Return True, because no sealed rows are read."""
         return True
 
     @property

@@ -70,7 +70,7 @@ class Progress(Display):
 
 
 class OpenChallenge:
-    """A challenge while its cases are handed out; made by `Gate.open`.
+    """A challenge while its cases are handed out. Made by `Gate.open`.
 
     While it is open, only the analyst who opened it and the steward can read it, report for it or end it. Every method
     raises `QueryRejected` for others.
@@ -150,7 +150,7 @@ class OpenChallenge:
         return Progress(verdict, found.reported(look), len(suite.ids))
 
     def withdraw(self) -> Verdict:
-        """End the challenge; the champion is kept.
+        """End the challenge and keep the champion.
 
         It costs what a challenge that runs to its end as kept costs: the two queries that opening reserved, and one of
         the gate's challenges. The reserved surprise comes back.
@@ -370,7 +370,7 @@ class HoldoutOpenChallenges(HoldoutAccessor):
     """`holdout.open_challenges`: what a certificate says of challenges that were opened."""
 
     def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
-        """Numbers of the acts, and of the challenges that are open now."""
+        """Return the number of acts and of challenges that are open now, for the certificate."""
         kept = head.accounts.of(OpenChallenges)
         others = {"futile": kept.futile, "open": len(kept.by_gate)}
         some = {name: count for name, count in others.items() if count}

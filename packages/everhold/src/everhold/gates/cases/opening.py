@@ -84,7 +84,7 @@ class CaseRules:
 def open_case_gate(
     executor: QueryExecutor, folder: Path, rules: CaseRules, *, champion: Any, baseline: Any
 ) -> Gate:  # fmt: skip
-    """Open a gate about cases; the first time that is an act of the steward, kept in the ledger.
+    """Open a gate about cases. The first time it is an act of the steward that the ledger keeps.
 
     Args:
         executor: The holdout at work.

@@ -171,7 +171,7 @@ class Content:
 
     @classmethod
     def together(cls, parts: Sequence[Content]) -> Content:
-        """Picture of a table of which these are the parts; it has no digest."""
+        """Return the sketch of a table from the sketches of its parts, without a digest."""
         sketch = sorted({least for part in parts for least in part.sketch})[:_SKETCH]
         rows, distinct = sum(part.rows for part in parts), sum(part.distinct for part in parts)
         return replace(parts[0], rows=rows, distinct=distinct, digest="", sketch=tuple(sketch))
@@ -313,7 +313,7 @@ def arrived_elsewhere(
 
 
 def _pictures(parent: Path, others: Sequence[HoldoutRecord]) -> dict[str, list[Content]]:
-    """Pictures by holdout: of its rows, of those that were appended, and of the table that was dealt to it and others.
+    """Return the sketches of each holdout: its rows, appended rows, and the table that was dealt to it and others.
 
     A part of a dealt table has few of the rows of other parts, or of a part of the same table dealt again.
     """

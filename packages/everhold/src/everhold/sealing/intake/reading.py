@@ -339,7 +339,7 @@ def check_most_rows(most_rows: int) -> int:
 
 
 def check_size(*, rows: int | None, columns: int | None, most_rows: int, what: str) -> None:
-    """Refuse a table that is too large; None stands for what is not known yet.
+    """Refuse a table that is too large. None stands for a number that is not known yet.
 
     Raises:
         HoldoutRejected: If there are too many rows or columns. Nothing was created.

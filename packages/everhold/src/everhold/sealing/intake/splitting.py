@@ -66,7 +66,7 @@ class Parts:
 
     @property
     def sealed_sizes(self) -> NDArray[np.int64]:
-        """Sizes of the sealed groups; rows that stand alone are groups of one."""
+        """Sizes of the sealed groups. Rows that stand alone are groups of one."""
         if self.groups is None:
             return np.ones(self.sealed_rows, dtype=np.int64)
         return np.unique(self.groups[self.side == _SEALED], return_counts=True)[1]

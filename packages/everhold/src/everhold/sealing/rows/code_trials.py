@@ -386,7 +386,7 @@ def _at(table: Table, places: NDArray[np.int64]) -> Table:
 
 
 def _unlogged() -> AbstractContextManager[Any]:
-    """MLflow's autologging off, where it is imported: it would log a digest of all rows that a model is called with."""
+    """Context without MLflow's autologging, which would log a digest of all rows that a model is called with."""
     logging = sys.modules.get("mlflow.utils.autologging_utils")
     if logging is None or getattr(logging, "_AUTOLOGGING_GLOBALLY_DISABLED", False):  # its end would switch it on
         return nullcontext()

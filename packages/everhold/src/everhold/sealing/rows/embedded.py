@@ -186,7 +186,7 @@ class Embedded:
         return self._connection
 
     def _after_fork_in_child(self) -> None:
-        """The engine's threads stay with the parent, and a lock may be held by one of its threads for ever."""
+        """Replace connection and lock, because the engine's threads stay with the parent."""
         self._lock = threading.Lock()
         _left_to_parent.append(self._connection)
         self._connection = None

@@ -76,7 +76,7 @@ class SealableTable(Protocol):
     def sealing(
         self, folder: Path, request: SealRequest, *, key: StewardKey
     ) -> AbstractContextManager[SealedRows]:  # fmt: skip
-        """Check the table, and write the training rows to a private folder; see `files.seal_rows`.
+        """Context that checks the table and writes the training rows to a private folder. See `files.seal_rows`.
 
         Args:
             folder: Where the training file goes.

@@ -120,7 +120,7 @@ class Bets(Procedure):
         return self._ends(self.prediction.around(guess), nats, tolerance=1e-6)
 
     def standard_error(self, guess: float) -> float:
-        """``sqrt(V_t / n_t^2 + V / n^2)``, where V is predicted from the spread V_t of the training units."""
+        """Return ``sqrt(V_t / n_t^2 + V / n^2)``, with V predicted from the spread V_t of the training units."""
         predicted = self.prediction
         return math.sqrt(predicted.spread(guess) * (1.0 + 1.0 / predicted.scale)) / predicted.total
 

@@ -244,7 +244,7 @@ class RankBetting(RankBets):
     def _value(
         self, units: tuple[float, float], shares: tuple[float, float], failing: tuple[float, ...]
     ) -> tuple[float, float]:
-        """It grows with the rank, and at each rank it is monotone in the share.
+        """Return the ends of the AUC, which grows with the rank, and is monotone in the share at each rank.
 
         How many rows of the class are failing ones is not known, so above they count as all of them.
         """
@@ -255,7 +255,7 @@ class RankBetting(RankBets):
         return math.nextafter(low, 0.0), math.nextafter(high, 1.0)
 
     def standard_error(self, guess: float) -> float:
-        """By the delta method, from the errors of the mean rank and of the share."""
+        """See `Procedure.standard_error`: the delta method, from the errors of the mean rank and of the share."""
         rank, share = rank_from_area(guess, self.expected_share), self.expected_share
         of_rank = Bets.standard_error(self, rank) / (1.0 - share)
         of_share = abs(rank - 0.5) / (1.0 - share) ** 2 * math.sqrt(2.0 * share * (1.0 - share) / self.rows)

@@ -133,7 +133,7 @@ class DisagreementBetting(OfDisagreement):
 
 @dataclass(frozen=True)
 class DisagreementSigns(OfDisagreement):
-    """The exact sign test, for accuracies of two public predictions of two classes; its labels are places and widths.
+    """Exact sign test for accuracies of two public predictions of two classes. Labels are places and widths.
 
     A surprise of `SignTest` would be told as a cell of all means in [0, 1], which is coarse beside such an interval.
     """

@@ -61,7 +61,7 @@ class BoundedDifferences(Procedure):
         return self.interval(guess, nats)
 
     def standard_error(self, guess: float) -> float:
-        """``sd sqrt(1 + n / n_t)``; without a public spread the most that is possible (Efron and Stein)."""
+        """Return ``sd sqrt(1 + n / n_t)``, or the largest possible one without a public spread."""
         return self._deviation * math.sqrt(1.0 + self.rows / self.training)
 
     def stakes(self, nats: float) -> dict[str, float]:
