@@ -92,7 +92,7 @@ _LABELS = 4
 
 
 def sawtooth(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Half-widths before and after each arrival, above the queries and surprises between two of them.
+    """Return the coordinates of a picture of half-widths around arrivals, or None if there is nothing to draw.
 
     Returns:
         Coordinates; None where there is nothing to draw.
@@ -126,7 +126,7 @@ def sawtooth(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 
 def intervals(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """One interval for each window.
+    """Return the coordinates of a picture with one interval for each window, or None if none was told.
 
     Returns:
         Coordinates; None where there is nothing to draw.
@@ -162,7 +162,7 @@ def _bar(name: str, height: float) -> dict[str, str]:
 
 
 def _labels(texts: Sequence[str], across: Sequence[float]) -> list[tuple[str, str, str]]:
-    """Place, anchor and text of a few labels: the first, the last, and some between them."""
+    """Return place, anchor and text of a few labels: the first, the last, and some between them."""
     every = max(1, -(-(len(texts) - 1) // (_LABELS - 1)))
     chosen = sorted({*range(0, len(texts) - 1, every), len(texts) - 1})
     if len(chosen) > 1 and chosen[-1] - chosen[-2] < every:

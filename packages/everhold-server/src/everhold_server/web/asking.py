@@ -72,7 +72,7 @@ def quote(request: Request, name: HoldoutName, holdouts: Holdouts, principal: An
 
 
 def _price(asked: Holdout, fields: Fields, *, of_any: bool) -> QuotedPrice | None:
-    """The price of what a form says so far; None if it says nothing yet."""
+    """Return the price of what a form says so far, or None if it says nothing yet."""
     if of_any:
         return asked.quote()
     if not any(map(fields.text, ("of", "rule", "queries"))):
@@ -82,7 +82,7 @@ def _price(asked: Holdout, fields: Fields, *, of_any: bool) -> QuotedPrice | Non
 
 
 def tables_of(view: View, fields: Fields) -> dict[str, PredictionTable]:
-    """The files of a form as tables of predictions, if the principal may hand any in."""
+    """Return the files of a form as tables of predictions, if the principal may hand in any."""
     schema, chosen = view.whole.schema, fields.chosen
     check_predictions_allowed(schema, view.principal, *({"file": name} for name in chosen.files))
     return chosen.tables(schema)
@@ -110,12 +110,12 @@ def _facts(
 
 
 def _said(text: str) -> str:
-    """Help for a form: without the options of a command, which stand in parentheses, and without its files."""
+    """Return the help of an argument for a form, without the command's options and files."""
     return _OPTIONS.sub("", text).replace(" in a file", "")
 
 
 def _inputs(kind: Kind) -> list[dict[str, Any]]:
-    """The details of a kind as inputs of a form: name, label, help, and what may be written."""
+    """Return the details of a kind of query as inputs of a form: name, label, help and allowed values."""
     arguments = signature(kind.make).parameters
     return [
         {
@@ -135,7 +135,7 @@ def _columns(schema: Schema) -> list[tuple[str, str]]:
 
 
 def _written(fields: Fields, tables: Mapping[str, Any]) -> dict[str, Any]:
-    """The query that a form writes down, as it would travel."""
+    """Return the query that a form describes, in its JSON form."""
     kind = _kind(fields.text("kind") or "mean")
     written: dict[str, Any] = {"kind": kind.name}
     for name in kind.details:
@@ -169,7 +169,7 @@ def _detail(fields: Fields, name: str, tables: Mapping[str, Any]) -> Any:
 
 
 def file_of(fields: Fields, name: str, tables: Mapping[str, Any]) -> dict[str, str] | None:
-    """The file of a field as a query names it; None where there is none."""
+    """Return the file of a field in the JSON form of a query, or None if there is none."""
     if name not in tables:
         return None
     column = fields.some("column")
@@ -208,7 +208,7 @@ def compare(request: Request, name: HoldoutName, holdouts: Holdouts, principal: 
 
 
 def _both_written(fields: Fields, tables: Any) -> dict[str, Any]:
-    """The query as it would travel.
+    """Return the query that compares two models, in its JSON form.
 
     Raises:
         QueryRejected: If one is missing, or there is no such score. Nothing is charged.

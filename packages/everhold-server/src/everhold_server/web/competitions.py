@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 
 class Publications:
-    """Published pages of a storage; safe to share between threads."""
+    """Which competitions of a storage have a public page. Thread-safe."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
 
     def of(self, holdout: str) -> bool:
-        """True if everybody may see a holdout's public page."""
+        """Return whether a holdout's public page is published."""
         with self.records.reading() as connection:
             return connection.execute(sa.select(published).where(published.c.holdout == holdout)).first() is not None
 
     def put(self, holdout: str, *, public: bool, by: str) -> None:
-        """Publish it, or take it back."""
+        """Publish a holdout's page, or take it back."""
         moment = stamp(self.records.clock())
         with self.records.writing() as connection:
             connection.execute(sa.delete(published).where(published.c.holdout == holdout))

@@ -86,7 +86,7 @@ def complete(request: Request, name: HoldoutName, holdouts: Holdouts, principal:
 
 
 def _results(fields: Fields) -> dict[str, list[Any]]:
-    """The results in a file."""
+    """Return the results of cases in a form's file, as columns."""
     file = fields.file(_RESULTS)
     if file is None:
         raise QueryRejected("no file of results; expected JUnit XML, promptfoo JSON or CSV")
@@ -94,7 +94,7 @@ def _results(fields: Fields) -> dict[str, list[Any]]:
 
 
 def _candidate(view: View, fields: Fields) -> Any:
-    """Proposal of a form: a rule, or a table of predictions."""
+    """Return the proposal of a form: a rule, or a table of predictions."""
     schema, rule, chosen = view.whole.schema, fields.some("rule"), fields.chosen
     check_predictions_allowed(schema, view.principal, *({"file": name} for name in chosen.files))
     table = chosen.tables(schema).get(_FILE)

@@ -81,7 +81,7 @@ def _form(request: Request, fields: Fields, *, fault: str = "", status: int = 20
 
 
 def _settings(fields: Fields) -> HoldoutSettings:
-    """Settings of a new holdout in a form."""
+    """Return the settings of a new holdout from a form."""
     texts = {name: fields.some(name) for name in _TEXTS}
     wholes = {name: fields.whole(name) for name in _WHOLES}
     request: dict[str, Any] = {name: value for name, value in (texts | wholes).items() if value is not None}
@@ -106,7 +106,7 @@ def _settings(fields: Fields) -> HoldoutSettings:
 
 
 def _declared(fields: Fields) -> dict[str, Any]:
-    """Families of a protocol in a form, and their part of the probability of failure."""
+    """Return the families of a form's protocol, and their share of the probability of failure."""
     if (written := fields.some("declared")) is None:
         return {}
     said = from_toml(written)
@@ -139,7 +139,7 @@ def declare(
 
 
 def _family(fields: Fields) -> dict[str, Any]:
-    """A family as a form says it, in the words of a protocol.
+    """Return the family that a form describes, in the words of a protocol.
 
     Raises:
         QueryRejected: If it names no kind of family, or no number of bits.

@@ -1,4 +1,4 @@
-"""Pages: templates, the content of forms, and errors as people read them.
+"""Common parts of pages: templates, fields of forms, and errors as people read them.
 
 Templates are escaped, complete, and without a word of style or script in them. Each field of a form is checked before
 anything is done with it. Where a program gets a problem document, a browser gets a page with the same words.
@@ -46,7 +46,7 @@ _MINUTES = len("2026-01-31T23:59")
 
 
 def place(*parts: str) -> str:
-    """The path of a page; names are quoted, so that none leads elsewhere.
+    """Return the path of a page from its parts, which are quoted.
 
     Examples:
         >>> place("holdouts", "a/../b?c", "ask")
@@ -56,7 +56,7 @@ def place(*parts: str) -> str:
 
 
 def page(request: Request, template: str, *, status: int = 200, **facts: Any) -> HTMLResponse:
-    """A page, whole or a part of one.
+    """Return the response with a page, or with a part of one, made from a template.
 
     Args:
         request: Who asked for it decides what stands in its head.
@@ -77,7 +77,7 @@ def page(request: Request, template: str, *, status: int = 200, **facts: Any) ->
 def performed(
     request: Request, asked: Callable[[], tuple[Holdout, HoldoutOperation[Any]]]
 ) -> tuple[Any, str, list[str]]:  # fmt: skip
-    """Perform what a form asks for, and note it: the result, why it was refused, and what was warned of.
+    """Perform the operation of a form, and return its result, the reason of a refusal, and the warnings.
 
     Args:
         request: Of the page.
@@ -137,7 +137,7 @@ ENDINGS = ".csv,.tsv,.parquet,.arrow"
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of a form; every form is sent as multipart.
+    """The fields of a form, which is always sent as multipart.
 
     Attributes:
         received: What was sent; None for an empty form.
@@ -146,20 +146,20 @@ class Fields:
     received: RequestContent | None = None
 
     def text(self, name: str) -> str:
-        """A field without blanks around it; empty where there is none."""
+        """Return a field without surrounding blanks, empty if it is missing."""
         written = None if self.received is None else self.received.text(name)
         return (written or "").strip()
 
     def some(self, name: str) -> str | None:
-        """A field; None where nothing was written."""
+        """Return a field, or None if it is empty."""
         return self.text(name) or None
 
     def ticked(self, name: str) -> bool:
-        """True if a box was ticked."""
+        """Return whether a box was ticked."""
         return bool(self.text(name))
 
     def number(self, name: str, otherwise: float | None = None) -> float | None:
-        """A number; what else there is where nothing was written."""
+        """Return a field as a number, or another value if it is empty."""
         written = self.text(name).replace(",", "")
         if not written:
             return otherwise
@@ -172,7 +172,7 @@ class Fields:
         return value
 
     def whole(self, name: str, otherwise: int | None = None) -> int | None:
-        """A whole number, likewise."""
+        """Return a field as a whole number, or another value if it is empty."""
         value = self.number(name)
         if value is None:
             return otherwise
@@ -181,18 +181,18 @@ class Fields:
         return int(value)
 
     def file(self, name: str) -> Path | None:
-        """A file that was chosen; None where there is none, for which browsers send an empty one."""
+        """Return the path of a chosen file, or None, also for the empty file that browsers send."""
         path = self.files.get(name)
         return None if path is None or not path.stat().st_size else path
 
     @property
     def files(self) -> Mapping[str, Path]:
-        """All files by the names of their fields."""
+        """Paths of all files by the names of their fields."""
         return {} if self.received is None else self.received.files
 
     @property
     def chosen(self) -> RequestContent:
-        """Content of the form without empty fields, which browsers send, too."""
+        """Content of the form without the empty fields that browsers send."""
         assert self.received is not None
         return replace(
             self.received,
@@ -228,7 +228,7 @@ _OF_THE_DOCUMENT = ("content-type", "content-length")
 
 
 class FaultPages:
-    """Turns problem documents into pages for browsers; a visitor who is not logged in is sent to the login.
+    """Middleware that turns problem documents into pages for browsers, or sends visitors to the login.
 
     Args:
         app: What comes after it; of all it is the first, so that it sees what anybody refuses.

@@ -75,7 +75,7 @@ def study(
 
 
 def _studied(written: str, rows: int) -> StudyPlan:
-    """The plan of a protocol.
+    """Return the plan of a study protocol written in TOML.
 
     Raises:
         ValueError: If its numbers make no sense.
@@ -107,7 +107,7 @@ def _width(line: dict[str, Any]) -> float:
 
 
 def _sliders(asked: dict[str, Any]) -> list[dict[str, Any]]:
-    """Numbers, each with where its slider stands: at hundredths of a power of ten."""
+    """Return the numbers of the form, each with the place of its slider at hundredths of a power of ten."""
     labels = {"rows": "sealed rows", "queries": "adaptive queries", "surprises": "surprises"}
     return [
         {"name": name, "label": label, "value": (value := asked[name]), "most": 100 * _MOST[name],

@@ -51,7 +51,7 @@ def revoke_token(identifier: str, request: Request, principal: Steward, token_st
 
 
 def _token_request(fields: Fields) -> TokenRequest:
-    """The token that a form describes.
+    """Return the token request that a form describes.
 
     Raises:
         QueryRejected: If it cannot be meant. Nothing was made.
@@ -172,7 +172,7 @@ def unseal(request: Request, name: HoldoutName, holdouts: Holdouts, principal: S
 
 
 def _unseal(request: Request, holdouts: OpenHoldouts, view: View, *, told: Any = None, fault: str = "") -> Response:
-    """The page: what would happen, or what was told."""
+    """Return the page of unsealing: what would happen, or what was told."""
     losing: list[str] = []
     why_not = ""
     try:

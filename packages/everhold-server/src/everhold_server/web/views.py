@@ -1,4 +1,4 @@
-"""Views of a holdout's page: stewards see everything, analysts their own, viewers what is public."""
+"""What a holdout's page shows: everything to stewards, their own to analysts, public facts to viewers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ FEEDBACK_IN_WORDS = {
 
 @dataclass(frozen=True)
 class View:
-    """A holdout as a principal may see it.
+    """A holdout as one principal may see it, with the facts that pages show.
 
     Attributes:
         whole: As the steward has it; of it nothing is shown that is not public or theirs.
@@ -72,7 +72,7 @@ class View:
 
     @classmethod
     def of(cls, holdouts: OpenHoldouts, name: str, principal: Principal) -> View:
-        """The view of a principal.
+        """Return the view of a holdout for a principal.
 
         Raises:
             HoldoutNotFound: If there is no such holdout for them.
@@ -92,7 +92,7 @@ class View:
 
     @property
     def competition(self) -> Mapping[str, Any] | None:
-        """Terms of the competition, if it is one."""
+        """Terms of the competition, None if the holdout is none."""
         found: Mapping[str, Any] | None = self.status.get("competition")
         return found
 
@@ -130,30 +130,30 @@ class View:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The answers that this principal may see, in order: all, their own, or none."""
+        """Answers that this principal may see, in order: all, their own, or none."""
         if self.mine is None:
             return []
         return [{name: row.get(name) for name in _SHOWN} for row in self.mine.transcript().to_rows()]
 
     def latest(self, most: int) -> list[dict[str, Any]]:
-        """The newest answers that this principal may see, newest first, each with its place in its range."""
+        """Return the newest answers that this principal may see, each with its place in its query's range."""
         latest = self.rows[: -most - 1 : -1]
         places = map(_place, latest, self.whole.ledger.readings(latest))
         return self.named({**row, "place": place} for row, place in zip(latest, places, strict=True))
 
     def named(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Rows whose ``asked`` names models and submissions, where this principal may know the name."""
+        """Return rows whose ``asked`` names models and submissions that this principal may know."""
         return [{**row, "asked": with_names(str(row["asked"]), self.names)} for row in rows]
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Names of models and submissions that this principal may know, by SHA-256: all, or what they proposed."""
+        """Names of models and submissions that this principal may know, by SHA-256."""
         if self.steward:
             return self.whole.ledger.model_names()
         return {} if self.mine is None else self.whole.ledger.model_names(asked_by=self.principal.name)
 
     def gates(self) -> list[dict[str, Any]]:
-        """Every gate with its promotions, all of it public; none of a competition, which has a leaderboard.
+        """Public facts of every gate with its promotions, empty for a competition.
 
         ``name_of`` names its models: as they were proposed, where this principal may know that, or by their entry.
         """
@@ -162,7 +162,7 @@ class View:
         return [_gate_of(self, gate) for gate in self.status.get("gates", [])]
 
     def challenges(self) -> list[dict[str, Any]]:
-        """The challenges that this principal may see, latest first."""
+        """Challenges that this principal may see, latest first."""
         return [row for row in reversed(self.rows) if row["source"] in VERDICTS]
 
 
@@ -182,13 +182,13 @@ def _gate_of(view: View, gate: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rows_of(status: Mapping[str, Any]) -> int:
-    """Number of rows that the next challenge is about: those of the tree that answers."""
+    """Return the number of rows that the next challenge is about."""
     arrivals = status["arrivals"]
     return next(int(tree["rows"]) for tree in arrivals["trees"] if tree["tree"] == arrivals["answers_from"])
 
 
 def handed_in(view: View) -> str:
-    """Number of submissions, the principal's own or all, and what is told of them, in one or two sentences.
+    """Return one or two sentences on how many submissions there are and what is told of them.
 
     Only of a competition.
     """
@@ -205,7 +205,7 @@ def handed_in(view: View) -> str:
 
 
 def dependence_of(view: View) -> dict[str, Any]:
-    """Assumptions about the rows: in words, and the rows' worth."""
+    """Return the assumptions about the rows in words, and what the rows are worth."""
     model, rows = view.whole.mechanism.dependence, view.status["rows"]
     worth = model.concentration(rows)
     return {
@@ -221,7 +221,7 @@ def dependence_of(view: View) -> dict[str, Any]:
 
 
 def _influence(model: DependenceModel) -> dict[str, Any] | None:
-    """The influence of a row on another one by their distance; None where it does not go by distance."""
+    """Return the influence of a row on another by their distance, or None if it does not depend on distance."""
     try:
         found = model.influences(max(_DISTANCES))
     except DependenceError:
@@ -234,7 +234,7 @@ def _influence(model: DependenceModel) -> dict[str, Any] | None:
 
 
 def _place(row: Mapping[str, Any], reading: MeanUnits | None) -> float | None:
-    """An answer's place in the range of its query, from 0 to 1; None without a range."""
+    """Return where an answer lies in its query's range, from 0 to 1, or None without a finite range."""
     value = row["value"]
     if reading is None or value is None:
         return None
@@ -243,7 +243,7 @@ def _place(row: Mapping[str, Any], reading: MeanUnits | None) -> float | None:
 
 
 def _reigns(champions: list[dict[str, Any]], head: int) -> list[dict[str, Any]]:
-    """Champions with what is drawn of them, in shares of the width: their reign in entries, and their gain."""
+    """Return champions with the numbers to draw their reigns and gains, in shares of the width."""
     starts = [row["entry"] or 0 for row in champions]
     drawn = []
     for row, start, end in zip(champions, starts, [*starts[1:], head], strict=True):
@@ -261,7 +261,7 @@ _OUTLOOK = 2  # widths of a confirmed guess: now and later
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Remaining budget and its worth.
+    """The remaining budget of a principal, and how wide answers will be.
 
     Attributes:
         planned: What was there, by name; None for analysts without an allotment.
@@ -272,7 +272,7 @@ class Budget:
 
     @property
     def parts(self) -> list[dict[str, Any]]:
-        """Remaining and planned count of each part; none for analysts without an allotment."""
+        """Remaining and planned count of each part, empty for analysts without an allotment."""
         planned, left = self.planned, self.status["remaining"]
         if planned is None:
             return []
@@ -280,7 +280,7 @@ class Budget:
 
     @property
     def explained(self) -> str:
-        """Explanation of the budget, in words."""
+        """The budget explained in words."""
         if self.status.get("competition"):
             counted = "Each submission, final score and comparison of two teams counts as a query."
         else:
@@ -290,17 +290,17 @@ class Budget:
 
     @property
     def worth(self) -> list[dict[str, Any]]:
-        """Half-widths of the next answers by kind of query; none of a competition, whose answers are scores."""
+        """Half-widths of the next answers by kind of query, empty for a competition."""
         return [] if self.status.get("competition") else self.status.get("worth", [])
 
     @property
     def widest(self) -> float:
-        """The largest of these half-widths."""
+        """The largest half-width in `worth`."""
         return max((half for row in self.worth for half in (row["now"], row["later"]) if half), default=0.5)
 
     @property
     def undeclared(self) -> str:
-        """Widths of the next confirmed guess, in a sentence; empty where nothing is to be said."""
+        """A sentence with the widths of the next confirmed guess, empty if they are unknown."""
         outlook = [at_most(half) for half in self.status.get("outlook", {}).values()]
         if len(outlook) != _OUTLOOK:
             return ""
