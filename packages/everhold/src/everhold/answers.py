@@ -172,7 +172,7 @@ class Answer(Display):
         return self.source == "refused"
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"value", "low", "high", "source", "charged", "remaining", "query"}``; ``"about"`` and ``"rows"`` if any.
+        """Return the answer's main fields by name, with ``"about"`` and ``"rows"`` if there are any.
 
         Once the study is unsealed, there are ``"sealed"``, ``"sealed_low"`` and ``"sealed_high"``, too.
         """

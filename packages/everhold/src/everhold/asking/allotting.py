@@ -97,7 +97,7 @@ def allotments_of(executor: QueryExecutor) -> Allotments:
 
 
 def _checked_limits(queries: int, charges: int | None, mechanism: Mechanism) -> tuple[int, int]:
-    """Check both limits, and return them. Queries default to what the charges pay for at the planned price."""
+    """Check both limits, and return them. Charges default to what pays for the queries at the planned price."""
     most = _limit("queries", queries)
     planned = max(mechanism.quote(State()).charged_at_most, 1)
     return most, min(most * planned, MOST) if charges is None else _limit("charges", charges)

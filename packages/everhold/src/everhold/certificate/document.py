@@ -283,7 +283,7 @@ def entering_numbers(mechanism: Mechanism, promise: Promise) -> dict[str, float]
 
 
 def privacy_facts(privacy: tuple[float, float] | None, *, simulation: bool) -> dict[str, float | None]:
-    """Return the privacy that is promised to single rows, empty if the noise can be predicted."""
+    """Return the privacy of single rows as epsilon and delta, None where none is promised or noise is predictable."""
     if privacy is None or simulation or not math.isfinite(privacy[0]):
         return {"epsilon": None, "delta": None}
     return {"epsilon": float(privacy[0]), "delta": float(privacy[1])}

@@ -194,7 +194,7 @@ def _of_another_version(document: Mapping[str, Any], misworded: Sequence[str], *
 
 
 def _section_at(page: str, expected: str) -> str:
-    """Return the name of the first section in which two pages differ."""
+    """Say in words from which section on two pages differ."""
     differ = (place for place, (found, wanted) in enumerate(zip(page, expected, strict=False)) if found != wanted)
     same = next(differ, min(len(page), len(expected)))
     before = expected[:same]

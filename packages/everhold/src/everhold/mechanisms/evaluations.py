@@ -58,7 +58,7 @@ class Evaluations:
 
     @property
     def whole(self) -> NDArray[np.bool_]:
-        """For each total whether it is known to be a whole number of rows, shape (queries,)."""
+        """Whether each total is known to be a whole number of rows, shape (queries,)."""
         return np.zeros(len(self), dtype=bool) if self.yes_no is None else self.yes_no
 
     def __len__(self) -> int:

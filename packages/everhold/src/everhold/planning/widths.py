@@ -313,7 +313,7 @@ def step_at(*, rows: int, disagreement: float, nats: float, public: bool) -> flo
 
 
 def _sign_test_step(rows: int, differing: int, nats: float) -> float | None:
-    """Return the fewest wins whose lower limit is above a tie, found by bisection."""
+    """Return the gain at the fewest wins whose lower limit is above a tie, found by bisection, or None."""
     test = SignTest(rows=rows, training=rows, differing=differing)
 
     def seen(wins: int) -> bool:

@@ -106,7 +106,7 @@ def promise_of(session: HoldoutSession) -> Promise:
 
 
 def _expected(executor: QueryExecutor) -> float | None:
-    """Return the half-width that answers are expected to have, or None where it is unknown."""
+    """Return the half-width that answers are expected to have near a usual value."""
     return executor.mechanism.expected_radius(USUAL_VALUE, executor.record.configuration.get(ALIKE))
 
 

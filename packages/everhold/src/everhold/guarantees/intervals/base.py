@@ -120,7 +120,7 @@ class Procedure(ABC):
         return 0.5
 
     def widest_if_honest(self, nats: float) -> float:
-        """Return `widest` if as many sealed rows count as training rows suggest. Most procedures have one."""
+        """Return `widest` for the share of counting rows that training rows suggest. Mostly it is the same."""
         return self.widest(nats)
 
     @property
