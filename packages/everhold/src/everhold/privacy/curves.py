@@ -149,7 +149,7 @@ class PrivacyCurve(ABC):
         return {"kind": self.kind, **self._parameters()}
 
     def _family(self, times: int) -> tuple[Any, PrivacyCurve, int]:
-        """Return a key, a base curve and a count. Curves with equal keys are joined by adding counts."""
+        """Return a key, a base curve and a count. Curves with equal keys are joined by `_joined`."""
         return self, self, times
 
     def _joined(self, times: int, other: Self, more: int) -> tuple[PrivacyCurve, int]:
