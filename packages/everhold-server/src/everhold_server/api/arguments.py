@@ -109,7 +109,7 @@ FAMILIES: dict[str, Any] = {
 
 
 def families_of(given: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Families from plain data, as `everhold.families.protocol.family_from` reads them.
+    """Return declared families built from plain data, after limiting how many there are.
 
     Raises:
         QueryRejected: If one of them is none, or there are too many. Nothing was changed.

@@ -45,7 +45,7 @@ class Strict(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _whole_numbers(cls, given: Any) -> Any:
-        """A whole number may be written as 300.0, as JSON knows one kind of number."""
+        """Convert whole floats such as 300.0 to integers, since JSON has only one kind of number."""
         if not isinstance(given, dict):
             return given
         return {
@@ -124,7 +124,7 @@ Predictions = Annotated[
 
 @contextlib.contextmanager
 def arguments_checked() -> Iterator[None]:
-    """Context for calls whose ValueError or TypeError speaks of the caller's own arguments, and of no row."""
+    """Return a context that turns ValueError and TypeError about the caller's arguments into refusals."""
     try:
         yield
     except EverholdError:

@@ -134,7 +134,7 @@ class HoldoutSettings(PromiseSettings):
     @model_validator(mode="before")
     @classmethod
     def _no_engine(cls, given: Any) -> Any:
-        """A service connects to no address from a request."""
+        """Reject an engine's address, since a service connects to no address from a request."""
         if isinstance(given, dict) and not _OF_ENGINES.isdisjoint(given):
             raise Unusable(
                 "rows that stay in an engine are not sealed over HTTP, because connections are the operator's "

@@ -1,4 +1,4 @@
-"""Advice to agents on the next step, and the language of queries; public facts only."""
+"""Texts for agents from public facts: the language of queries, examples, and what to do next."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _named(column: str) -> str:
 
 
 def examples(schema: Schema) -> list[dict[str, Any]]:
-    """Arguments of `ask` that fit these columns, at most three; with a guess where none is made otherwise."""
+    """Return at most three examples of `ask` arguments that fit these columns, with a guess where one is needed."""
     numbers = [_named(name) for name in schema.features if schema.columns[name].value == "number"]
     texts = [_named(name) for name in schema.features if schema.columns[name].value == "string"]
     some = [f"{name} > 0" for name in numbers[:1]] + [f"{name} in ('a', 'b')" for name in texts[:1]]
@@ -52,7 +52,7 @@ def examples(schema: Schema) -> list[dict[str, Any]]:
 
 
 def next_step(status: Mapping[str, Any]) -> str:
-    """After `describe` and `status`."""
+    """Return a sentence on what to do after `describe` or `status`."""
     if status["closed"]:
         return "the study was unsealed, so nothing new is answered; what was asked before stays free; stop here"
     if not all(status["remaining"].values()) and status.get("outlook") and not status.get("analyst"):
@@ -78,7 +78,7 @@ def next_step(status: Mapping[str, Any]) -> str:
 
 
 def next_after_quote(price: QuotedPrice) -> str:
-    """After `quote`."""
+    """Return a sentence on what to do after `quote`."""
     if price.answered_before:
         return "ask it: the stored answer is free"
     if price.refused:
@@ -89,7 +89,7 @@ def next_after_quote(price: QuotedPrice) -> str:
 
 
 def next_after_answer(answer: Answer, *, guessed: bool, trained: bool) -> str:
-    """After `ask`."""
+    """Return a sentence on what to do after `ask`."""
     if answer.refused:
         return f"refused, and nothing was charged; {_SPENT}"
     if answer.repeated:
@@ -111,7 +111,7 @@ def next_after_answer(answer: Answer, *, guessed: bool, trained: bool) -> str:
 
 
 def next_after_verdict(verdict: Verdict) -> str:
-    """After `challenge`."""
+    """Return a sentence on what to do after `challenge`."""
     if verdict.refused:
         return f"refused, and nothing was charged; the champion stays; {_SPENT}"
     if verdict.promoted and verdict.repeated:

@@ -1,4 +1,4 @@
-"""Models that an agent hands in to challenge a champion: rules, predictions by id, or a file in one folder.
+"""Reads the models with which agents challenge a champion: rules, predictions by id, or a file in one folder.
 
 An agent must not be able to make the server read any other file, or run any code. A model is therefore a rule, which is
 parsed, or predictions, which are data; and a file is named without a path, opened without following links, and copied
@@ -35,7 +35,7 @@ _COLUMN = "prediction"
 
 @dataclass(frozen=True, slots=True)
 class PredictionsFolder:
-    """The one folder from which an agent may have predictions read.
+    """The only folder from which an agent may have files of predictions read.
 
     Attributes:
         path: The folder; agents may write to it, and nothing secret lies there.
@@ -46,7 +46,7 @@ class PredictionsFolder:
     read: Callable[[Path, Schema], PredictionTable]
 
     def table(self, name: str, schema: Schema) -> PredictionTable:
-        """The predictions in a file of the folder.
+        """Return the predictions in a file of the folder.
 
         Raises:
             QueryRejected: If it is no plain file there, or cannot be read. Nothing is charged.
@@ -77,7 +77,7 @@ class PredictionsFolder:
 
 
 def predictions_wanted(schema: Schema) -> str:
-    """In words: what a challenger may be."""
+    """Return in words what a challenger may be."""
     if not schema.features_public:
         return "rule, an expression over the features"
     by = "an object from row id to prediction" if schema.row_id else "a list in the order of the rows"
@@ -92,7 +92,7 @@ def candidate(
     predictions: Mapping[str, Label] | Sequence[Label] | None,
     file: str | None,
 ) -> str | PredictionTable:
-    """The model that an agent names.
+    """Return the model that an agent proposes.
 
     Args:
         schema: What is known of the rows.
@@ -142,7 +142,7 @@ def _inline(predictions: Mapping[str, Label] | Sequence[Label], schema: Schema) 
 
 
 def _ids(names: list[str], *, text: bool) -> Any:
-    """Ids as the rows have them: an object's names are texts, whatever they stand for."""
+    """Return ids in the type that the rows have, since names in a JSON object are always texts."""
     if text:
         return np.array(names, dtype=object)  # whose memory is that of the texts, however long one of them is
     try:
@@ -158,7 +158,7 @@ def _ids(names: list[str], *, text: bool) -> Any:
 
 
 def _array(values: list[Label]) -> Any:
-    """An array of numbers; with texts among them one of objects, to be checked."""
+    """Return labels as an array of numbers, or of objects to be checked if there are texts among them."""
     return np.array(values, dtype=object if any(isinstance(value, str) for value in values) else None)
 
 

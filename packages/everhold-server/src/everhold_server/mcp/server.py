@@ -1,4 +1,4 @@
-"""The tools on the official SDK: schemas, errors that teach, stdio and streamable HTTP.
+"""Server of the tools on the official SDK: their schemas, errors, stdio and streamable HTTP.
 
 Nothing but everhold's own messages leaves, to the agent or to a log: the message of any other error could quote sealed
 rows. An error of a call leaves as the tool's result, because that is what an agent reads.
@@ -79,7 +79,7 @@ class _Server(MCPServer[Any]):
 
 
 def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = None) -> MCPServer[Any]:
-    """The server of an open holdout, on behalf of the analyst it was opened for.
+    """Return a server of tools for an open holdout, on behalf of the analyst it was opened for.
 
     Args:
         holdout: Stays open as long as the server is used; several servers and processes may share a ledger.
@@ -141,7 +141,7 @@ def serve_http(server: MCPServer[Any], *, host: str, port: int, allowed_hosts: S
 
 
 def http_app(server: MCPServer[Any], host: str, allowed_hosts: Sequence[str] = ()) -> Starlette:
-    """Application that `serve_http` serves; every call stands for itself.
+    """Return the ASGI application that `serve_http` serves, in which calls are independent of each other.
 
     Raises:
         ValueError: If others could reach the address and no names were given.
@@ -155,7 +155,7 @@ def http_app(server: MCPServer[Any], host: str, allowed_hosts: Sequence[str] = (
 
 
 def count_values(written: bytes) -> int:
-    """Upper bound on the values of a JSON document, at the cost of looking at its bytes.
+    """Return an upper bound on the number of values in a JSON document, without parsing it.
 
     An object of Python takes up to fifty times the bytes that stand for it, so values are counted before they are made.
     """
@@ -163,7 +163,7 @@ def count_values(written: bytes) -> int:
 
 
 class _BodyCount:
-    """Refuses a body of too many bytes or values before it becomes objects."""
+    """Middleware that refuses a body of too many bytes or values before it is parsed."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -205,7 +205,7 @@ class _BodyCount:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens, and whose answers leave at once.
+    """Return a socket that listens, and sends small answers without delay.
 
     Args:
         host: Address of this machine.
@@ -241,7 +241,7 @@ def _security(host: str, allowed_hosts: Sequence[str]) -> TransportSecuritySetti
 
 
 def _tool(method: Callable[..., Any], *, free: bool = False) -> Tool:
-    """A method as a tool whose schema takes no argument besides its own."""
+    """Return a method as a tool whose schema allows no further arguments."""
     hints = ToolAnnotations(
         read_only_hint=free, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )  # fmt: skip
@@ -257,7 +257,7 @@ def _description(method: Callable[..., Any]) -> str:
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The same method, with what is warned of; errors leave as messages that may be told, without their origin."""
+    """Return a method that adds warnings to its result, and raises errors without their origin."""
 
     @wraps(method)
     def called(**arguments: Any) -> Any:
@@ -276,7 +276,7 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _in_words(name: str, fault: ToolError, schema: Mapping[str, Any]) -> str:
-    """The message of a failed call."""
+    """Return the message of a failed call for an agent."""
     cause = fault.__cause__
     if isinstance(fault, UnexpectedToolError) or cause is None:
         return _UNEXPECTED

@@ -326,7 +326,7 @@ class Tools:
 
 
 def gate_named(holdout: Holdout, name: str | None, *, cases: bool = False) -> Any:
-    """A gate about rows, or about cases; without a name the only one of that kind.
+    """Return a gate about rows or about cases by name, or without a name the only one of this kind.
 
     Raises:
         QueryRejected: If there is none, or several and no name. Nothing is charged.
@@ -346,12 +346,12 @@ def gate_named(holdout: Holdout, name: str | None, *, cases: bool = False) -> An
 
 
 def is_about_cases(gate: Mapping[str, Any]) -> bool:
-    """True if a gate in public facts is about cases."""
+    """Return whether the public facts of a gate say that it is about cases."""
     return str(gate["metric"]).startswith("cases: ")
 
 
 def mean_of(query: str, low: float | None, high: float | None, given: str | None) -> MeanQuery | ConditionalMean:
-    """The query that a text stands for."""
+    """Return the query that the text and options of a call stand for."""
     return mean(query, low=low, high=high) if given is None else mean(query, low=low, high=high, given=given)
 
 
@@ -427,7 +427,7 @@ class CaseTools:
         return {"cases": [str(case) for case in cases], "says": says, "next": step}
 
     def _ended(self, gate: str | None, told: Verdict | None, says: str, *, reported: int | None) -> ReportOutput:
-        """The reply to a report, or to the end of a challenge."""
+        """Return the reply to a report, or to the end of a challenge."""
         found = self._gate(gate)
         word = "go on" if told is None else "refused" if told.refused else "promoted" if told.promoted else "kept"
         step = "run next_cases and report them" if told is None else self._after(found, told)
@@ -435,13 +435,13 @@ class CaseTools:
         return {"verdict": word, "reported": reported, "left": left, "says": says, "next": step}
 
     def _after(self, gate: Gate, told: Verdict | None) -> str:
-        """What to do after a challenge has ended."""
+        """Return a sentence on what to do after a challenge has ended."""
         if told is not None and told.promoted and told.champion == gate.champion and gate.cases_left():
             return "run the cases of cases_left and pass the results to complete; then open_challenge again"
         return _OPEN
 
     def _opened(self, challenger: str, gate: str | None) -> OpenChallenge:
-        """A challenge that is open, or was; none is opened here."""
+        """Return a challenge that is or was open, without opening one."""
         found = self._gate(gate).find_open(challenger)
         if found is None:
             raise QueryRejected(f"No challenge {challenger!r} is open. Call open_challenge first, or see status.")
@@ -498,7 +498,7 @@ class PerformedOutput(Output):
 
 
 def tools_of(holdout: Holdout) -> tuple[list[Callable[..., Any]], list[Callable[..., Any]]]:
-    """Tools of operations for agents: those that change something, and others.
+    """Return the tools for a holdout in two lists: those that change something, and all others.
 
     Args:
         holdout: On whose behalf it was opened, the agent acts.
