@@ -87,10 +87,10 @@ class Declare(
         from everhold.asking.declared import declare
         from everhold.sealing.configuration import FAMILIES_GROW
 
+        session.check_queries()
         declared: HoldoutFamilies = session.accessor("declared")  # type: ignore[assignment]
         declared.check(self.families)
         for name, family in self.families.items():
-            session.check_queries()
             if FAMILIES_GROW not in session.executor.record.configuration:
                 session.check_static("declaring a family")
             declare(session.executor, name, family)
