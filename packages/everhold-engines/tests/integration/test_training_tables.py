@@ -129,7 +129,7 @@ def test_what_is_recorded_and_shown(tmp_path, pond, few):
         assert any("are some of 900" in note for note in holdout.diagnose().notes)
     document = certificate.to_dict()
     assert document["rows"]["training_table"] == {"table": "open", "rows": len(OPEN)}
-    assert any("the open table 'open'" in said for said in document["assumptions"]["always"])
+    assert any("the open table 'open'" in said for said in certificate.in_words()["assumptions"]["always"])
     assert "900 in the table" in certificate.to_html()
     certificate.save(tmp_path / "c.json")
     assert eh.verify_certificate(tmp_path / "c.json").ok

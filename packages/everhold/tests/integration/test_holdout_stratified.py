@@ -177,7 +177,7 @@ def test_the_certificate_says_for_which_shares_it_holds_and_verifies(tmp_path):
     for ending in ("json", "html"):
         certificate.save(tmp_path / f"c.{ending}")
         assert verify_certificate(tmp_path / f"c.{ending}", public_key=certificate.public_key).ok
-    document = certificate.in_words()
+    document = certificate.to_dict()
     document["rows"]["stratified"] = "nothing"
     (tmp_path / "altered.json").write_text(json.dumps(document))
     found = verify_certificate(tmp_path / "altered.json").findings

@@ -78,13 +78,13 @@ def without_sharing(family, bound):
 
 @pytest.mark.parametrize(("kind", "grouped", "training"), [("all", False, True), ("all", True, False)])
 def test_all_declared_queries_hold_at_once(kind, grouped, training):
-    assert losses(kind, 2, grouped=grouped, training=training) == 0
+    assert losses(kind, 8, grouped=grouped, training=training) <= 4  # 5 of 8 have probability .01 at the bound
 
 
 @pytest.mark.parametrize("kind", ["all", "histogram"])
 def test_where_parts_do_not_share_the_level_games_are_lost(monkeypatch, kind):
     monkeypatch.setattr(BoundList, "nats", without_sharing)
-    assert losses(kind, 2) == 2
+    assert losses(kind, 8) >= 5  # as many have probability .01 at the bound
 
 
 if __name__ == "__main__":

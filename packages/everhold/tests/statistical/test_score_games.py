@@ -135,7 +135,7 @@ OF_PARTS = [name for name, kind in SCORES.items() if isinstance(kind, PartsMeasu
 COUNTED = ["balanced_accuracy", "f1_macro", "f1_weighted", "matthews_corrcoef", "precision", "neg_brier_score", "r2"]
 
 
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("name", [name for name in SCORES if name != "roc_auc_ovr"])  # which has no parts of rows
 def test_intervals_hold(name):
     assert failures(6, name) <= 3  # 4 of 6 have probability .02 at the bound
 
@@ -168,11 +168,15 @@ def test_intervals_of_differences_hold(name):
     assert failures(6, name, models=2, sliced=True, size=GROUP) <= 3
 
 
-@pytest.mark.parametrize("name", [name for name in COMPARED if name not in ("matthews_corrcoef", "failing_rows")])
+NO_BREAK = ("matthews_corrcoef", "failing_rows", "calibration_in_the_large")
+
+
+@pytest.mark.parametrize("name", [name for name in COMPARED if name not in NO_BREAK])
 def test_groups_that_are_taken_for_rows_break_differences(name):
     """The protection removed: 40 rows of one label count as 40 rows.
 
-    Matthews' correlation has five parts and is too wide for that; no model here fails on a row.
+    Matthews' correlation has five parts and is too wide for that; no model here fails on a row; two models have the
+    same labels, and their calibration differs by their predictions alone.
     """
     assert failures(8, name, populations=("fair",), size=LARGE, believed=False, models=2) >= 5
 

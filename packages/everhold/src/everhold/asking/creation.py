@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from everhold.asking.query_executor import first_noise
 from everhold.dependence import require_model
@@ -70,9 +70,7 @@ class StudyRequest:
             rows=structure.rows, queries=self.queries, surprises=planned_surprises(self.surprises, self.queries),
             confidence=self.confidence, slack=self.planning.slack, training_rows=structure.training_rows, alike=alike,
         )  # fmt: skip
-        chosen = chosen_mechanism(
-            None if self.mechanism is None else str(self.mechanism), request, structure, self.dependence
-        )
+        chosen = chosen_mechanism(cast("str | None", self.mechanism), request, structure, self.dependence)
         return replace(chosen, text_bits=TEXT_BITS) if has_public_levels(chosen) else chosen
 
 

@@ -20,7 +20,7 @@ from everhold.queries.means.batch import Means
 from everhold.sealing.rows.table import StoredRows
 
 MOST_FUNCTIONS, MOST_FILES = 218, 46  # aimed at: 140 in 28
-MOST_MODULES = 87  # without packages; seven are the session and operations
+MOST_MODULES = 91  # without packages; seven are the session and operations
 MOST_OF_A_CHALLENGE = 287, 50  # functions and files; aimed at: 180 in 35
 UNUSED = (  # what a text does not use
     "gates/gate.py",

@@ -183,7 +183,7 @@ def test_the_orders_are_looked_for_once_and_in_the_training_rows_alone(tmp_path,
 
         class Counted(OpenFile):
             def __init__(self, path, **wanted):
-                opened.append(path.name)
+                opened.append(path.path.name)
                 super().__init__(path, **wanted)
 
         monkeypatch.setattr("everhold.diagnosis.queries.OpenFile", Counted)
