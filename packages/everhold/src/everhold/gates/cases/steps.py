@@ -6,11 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import altair as alt
 import numpy as np
 import scipy
 
-from everhold.charts import styled
 from everhold.display import Display
 from everhold.guarantees.intervals.pairs.claims import MOST_STAKE, least_gain, most_nats, stakes_for
 from everhold.mechanisms import GuessAndCheck
@@ -18,6 +16,7 @@ from everhold.mechanisms import GuessAndCheck
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import altair as alt
     from numpy.typing import NDArray
 
 _POWER_80 = 0.8416  # standard normal quantile of 80 %
@@ -195,6 +194,10 @@ def reaches(units: int, gain: float, sd: float, nats: float, *, quantile: float 
 
 def case_plan_chart(plan: CasePlan) -> alt.LayerChart:
     """Draw the smallest steps of a plan against runs: for new cases, and for new runs of the same cases."""
+    import altair as alt
+
+    from everhold.charts import styled
+
     points = [
         {"runs": row["runs"], "step": row[about], "promise": f"{about}, {row['cases']} cases"}
         for row in plan.to_rows()
