@@ -76,9 +76,9 @@ def seal_cases(
         if isinstance(case, (bool, np.bool_)) or not isinstance(case, (str, int, float, np.integer, np.floating)):
             raise QueryRejected(f"Case id {brief(case)} is neither text nor a number. Pass ids such as str(id).")
     rng = np.random.default_rng()
-    drawn = [] if share is None else deal_cases(ids, share, groups=groups, strata=strata, rng=rng)
-    halves = OpenCases(tuple(drawn))
-    table = _table([case for case in ids if case not in set(drawn)], groups, first=0)
+    halves = OpenCases(tuple([] if share is None else deal_cases(ids, share, groups=groups, strata=strata, rng=rng)))
+    opened = set(halves.ids)
+    table = _table([case for case in ids if case not in opened], groups, first=0)
     planned = {term: claims.pop(term, USUAL_SUITE[term]) for term in _PLANNED}
     rules = CaseRules(name=gate, **{claim: value for claim, value in claims.items() if claim != "baseline"})
     everything, results = results, halves.sealed_part(results)
@@ -104,8 +104,8 @@ def seal_cases(
             session.executor, session.folder, rules, champion=results, baseline=claims.get("baseline")
         )  # fmt: skip
     if shown is not None:
-        opened = replace(halves, champion=first.champion, results=shown)
-        opened.save(session.folder, session.executor.key.notes_key)
+        halves = replace(halves, champion=first.champion, results=shown)
+        halves.save(session.folder, session.executor.key.notes_key)
     return holdout
 
 

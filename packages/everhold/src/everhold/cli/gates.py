@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,7 +28,7 @@ from everhold.errors import BudgetExhausted, EverholdError
 from everhold.queries.metrics.registry import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from everhold.values.base import Schema
 
@@ -504,20 +505,15 @@ def challenge_results(
     from everhold.gates.cases.results import counted
     from everhold.gates.cases.summary import markdown_of
 
-    try:
-        with arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
-            asked = found.gate(name=gate)
-            results = columns.read(file)
-            verdict = asked.challenge(
-                results, challenger=challenger.challenger,
-                champion=columns.read(challenger.champion_results),
-                baseline=columns.read(challenger.baseline_results),
-            )  # fmt: skip
-            facts: dict[str, Any] = dict(asked.status())
-    except BudgetExhausted as fault:
-        _leave(fault, _SPENT)
-    except (EverholdError, OSError, Misuse) as fault:
-        _leave(fault, _FAULT)
+    with _left_with_codes(), arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
+        asked = found.gate(name=gate)
+        results = columns.read(file)
+        verdict = asked.challenge(
+            results, challenger=challenger.challenger,
+            champion=columns.read(challenger.champion_results),
+            baseline=columns.read(challenger.baseline_results),
+        )  # fmt: skip
+        facts: dict[str, Any] = dict(asked.status())
     note(f"read {counted(results)}")
     show_sentence(str(verdict), verdict.to_dict(), form)
     if challenger.summary is not None:
@@ -559,23 +555,29 @@ def check(
 
     if challenger.champion_results is not None:
         raise Misuse("--champion-results belongs to 'everhold challenge'; a check is against the baseline")
-    try:
-        with arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
-            results = read_case_file(file)
-            verdict = found.gate(name=gate).check(
-                results, margin=margin, challenger=challenger.challenger,
-                baseline=challenger.baseline_results and read_case_file(challenger.baseline_results),
-            )  # fmt: skip
-    except BudgetExhausted as fault:
-        _leave(fault, _SPENT)
-    except (EverholdError, OSError, Misuse) as fault:
-        _leave(fault, _FAULT)
+    with _left_with_codes(), arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
+        results = read_case_file(file)
+        verdict = found.gate(name=gate).check(
+            results, margin=margin, challenger=challenger.challenger,
+            baseline=challenger.baseline_results and read_case_file(challenger.baseline_results),
+        )  # fmt: skip
     note(f"read {counted(results)}")
     show_sentence(str(verdict), verdict.to_dict(), form)
     if challenger.summary is not None:
         with challenger.summary.open("a", encoding="utf-8") as report:
             report.write(f"### Gate {gate}: {verdict.verdict}\n\n{verdict.explain()}\n")
     raise typer.Exit({"not worse": 0, "regression": _KEPT, "undecided": _UNDECIDED, "refused": _SPENT}[verdict.verdict])
+
+
+@contextmanager
+def _left_with_codes() -> Iterator[None]:
+    """Leave the command with its exit code where a version cannot be compared."""
+    try:
+        yield
+    except BudgetExhausted as fault:
+        _leave(fault, _SPENT)
+    except (EverholdError, OSError, Misuse) as fault:
+        _leave(fault, _FAULT)
 
 
 def _leave(fault: Exception, code: int) -> None:

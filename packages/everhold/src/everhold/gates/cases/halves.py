@@ -17,7 +17,7 @@ from everhold.arguments import as_float, brief
 from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.gates.cases.results import runs_by_case
-from everhold.gates.cases.steps import reaches
+from everhold.gates.cases.steps import POWER_80, reaches
 from everhold.gates.challenge import NEW_RUNS
 from everhold.guarantees.intervals.pairs.claims import least_by_tail
 from everhold.sealing.sealed_files import sealed_note, write_note
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 OPEN_FILE = "open-cases.json"
 """Note beside the sealed rows: the open cases, and the champion's results on them."""
 
-_POWER_80 = 0.8416  # standard normal quantile of 80 %
 _OFTEN = 0.25  # share of pairs of runs of one version that differ, from which on the binomial tail is sharper
 _MOST_CASES = 10**6
 _GAINS = np.arange(0.005, 1.0, 0.005).tolist()
@@ -240,15 +239,16 @@ def worth_asking(
     def needed(cases: int) -> float:
         spread = float(gains.std())
         least = next((each for each in _GAINS if proves(cases, each, spread)), math.inf)
-        return float(least + _POWER_80 * gains.mean(axis=1).std() / math.sqrt(cases))
+        return float(least + POWER_80 * gains.mean(axis=1).std() / math.sqrt(cases))
 
     def enough(cases: int) -> bool:
         return proves(cases, float(best.mean()), float(best.std())) if never else needed(cases) <= gain
 
     never = not proves(sealed, float(best.mean()), float(best.std()))
-    verdict = "never" if never else "yes" if gain >= needed(sealed) else "no"
+    now = needed(sealed)
+    verdict = "never" if never else "yes" if gain >= now else "no"
     return ChallengeWorth(
-        verdict=verdict, gain=gain * metric.width, needed_gain=needed(sealed) * metric.width,
+        verdict=verdict, gain=gain * metric.width, needed_gain=now * metric.width,
         needed_cases=0 if verdict == "yes" else _more(enough, sealed), sealed_cases=sealed, left=left,
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import altair as alt
     from numpy.typing import NDArray
 
-_POWER_80 = 0.8416  # standard normal quantile of 80 %
+POWER_80 = 0.8416  # standard normal quantile of 80 %
 NOT_PROVABLE = "not provable"
 
 
@@ -172,7 +172,7 @@ def _at_least(wins: NDArray[np.float64], of: NDArray[np.float64], chance: float)
     return np.where(wins <= 0.0, 1.0, np.where(wins > of, 0.0, inside))
 
 
-def reaches(units: int, gain: float, sd: float, nats: float, *, quantile: float = _POWER_80) -> bool:
+def reaches(units: int, gain: float, sd: float, nats: float, *, quantile: float = POWER_80) -> bool:
     """Return whether a mixture of bets reaches its level, by the normal approximation of log capital.
 
     Args:
