@@ -15,14 +15,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import numpy as np
 
 from everhold.holdout import Holdout
 from everhold.queries.metrics.row_scores import accuracy
 from everhold_lab.charts import Moment
 from everhold_lab.demo.flights import CATEGORIES, KNOWN_BEFORE
-from everhold_server.mcp import make_server
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -131,11 +129,15 @@ def _accuracy(model: Model, table: Mapping[str, NDArray[Any]]) -> float:
 
 def play(night: Night) -> list[Moment]:
     """Play the night with a bare and a sealed test set, with the same rows and agent, and return all moments."""
+    import anyio
+
     return anyio.run(_play, night)
 
 
 async def _play(night: Night) -> list[Moment]:
     from mcp import Client
+
+    from everhold_server.mcp import make_server
 
     sealed, training = night.table(night.rows, part=0), night.table(night.rows, part=1)
     best = _accuracy(_FIRST, sealed)
