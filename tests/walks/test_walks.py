@@ -79,3 +79,9 @@ def test_the_page_is_true_word_for_word(page, folder):
                 assert same, f"{command}\nprinted\n{done.stdout}\nand the page says\n{printed}"
             followed += 1
     assert followed >= 4
+
+
+def test_the_demonstration_runs_with_what_it_installs_alone(tmp_path):
+    done = run("everhold demo --output shown", home=HOMES / "demo", folder=tmp_path)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert list((tmp_path / "shown").glob("*.html"))

@@ -1,6 +1,10 @@
 """Sealed rows dealt to studies: each opens its own part, and the promise covers all of them."""
 
 import pickle
+import tempfile
+from collections import Counter
+from itertools import permutations
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -9,6 +13,8 @@ import pytest
 import everhold as eh
 from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
 from everhold.ledger.store import LedgerStore
+from everhold.sealing.intake.dealing import dealt_files
+from everhold.sealing.intake.request import SealRequest
 from everhold.sealing.storage import rows_folder
 from everhold.studies import STUDY_FILE
 
@@ -52,6 +58,32 @@ def test_each_row_is_in_one_part_and_groups_are_whole(storage):
     assert sum(map(len, patients)) == len(set.union(*patients)) == 2_000
     assert max(map(len, patients)) - min(map(len, patients)) <= 1
     assert any(np.diff(sorted(group)).max() > 1 for group in patients)  # chance deals, not the order of the rows
+
+
+class AsIfDrawn:
+    """A generator that draws the permutation it is given."""
+
+    def __init__(self, drawn):
+        self.drawn = drawn
+
+    def permutation(self, units):
+        assert units == len(self.drawn)
+        return np.array(self.drawn)
+
+
+@pytest.mark.parametrize("groups", [None, "patient"])
+def test_every_way_to_deal_is_as_likely_as_every_other(groups, tmp_path):
+    patients = [3, 0, 1, 2] if groups is None else [3, 0, 0, 1, 2, 3]
+    request = SealRequest(holdout={"patient": np.array(patients)})
+    seen = Counter()
+    for order in permutations(range(4)):
+        with tempfile.TemporaryDirectory(dir=tmp_path) as folder:
+            paths = dealt_files(request, Path(folder), 2, groups=groups, rng=AsIfDrawn(order))
+            first, second = (duckdb.read_parquet(str(path)).fetchnumpy()["patient"].tolist() for path in paths)
+        assert sorted(first + second) == sorted(patients)
+        seen[frozenset(first)] += 1
+    assert len(seen) == 6  # four choose two
+    assert set(seen.values()) == {4}
 
 
 def test_the_studies_share_the_probability_of_failure(storage):
