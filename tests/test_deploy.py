@@ -1,4 +1,4 @@
-"""The container files as an engine reads them: who runs, what is writable, where secrets come from, what is pinned."""
+"""Container and Kubernetes files as they are read: who runs, what is writable, where secrets come from, versions."""
 
 import ast
 import json
@@ -6,9 +6,9 @@ import re
 import tomllib
 from pathlib import Path
 
+import kubernetes_validate
 import pytest
-
-yaml = pytest.importorskip("yaml")
+import yaml
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 
@@ -122,3 +122,83 @@ def test_stopping_leaves_time_for_what_is_under_way(services):
 
     assert int(services["everhold"]["stop_grace_period"].removesuffix("s")) > _FINISH
     assert int(re.search(r"TimeoutStopSec=(\d+)", (DEPLOY / "everhold.service").read_text()).group(1)) > _FINISH
+
+
+@pytest.fixture(scope="module")
+def manifests():
+    return list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
+
+
+def pods(manifests):
+    """The pod of each manifest that has one, by name."""
+    for manifest in manifests:
+        spec = manifest.get("spec", {})
+        spec = spec.get("jobTemplate", {}).get("spec", spec)
+        if "template" in spec:
+            yield manifest["metadata"]["name"], spec["template"]["spec"]
+
+
+def test_every_manifest_is_what_kubernetes_takes_and_one_with_a_wrong_field_is_not(manifests):
+    newest = kubernetes_validate.latest_version()
+    for manifest in manifests:
+        kubernetes_validate.validate(manifest, newest, strict=True)
+    deployment = next(manifest for manifest in manifests if manifest["kind"] == "Deployment")
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(deployment | {"spec": deployment["spec"] | {"replica": 2}}, newest, strict=True)
+
+
+def test_pods_write_to_their_volumes_alone_and_only_the_one_that_makes_the_folder_is_root(manifests):
+    found = dict(pods(manifests))
+    assert set(found) == {"everhold", "backup", "database"}
+    for pod in found.values():
+        assert pod["automountServiceAccountToken"] is False
+        for container in [*pod["containers"], *pod.get("initContainers", [])]:
+            security = container["securityContext"]
+            assert security["readOnlyRootFilesystem"] is True
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["capabilities"]["drop"] == ["ALL"]
+            assert security["runAsUser"] != 0 or container["name"] == "folder"
+
+
+def test_the_folder_of_the_rows_is_not_opened_to_a_group(manifests):
+    """Kubernetes makes files readable for the group fsGroup, and everhold refuses a key that others can read."""
+    for name, pod in pods(manifests):
+        assert "fsGroup" not in pod["securityContext"] or name == "database"
+
+
+def test_pods_have_the_account_of_the_image_and_its_secrets_from_outside(manifests, instructions):
+    user, group = map(int, last(instructions, "USER").split(":"))
+    for name, pod in pods(manifests):
+        for container in pod["containers"]:
+            if name != "database":
+                security = container["securityContext"]
+                assert (security["runAsUser"], security["runAsGroup"]) == (user, group)
+            secret = [each for each in container["env"] if "PASS" in each["name"]]
+            assert [set(each["valueFrom"]) for each in secret] == [{"secretKeyRef"}]
+    assert not [manifest for manifest in manifests if manifest["kind"] == "Secret"]
+
+
+def test_what_the_pods_run_are_commands_of_everhold(manifests):
+    from typer.testing import CliRunner
+
+    from everhold.cli.application import app
+
+    running = dict(pods(manifests))
+    served = running["everhold"]["containers"][0]["args"]
+    shown = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output
+    assert [option for option in served[1:] if option.split("=")[0] not in shown] == []
+    backup = running["backup"]["containers"][0]["command"][-1]
+    for command in ("migrate", *re.findall(r"everhold (\w+)", backup)):
+        assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
+
+
+def test_a_pod_is_asked_whether_it_answers_and_has_time_to_finish(manifests):
+    from everhold_server.middleware import PROBES
+    from everhold_server.serving import _FINISH
+
+    pod = dict(pods(manifests))["everhold"]
+    (service,) = pod["containers"]
+    paths = {name: service[name]["httpGet"]["path"] for name in ("startupProbe", "readinessProbe", "livenessProbe")}
+    assert paths == {"startupProbe": "/readyz", "readinessProbe": "/readyz", "livenessProbe": "/healthz"}
+    assert set(paths.values()) == set(PROBES)
+    assert pod["terminationGracePeriodSeconds"] > _FINISH + int(service["lifecycle"]["preStop"]["exec"]["command"][1])
