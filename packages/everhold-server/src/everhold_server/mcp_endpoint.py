@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from everhold_server.mcp.server import http_app, make_server
-from everhold_server.principals import Role, requires
+from everhold_server.principals import Role, allowed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 AGENTS = "/mcp/{holdout}"
 
 _INSIDE = {"path": "/mcp", "raw_path": b"/mcp", "root_path": ""}
-_principal = requires(Role.ANALYST)
 
 
 class Agents:
@@ -57,7 +56,7 @@ class Agents:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand one call to the server of its sender."""
         scope["state"]["route"] = AGENTS
-        principal, name = _principal(Request(scope)), scope["path_params"]["holdout"]
+        principal, name = allowed(Request(scope), Role.ANALYST), scope["path_params"]["holdout"]
         asked = await anyio.to_thread.run_sync(self._holdouts.asked_by, name, principal)
         key = (name, None if principal.role is Role.STEWARD else principal.name)
         if key not in self._apps:

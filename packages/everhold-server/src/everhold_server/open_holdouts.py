@@ -7,13 +7,11 @@ import threading
 from typing import TYPE_CHECKING, Annotated
 from weakref import WeakValueDictionary
 
-from fastapi import Depends, Request
-
 from everhold.errors import HoldoutNotFound
 from everhold.holdout import Holdout
 from everhold.ledger import LedgerStore
 from everhold.sealing.storage import storage_url
-from everhold_server.principals import Role
+from everhold_server.principals import Role, kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,9 +91,4 @@ def _not_found(name: str) -> HoldoutNotFound:
     return HoldoutNotFound(f"there is no holdout named {name!r} for you; check the name, or ask the steward", name=name)
 
 
-def _of_request(request: Request) -> OpenHoldouts:
-    holdouts: OpenHoldouts = request.app.state.holdouts
-    return holdouts
-
-
-Holdouts = Annotated[OpenHoldouts, Depends(_of_request)]
+Holdouts = Annotated[OpenHoldouts, kept("holdouts")]

@@ -15,12 +15,12 @@ from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
-from fastapi import Depends, Request
+from fastapi import Request
 
 from everhold.errors import DependenceError, EverholdError, Unavailable
 from everhold.planning.worker import CPU_SECONDS
 from everhold_server.middleware import TooMany
-from everhold_server.principals import current_principal
+from everhold_server.principals import current_principal, kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -257,9 +257,4 @@ def _ending() -> Unavailable:
     return Unavailable("the service is being stopped; try again when it is back; nothing was changed or charged")
 
 
-def _of_request(request: Request) -> Planners:
-    planners: Planners = request.app.state.planners
-    return planners
-
-
-Planner = Annotated[Planners, Depends(_of_request)]
+Planner = Annotated[Planners, kept("planners")]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
@@ -12,7 +12,7 @@ from everhold.errors import AuthError, EverholdError
 from everhold.operations.operation import Role
 
 __all__ = [
-    "Analyst", "Forbidden", "Principal", "Role", "Steward", "Viewer", "current_principal", "requires",
+    "Analyst", "Forbidden", "Principal", "Role", "Steward", "Viewer", "allowed", "current_principal", "kept",
 ]  # fmt: skip
 
 _RANKS = (Role.VIEWER, Role.ANALYST, Role.STEWARD)
@@ -70,22 +70,37 @@ def current_principal(request: Request) -> Principal:
     return principal
 
 
-def requires(role: Role) -> Callable[[Request], Principal]:
-    """Return a route's dependency that checks for this role and returns the principal of the request."""
+def allowed(request: Request, role: Role) -> Principal:
+    """Return the principal of a request, or raise `Forbidden` if it has less than this role."""
+    found = current_principal(request)
+    if not found.at_least(role):
+        raise Forbidden(
+            f"this needs the role {role.value}, and the token has the role {found.role.value}; ask the steward "
+            "for another token; nothing was changed or charged"
+        )
+    return found
 
-    def principal(request: Request) -> Principal:
-        found = current_principal(request)
-        if not found.at_least(role):
-            raise Forbidden(
-                f"this needs the role {role.value}, and the token has the role {found.role.value}; ask the steward "
-                "for another token; nothing was changed or charged"
-            )
-        return found
+
+# The dependencies of routes are coroutines, because the framework gives every other function a thread of its own.
+
+
+def _requires(role: Role) -> Callable[[Request], Awaitable[Principal]]:
+    async def principal(request: Request) -> Principal:
+        return allowed(request, role)
 
     principal.__name__ = role.value
     return principal
 
 
-Viewer = Annotated[Principal, Depends(requires(Role.VIEWER))]
-Analyst = Annotated[Principal, Depends(requires(Role.ANALYST))]
-Steward = Annotated[Principal, Depends(requires(Role.STEWARD))]
+def kept(name: str) -> Any:
+    """Return a route's dependency: what the application keeps under a name."""
+
+    async def found(request: Request) -> Any:
+        return getattr(request.app.state, name)
+
+    return Depends(found)
+
+
+Viewer = Annotated[Principal, Depends(_requires(Role.VIEWER))]
+Analyst = Annotated[Principal, Depends(_requires(Role.ANALYST))]
+Steward = Annotated[Principal, Depends(_requires(Role.STEWARD))]

@@ -87,12 +87,10 @@ class RequestContent:
     """Content of one request: the texts of its form and the paths of its files.
 
     Attributes:
-        folder: A private folder for this request alone.
         texts: The text fields of a form by name; of a JSON body one, without a name.
         files: Files by the names of their parts.
     """
 
-    folder: Path
     texts: Mapping[str, bytes] = field(repr=False)
     files: Mapping[str, Path]
 
@@ -170,26 +168,23 @@ async def _received(request: Request, _: Viewer) -> AsyncIterator[RequestContent
     """Yield the content of a request's body, read only once the principal is known."""
     settings = request.app.state.settings
     kind, options = parse_options_header(request.headers.get("content-type", ""))
-    with _folder_for_one(settings.storage) as folder:
-        reading: _Whole | _Parts
-        if _JSON.fullmatch(kind.decode("latin-1")):
-            reading = _Whole()
-        elif kind.lower() == MULTIPART.encode() and 0 < len(options.get(b"boundary", b"")) <= 70:
-            reading = _Parts(folder, options[b"boundary"])
-        else:
-            raise NotTaken(
-                f"the body's type is not taken; expected application/json, or {MULTIPART} with a boundary; say which "
-                "in the header Content-Type; nothing was charged or changed"
-            )
-        try:
-            await _read(request, reading, most=settings.most_bytes)
-            yield RequestContent(folder, *reading.end())
-        finally:
-            reading.close()
+    if _JSON.fullmatch(kind.decode("latin-1")):
+        whole = _Whole()
+        await _read(request, whole, most=settings.most_bytes)
+        yield RequestContent(*whole.end())
+        return
+    if kind.lower() != MULTIPART.encode() or not 0 < len(options.get(b"boundary", b"")) <= 70:
+        raise NotTaken(
+            f"the body's type is not taken; expected application/json, or {MULTIPART} with a boundary; say which "
+            "in the header Content-Type; nothing was charged or changed"
+        )
+    with _folder_for_one(settings.storage) as folder, contextlib.closing(_Parts(folder, options[b"boundary"])) as parts:
+        await _read(request, parts, most=settings.most_bytes)
+        yield RequestContent(*parts.end())
 
 
 async def _read(request: Request, reading: _Whole | _Parts, *, most: int) -> None:
-    """Pass the body on piece by piece, from a thread that may wait for the disk."""
+    """Pass the body on piece by piece."""
     size = 0
     encoding = request.headers.get("content-encoding", "identity")
     if encoding.lower() != "identity":
@@ -199,7 +194,7 @@ async def _read(request: Request, reading: _Whole | _Parts, *, most: int) -> Non
             size += len(chunk)
             if size > most:
                 raise _too_large("the body", most)
-            await run_in_threadpool(reading.write, chunk)
+            await reading.write(chunk)
     except (ClientDisconnect, FormParserError):
         raise _unusable("the body ended early or is no multipart form") from None
 
@@ -226,7 +221,7 @@ class _Whole:
     def __init__(self, most: int = MOST_DOCUMENT) -> None:
         self._content, self._most = bytearray(), most
 
-    def write(self, chunk: bytes) -> None:
+    async def write(self, chunk: bytes) -> None:
         """Add a piece of the body."""
         if len(self._content) + len(chunk) > self._most:
             raise _too_large("a JSON document", self._most, instead=_AS_A_FILE)
@@ -235,9 +230,6 @@ class _Whole:
     def end(self) -> tuple[Mapping[str, bytes], Mapping[str, Path]]:
         """Return the document as the text without a name, and no files."""
         return {"": bytes(self._content)}, {}
-
-    def close(self) -> None:
-        """Do nothing, as there is no open file."""
 
 
 class _Parts:
@@ -257,9 +249,9 @@ class _Parts:
         )  # fmt: skip
         self._parser = MultipartParser(boundary, {f"on_{name}": getattr(self, f"_{name}") for name in calls})  # type: ignore[arg-type]
 
-    def write(self, chunk: bytes) -> None:
-        """Add a piece of the body."""
-        self._parser.write(chunk)
+    async def write(self, chunk: bytes) -> None:
+        """Add a piece of the body, from a thread that may wait for the disk."""
+        await run_in_threadpool(self._parser.write, chunk)
 
     def end(self) -> tuple[Mapping[str, bytes], Mapping[str, Path]]:
         """Return the texts and files of the complete form by name.

@@ -236,7 +236,7 @@ def status_for(holdouts: OpenHoldouts, name: str, principal: Principal) -> Facts
     return status
 
 
-def one_more_sealing(request: Request, principal: Steward) -> None:
+async def one_more_sealing(request: Request, principal: Steward) -> None:
     """Count a sealing against the limit before its rows are read.
 
     Raises:

@@ -13,7 +13,7 @@ from everhold.operations.operation import PRINTABLE
 from everhold_server.api.contract import json_of, refusals, said
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts, OpenHoldouts
-from everhold_server.principals import Forbidden, Role, Steward, Viewer
+from everhold_server.principals import Forbidden, Role, Steward, Viewer, kept
 from everhold_server.token_store import LONGEST, TokenStore, said_of
 from everhold_server.uploads import document_of
 
@@ -63,13 +63,8 @@ class TokenRequest(BaseModel):
     )
 
 
-def _of_request(request: Request) -> TokenStore:
-    token_store: TokenStore = request.app.state.token_store
-    return token_store
-
-
 TokenId = Annotated[str, Path(description="The token's public part.", examples=["5f2c9a01b3d4e6f7"])]
-Tokens = Annotated[TokenStore, Depends(_of_request)]
+Tokens = Annotated[TokenStore, kept("token_store")]
 
 
 @router.get(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
@@ -17,7 +17,7 @@ from everhold_server.api.contract import HoldoutName
 from everhold_server.api.operations import own_name, submission_in
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
-from everhold_server.principals import Analyst, Principal, Role, Viewer
+from everhold_server.principals import Analyst, Principal, Role, Viewer, kept
 from everhold_server.tables import stamp
 from everhold_server.web.pages import ENDINGS, Fields, Form, page, performed, place
 from everhold_server.web.views import FEEDBACK_IN_WORDS, SAID_OF, View
@@ -48,12 +48,7 @@ class Publications:
                 connection.execute(sa.insert(published), {"holdout": holdout, "at": moment, "by": by})
 
 
-def _of_request(request: Request) -> Publications:
-    found: Publications = request.app.state.published
-    return found
-
-
-Published = Annotated[Publications, Depends(_of_request)]
+Published = Annotated[Publications, kept("published")]
 
 
 router = APIRouter()

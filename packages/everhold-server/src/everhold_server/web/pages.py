@@ -205,7 +205,7 @@ def _rejected(problem: str, expected: str) -> QueryRejected:
     return QueryRejected(f"{problem}; {expected}; nothing was changed or charged")
 
 
-def _sent(brought: Brought) -> Fields:
+async def _sent(brought: Brought) -> Fields:
     return Fields(brought)
 
 

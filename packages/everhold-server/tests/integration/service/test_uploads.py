@@ -206,7 +206,7 @@ def test_a_body_that_is_too_large_ends_there(http_client, folder):
 
 
 def test_nothing_is_read_of_who_may_not_send_it(http_client, monkeypatch):
-    monkeypatch.setattr(module, "_folder_for_one", None)  # would fail
+    monkeypatch.setattr(module, "_read", None)  # would fail
     for who, status in ((None, 401), (EVE, 403)):
         assert ask(http_client(who), b"x").status_code == status
 
@@ -223,7 +223,7 @@ def test_what_was_left_behind_is_swept_after_a_day(http_client, folder):
         place.mkdir()
         (place / "0").write_bytes(b"rows")
     os.utime(old, (0, 0))
-    http_client(ADA).post(STUDY + "/quote", json={})
+    http_client(ADA).post(STUDY + "/quote", files={"request": ("a.json", b"{}")})
     assert (young.exists(), old.exists()) == (True, False)
     (young / "0").unlink()
     young.rmdir()
