@@ -1,4 +1,4 @@
-"""Login and logout of browsers, by a token or a link that works once.
+"""Login and logout of browsers, by a token, a link that works once, or an account of the organisation.
 
 A link is shown as a page with a button, and used by that button: whatever opens links beforehand, such as a preview in
 a chat, uses nothing up. A login makes a new session and ends the one that the browser had, so that nobody is given one
@@ -14,9 +14,11 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.requests import ClientDisconnect
 
+from everhold.errors import QueryRejected, Unavailable
 from everhold_server.audit import noted
 from everhold_server.middleware import RateLimiter, client_of, too_many
 from everhold_server.sessions import Sessions, cookie_name, give_cookie, take_cookie
+from everhold_server.sign_in import CALLBACK, Begun, OpenIDSignIn, SignInRefused
 from everhold_server.uploads import Unusable
 from everhold_server.web.pages import page
 
@@ -25,9 +27,12 @@ if TYPE_CHECKING:
 
 LOGIN = APIRouter(include_in_schema=False)
 
+_SIGN_IN_LASTS = 600  # seconds
 _LONGEST, _MOST_FIELDS = 200, 10
-_WRONG_TOKEN = "Invalid, expired or revoked token."
-_WRONG_LINK = "This link cannot be used: it was used already, or is older than 15 minutes."
+_WRONG_TOKEN = "Invalid, expired or revoked token. Ask the steward for another one."
+_WRONG_LINK = (
+    "This link cannot be used: it was used already, or is older than 15 minutes. Ask the steward for another one."
+)
 
 
 def logged_in(request: Request, token: Token) -> Response:
@@ -90,6 +95,64 @@ def take_link(request: Request, link: str) -> Response:
     return logged_in(request, found) if found is not None else _refused(request, _WRONG_LINK, form=False)
 
 
+@LOGIN.get("/sign-in")
+def sign_in(request: Request) -> Response:
+    """Send the visitor to the provider, or let in whom the proxy names."""
+    settings = request.app.state.settings
+    way = settings.sign_in
+    if isinstance(way, OpenIDSignIn):
+        try:
+            url, begun = way.begin(settings.address)
+        except Unavailable as fault:
+            return _refused(request, str(fault), status=503)
+        response = RedirectResponse(url, 303)
+        response.set_cookie(
+            _sign_in_cookie(request), begun.cookie(), max_age=_SIGN_IN_LASTS, path="/", secure=settings.secure,
+            httponly=True, samesite="lax",
+        )  # fmt: skip
+        return response
+    person = None if way is None else way.person(request.headers)
+    if way is None or person is None:
+        return _refused(request, "Nobody signs in with an account here, or the proxy did not say who you are.")
+    try:
+        return _welcome(request, request.app.state.token_store.sign_in(person, way.rule_of(person)))
+    except (SignInRefused, QueryRejected) as fault:
+        return _refused(request, str(fault), status=403)
+
+
+@LOGIN.get(CALLBACK)
+def signed_in(request: Request) -> Response:
+    """Log in whom the provider sent back."""
+    settings = request.app.state.settings
+    way, begun = settings.sign_in, Begun.from_cookie(request.cookies.get(_sign_in_cookie(request), ""))
+    if not isinstance(way, OpenIDSignIn) or begun is None:
+        return _refused(request, "This sign-in was begun in another browser, or more than ten minutes ago.")
+    try:
+        person = way.finish(settings.address, request.url.query, begun)
+        return _welcome(request, request.app.state.token_store.sign_in(person, way.rule_of(person)))
+    except (SignInRefused, QueryRejected) as fault:
+        return _refused(request, str(fault), status=403)
+    except Unavailable as fault:
+        return _refused(request, str(fault), status=503)
+
+
+def _welcome(request: Request, token: Token) -> Response:
+    """Return a page that opens a session and leads on.
+
+    It is no redirect: the visitor comes from another site, and a browser would follow a redirect without the cookie.
+    """
+    response = logged_in(request, token)
+    onward = page(request, "signed_in.html", name=token.name)
+    for value in response.headers.getlist("set-cookie"):
+        onward.headers.append("set-cookie", value)
+    onward.delete_cookie(_sign_in_cookie(request), path="/", secure=request.app.state.settings.secure, httponly=True)
+    return onward
+
+
+def _sign_in_cookie(request: Request) -> str:
+    return f"{cookie_name(request.app.state.settings)}-sign-in"
+
+
 @LOGIN.post("/logout")
 def log_out(request: Request) -> Response:
     """Log out."""
@@ -101,7 +164,7 @@ def _of(request: Request) -> Sessions:
     return sessions
 
 
-def _refused(request: Request, why: str, *, form: bool = True) -> Response:
+def _refused(request: Request, why: str, *, form: bool = True, status: int = 401) -> Response:
     """Return the login page with a reason, the same for every kind of wrong token or link."""
     failures: RateLimiter = request.app.state.failures
     noted(request, "login", outcome="refused")
@@ -110,8 +173,9 @@ def _refused(request: Request, why: str, *, form: bool = True) -> Response:
         refusal = too_many(wait)
         assert isinstance(refusal, Response)
         return refusal
-    return _page(request, why=why, form=form, status=401)
+    return _page(request, why=why, form=form, status=status)
 
 
 def _page(request: Request, *, link: str = "", why: str = "", form: bool = True, status: int = 200) -> Response:
-    return page(request, "login.html", link=link, why=why, form=form, status=status)
+    way = request.app.state.settings.sign_in
+    return page(request, "login.html", link=link, why=why, form=form, way=way and way.title, status=status)

@@ -26,6 +26,7 @@ from everhold_server.mcp.server import LOOPBACK
 from everhold_server.mcp.server import listening as socket_at
 from everhold_server.principals import Role
 from everhold_server.settings import Settings
+from everhold_server.sign_in import read_sign_in
 from everhold_server.tables import Records, stamp
 from everhold_server.token_store import TokenStore, said_of
 
@@ -43,6 +44,7 @@ __all__ = [
     "Settings",
     "check_reachable",
     "listen",
+    "read_sign_in",
     "root_link",
     "said_of",
     "stamp",

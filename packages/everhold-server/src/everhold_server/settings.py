@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from everhold_server.mcp.server import LOOPBACK
+from everhold_server.sign_in import OpenIDSignIn, ProxySignIn
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Settings:
             that the time which they took tells less. 0 for at once.
         open_metrics: Whether `/metrics` is told to this machine without a token. Not behind a proxy on this machine,
             through which everybody comes from here.
+        sign_in: How people come in with an account of their organisation; None for tokens and links alone.
     """
 
     storage: str = field(repr=False)
@@ -44,6 +46,7 @@ class Settings:
     sealings_an_hour: int = 20
     answers_wait_for: float = 0.01
     open_metrics: bool = False
+    sign_in: OpenIDSignIn | ProxySignIn | None = None
 
     @property
     def secure(self) -> bool:

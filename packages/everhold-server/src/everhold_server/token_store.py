@@ -24,16 +24,21 @@ from everhold.errors import QueryRejected
 from everhold.ledger.schema import login_links, sessions, tokens
 from everhold.sealing.storage import check_name
 from everhold_server.principals import Principal, Role
+from everhold_server.sign_in import SignInRefused
 from everhold_server.tables import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from everhold_server.sign_in import Person, Rule
     from everhold_server.tables import Records
 
 LINK_LASTS = timedelta(minutes=15)
 LONGEST = 3_650
 """The most days that a token may last, if it ends at all."""
+
+SIGNED_IN_FOR = timedelta(hours=12)
+"""How long a person who signed in with an account stays who they are."""
 
 _USED_EVERY = timedelta(minutes=1)
 _NO_SECRET = hashlib.sha256(b"").hexdigest()
@@ -54,6 +59,7 @@ class Token(Display):
         expires: When it ends; None for never.
         revoked: When it was taken back; None if it was not.
         used: When it was used last, to the minute; None for never.
+        subject: The person who signs in with an account and is let in by it; None for a token with a secret.
     """
 
     id: str
@@ -66,6 +72,7 @@ class Token(Display):
     expires: str | None = None
     revoked: str | None = None
     used: str | None = None
+    subject: str | None = None
 
     def ended(self, moment: datetime) -> bool:
         """Return whether the token is expired or revoked at a time."""
@@ -77,7 +84,7 @@ class Token(Display):
         return Principal(self.role, self.name, scope, self.id, session, self.account)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all attributes by name, except the account."""
+        """Return all attributes by name, except the account and the subject."""
         return {
             "id": self.id, "role": self.role.value, "name": self.name,
             "holdouts": None if self.holdouts is None else list(self.holdouts), "made": self.made,
@@ -137,6 +144,38 @@ class TokenStore:
         with self.records.writing() as connection:
             connection.execute(sa.insert(tokens), {**row, "secret_hash": hashed(secret)})
         return NewToken(token, f"eh_{token.id}_{secret}")
+
+    def sign_in(self, person: Person, rule: Rule) -> Token:
+        """Return the token of a person who signed in with an account: a new one, or their own with the rule's rights.
+
+        Nobody knows a secret of it. It ends after `SIGNED_IN_FOR`, and the next sign-in prolongs it.
+
+        Raises:
+            SignInRefused: If a steward revoked it, or another person or token has the name; nothing was made.
+        """
+        moment, identifier, name = self.records.clock(), secrets.token_hex(8), _checked(person.name)
+        scope = _scope(rule.holdouts)
+        rights = {
+            "role": rule.role.value, "holdouts": None if scope is None else json.dumps(scope),
+            "expires": stamp(moment + SIGNED_IN_FOR), "used": stamp(moment),
+        }  # fmt: skip
+        mine = tokens.c.subject == person.subject
+        with self.records.writing() as connection:
+            found = connection.execute(sa.select(tokens).where(mine)).first()
+            if found is not None and found.revoked is not None:
+                raise SignInRefused(f"A steward took the access of {found.name} back. Ask the steward.")
+            if found is not None:
+                connection.execute(sa.update(tokens).where(mine).values(rights))
+            elif connection.scalar(sa.select(tokens.c.id).where(tokens.c.name == name).limit(1)) is not None:
+                raise SignInRefused(f"The name {name} belongs to another person or token. Ask the steward.")
+            else:
+                made = {
+                    **rights, "id": identifier, "secret_hash": hashed(secrets.token_urlsafe(32)), "name": name,
+                    "made": stamp(moment), "made_by": "sign-in", "account": identifier, "subject": person.subject,
+                }  # fmt: skip
+                connection.execute(sa.insert(tokens), made)
+            row = connection.execute(sa.select(tokens).where(mine)).one()
+        return _token(row)
 
     def authenticate(self, text: str) -> Token | None:
         """Return the token if its text is valid, else None.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
@@ -51,10 +52,13 @@ class ReachOptions:
         bool,
         typer.Option("--open-metrics", help="Tell /metrics to this machine without a token.", rich_help_panel=_REACH),
     ] = False
-    allow_internal_webhooks: Annotated[
-        bool,
-        typer.Option("--allow-internal-webhooks", hidden=True),
-    ] = False
+    sign_in: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", exists=True, dir_okay=False, rich_help_panel=_REACH,
+            help="TOML: how people sign in with an account, and what each group may do.",
+        ),
+    ] = None  # fmt: skip
 
     def url(self) -> str:
         """Return the address at which clients reach the service."""
@@ -109,6 +113,20 @@ def serve(
     TLS alone, and requests meant for another name are refused. A proxy on this
     machine is believed about client addresses with --trust-proxy 127.0.0.1.
 
+    With --sign-in FILE people come with an account of their organisation instead
+    of a token: by OpenID Connect, or by a proxy that has authenticated them. The
+    file says what the members of each group may do:
+
+      [oidc]
+      issuer = "https://id.example"
+      client_id = "everhold"
+      client_secret_file = "/run/secrets/oidc"
+
+      [[allow]]
+      group = "data-science"
+      role = "analyst"
+      holdouts = ["flights"]
+
     Agents find their tools at /mcp/HOLDOUT, with the same tokens. /healthz and
     /readyz say how it is; /metrics needs a steward's token. Logs are lines of
     JSON on stderr, without anything that was sent or told. Ctrl+C and SIGTERM
@@ -121,12 +139,12 @@ def serve(
       7  the ledger was altered
     """
     service = service_package()
-    if reach.allow_internal_webhooks:
-        note("--allow-internal-webhooks has no effect: webhooks were replaced by GET /api/v1/holdouts/NAME/events")
+    with arguments_checked():
+        sign_in = None if reach.sign_in is None else service.read_sign_in(reach.sign_in)
     settings = service.Settings(
         storage=address_of(storage_of(storage)), address=reach.url(), other_hosts=tuple(reach.allow_host or ()),
         most_bytes=limits.most_megabytes * 2**20, requests_a_minute=limits.requests_a_minute,
-        open_metrics=reach.open_metrics,
+        open_metrics=reach.open_metrics, sign_in=sign_in,
     )  # fmt: skip
     listening = service.Listening(reach.host, reach.port, tuple(reach.trust_proxy or ()))
     with arguments_checked():

@@ -88,8 +88,13 @@ tokens = sa.Table(
     sa.Column("expires", sa.Text),
     sa.Column("revoked", sa.Text),
     sa.Column("used", sa.Text),
+    sa.Column("subject", sa.Text, unique=True),  # a person who signs in with an account; null for a token with a secret
     sqlite_strict=True,
 )
+sa.Index(
+    "one_person_of_a_name", tokens.c.name, unique=True, sqlite_where=tokens.c.subject.is_not(None),
+    postgresql_where=tokens.c.subject.is_not(None),
+)  # fmt: skip
 
 login_links = sa.Table(
     "login_links",

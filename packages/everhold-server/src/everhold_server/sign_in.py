@@ -1,0 +1,373 @@
+"""Sign-in with an account of the organisation: by OpenID Connect, or by a proxy that has authenticated the visitor.
+
+The operator's file says how, and what the members of each group may do:
+
+    [oidc]                              # or [proxy], below
+    issuer = "https://id.example"
+    client_id = "everhold"
+    client_secret_file = "/run/secrets/oidc"
+    name = "email"                      # claim under which a person asks and spends; with "email", a verified one
+    groups = "groups"                   # claim with a list of groups; "realm_access.roles" is a claim in a claim
+
+    [[allow]]                           # the first entry whose group a person has decides
+    group = "holdout-stewards"
+    role = "steward"
+
+    [[allow]]
+    group = "data-science"
+    role = "analyst"
+    holdouts = ["flights"]
+
+A person is the pair of issuer and subject, which a provider gives to nobody else. The name of the first sign-in stays,
+because the ledger has it; a name that somebody else has is refused. Role and holdouts follow the groups at each
+sign-in, and last for twelve hours. Programs keep their tokens.
+
+A proxy passes the user's name and groups in headers, with a secret that only it knows:
+
+    [proxy]
+    user_header = "X-Forwarded-User"
+    groups_header = "X-Forwarded-Groups"     # separated by commas
+    secret_file = "/run/secrets/proxy"       # which it sends as X-Everhold-Proxy
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import tomllib
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+import httpx
+
+from everhold.arguments import brief
+from everhold.errors import EverholdError, Unavailable
+from everhold_server.principals import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from starlette.datastructures import Headers
+
+CALLBACK = "/sign-in/done"
+"""Where a provider sends visitors back to."""
+
+_ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+"""Signatures by a key that the provider alone has; never one of a shared secret, never none."""
+
+_LEEWAY = 60  # seconds that clocks may differ
+_PATIENCE = 10.0  # seconds for an answer of the provider
+_PROXY_SECRET = "x-everhold-proxy"
+
+
+class SignInRefused(EverholdError):
+    """The provider knows the visitor, or sent something wrong, and nobody is let in. Nothing was changed."""
+
+    exit_code = 8
+    http_status = 403
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What the members of a group may do.
+
+    Attributes:
+        group: A group, as the provider or proxy names it.
+        role: The role of its members.
+        holdouts: The holdouts that they may see; None for all.
+    """
+
+    group: str
+    role: Role
+    holdouts: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """A visitor whom a provider or proxy has authenticated.
+
+    Attributes:
+        subject: Issuer and identifier, which stand for nobody else.
+        name: Under which they ask and spend.
+        groups: As the provider or proxy names them.
+    """
+
+    subject: str
+    name: str
+    groups: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignIn:
+    """Settings that both ways to sign in have.
+
+    Attributes:
+        rules: What groups may do; the first whose group a person has decides.
+    """
+
+    rules: tuple[Rule, ...]
+
+    def rule_of(self, person: Person) -> Rule:
+        """Return the first rule for a group of this person.
+
+        Raises:
+            SignInRefused: If there is none.
+        """
+        for rule in self.rules:
+            if rule.group in person.groups:
+                return rule
+        raise SignInRefused(f"{person.name} is in no group that may come in. Ask the operator to allow a group.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxySignIn(SignIn):
+    """Sign-in by a proxy that authenticates visitors and passes their names in headers."""
+
+    secret: str = field(repr=False)
+    user_header: str = "X-Forwarded-User"
+    groups_header: str = "X-Forwarded-Groups"
+
+    title = "your account"
+
+    def person(self, headers: Headers) -> Person | None:
+        """Return whom the headers of a request name, or None if they do not come from the proxy."""
+        sent = headers.get(_PROXY_SECRET, "")
+        name = headers.get(self.user_header, "").strip()
+        if not hmac.compare_digest(sent.encode("utf-8", "replace"), self.secret.encode()) or not name:
+            return None
+        groups = (group.strip() for group in headers.get(self.groups_header, "").split(","))
+        return Person(subject=f"proxy {name}", name=name, groups=frozenset(filter(None, groups)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A sign-in under way, kept in a cookie of the visitor's browser.
+
+    Attributes:
+        state: Comes back with the visitor, so that nobody can be sent into another's account.
+        nonce: Comes back in the signed token, so that no token can be used again.
+        verifier: Secret behind the challenge of PKCE, so that a code is of no use to whoever sees it.
+    """
+
+    state: str
+    nonce: str
+    verifier: str
+
+    def cookie(self) -> str:
+        """Return the value of the cookie."""
+        return f"{self.state}.{self.nonce}.{self.verifier}"
+
+    @classmethod
+    def from_cookie(cls, value: str) -> Begun | None:
+        """Return what `cookie` wrote, or None for anything else."""
+        parts = value.split(".")
+        return cls(state=parts[0], nonce=parts[1], verifier=parts[2]) if len(parts) == 3 and all(parts) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenIDSignIn(SignIn):
+    """Sign-in by a provider of OpenID Connect, with the authorization code flow and PKCE."""
+
+    issuer: str
+    client_id: str
+    secret: str = field(repr=False)
+    scopes: tuple[str, ...] = ("openid", "profile", "email", "groups")
+    name: str = "email"
+    groups: str = "groups"
+
+    @property
+    def title(self) -> str:
+        """The provider's host, for the button."""
+        return urlsplit(self.issuer).netloc
+
+    def begin(self, address: str) -> tuple[str, Begun]:
+        """Return the provider's page for a visitor, and what their browser has to bring back.
+
+        Args:
+            address: Of the service.
+
+        Raises:
+            Unavailable: If the provider does not answer.
+        """
+        begun = Begun(**{each.name: secrets.token_urlsafe(32) for each in fields(Begun)})
+        challenge = urlsafe_b64encode(hashlib.sha256(begun.verifier.encode()).digest()).decode().rstrip("=")
+        asked = {
+            "response_type": "code", "client_id": self.client_id, "redirect_uri": f"{address}{CALLBACK}",
+            "scope": " ".join(self.scopes), "state": begun.state, "nonce": begun.nonce, "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }  # fmt: skip
+        page = self._metadata()["authorization_endpoint"]
+        return f"{page}{'&' if '?' in page else '?'}{urlencode(asked)}", begun
+
+    def finish(self, address: str, query: str, begun: Begun) -> Person:
+        """Return the person whom the provider sent back.
+
+        Args:
+            address: Of the service.
+            query: Of the URL that the visitor came back with.
+            begun: What their browser brought.
+
+        Raises:
+            SignInRefused: If anything in it is not as the protocol says, or a claim is missing.
+            Unavailable: If the provider does not answer.
+        """
+        from joserfc.errors import JoseError
+
+        sent = dict(parse_qsl(query))
+        if not hmac.compare_digest(sent.get("state", "").encode(), begun.state.encode()) or "code" not in sent:
+            why = sent.get("error", "no code, or the state of another sign-in")
+            raise SignInRefused(f"{self.title} sent no valid sign-in ({brief(why)}). Begin again.")
+        metadata = self._metadata()
+        form = {
+            "grant_type": "authorization_code", "code": sent["code"], "redirect_uri": f"{address}{CALLBACK}",
+            "code_verifier": begun.verifier,
+        }  # fmt: skip
+        credentials = (quote(self.client_id, safe=""), quote(self.secret, safe=""))
+        told = self._json("POST", metadata["token_endpoint"], data=form, auth=credentials)
+        try:
+            claims = self.verified(told["id_token"], self._json("GET", metadata["jwks_uri"]), begun.nonce)
+        except (JoseError, KeyError, ValueError) as fault:
+            kind = getattr(fault, "error", None) or type(fault).__name__
+            raise SignInRefused(f"{self.title} sent no valid sign-in ({kind}). Begin again.") from None
+        missing = _claim(claims, self.name) is None or _claim(claims, self.groups) is None
+        if missing and "userinfo_endpoint" in metadata:
+            bearer = {"authorization": f"Bearer {told.get('access_token')}"}
+            more = self._json("GET", metadata["userinfo_endpoint"], headers=bearer)
+            claims = {**more, **claims} if more.get("sub") == claims["sub"] else claims
+        return self.person(claims)
+
+    def verified(self, text: str, keys: dict[str, Any], nonce: str) -> dict[str, Any]:
+        """Return the claims of an identity token whose signature, issuer, audience, time and nonce are right.
+
+        Args:
+            text: The token.
+            keys: The provider's public keys, a JWK set.
+            nonce: Of this sign-in.
+
+        Raises:
+            JoseError: If one of them is not.
+        """
+        from joserfc import jwt
+        from joserfc.errors import InvalidClaimError
+        from joserfc.jwk import KeySet
+
+        claims: dict[str, Any] = jwt.decode(text, KeySet.import_key_set(keys), algorithms=list(_ALGORITHMS)).claims  # type: ignore[arg-type]
+        jwt.JWTClaimsRegistry(
+            leeway=_LEEWAY, iss={"essential": True, "value": self.issuer}, sub={"essential": True},
+            aud={"essential": True, "value": self.client_id}, exp={"essential": True}, iat={"essential": True},
+            nonce={"essential": True, "value": nonce},
+        ).validate(claims)  # fmt: skip
+        if isinstance(claims["aud"], list) and len(claims["aud"]) > 1 and claims.get("azp") != self.client_id:
+            raise InvalidClaimError("azp")
+        return claims
+
+    def person(self, claims: Mapping[str, Any]) -> Person:
+        """Return the person of verified claims.
+
+        Raises:
+            SignInRefused: If a claim is missing, or an email is not verified.
+        """
+        name, groups = _claim(claims, self.name), _claim(claims, self.groups)
+        if not isinstance(name, str) or not name:
+            raise SignInRefused(f"{self.title} sent no claim {self.name!r}. Ask the operator to name another claim.")
+        if self.name == "email" and claims.get("email_verified") is not True:
+            raise SignInRefused(f"{self.title} has not verified the email {name}. Verify it there, then begin again.")
+        named = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
+        return Person(
+            subject=f"{self.issuer} {claims['sub']}", name=name,
+            groups=frozenset(group for group in named if isinstance(group, str)),
+        )  # fmt: skip
+
+    def _metadata(self) -> dict[str, Any]:
+        """Return what the provider says of itself, which has to be of this issuer."""
+        found = self._json("GET", f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
+        if found.get("issuer") != self.issuer:
+            raise Unavailable(f"{self.title} calls itself {brief(found.get('issuer'))}, not {self.issuer}.")
+        return found
+
+    def _json(self, method: str, url: str, **sent: Any) -> dict[str, Any]:
+        """Return the JSON object that the provider answers with.
+
+        Raises:
+            SignInRefused: If the provider refuses the request.
+            Unavailable: If it gives no answer, or another one.
+        """
+        try:
+            reply = httpx.request(method, url, timeout=_PATIENCE, **sent)
+            found = reply.json()
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as fault:
+            raise Unavailable(f"{self.title} does not answer ({type(fault).__name__}). Try again later.") from None
+        if not isinstance(found, dict):
+            raise Unavailable(f"{self.title} answers with something that is no JSON object. Try again later.")
+        if reply.is_client_error:
+            raise SignInRefused(f"{self.title} refuses the sign-in ({brief(found.get('error'))}). Begin again.")
+        if not reply.is_success:
+            raise Unavailable(f"{self.title} does not answer (status {reply.status_code}). Try again later.")
+        return found
+
+
+def read_sign_in(path: Path) -> OpenIDSignIn | ProxySignIn:
+    """Read the operator's file.
+
+    Raises:
+        ValueError: If it cannot be used, with the reason.
+    """
+    try:
+        said = tomllib.loads(path.read_text(encoding="utf-8"))
+        rules = tuple(_rule(entry) for entry in said.pop("allow", []))
+        if len(said) != 1:
+            raise ValueError(f"it has the sections {', '.join(said) or 'none'}. Write [oidc] or [proxy].")
+        ((kind, given),) = said.items()
+        return _checked(kind, given, rules)
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, TypeError, AttributeError) as fault:
+        raise ValueError(f"{path} cannot be used for sign-in: {fault}. See 'everhold serve --help'.") from None
+    except ValueError as fault:
+        raise ValueError(f"{path} cannot be used for sign-in: {fault}") from None
+
+
+def _rule(entry: dict[str, Any]) -> Rule:
+    holdouts = entry.get("holdouts")
+    if not set(entry) <= {"group", "role", "holdouts"} or not isinstance(entry.get("group"), str):
+        raise ValueError(f"the entry {brief(entry)} of [[allow]] is not of group, role and holdouts.")
+    if entry.get("role") not in list(Role):
+        raise ValueError(f"the role {brief(entry.get('role'))} is none of {', '.join(Role)}.")
+    return Rule(group=entry["group"], role=Role(entry["role"]), holdouts=None if holdouts is None else tuple(holdouts))
+
+
+def _checked(kind: str, given: dict[str, Any], rules: Sequence[Rule]) -> OpenIDSignIn | ProxySignIn:
+    if kind not in ("oidc", "proxy"):
+        raise ValueError(f"it has the section [{kind}]. Write [oidc] or [proxy].")
+    if not rules:
+        raise ValueError("it allows no group. Add [[allow]] with a group and a role.")
+    file = given.pop("client_secret_file" if kind == "oidc" else "secret_file", None)
+    variable = "EVERHOLD_OIDC_SECRET" if kind == "oidc" else "EVERHOLD_PROXY_SECRET"
+    secret = os.environ.get(variable, "") if file is None else Path(file).read_text(encoding="utf-8").strip()
+    if not secret:
+        raise ValueError(f"it has no secret. Name a file with it, or set {variable}.")
+    chosen = OpenIDSignIn if kind == "oidc" else ProxySignIn
+    if "scopes" in given:
+        given["scopes"] = tuple(given["scopes"])
+    known = {each.name for each in fields(chosen)} - {"rules", "secret"}
+    if not set(given) <= known:
+        raise ValueError(f"[{kind}] has {', '.join(sorted(set(given) - known))}, which is no setting of it.")
+    made = chosen(rules=tuple(rules), secret=secret, **given)
+    if isinstance(made, OpenIDSignIn):
+        parts = urlsplit(made.issuer)
+        if parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1"):
+            raise ValueError(f"the issuer {brief(made.issuer)} is not reached by https.")
+    return made
+
+
+def _claim(claims: Mapping[str, Any], name: str) -> Any:
+    """Return a claim, or one inside a claim if the name has a dot and there is none with the whole name."""
+    found: Any = claims
+    if name in claims:
+        return claims[name]
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
