@@ -129,10 +129,10 @@ def test_a_faulty_file_is_refused_with_its_place(tmp_path, name, old, new, said)
         read_case_file(path)
 
 
-def test_the_command_takes_columns_and_groups(tmp_path):
+def test_the_commands_take_columns_and_clusters(tmp_path):
     rows = {"test": [f"t{n}" for n in range(40)], "ok": ["yes", "no"] * 20, "doc": [n // 2 for n in range(40)]}
     store = str(tmp_path / "s.db")
-    columns = ["--case", "test", "--passed", "ok", "--group", "doc"]
+    columns = ["--case", "test", "--passed", "ok", "--cluster", "doc"]
     said = CliRunner().invoke(app, ["suite", str(written(tmp_path, ".jsonl", rows)), *columns, "--storage", store])
     assert (said.exit_code, "40 cases x 1 run" in said.output) == (0, True), said.output
     with eh.Holdout.open(store, "suite") as suite:

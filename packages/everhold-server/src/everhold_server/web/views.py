@@ -12,7 +12,7 @@ from everhold.asking.reports.holdout_ledger import with_names
 from everhold.certificate.numbers import counted
 from everhold.display import at_most
 from everhold.errors import DependenceError, QueryRejected
-from everhold.ledger.acts import VERDICTS
+from everhold.ledger.acts import CHECKED, VERDICTS
 from everhold_competitions.competition import LEADER, NOTHING, SCORE
 from everhold_server.api.holdouts import status_for
 from everhold_server.principals import Role
@@ -41,6 +41,9 @@ SAID_OF = {
     "silent": "silent until unsealed",
     "promoted": "promoted: proved to be better",
     "kept": "kept: nothing is proved",
+    "not worse": "check: not worse than the baseline",
+    "regression": "check: a regression",
+    "undecided": "check: undecided",
     "refused": "refused",
 }
 """Sources of answers in words."""
@@ -163,7 +166,7 @@ class View:
 
     def challenges(self) -> list[dict[str, Any]]:
         """Challenges that this principal may see, latest first."""
-        return [row for row in reversed(self.rows) if row["source"] in VERDICTS]
+        return [row for row in reversed(self.rows) if row["source"] in (*VERDICTS, *CHECKED)]
 
 
 def _gate_of(view: View, gate: Mapping[str, Any]) -> dict[str, Any]:

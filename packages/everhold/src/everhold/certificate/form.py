@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from everhold.estimand import FEATURES
+from everhold.ledger.acts import CHECKED, VERDICTS
 from everhold.ledger.chain import canonical
 from everhold.strict_json import JsonFault, read_json
 from everhold.values.units import MEASURES
@@ -140,7 +141,7 @@ _chosen = _answer(
 )  # fmt: skip
 _query = _answer(
     {"entry": _count, "asked": _text, "measure": _one_of(*MEASURES), "charged": _count,
-     "source": _one_of(*SOURCES, *RARE_SOURCES, "promoted", "kept")},
+     "source": _one_of(*SOURCES, *RARE_SOURCES, *VERDICTS), "verdict?": _one_of(*CHECKED)},
     lambda _: (0, 3),
 )  # fmt: skip
 _promoted = _object({

@@ -399,6 +399,9 @@ _SOURCES = {
     "declared": "sealed rows: declared beforehand",
     "promoted": "promoted: proved to be better",
     "kept": "kept: nothing is proved",
+    "not worse": "check: proved not to be worse than the baseline by more than the margin",
+    "regression": "check: proved to be worse than the baseline",
+    "undecided": "check: nothing is proved",
 }
 _NO_NUMBER = "–"
 
@@ -416,6 +419,7 @@ def query_cells(query: Mapping[str, Any]) -> tuple[str, ...]:
     if query["low"] is not None or "unsealed" in query:
         bounds, unit = bounds_of(query), unit_of(query)
         answer, interval = bounds.value + unit, f"{bounds.low} to {bounds.high}{unit}"
-    source = _SOURCES.get(query["source"], query["source"])
+    known = query.get("verdict", query["source"])
+    source = _SOURCES.get(known, known)
     told = f"{source}; unsealed" if "unsealed" in query else source
     return f"{query['entry']:,}", query["asked"] + about_rows(query), answer, interval, told, f"{query['charged']:,}"

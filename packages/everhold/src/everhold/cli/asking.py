@@ -22,7 +22,7 @@ from everhold.cli.arguments import (
     with_option_groups,
 )
 from everhold.cli.failures import Misuse, arguments_checked
-from everhold.cli.output import Format, note, show_list, show_record
+from everhold.cli.output import Format, note, show_list, show_record, show_sentence
 from everhold.display import left_in_words
 from everhold.errors import QueryRejected
 from everhold.queries import DETAILS, KINDS, Form, Kind
@@ -225,6 +225,10 @@ class ComparisonOptions:
     low: Annotated[float, typer.Option(help="With --metric risk: smaller losses count as this.")] = 0.0
     high: Annotated[float | None, typer.Option(help="With --metric risk: larger losses count as this.")] = None
     where: Annotated[str | None, typer.Option(help="Compare on the rows that meet this condition.")] = None
+    margin: Annotated[
+        float | None,
+        typer.Option(help="Say whether the first is not worse, worse, or neither is proved, by so much of the metric."),
+    ] = None
 
     def asked(self) -> Any:
         """The metric, or the loss of a risk with its ends."""
@@ -254,6 +258,7 @@ def compare(
       everhold compare study.db study forest.csv linear.csv
       everhold compare study.db study a.csv b.csv --metric risk --loss squared --high 2500
       everhold compare study.db study a.csv b.csv --metric f1 --where "region = 'N'"
+      everhold compare study.db study new.csv old.csv --margin 0.02
 
     One query, row by row. The answer is about labels drawn anew on these rows:
     where both files predict the same, they tie whatever the label is, so only the
@@ -270,17 +275,15 @@ def compare(
       8  the steward's key is missing or wrong
     """
     asked = comparison.asked()
-    from everhold.queries.metrics.difference import difference
-    from everhold.queries.metrics.slices import in_slice, of_predictions
     from everhold.queries.predictions.files import read_predictions
 
     with opened(files.storage, files.name, analyst) as holdout, arguments_checked():
-        both = [
-            of_predictions(asked, read_predictions(path, holdout.schema, column=column))
-            for path in (files.first, files.second)
-        ]
-        answer = holdout.ask(in_slice(difference(*both), comparison.where, guessed=True), guess=guess)
-    show_answer(answer, form, whole=None)
+        both = [read_predictions(path, holdout.schema, column=column) for path in (files.first, files.second)]
+        told = holdout.compare(both[0], both[1], asked, margin=comparison.margin, where=comparison.where, guess=guess)
+    if comparison.margin is None:
+        show_answer(told, form, whole=None)
+    else:
+        show_sentence(f"{told.verdict}: {told.answer}", told.to_dict(), form)
 
 
 _SUBJECT, _MORE = "The query, exactly one of", "More about the query"

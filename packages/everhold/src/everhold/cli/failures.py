@@ -84,7 +84,8 @@ class CommandGroup(TyperGroup):
                 code = super().main(given, standalone_mode=False, **named)
                 sys.stdout.flush()
             except BrokenPipeError:
-                code = _reader_left()
+                leave_reader()
+                code = 1
             except Exception as fault:
                 code = _report(fault, as_json=_wants_json(given))
         if standalone_mode:
@@ -92,10 +93,9 @@ class CommandGroup(TyperGroup):
         return code
 
 
-def _reader_left() -> int:
-    """A reader that has seen enough, such as `head`, is no fault; nothing more is written, not even at the exit."""
+def leave_reader() -> None:
+    """Write nothing more to a reader that has seen enough, such as `head`, not even at the exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
@@ -106,7 +106,7 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 def _report(fault: Exception, *, as_json: bool) -> int:
     """Write an error to stderr and return its exit code."""
-    code, public = _public(fault)
+    code, public = int(getattr(fault, "exit_code", 1)), said_of(fault)
     if as_json:
         sys.stderr.write(json.dumps(public, default=str) + "\n")
     else:
@@ -114,19 +114,19 @@ def _report(fault: Exception, *, as_json: bool) -> int:
     return code
 
 
-def _public(fault: Exception) -> tuple[int, dict[str, Any]]:
-    """Exit code and what may be said about an error."""
+def said_of(fault: BaseException) -> dict[str, Any]:
+    """Return what may be said about an error."""
     if isinstance(fault, EverholdError):
-        return fault.exit_code, fault.to_dict()
+        return fault.to_dict()
     if isinstance(fault, (Misuse, _TypersOwn)):
-        return getattr(fault, "exit_code", Misuse.exit_code), {"error": "UsageError", "message": _usage_message(fault)}
-    if isinstance(fault, typer.Abort):
-        return 1, {"error": "Aborted", "message": "stopped before the end; start the command again"}
+        return {"error": "UsageError", "message": _usage_message(fault)}
+    if isinstance(fault, (typer.Abort, KeyboardInterrupt)):
+        return {"error": "Aborted", "message": "stopped before the end; start the command again"}
     if isinstance(fault, ModuleNotFoundError):
-        return 1, {"error": "MissingPackage", "message": _missing(str(fault.name))}
+        return {"error": "MissingPackage", "message": _missing(str(fault.name))}
     if isinstance(fault, OSError) and fault.errno is not None:
-        return 1, {"error": "FileError", "message": _file_message(fault)}
-    return 1, {"error": "UnexpectedError", "message": _UNEXPECTED}
+        return {"error": "FileError", "message": _file_message(fault)}
+    return {"error": "UnexpectedError", "message": _UNEXPECTED}
 
 
 def _missing(module: str) -> str:

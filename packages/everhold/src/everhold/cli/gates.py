@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,14 +23,16 @@ from everhold.cli.arguments import (
     opened_here,
     with_option_groups,
 )
-from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
+from everhold.cli.failures import CommandGroup, Misuse, arguments_checked, leave_reader, said_of
 from everhold.cli.output import Format, note, show_list, show_record, show_sentence
-from everhold.errors import BudgetExhausted, EverholdError
+from everhold.errors import BudgetExhausted
 from everhold.queries.metrics.registry import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
+    from everhold.gates.cases.checks import CheckVerdict
+    from everhold.gates.challenge import Verdict
     from everhold.values.base import Schema
 
 _METRICS = (*METRICS.of_gates, "risk")
@@ -301,7 +304,8 @@ def status(
     show_list(found, _COLUMNS, form, document={"gates": found})
 
 
-_KEPT, _FAULT, _SPENT, _UNDECIDED = 1, 2, 3, 4
+_FAULT, _SPENT = 2, 3
+_CODES = {"promoted": 0, "not worse": 0, "kept": 1, "regression": 1, "refused": _SPENT, "undecided": 4}
 
 FileArgument = Annotated[
     Path,
@@ -375,12 +379,16 @@ class TableOptions:
     case: Annotated[str, typer.Option(help="Column of the case ids.")] = "case"
     run: Annotated[str, typer.Option(help="Column that tells the runs of a case apart.")] = "run"
     passed: Annotated[str | None, typer.Option(help="Column that says whether a run passed.")] = None
+    score: Annotated[str | None, typer.Option(help="Column of a number, which becomes the metric 'score'.")] = None
+    cluster: Annotated[
+        str | None, typer.Option(help="Column of clusters: cases of one cluster may depend on each other.")
+    ] = None
 
     def read(self, file: Path | None) -> Any:
         """The results in a file; None without one."""
         from everhold.gates.cases.files import Columns, read_case_file
 
-        return file and read_case_file(file, columns=Columns(self.case, self.run, self.passed))
+        return file and read_case_file(file, columns=Columns(**asdict(self)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,9 +429,6 @@ def suite(
     claims: ClaimOptions,
     adding: AddingOptions,
     columns: TableOptions,
-    group: Annotated[
-        str | None, typer.Option(help="Column of groups: cases of one group may depend on each other.")
-    ] = None,
     gate: SuiteGateOption = "main",
     place: SuitePlace,
     form: FormatOption = Format.TABLE,
@@ -456,7 +461,7 @@ def suite(
     storage = place.address()
     with arguments_checked():
         results = columns.read(file)
-        groups = None if group is None else groups_in(results, group)
+        groups = None if columns.cluster is None else groups_in(results, columns.cluster)
     if adding.add:
         with arguments_checked(), opened_here(storage, place.holdout) as found:
             fixed = columns.read(adding.baseline_results)
@@ -502,9 +507,6 @@ def challenge_results(
          charged, and the same challenger can be reported anew
       3  refused: what is left of the budget does not pay for it
     """
-    from everhold.gates.cases.results import counted
-    from everhold.gates.cases.summary import markdown_of
-
     with _left_with_codes(), arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
         asked = found.gate(name=gate)
         results = columns.read(file)
@@ -513,14 +515,7 @@ def challenge_results(
             champion=columns.read(challenger.champion_results),
             baseline=columns.read(challenger.baseline_results),
         )  # fmt: skip
-        facts: dict[str, Any] = dict(asked.status())
-    note(f"read {counted(results)}")
-    show_sentence(str(verdict), verdict.to_dict(), form)
-    if challenger.summary is not None:
-        with challenger.summary.open("a", encoding="utf-8") as report:
-            report.write(markdown_of(verdict, facts))
-    code = 0 if verdict.promoted else _SPENT if verdict.refused else _KEPT
-    raise typer.Exit(code)
+        _tell(verdict, asked.status(), results, challenger.summary, form)
 
 
 def check(
@@ -529,6 +524,7 @@ def check(
     gate: SuiteGateOption = "main",
     challenger: VersionOptions,
     margin: Annotated[float, typer.Option(help="The version may be worse by so much, in the metric's units.")] = 0.0,
+    columns: TableOptions,
     place: SuitePlace,
     analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,
@@ -550,39 +546,48 @@ def check(
       3  refused: what is left of the budget does not pay for it
       4  undecided: neither is proved, and about so many more cases would tell
     """
-    from everhold.gates.cases.files import read_case_file
-    from everhold.gates.cases.results import counted
+    with _left_with_codes():
+        if challenger.champion_results is not None:
+            raise Misuse("--champion-results belongs to 'everhold challenge'; a check is against the baseline")
+        with arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
+            asked = found.gate(name=gate)
+            results = columns.read(file)
+            verdict = asked.check(
+                results, margin=margin, challenger=challenger.challenger,
+                baseline=columns.read(challenger.baseline_results),
+            )  # fmt: skip
+            _tell(verdict, asked.status(), results, challenger.summary, form)
 
-    if challenger.champion_results is not None:
-        raise Misuse("--champion-results belongs to 'everhold challenge'; a check is against the baseline")
-    with _left_with_codes(), arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
-        results = read_case_file(file)
-        verdict = found.gate(name=gate).check(
-            results, margin=margin, challenger=challenger.challenger,
-            baseline=challenger.baseline_results and read_case_file(challenger.baseline_results),
-        )  # fmt: skip
+
+def _tell(
+    verdict: Verdict | CheckVerdict, status: Mapping[str, Any], results: Any, summary: Path | None, form: Format
+) -> None:
+    """Print a verdict, append it to the summary, and leave the command with its exit code."""
+    from everhold.gates.cases.results import counted
+    from everhold.gates.cases.summary import markdown_of
+
     note(f"read {counted(results)}")
-    show_sentence(str(verdict), verdict.to_dict(), form)
-    if challenger.summary is not None:
-        with challenger.summary.open("a", encoding="utf-8") as report:
-            report.write(f"### Gate {gate}: {verdict.verdict}\n\n{verdict.explain()}\n")
-    raise typer.Exit({"not worse": 0, "regression": _KEPT, "undecided": _UNDECIDED, "refused": _SPENT}[verdict.verdict])
+    said = verdict.to_dict()
+    show_sentence(str(verdict), said, form)
+    if summary is not None:
+        with summary.open("a", encoding="utf-8") as report:
+            report.write(markdown_of(verdict, status))
+    sys.stdout.flush()
+    raise typer.Exit(_CODES[said["verdict"]])
 
 
 @contextmanager
 def _left_with_codes() -> Iterator[None]:
-    """Leave the command with its exit code where a version cannot be compared."""
+    """Leave the command with an exit code of its own where there is no verdict, whatever the fault."""
     try:
         yield
-    except BudgetExhausted as fault:
-        _leave(fault, _SPENT)
-    except (EverholdError, OSError, Misuse) as fault:
-        _leave(fault, _FAULT)
-
-
-def _leave(fault: Exception, code: int) -> None:
-    note(f"error: {fault}")
-    raise typer.Exit(code)
+    except typer.Exit:
+        raise
+    except (Exception, KeyboardInterrupt) as fault:
+        if isinstance(fault, BrokenPipeError):
+            leave_reader()
+        note(f"error: {said_of(fault)['message']}")
+        raise typer.Exit(_SPENT if isinstance(fault, BudgetExhausted) else _FAULT) from None
 
 
 def _pair(text: str) -> tuple[str, str]:

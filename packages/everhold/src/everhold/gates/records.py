@@ -23,7 +23,7 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 from everhold.errors import EverholdError, IntegrityError
-from everhold.ledger.acts import GATE, KEPT, OPENED, PROMOTED, VERDICTS
+from everhold.ledger.acts import CHECK, GATE, KEPT, OPENED, PROMOTED, VERDICTS
 from everhold.ledger.chain import canonical
 from everhold.ledger.extension import LedgerExtension
 from everhold.sealing.configuration import GROWS, schema_from
@@ -217,7 +217,7 @@ class Gates(LedgerExtension):
         """
         if source not in VERDICTS:
             return
-        check = "check" in description
+        check = CHECK in description
         if check and source != KEPT:
             raise ValueError("a check promotes nothing")
         stopped = source == KEPT and charged == 1 and (check or description.get("opened") is not None)

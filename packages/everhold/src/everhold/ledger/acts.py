@@ -45,6 +45,19 @@ PROMOTED = "promoted"
 VERDICTS = frozenset({PROMOTED, KEPT})
 """Sources of answers to challenges."""
 
+CHECK = "check"
+"""Field of an entry's description: the margin of a check against a gate's baseline, and the verdict that is free."""
+
+NOT_WORSE, REGRESSION, UNDECIDED = CHECKED = ("not worse", "regression", "undecided")
+"""Verdicts of checks."""
+
+
+def told_as(answer: Mapping[str, Any]) -> str:
+    """Return the source of an answer, or of a check its verdict."""
+    node = answer.get("node") or {}
+    return str(node.get("verdict", answer["source"]))
+
+
 UNSEALING = "unsealing"
 """Source of the "answer" of an entry that closes the study and tells all sealed numbers."""
 

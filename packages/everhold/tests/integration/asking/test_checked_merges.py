@@ -1,6 +1,9 @@
 """Checks through the ledger: what is free, what is charged, and what a certificate says of it."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -46,6 +49,10 @@ def test_a_verdict_is_free_while_it_is_the_same_and_changes_no_champion(suite):
     assert gate.challenge(results(0.99, 9), challenger="better").promoted
     assert gate.check(results(0.8, 10), margin=0.12).verdict in ("not worse", "undecided")  # still against the baseline
     assert gate.status()["challenges"] == 8
+    shown = [row["source"] for row in suite.transcript().to_rows() if "checked" in row["asked"]]
+    assert shown[:6] == [each.verdict for each in told]
+    listed = [query for query in suite.certificate().to_dict()["account"]["queries"] if "verdict" in query]
+    assert [query["verdict"] for query in listed[:6]] == shown[:6]
 
 
 def test_the_certificate_counts_checks_and_verifies(suite, tmp_path):
@@ -114,5 +121,33 @@ def test_the_command_leaves_with_the_verdict(tmp_path):
     for chance, margin, code in ((0.8, 0.15, 0), (0.4, 0.1, 1), (0.8, 0.01, 4)):
         found = run("check", file("next.csv", chance, 2), "--margin", str(margin), "--summary", str(tmp_path / "s.md"))
         assert found.exit_code == code, found.output
-    assert "Nothing is proved" in (tmp_path / "s.md").read_text()
+    summary = (tmp_path / "s.md").read_text()
+    assert "Nothing is proved" in summary
+    assert [line for line in summary.splitlines() if line.startswith("| difference")] == [
+        "| difference | more than -0.15 |", "| difference | -0.1 or less |", "| difference | nothing is told |",
+    ]  # fmt: skip
     assert run("check", file("next.csv", 0.8, 2), "--margin", "7").exit_code == 2
+    closed, pipe = os.pipe()
+    os.close(closed)
+    command = [sys.executable, "-c", "import everhold.cli as c; c.main()", "check", str(tmp_path / "next.csv")]
+    piped = subprocess.run(
+        [*command, "--margin", "0.15", "--storage", str(tmp_path / "s.db")], check=False, stdout=pipe,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert piped.returncode == 2  # the verdict was "not worse", but nobody read it
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("a row: 7"), ModuleNotFoundError(name="pyarrow"), KeyboardInterrupt()])
+def test_no_fault_leaves_a_check_with_the_code_of_a_regression(tmp_path, monkeypatch, fault):
+    from everhold.cli import gates
+    from everhold.cli.application import app
+
+    def broken(*_):
+        raise fault
+
+    monkeypatch.setattr(gates, "opened", broken)
+    for command in ("check", "challenge"):
+        told = CliRunner().invoke(app, [command, str(tmp_path / "no.csv"), "--storage", "s.db"])
+        assert told.exit_code == 2
+        assert told.stderr.startswith("error: ")
+        assert "a row" not in told.stderr

@@ -50,6 +50,10 @@ def test_two_files_are_one_query_about_these_rows(run):
     assert (turned["low"], turned["high"], turned["charged"]) == pytest.approx((-told["high"], -told["low"], 0))
     squared = json.loads(run("a.csv", "b.csv", "--metric", "risk", "--loss", "squared", "--format", "json").stdout)
     assert squared["query"] != told["query"]
+    judged = json.loads(run("a.csv", "b.csv", "--margin", "0.3", "--format", "json").stdout)
+    assert (judged["verdict"], judged["query"], judged["charged"]) == ("not worse", told["query"], 0)
+    assert run("b.csv", "a.csv", "--margin", "0").stdout.startswith("undecided: ")
+    run("a.csv", "b.csv", "--margin", "-1", code=5)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "error", "balanced_accuracy", "f1", "precision", "recall"])

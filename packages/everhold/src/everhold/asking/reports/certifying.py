@@ -19,6 +19,7 @@ from everhold.certificate.form import in_document
 from everhold.errors import QueryRejected
 from everhold.estimand import ABOUT
 from everhold.ledger import Committed
+from everhold.ledger.acts import CHECK, told_as
 from everhold.ledger.store import all_entries
 from everhold.ledger.verification import check_unaltered
 from everhold.progress import progress
@@ -402,6 +403,7 @@ def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]
         "source": answer["source"],
         **{name: in_document(number) for name, number in zip(_NAMES, shown, strict=True)},
         "charged": entry.charged,
+        **({"verdict": told_as(answer)} if CHECK in entry.description else {}),
         **({} if (rows := rows_of(answer)) is None else {"rows": list(rows)}),
         **({} if unsealed is None else {"unsealed": dict(zip(_NAMES, map(in_document, unsealed), strict=True))}),
     }

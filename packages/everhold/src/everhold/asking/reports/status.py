@@ -12,7 +12,7 @@ from everhold.asking.reports.holdout_ledger import with_names
 from everhold.asking.unsealing import as_row, disclosed
 from everhold.display import Display, Facts, at_most, escaped, html_bar, html_sentences, html_table, text_table
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of
-from everhold.ledger.acts import ANALYST, Accounts, Declarations
+from everhold.ledger.acts import ANALYST, Accounts, Declarations, told_as
 from everhold.mechanisms import PublicLevels, has_public_levels
 from everhold.planning.request import USUAL_VALUE
 from everhold.sealing.configuration import ALIKE, public_facts
@@ -61,6 +61,7 @@ def transcript_of(session: HoldoutSession, every: Sequence[Entry]) -> Transcript
             "asked": with_names(entry.description["shown"], names) if names else entry.description["shown"],
             **some,
             **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
+            "source": told_as(entry.answer),
             **hidden(entry.answer),
             **(dict(zip(UNSEALED, unsealed(entry), strict=True)) if told else {}),
             "charged": entry.charged,

@@ -16,10 +16,11 @@ from everhold.arguments import as_float, brief
 from everhold.display import at_least, at_most, left_in_words
 from everhold.errors import QueryRejected
 from everhold.gates.cases.evidence import ClaimChallenge, interim_label
+from everhold.gates.cases.steps import more_cases, reaches
 from everhold.gates.challenge import next_nats
 from everhold.guarantees.intervals.pairs.claims import ClaimUnits, GateClaim
 from everhold.ledger import Outcome
-from everhold.ledger.acts import KEPT
+from everhold.ledger.acts import CHECK, KEPT, NOT_WORSE, REGRESSION, UNDECIDED, told_as
 from everhold.ledger.store import charged_entries
 from everhold.queries.query import Outdated, Pricing
 from everhold.queries.results import QueryResult
@@ -36,12 +37,7 @@ if TYPE_CHECKING:
     from everhold.queries.query import ExecutionResult
     from everhold.randomness import Noise
 
-NOT_WORSE, REGRESSION, UNDECIDED = "not worse", "regression", "undecided"
-CHECK = "check"
-"""Field of an entry's description: the margin of a check, and the verdict that is free."""
-
 _OTHERS = 2  # verdicts that are not the free one: the label of a mark says which it is
-_MOST_CASES = 10**7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +168,7 @@ class Check(ClaimChallenge):
         (entry,) = result.entries
         first, guards = self.units.suite.first, len(self.units.suite.claims) > 1
         width = 1.0 if first is None else first.width
-        found = "refused" if entry is None else str(entry.answer["node"]["verdict"])
+        found = "refused" if entry is None else told_as(entry.answer)
         repeated = entry is not None and entry.repeated
         return CheckVerdict(
             verdict=found, margin=self.margin * width, challenger=self.version.name or "",
@@ -264,7 +260,7 @@ def prepared_check(
 
 
 def _latest(marked: Sequence[Entry]) -> str:
-    return str(marked[-1].answer["node"]["verdict"]) if marked else UNDECIDED
+    return told_as(marked[-1].answer) if marked else UNDECIDED
 
 
 def _cases_needed(plan: UnitPlan, version: CaseVersion, margin: float, nats: float) -> int | None:
@@ -272,8 +268,6 @@ def _cases_needed(plan: UnitPlan, version: CaseVersion, margin: float, nats: flo
 
     It follows from the version's own results: two versions like it, with independent runs, would differ so far.
     """
-    from everhold.gates.cases.steps import reaches
-
     first = plan.suite.first
     if margin <= 0.0 or first is None:
         return None
@@ -284,9 +278,4 @@ def _cases_needed(plan: UnitPlan, version: CaseVersion, margin: float, nats: flo
     units = plan.all_at_once / len(plan.suite.ids)
     if units == 1.0:
         spread /= math.sqrt(runs)
-    cases = len(plan.suite.ids)
-    while not reaches(round(cases * units), margin, spread, nats):
-        cases = math.ceil(1.05 * cases)
-        if cases > _MOST_CASES:
-            return None
-    return cases - len(plan.suite.ids)
+    return more_cases(lambda cases: reaches(round(cases * units), margin, spread, nats), len(plan.suite.ids))

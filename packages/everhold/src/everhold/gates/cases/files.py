@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,11 +141,15 @@ class Columns:
         case: Id of the case.
         run: What tells the runs of a case apart; not needed where each case has one.
         passed: Whether the run passed, as a truth value or a word; it becomes the metric ``passed``.
+        score: A number of the run; it becomes the metric ``score``.
+        cluster: Cases of one cluster may depend on each other.
     """
 
     case: str = CASE
     run: str = RUN
     passed: str | None = None
+    score: str | None = None
+    cluster: str | None = None
 
     def check(self, names: Sequence[str], what: str) -> None:
         """Refuse a table that lacks a column or has too many.
@@ -155,11 +159,10 @@ class Columns:
         """
         if len(names) > _MOST_COLUMNS:
             raise QueryRejected(f"{what} has {len(names):,} columns. Expected at most {_MOST_COLUMNS}.")
-        wanted = (self.case, *([self.run] if self.run != RUN else []), *([self.passed] if self.passed else []))
-        if (lacking := next((name for name in wanted if name not in names), None)) is not None:
-            listed = ", ".join(map(brief, names[:20]))
-            option = {self.case: "case", self.run: "run"}.get(lacking, "passed")
-            raise QueryRejected(f"{what} has no column {lacking!r}, but {listed}. Name it with --{option}.")
+        for option, column in asdict(self).items():
+            if column not in (None, *names) and (option, column) != ("run", RUN):
+                listed = ", ".join(map(brief, names[:20]))
+                raise QueryRejected(f"{what} has no column {column!r}, but {listed}. Name it with --{option}.")
 
 
 def table_run(row: dict[str, Any], where: str, columns: Columns) -> CaseRun:
@@ -179,6 +182,8 @@ def table_run(row: dict[str, Any], where: str, columns: Columns) -> CaseRun:
         row["passed"] = _PASSED.get(word)
         if row["passed"] is None:
             fault, why = NOT_RUN.get(word, "broken"), f"its {columns.passed} is {brief(told)}"
+    if columns.score:
+        row["score"] = row.pop(columns.score)
     if str(row.pop("cached", None) or "").lower() not in SAYS_NO:
         fault, why = "copied", "as the column 'cached' says"
     for name in ("status", "result", "outcome"):
@@ -195,7 +200,7 @@ def groups_in(results: Mapping[str, Sequence[Any]], column: str) -> dict[Any, An
         CaseRejected: If a case has no group, or its runs are in different ones.
     """
     if column not in results or column in (CASE, RUN):
-        raise QueryRejected(f"The results have no column {column!r} of groups, but {', '.join(map(brief, results))}.")
+        raise QueryRejected(f"The results have no column {column!r} of clusters, but {', '.join(map(brief, results))}.")
     groups: dict[Any, Any] = {}
     for case, group in zip(results[CASE], results[column], strict=True):
         if group is None or groups.setdefault(case, group) != group:

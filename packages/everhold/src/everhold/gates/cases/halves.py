@@ -17,13 +17,13 @@ from everhold.arguments import as_float, brief
 from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.gates.cases.results import runs_by_case
-from everhold.gates.cases.steps import POWER_80, reaches
+from everhold.gates.cases.steps import POWER_80, more_cases, reaches
 from everhold.gates.challenge import NEW_RUNS
 from everhold.guarantees.intervals.pairs.claims import least_by_tail
 from everhold.sealing.sealed_files import sealed_note, write_note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -35,7 +35,6 @@ OPEN_FILE = "open-cases.json"
 """Note beside the sealed rows: the open cases, and the champion's results on them."""
 
 _OFTEN = 0.25  # share of pairs of runs of one version that differ, from which on the binomial tail is sharper
-_MOST_CASES = 10**6
 _GAINS = np.arange(0.005, 1.0, 0.005).tolist()
 
 
@@ -249,18 +248,5 @@ def worth_asking(
     verdict = "never" if never else "yes" if gain >= now else "no"
     return ChallengeWorth(
         verdict=verdict, gain=gain * metric.width, needed_gain=now * metric.width,
-        needed_cases=0 if verdict == "yes" else _more(enough, sealed), sealed_cases=sealed, left=left,
+        needed_cases=0 if verdict == "yes" else more_cases(enough, sealed), sealed_cases=sealed, left=left,
     )  # fmt: skip
-
-
-def _more(enough: Callable[[int], bool], cases: int) -> int | None:
-    """Return how many more cases are enough, within 5 % of all cases, or None if a million are not."""
-    least, most = cases, cases
-    while not enough(most):
-        least, most = most, 2 * most
-        if most > _MOST_CASES:
-            return None
-    while most - least > max(most // 20, 1):
-        middle = (least + most) // 2
-        least, most = (least, middle) if enough(middle) else (middle, most)
-    return most - cases

@@ -14,11 +14,12 @@ from everhold.guarantees.intervals.pairs.claims import MOST_STAKE, least_gain, m
 from everhold.mechanisms import GuessAndCheck
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import altair as alt
     from numpy.typing import NDArray
 
+_MOST_CASES = 10**7
 POWER_80 = 0.8416  # standard normal quantile of 80 %
 NOT_PROVABLE = "not provable"
 
@@ -187,6 +188,24 @@ def reaches(units: int, gain: float, sd: float, nats: float, *, quantile: float 
     logs = np.log1p(np.outer(stakes, [low, high]))
     growth = units * logs.mean(axis=1) - quantile * math.sqrt(units) * logs.std(axis=1)
     return bool(np.logaddexp.reduce(growth) - math.log(len(stakes)) >= nats)
+
+
+def more_cases(enough: Callable[[int], bool], cases: int) -> int | None:
+    """Return how many more cases are enough, within 5 % of all cases, or None if ten million are not.
+
+    Examples:
+        >>> more_cases(lambda cases: cases >= 1_000, 100)
+        900
+    """
+    least, most = cases, cases
+    while not enough(most):
+        least, most = most, 2 * most
+        if most > _MOST_CASES:
+            return None
+    while most - least > max(most // 20, 1):
+        middle = (least + most) // 2
+        least, most = (least, middle) if enough(middle) else (middle, most)
+    return most - cases
 
 
 # Steps that a gate about cases proves, against runs, as a picture.

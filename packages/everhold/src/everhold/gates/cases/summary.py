@@ -1,51 +1,67 @@
-"""The verdict of a gate about cases in Markdown, for the summary of a build."""
+"""The verdict of a gate about cases in Markdown: for the summary of a build, and as the comment on a pull request."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from everhold.display import at_least, at_most
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from everhold.gates.cases.checks import CheckVerdict
     from everhold.gates.challenge import Verdict
 
 
-def markdown_of(verdict: Verdict, status: Mapping[str, Any]) -> str:
+def markdown_of(verdict: Verdict | CheckVerdict, status: Mapping[str, Any]) -> str:
     """Return a verdict and public facts of its gate in Markdown. Never says which claim failed.
 
     Args:
-        verdict: The verdict.
-        status: Of the gate, as `CaseGate.status` gives it.
+        verdict: Of a challenge or of a check.
+        status: Of the gate, as `Gate.status` gives it.
     """
-    word = "refused" if verdict.refused else "promoted" if verdict.promoted else "kept"
+    said = verdict.to_dict()
+    word, name = said["verdict"], said.get("challenger")
     sees = status.get("sees")
     step = "no gain can be proved any more: seal new cases"
     if sees is not None or status.get("provable"):
         step = "ratios, by how far cases spread" if sees is None else f"a gain of {sees:.3g} or more"
+    claims = _escaped(status["metric"].removeprefix("cases: "))
     rows = [
-        ("claims", f"{_escaped(verdict.metric)}, margin {verdict.margin:g}"),
+        ("claims", f"{claims}, margin {said.get('margin', status['margin']):g}"),
+        ("difference", _interval(said["low"], said["high"])),
         ("population", str(status.get("population"))),
         ("cases and runs", f"{status.get('cases')} and {status.get('runs')}"),
-        ("promotions so far", f"{verdict.promotions} of {verdict.challenges} challenges"),
+        ("promotions so far", f"{status['promotions']} of {status['challenges']} challenges"),
         ("provable next", step),
-        ("confidence", f"{100 * verdict.confidence:g} % for all promotions together"),
+        ("confidence", f"{100 * verdict.confidence:g} % for all verdicts together"),
         ("left", ", ".join(f"{number} {_LEFT.get(name, name)}" for name, number in verdict.remaining.items())),
     ]
     lines = "".join(f"| {name} | {value} |\n" for name, value in rows)
-    stored = (
-        f"\nThis is the stored verdict of {_escaped(str(verdict.challenger))}; these results were not read.\n"
-        if verdict.repeated and verdict.challenger is not None
-        else ""
+    more = f" About {count:,} more cases would tell." if (count := said.get("cases_needed")) else ""
+    stored = f"\nThis is the stored verdict of {_escaped(str(name))}; these results were not read.\n"
+    return (
+        f"### Gate {_escaped(status['gate'])}: {word}\n\n| | |\n| --- | --- |\n{lines}\n{_MEANING[word]}{more}\n"
+        f"{stored if verdict.repeated and name is not None else ''}"
     )
-    return f"### Gate {_escaped(verdict.gate)}: {word}\n\n| | |\n| --- | --- |\n{lines}\n{_MEANING[word]}\n{stored}"
 
 
-_LEFT = {"queries": "planned challenges", "surprises": "planned promotions"}
+_LEFT = {"queries": "planned challenges", "surprises": "planned verdicts that cost"}
 _MEANING = {
     "promoted": "All claims are proved; this version is the champion now.",
     "kept": "Not all claims are proved. That promises nothing: the version may be better by too little to prove.",
-    "refused": "The budget does not pay for another challenge. Nothing was charged.",
+    "not worse": "All claims are proved: this version is not worse than the baseline by more than the margin.",
+    "regression": "It is proved that this version is worse than the baseline, or violates a guard.",
+    "undecided": "Nothing is proved: this version may be as good as the baseline, or worse.",
+    "refused": "The budget does not pay for another verdict. Nothing was charged.",
 }
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    """Return in words what is proved of the difference. More is never told, since it would not be paid for."""
+    if low is None:
+        return "nothing is told" if high is None else f"{at_most(high)} or less"
+    return f"more than {at_least(low)}" + ("" if high is None else f", and at most {at_most(high)}")
 
 
 def _escaped(text: str) -> str:
