@@ -20,7 +20,9 @@ from everhold.guarantees.intervals.pairs.gains import (
     RatioGain,
     apart_by_label,
     counts_of_pairs,
+    ends_of_segments,
     gain_of,
+    least_product,
 )
 
 TN, FP, FN, TP = 1, 2, 3, 4
@@ -165,3 +167,34 @@ def test_the_standard_error_of_a_difference_is_that_of_many_samples(score):
     planned = GainDifference(score, 2_000, tuple(counts_of_pairs(sample(100_000)).ravel().tolist()))
     gains = [procedure.gain(sample(2_000)) for _ in range(400)]
     assert planned.standard_error(0.5) == pytest.approx(np.std(gains) / 2.0, rel=0.15)
+
+
+def capital_of(counts, stakes, gains):
+    """Logarithm of each bet's capital against gains in a recall, shape (stakes, gains)."""
+    apart = np.array([-1.0, 0.0, 1.0])
+    factors = 1.0 + stakes[:, None, None] * (apart[:, None] - gains) / (1.0 + gains)
+    return np.einsum("d,sdg->sg", counts, np.log(factors)) - math.log(len(stakes))
+
+
+@pytest.mark.parametrize("counts", [(0, 20, 0), (3, 200, 9), (50, 0, 50)])
+def test_in_a_segment_the_capital_against_both_recalls_is_at_least_what_is_told_of_its_ends(counts):
+    counts, stakes, gains = np.array(counts) * 1.0, np.array([0.95, 0.5, 0.1, 0.0]), np.linspace(-0.5, 0.5, 2)
+
+    def both(at):
+        return capital_of(counts, stakes, at)[:, None] + capital_of(counts, stakes, -at)
+
+    ends = ends_of_segments(counts, stakes, gains)[:, :, None] + ends_of_segments(counts, stakes, -gains)[:, None]
+    inside = [both((1.0 - part) * gains[:-1] + part * gains[1:]) for part in np.linspace(0.0, 1.0, 11)]
+    assert (np.min(inside, axis=0) >= np.minimum(*ends)).all()
+    if counts[1] == 20.0:  # without the tangent the ends do not bound rows on which the models are alike
+        assert (np.min(inside, axis=0) < np.minimum(both(gains[:-1]), both(gains[1:])) - 4.0).any()
+
+
+def test_the_least_capital_of_all_pairs_of_bets_is_that_of_each_segment():
+    rng, segments = np.random.default_rng(6), 1_024
+    middle = np.linspace(-1.0, 1.0, segments + 1)
+    bends = rng.uniform(5.0, 60.0, (2, 4, 1))
+    ones, zeros = (np.stack([each[:, :-1], each[:, 1:]]) for each in (bends * (middle - [[[0.2]], [[-0.1]]]) ** 2))
+    pairs = ones[:, :, None] + zeros[:, None]
+    every = np.log(np.exp(np.minimum(*pairs)).sum(axis=(0, 1)))
+    assert least_product(ones, zeros) == pytest.approx(every.min(), abs=1e-12)

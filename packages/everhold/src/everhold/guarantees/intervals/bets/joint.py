@@ -14,9 +14,7 @@ if the capital reaches ``exp(L)`` whatever the nuisance value is: the true one i
 
 *Cells.* A cell is the segment between two points. In a cell bets share one loss r, as large as those at both ends. Then
 the logarithm of each bet's capital is concave in p, as each factor is linear, and is least at an end. The mixture of
-these least values is a certified lower bound in the whole cell. Where bets keep their parts of the loss r(p) of each
-point instead, the capital has the factor ``1 / r(p)`` for each unit that does not lose all, whose logarithm is convex:
-it is replaced by its tangent, and so by less.
+these least values is a certified lower bound in the whole cell.
 
 *Ratios and means.* Unit k has a value Y_k with ``0 <= Y_k <= n_k``, and ``theta = sum E Y_k / sum E n_k``; the sizes
 n_k may be public or themselves random, as long as no unit can be larger than a public size N. Then
@@ -44,7 +42,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -66,7 +64,7 @@ _MULTIPLES = np.array([0.35, 0.5, 0.62, 0.75, 0.87, 1.0, 1.15, 1.35, 1.7, 2.5, 5
 _OF_FAIR = np.array([0.35, 0.5, 0.62, 0.75, 0.87, 1.0, 1.15, 1.35, 1.6, 1.9, 2.3, 2.8, 3.5, 4.5, 6.0, 8.0, 11.0])
 _STEPS, _SECANTS, _ROUNDS = 80, 8, 6  # after so many secants each step halves the bracket
 _BELOW_ONE = math.nextafter(1.0, 0.0)
-_DOUBT, _DOUBT_BY_UNIT = 1e-9, 1e-14  # what floating point may add to the capital, in nats; generously
+_DOUBT, _DOUBT_BY_UNIT = 1e-9, 1e-14
 _UNITS_AT_ONCE, _MOST_NUMBERS = 2**14, 2**19  # bounds of the memory
 
 
@@ -126,7 +124,6 @@ class JointBets:
         stakes: Shape (stakes,): parts of the largest loss, in [0, 1).
         weights: Shape (games, stakes) or (stakes,): logarithms of the shares of the capital.
         rates: Shape (stakes,): a bet has no higher rate than this, whatever the largest loss is.
-        tangent: Whether bets keep their parts of the loss at each point of a cell.
         parts: Shape (units,): of the largest loss, what each unit can lose, where that is public; then stakes may
             exceed 1. None where any unit can lose the most.
     """
@@ -137,7 +134,6 @@ class JointBets:
     stakes: NDArray[np.float64] = field(repr=False)
     weights: NDArray[np.float64] = field(repr=False)
     rates: NDArray[np.float64] | float = field(default=math.inf, repr=False)
-    tangent: bool = False
     parts: NDArray[np.float64] | None = field(default=None, repr=False)
 
     @cached_property
@@ -155,14 +151,8 @@ class JointBets:
             Shape (paths, points, games, stakes, looks).
         """
         counts = self.counts if self.counts.ndim > 1 else self.counts[:, None]
-        room = (paths @ self.losses.T)[..., None]
+        room = (paths @ self.losses.T).max(axis=1, keepdims=True)[..., None]
         gained = np.zeros((1, 1, 1, 1, 1))
-        if self.tangent:
-            part = room / room.mean(axis=1, keepdims=True)
-            varying = np.any(self.moves != -self.losses[:, None], axis=-1) @ counts
-            gained = (np.log(part) - part + 1.0)[..., None] * varying[:, None] * (self.stakes > 0.0)[:, None]
-        else:
-            room = room.max(axis=1, keepdims=True)
         rates = np.minimum(self.stakes / room, self.rates)
         for start in range(0, self.moves.shape[1], _UNITS_AT_ONCE):
             some = slice(start, start + _UNITS_AT_ONCE)
@@ -175,8 +165,9 @@ class JointBets:
                 gained = gained - beyond @ counts[some]
             gained = gained + np.log(factors, out=factors) @ counts[some]
         sizes = (np.abs(paths) @ self._largest_moves.T)[..., None]
-        doubt = _DOUBT + _DOUBT_BY_UNIT * counts.sum(axis=0) * (1.0 + rates * sizes)[..., None]
-        return np.asarray(gained + self.weights[..., None] - doubt)
+        return np.asarray(
+            gained + self.weights[..., None] - doubt_of(counts.sum(axis=0), (1.0 + rates * sizes)[..., None])
+        )
 
     def capital(self, paths: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the logarithm of the capital that holds in all of a cell, or at the only point of a path.
@@ -193,6 +184,83 @@ class JointBets:
     def at(self, *point: float) -> float:
         """Return the logarithm of the capital at one point ``(1, ...)``."""
         return float(self.capital(np.array([[[1.0, *point]]]))[0, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class MovedBets:
+    """Bets at points ``start + f direction`` for many f and many counts: what depends on neither is computed once.
+
+    Only the first game moves with f, and no loss does.
+
+    Attributes:
+        bets: The bets without counts; the bets of a path share one loss.
+        start: Shape (paths, points, coordinates).
+        direction: The same.
+    """
+
+    bets: JointBets
+    start: NDArray[np.float64] = field(repr=False)
+    direction: NDArray[np.float64] = field(repr=False)
+
+    @cached_property
+    def _rates(self) -> NDArray[np.float64]:
+        """Shape (paths, 1, games, stakes)."""
+        return np.asarray(self.bets.stakes / (self.start @ self.bets.losses.T).max(axis=1, keepdims=True)[..., None])
+
+    @cached_property
+    def _still(self) -> NDArray[np.float64]:
+        """Logarithms of the factors of all games but the first, shape (paths, points, games, stakes, units)."""
+        moves = np.einsum("pvd,gud->pvgu", self.start, self.bets.moves[1:])
+        return np.asarray(np.log1p(self._rates[:, :, 1:, :, None] * moves[..., None, :]))
+
+    @cached_property
+    def _moving(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Factors of the first game at f = 0, their growth with f, and which units are of each kind of move."""
+        kinds, kind_of = np.unique(self.bets.moves[0], axis=0, return_inverse=True)
+        told = np.flatnonzero(kinds.any(axis=1))  # the factor of the others is 1
+        of_kind = (kind_of.ravel() == told[:, None]).astype(np.float64)
+        at, by = (
+            self._rates[:, :, 0, :, None] * (points @ kinds[told].T)[:, :, None]
+            for points in (self.start, self.direction)
+        )
+        return 1.0 + at, by, of_kind
+
+    @cached_property
+    def _largest(self) -> NDArray[np.float64]:
+        """The largest factors at any f in [-1, 1], shape (paths, points, games, stakes)."""
+        points = np.abs(self.start) + np.abs(self.direction)
+        return np.asarray(1.0 + self._rates * (points @ self.bets._largest_moves.T)[..., None])
+
+    def capital(self, counts: NDArray[np.float64]) -> Callable[[float], float]:
+        """Return the function from f in [-1, 1] to the logarithm of the least capital of all cells.
+
+        Args:
+            counts: Shape (units,): how many units are alike.
+        """
+        shares = self.bets.weights - doubt_of(counts.sum(), self._largest)
+        still = least_in_cells((self._still @ counts + shares[:, :, 1:])[..., None])
+        at, by, of_kind = self._moving
+        kinds = of_kind @ counts
+
+        def least(number: float) -> float:
+            factors = number * by
+            factors += at
+            gained = np.log(factors, out=factors) @ kinds
+            gained += shares[:, :, 0]
+            ends = np.minimum(gained[:, :-1], gained[:, 1:]).reshape(len(still), -1)
+            return float(log_of_sum(np.concatenate([ends, still], axis=1), axis=1).min())
+
+        return least
+
+
+def doubt_of(units: Any, factors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what floating point may have added to the logarithm of a capital, in nats; generously.
+
+    Args:
+        units: How many there are.
+        factors: No factor is larger.
+    """
+    return np.asarray(_DOUBT + _DOUBT_BY_UNIT * units * factors)
 
 
 def least_in_cells(gains: NDArray[np.float64]) -> NDArray[np.float64]:

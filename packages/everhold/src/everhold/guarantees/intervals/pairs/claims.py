@@ -166,15 +166,21 @@ class RatioUnits:
         moves = np.where(self.spent[:, None], worst, np.stack([paired, equation, -equation]))
         return JointBets(moves, losses * self.largest, counts, stakes, _SHARES - math.log(len(stakes)))
 
-    def paths(self, floor: float) -> NDArray[np.float64]:
-        """Return points for all ratios from 0 to infinity, shape (paths, points, 3)."""
+    def paths(self, floor: float, *, all_ratios: bool = True) -> NDArray[np.float64]:
+        """Return points for all ratios from 0 to infinity, shape (paths, points, 3).
+
+        Args:
+            floor: See `bets`.
+            all_ratios: Whether ratios above that of the largest numerator to the largest denominator can occur.
+        """
         middle, numbers = self.top[1] / self.bottom[1], np.arange(-_OCTAVES * _PATHS, _OCTAVES * _PATHS + 1)
         edges = middle * 2.0 ** (numbers / _PATHS)
         b = np.vstack([np.linspace(0.0, edges[0], _POINTS), np.linspace(edges[:-1], edges[1:], _POINTS, axis=1)])
         a = np.ones_like(b)
         a = np.vstack([a, np.linspace(1.0 / edges[-1], 0.0, _POINTS)])
         b = np.vstack([b, np.ones(_POINTS)])
-        return np.stack([a, b, floor * a], axis=-1)
+        points = np.stack([a, b, floor * a], axis=-1)
+        return points if all_ratios else points[: 1 + _OCTAVES * _PATHS]
 
 
 def stakes_for(units: int, nats: float) -> NDArray[np.float64]:

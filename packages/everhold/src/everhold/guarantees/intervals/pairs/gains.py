@@ -21,14 +21,14 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everhold.guarantees.intervals.base import CELLS, Cells, Needs, Procedure
-from everhold.guarantees.intervals.bets.joint import JointBets, first_excluded, least_in_cells
+from everhold.guarantees.intervals.bets.joint import MovedBets, doubt_of, first_excluded, log_of_sum
 from everhold.guarantees.intervals.composites.boxes import weighted_average
 from everhold.guarantees.intervals.pairs.claims import RatioUnits, stakes_for
 from everhold.guarantees.intervals.shares.means import ClopperPearson
@@ -51,7 +51,7 @@ _ONE = [_OWN > 2, _OTHER > 2]  # whether the label is 1
 _PAIRS = np.flatnonzero((_OWN > 0) & (_OTHER > 0) & (_ONE[0] == _ONE[1]))  # both models meet the same label
 _APART = np.isin(_OWN, (1, 4)).astype(int) - np.isin(_OTHER, (1, 4))  # who is right
 _OTHER_LABEL = [0, 4, 3, 2, 1]  # codes where labels 0 and 1 have changed places
-_SEGMENTS = 1_024  # of gains in the recall of label 1
+_SEGMENTS, _EXACT = 1_024, 64  # of gains in the recall of label 1; and those in which each pair of bets counts
 _LEAST_RECALL = -1.0 + 1e-9  # gains below count as this one, at which the capital is less
 _TOLERANCE, _STEPS = 1e-7, 24  # of the search for the lower limit, which takes the same time for all rows
 _OF_SHARES = 0.1  # of the level, where classes are weighted by their shares
@@ -184,15 +184,8 @@ class RatioGain(GainBets):
 
     def capital(self, seen: Cells, nats: float) -> Callable[[float], float]:
         """See `GainBets.capital`."""
-        top, bottom = (np.array(part) for part in RATIOS[self.score])
-        own, other = _OWN[_PAIRS], _OTHER[_PAIRS]
-        units = RatioUnits(
-            np.stack([top[own], top[other], bottom[own], bottom[other]]), np.ones(len(own)), (0.0, 1.0), (0.0, 1.0),
-            lower=False, largest=1.0, spent=np.zeros(len(own), dtype=bool),
-        )  # fmt: skip
         stakes = stakes_for(self.rows, nats + math.log(2.0))
-        bets = units.bets(counts_of_pairs(seen).ravel()[_PAIRS], stakes, most_floor=1.0)
-        return lambda gain: float(bets.capital(units.paths(gain)).min())
+        return _against_ratios(self.score, tuple(stakes.tolist())).capital(counts_of_pairs(seen).ravel()[_PAIRS])
 
     def gain(self, seen: Cells) -> float:
         """See `OneSidedGain.gain`."""
@@ -200,6 +193,19 @@ class RatioGain(GainBets):
         counts = counts_of_pairs(seen)
         ratios = [of @ top / max(of @ bottom, 1e-300) for of in (counts.sum(axis=1), counts.sum(axis=0))]
         return float(ratios[0] - ratios[1])
+
+
+@lru_cache(maxsize=16)
+def _against_ratios(score: str, stakes: tuple[float, ...]) -> MovedBets:
+    """Return the bets on the gain of a ratio, at points that move with the gain."""
+    top, bottom = (np.array(part) for part in RATIOS[score])
+    own, other = _OWN[_PAIRS], _OTHER[_PAIRS]
+    units = RatioUnits(
+        np.stack([top[own], top[other], bottom[own], bottom[other]]), np.ones(len(own)), (0.0, 1.0), (0.0, 1.0),
+        lower=False, largest=1.0, spent=np.zeros(len(own), dtype=bool),
+    )  # fmt: skip
+    start, further = (units.paths(gain, all_ratios=False) for gain in (0.0, 1.0))  # no numerator is the larger one
+    return MovedBets(units.bets(np.ones(len(own)), np.array(stakes), most_floor=1.0), start, further - start)
 
 
 @dataclass(frozen=True)
@@ -223,23 +229,15 @@ class BalancedGain(GainBets):
     )
 
     def capital(self, seen: Cells, nats: float) -> Callable[[float], float]:
-        """See `GainBets.capital`; points are ``(1, g, h)``."""
+        """See `GainBets.capital`."""
         stakes = np.append(stakes_for(self.rows, nats + math.log(2.0)), 0.0)  # the last one of no bet
-        weights, apart = np.full(len(stakes), -math.log(len(stakes))), np.array([-1.0, 0.0, 1.0])
-        ones, zeros = (
-            JointBets(
-                np.stack([apart, *(np.full(3, -part) for part in of)], axis=-1)[None], np.array([[1.0, *of]]), counts,
-                stakes, weights, tangent=True,
-            )
-            for counts, of in zip(apart_by_label(seen), ((1.0, 0.0), (0.0, 1.0)), strict=True)
-        )  # fmt: skip
+        ones, zeros = (partial(ends_of_segments, counts, stakes) for counts in apart_by_label(seen))
 
         def capital(gain: float) -> float:
             g = np.linspace(max(2.0 * gain - 1.0, -1.0), min(2.0 * gain + 1.0, 1.0), _SEGMENTS + 1)
-            points = np.maximum(np.stack([np.ones_like(g), g, 2.0 * gain - g], axis=-1), _LEAST_RECALL)
-            paths = np.stack([points[:-1], points[1:]], axis=1)
-            of_one, of_zero = (bets.gains(paths)[:, :, 0] for bets in (ones, zeros))
-            return float(least_in_cells(of_one[:, :, :, None] + of_zero[:, :, None]).min())
+            return least_product(
+                *(bets(np.maximum(of, _LEAST_RECALL)) for bets, of in ((ones, g), (zeros, 2.0 * gain - g)))
+            )
 
         return capital
 
@@ -247,6 +245,42 @@ class BalancedGain(GainBets):
         """See `OneSidedGain.gain`."""
         apart = np.array([-1.0, 0.0, 1.0])
         return float(sum(counts @ apart / max(counts.sum(), 1e-300) for counts in apart_by_label(seen)) / 2.0)
+
+
+def ends_of_segments(
+    counts: NDArray[np.float64], stakes: NDArray[np.float64], gains: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return bounds of the logarithm of each bet's capital against gains in a recall, where segments between them end.
+
+    In a segment the logarithm of each capital is at least the smaller bound (Lemma B).
+
+    Args:
+        counts: Shape (3,): rows of the label with d = -1, 0 and 1.
+        stakes: Shape (stakes,), with equal shares of the capital.
+        gains: Above -1, shape (segments + 1,).
+
+    Returns:
+        Shape (2, stakes, segments).
+    """
+    (worse, same, better), parts, room = counts, stakes[:, None], 1.0 + gains
+    logs = same * np.log(1.0 - parts * (gains / room)) + better * np.log(1.0 + parts * ((2.0 - room) / room))
+    logs += worse * np.log(1.0 - parts) - math.log(len(stakes)) - doubt_of(counts.sum(), 1.0 + 2.0 * parts / room)
+    share = np.stack([room[:-1], room[1:]]) / (0.5 * (room[:-1] + room[1:]))
+    tangents = (same + better) * (np.log(share) - share + 1.0)  # of the part that is convex
+    return np.asarray(np.stack([logs[:, :-1], logs[:, 1:]]) + tangents[:, None] * (parts > 0.0))
+
+
+def least_product(ones: NDArray[np.float64], zeros: NDArray[np.float64]) -> float:
+    """Return the least logarithm of the capital of all pairs of bets, of any segment.
+
+    The sums of both least capitals bound it from below, which is enough but for the segments where that bound is least.
+    """
+    bound = log_of_sum(np.minimum(*ones), axis=0) + log_of_sum(np.minimum(*zeros), axis=0)
+    order = np.argpartition(bound, _EXACT)
+    some, others = order[:_EXACT], order[_EXACT:]
+    pairs = np.minimum(*(ones[:, :, None, some] + zeros[:, None, :, some]))
+    exact = log_of_sum(pairs.reshape(-1, _EXACT), axis=0)
+    return float(min(exact.min(), bound[others].min()))
 
 
 def apart_by_label(seen: Cells) -> list[NDArray[np.float64]]:
